@@ -67,11 +67,11 @@ fn the_command_line_names_the_recording_that_was_cut_while_it_was_read() {
     out.read_to_end(&mut Vec::new()).unwrap();
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.signal(), Some(SIGBUS), "{}", ended.status);
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let message = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(message.lines().count(), 1, "{message}");
     assert!(
-        told.starts_with(&format!("kinescope: {}: the file became shorter", path.display())),
-        "{told}"
+        message.starts_with(&format!("kinescope: {}: the file became shorter", path.display())),
+        "{message}"
     );
 }
 
@@ -93,13 +93,16 @@ fn the_crash_report_names_the_recording_that_was_cut_while_it_was_open() {
         .env(CHILD, &path)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.signal(), Some(SIGBUS), "{}: {told}", ended.status);
-    assert!(told.contains(&format!("kinescope: {}: ", path.display())), "{told}");
+    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.signal(), Some(SIGBUS), "{}: {message}", ended.status);
+    assert!(
+        message.contains(&format!("kinescope: {}: ", path.display())),
+        "{message}"
+    );
     let reports: Vec<_> = std::fs::read_dir(dir.path().join("crashes")).unwrap().collect();
-    assert_eq!(reports.len(), 1, "{told}");
+    assert_eq!(reports.len(), 1, "{message}");
     let report = reports[0].as_ref().unwrap().path();
-    assert!(told.contains(&report.display().to_string()), "{told}");
+    assert!(message.contains(&report.display().to_string()), "{message}");
     let text = std::fs::read_to_string(report).unwrap();
     assert!(text.starts_with("kinescope "), "{text}");
     for part in [&format!("recording: {}\n", path.display()), "SIGBUS"] {

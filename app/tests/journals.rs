@@ -64,10 +64,10 @@ fn a_journal_that_is_too_long_is_told_and_put_aside() {
     let journal = journal::path_for(&path);
     File::create(&journal).unwrap().set_len((1 << 30) + 1).unwrap();
     let mut doc = open(&path);
-    let told = doc.notice.take().unwrap();
+    let message = doc.notice.take().unwrap();
     assert!(
-        told.contains("1073741825 bytes") && told.contains("put aside as"),
-        "{told}"
+        message.contains("1073741825 bytes") && message.contains("put aside as"),
+        "{message}"
     );
     assert!(!journal.exists());
     pin(&mut doc, 4);

@@ -117,10 +117,10 @@ fn jobs_whose_shader_did_not_run_say_so() {
     assert_eq!(o.computed, skipped == 0);
     assert_eq!(w.has_part("not computed: "), skipped > 0, "as a whole");
     let rows = w.harness.query_all_by_label_contains("replayed job").count();
-    let told = w.harness.query_all_by_label_contains("! not computed").count();
+    let reported = w.harness.query_all_by_label_contains("! not computed").count();
     assert!(
-        rows >= 1 && told >= skipped.min(rows),
-        "and for each job: {told} of {rows}"
+        rows >= 1 && reported >= skipped.min(rows),
+        "and for each job: {reported} of {rows}"
     );
 }
 
@@ -204,8 +204,8 @@ fn containment_is_told_as_it_is_known() {
     w.run("plan");
     assert_eq!(w.doc().safety(), Safety::Proved(Containment::Software));
     assert!(w.has_part("proved"));
-    let told = w.doc().describe_safety();
-    assert!(told.contains("walked after relocation"), "{told}");
+    let message = w.doc().describe_safety();
+    assert!(message.contains("walked after relocation"), "{message}");
     w.edit();
     assert_eq!(
         w.doc().safety(),

@@ -336,8 +336,8 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
     );
     let words = w.doc().cursor_span().unwrap().describe();
     assert!(words.ends_with("20 events"), "{words}");
-    let told = w.harness.query_all_by_label(&words).count();
-    assert!(told >= 2, "the timeline and the status bar say {words}: {told}");
+    let reported = w.harness.query_all_by_label(&words).count();
+    assert!(reported >= 2, "the timeline and the status bar say {words}: {reported}");
     let flag = w.harness.get_by_label("Cursor B at event 30").rect();
     let to = x_of(&mut w, 40);
     let by = to - x_of(&mut w, 30);

@@ -127,8 +127,8 @@ fn where_that_place_cannot_be_written_the_settings_keep_it_and_the_log_says_so()
     assert_eq!(w.doc().moment(), 13, "it comes back from the settings");
     let elsewhere = w.folder.path().join("settings/workspaces");
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
-    let told = format!("not beside the recording ({}", file.display());
-    assert!(log::text().contains(&told), "{}", log::text());
+    let message = format!("not beside the recording ({}", file.display());
+    assert!(log::text().contains(&message), "{}", log::text());
     // The place becomes writable: the file moves there.
     std::fs::remove_dir(&file).unwrap();
     w.doc().go(14);
@@ -220,8 +220,11 @@ fn damaged_events_are_grey_and_a_strip_says_so() {
         .unwrap();
     assert!(w.has(&format!("event {event}, damaged")));
     let findings = w.doc().facts.findings.clone();
-    let told = findings.iter().find(|f| f.event == Some(event as u64)).unwrap();
-    assert!(told.message.contains("nothing is replayed or written"), "{told:?}");
+    let finding = findings.iter().find(|f| f.event == Some(event as u64)).unwrap();
+    assert!(
+        finding.message.contains("nothing is replayed or written"),
+        "{finding:?}"
+    );
     let file = container::to_bytes(&w.doc().recording);
     assert!(matches!(file, Err(container::ContainerError::DamagedSource(_))));
 }

@@ -61,9 +61,9 @@ pub fn hardware(data: &[u8]) -> bool {
         },
         _ => {
             let records: Vec<String> = rest.split(|b| *b == 0).map(vfio::dma_faults::text).collect();
-            let told = vfio::dma_faults::filter_faults(&records, "0000:00:02.0");
-            assert!(told.len() <= records.len());
-            !told.is_empty()
+            let messages = vfio::dma_faults::filter_faults(&records, "0000:00:02.0");
+            assert!(messages.len() <= records.len());
+            !messages.is_empty()
         }
     }
 }

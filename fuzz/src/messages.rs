@@ -119,13 +119,13 @@ fn parts(data: &[u8]) {
     };
     let new = vec![0x5a; 4096];
     for steps in [head, body] {
-        for told in [0, 100, 5000, BASE.len() as u64] {
+        for reported in [0, 100, 5000, BASE.len() as u64] {
             if new_bytes(&steps) <= new.len() as u64
-                && let Ok(sources) = resolve(BASE, &steps, told)
+                && let Ok(sources) = resolve(BASE, &steps, reported)
             {
                 assert_eq!(
                     join(BASE, &sources, new.clone()).len() as u64,
-                    told,
+                    reported,
                     "another length than was told"
                 );
             }

@@ -227,8 +227,8 @@ fn play(parts: &Parts, code: &[u8]) -> (String, Vec<(u64, Page)>, bool) {
     let inside = BASE / 4096..BASE / 4096 + FRAMES;
     assert!(frames.iter().all(|f| inside.contains(f)), "memory outside of the arena");
     let page = |f: u64| Some((f, *device.memory().frame(f)?));
-    let told = format!("{status:?} {reports:?} {:?} {:?}", device.work(), device.anomalies());
-    (told, frames.into_iter().filter_map(page).collect(), computed)
+    let message = format!("{status:?} {reports:?} {:?} {:?}", device.work(), device.anomalies());
+    (message, frames.into_iter().filter_map(page).collect(), computed)
 }
 
 /// A compute job from any descriptors, tables and code, on one thread and on three: it ends, keeps to its arena, and

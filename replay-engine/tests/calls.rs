@@ -167,17 +167,20 @@ fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
     assert!(compiled.pages.values().all(|p| p[100] != 9));
     let verified = verify(plan, &compiled.pages, &device()).unwrap();
     assert_eq!(verified.jobs, 1);
-    let told = PlanRecording::new(plan, &compiled.pages).unwrap();
-    let script = told.script().unwrap();
+    let plan_recording = PlanRecording::new(plan, &compiled.pages).unwrap();
+    let script = plan_recording.script().unwrap();
     let events: Vec<u64> = script.steps.iter().map(|(e, _)| *e).collect();
     assert_eq!(events, [1, 3, 4, 5], "by the events of the recording");
-    assert_eq!(told.recording.copy_content(&script.inputs[0].row).unwrap(), input(1));
+    assert_eq!(
+        plan_recording.recording.copy_content(&script.inputs[0].row).unwrap(),
+        input(1)
+    );
     let Step::Launch(row, arguments) = &script.steps[1].1 else {
         panic!()
     };
     assert_eq!((row.grid, arguments.as_slice()), ([4, 1, 1], &BASE.to_le_bytes()[..]));
     assert_eq!(
-        told.recording.module_code(&script.facts.modules[0]).unwrap(),
+        plan_recording.recording.module_code(&script.facts.modules[0]).unwrap(),
         b".version 7.0\n// twice the input"
     );
     // As bytes and back.
@@ -186,7 +189,7 @@ fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
     assert_eq!(whole.pages, compiled.pages);
     // As whoever plays it reads it.
     let read = PlanRecording::from_plan_bytes(compiled.to_bytes().unwrap()).unwrap();
-    assert_eq!(read.events, told.events);
+    assert_eq!(read.events, plan_recording.events);
     let again = read.script().unwrap();
     assert_eq!(read.recording.copy_content(&again.inputs[0].row).unwrap(), input(1));
     assert_eq!(
@@ -205,9 +208,12 @@ fn an_input_of_a_persons_takes_the_place_of_the_recorded_one() {
         ..Edits::default()
     };
     let compiled = made(&edits);
-    let told = PlanRecording::new(&compiled.plan, &compiled.pages).unwrap();
-    let script = told.script().unwrap();
-    assert_eq!(told.recording.copy_content(&script.inputs[0].row).unwrap(), input(3));
+    let plan_recording = PlanRecording::new(&compiled.plan, &compiled.pages).unwrap();
+    let script = plan_recording.script().unwrap();
+    assert_eq!(
+        plan_recording.recording.copy_content(&script.inputs[0].row).unwrap(),
+        input(3)
+    );
     assert!(
         compiled
             .plan

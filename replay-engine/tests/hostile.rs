@@ -461,7 +461,7 @@ fn a_stranger_that_is_dropped_for_load_is_told_so() {
         s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         s
     };
-    let told = |mut s: TcpStream| {
+    let describe = |mut s: TcpStream| {
         let mut bytes = [0; 64];
         s.read_exact(&mut bytes).unwrap();
         Preamble::from_bytes(&bytes).unwrap().known_word()
@@ -471,7 +471,7 @@ fn a_stranger_that_is_dropped_for_load_is_told_so() {
     for n in 0..6 {
         waiting.push_back(connect());
         if n >= 2 {
-            assert_eq!(told(waiting.pop_front().unwrap()), Some(PreambleWord::Full));
+            assert_eq!(describe(waiting.pop_front().unwrap()), Some(PreambleWord::Full));
         }
     }
     drop(waiting);

@@ -28,24 +28,24 @@ fn agent(ends: &Ends) -> (Server, SocketAddr) {
 /// Opens pairing; the codes that the agent's person sees, and how attempts end.
 fn open(server: &Server, answer: bool, port: Option<u16>) -> (Receiver<String>, Receiver<Result<String, String>>) {
     let (show, shown) = channel();
-    let (tell, told) = channel();
-    let (show, tell) = (std::sync::Mutex::new(show), std::sync::Mutex::new(tell));
+    let (sender, receiver) = channel();
+    let (show, shared_log) = (std::sync::Mutex::new(show), std::sync::Mutex::new(sender));
     server.open_pairing(PairingWindow::new(
         move |request| {
             show.lock().unwrap().send(request.code.clone()).unwrap();
             answer
         },
-        move |result| tell.lock().unwrap().send(result.clone()).unwrap(),
+        move |result| shared_log.lock().unwrap().send(result.clone()).unwrap(),
         port,
     ));
-    (shown, told)
+    (shown, receiver)
 }
 
 #[test]
 fn both_confirm_the_same_code_and_then_work_together() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (shown, told) = open(&server, true, None);
+    let (shown, receiver) = open(&server, true, None);
     let mut here = String::new();
     let paired = pair(&tcp(address), "board-3", &ends.client, |code| {
         here = code.to_owned();
@@ -54,7 +54,7 @@ fn both_confirm_the_same_code_and_then_work_together() {
     .unwrap();
     assert_eq!(shown.recv().unwrap(), here, "both persons see one code");
     assert_eq!(here.len(), 11);
-    let name = told.recv().unwrap().unwrap();
+    let name = receiver.recv().unwrap().unwrap();
     assert_eq!(paired.key, ends.agent.key_pair().public());
     assert_eq!(
         ends.client.find_by_name("board-3").unwrap().unwrap().address,
@@ -89,13 +89,13 @@ fn the_port_of_the_service_is_kept_when_pairing_has_its_own() {
 fn when_the_agents_person_declines_nobody_keeps_a_key() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (_shown, told) = open(&server, false, None);
+    let (_shown, receiver) = open(&server, false, None);
     let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
     assert!(
         matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
         "{e}"
     );
-    assert!(told.recv().unwrap().is_err());
+    assert!(receiver.recv().unwrap().is_err());
     assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
 }
 
@@ -103,16 +103,16 @@ fn when_the_agents_person_declines_nobody_keeps_a_key() {
 fn when_the_clients_person_declines_nobody_keeps_a_key_and_three_failures_close_the_window() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (_shown, told) = open(&server, true, None);
+    let (_shown, receiver) = open(&server, true, None);
     for _ in 0..3 {
         let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
         assert!(
             matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
             "{e}"
         );
-        assert!(told.recv().unwrap().is_err());
+        assert!(receiver.recv().unwrap().is_err());
     }
-    assert!(told.recv().unwrap().unwrap_err().contains("three"));
+    assert!(receiver.recv().unwrap().unwrap_err().contains("three"));
     assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
     let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
     assert!(matches!(e, ClientError::Refused(_)), "{e}");
@@ -132,7 +132,7 @@ fn say(channel: &Channel, message: &PairMessage) {
 fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (shown, told) = open(&server, false, None);
+    let (shown, receiver) = open(&server, false, None);
     let middle = TcpListener::bind("127.0.0.1:0").unwrap();
     let there = middle.local_addr().unwrap();
     let attack = std::thread::spawn(move || {
@@ -177,7 +177,7 @@ fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
     assert_ne!(here, agents, "the two persons see that somebody sits in between");
     let (client_leg, agent_leg, _client, _agent) = attack.join().unwrap();
     assert_eq!((here, agents), (client_leg, agent_leg));
-    assert!(told.recv().unwrap().is_err());
+    assert!(receiver.recv().unwrap().is_err());
     assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
 }
 
@@ -210,7 +210,7 @@ fn a_nonce_other_than_the_one_committed_to_is_refused() {
 fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (shown, told) = open(&server, true, None);
+    let (shown, receiver) = open(&server, true, None);
     let keys = KeyPair::generate().unwrap();
     // Some hang up, some lie, some say nothing more.
     let mut held = Vec::new();
@@ -230,8 +230,8 @@ fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing()
     }
     pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
     assert_eq!(shown.try_iter().count(), 1, "one person was asked once");
-    assert!(told.recv().unwrap().is_ok());
-    assert!(told.try_recv().is_err(), "and heard of nothing else");
+    assert!(receiver.recv().unwrap().is_ok());
+    assert!(receiver.try_recv().is_err(), "and heard of nothing else");
     drop(held);
 }
 
@@ -264,8 +264,8 @@ fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() 
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (asked, being_asked) = channel();
-    let (tell, told) = channel();
-    let (asked, tell) = (std::sync::Mutex::new(asked), std::sync::Mutex::new(tell));
+    let (sender, receiver) = channel();
+    let (asked, shared_log) = (std::sync::Mutex::new(asked), std::sync::Mutex::new(sender));
     let (_never, answer) = channel::<bool>();
     let answer = std::sync::Mutex::new(answer);
     let window = PairingWindow::new(
@@ -273,7 +273,7 @@ fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() 
             asked.lock().unwrap().send(()).unwrap();
             answer.lock().unwrap().recv().unwrap_or(true)
         },
-        move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
+        move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
         None,
     );
     server.open_pairing(window.answer_within(Duration::from_millis(700)));
@@ -291,7 +291,7 @@ fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() 
         matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
         "{e}"
     );
-    assert!(told.recv().unwrap().unwrap_err().contains("nobody answered"));
+    assert!(receiver.recv().unwrap().unwrap_err().contains("nobody answered"));
     assert!(ends.agent.peers().unwrap().is_empty() && ends.client.peers().unwrap().is_empty());
 }
 
@@ -442,12 +442,12 @@ fn patient(
 ) {
     let (show, shown) = channel();
     let (say, said) = channel();
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let again = std::sync::Mutex::new(say.clone());
-    let (show, said, tell) = (
+    let (show, said, shared_log) = (
         std::sync::Mutex::new(show),
         std::sync::Mutex::new(said),
-        std::sync::Mutex::new(tell),
+        std::sync::Mutex::new(sender),
     );
     server.open_pairing(PairingWindow::new(
         move |request: &PairingRequest| {
@@ -466,10 +466,10 @@ fn patient(
                 }
             }
         },
-        move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
+        move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
         None,
     ));
-    (shown, say, told)
+    (shown, say, receiver)
 }
 
 /// A stranger that is through with all that comes before the question.
@@ -489,7 +489,7 @@ fn introduced(address: SocketAddr, name: &str) -> Channel {
 fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_about() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, answer, told) = patient(&server);
+    let (asked, answer, receiver) = patient(&server);
     // More often than attempts may fail: what nobody answered is no failed attempt.
     for _ in 0..5 {
         let stranger = introduced(address, "stranger");
@@ -497,7 +497,7 @@ fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_abo
         assert!(!request.is_withdrawn());
         stranger.sender.close();
         until("the question to be withdrawn", || request.is_withdrawn());
-        let why = told.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
+        let why = receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
         assert!(why.contains("withdrawn"), "{why}");
     }
     let client = Arc::clone(&ends.client);
@@ -506,7 +506,7 @@ fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_abo
     assert_eq!(request.key, ends.client.key_pair().public());
     answer.send(true).unwrap();
     pairs.join().unwrap().unwrap();
-    assert!(told.recv().unwrap().is_ok());
+    assert!(receiver.recv().unwrap().is_ok());
     assert_eq!(ends.agent.peers().unwrap().len(), 1, "nobody else was paired");
 }
 
@@ -514,13 +514,13 @@ fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_abo
 fn clients_that_go_away_while_they_are_asked_about_do_not_take_attention_for_ever() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, _answer, told) = patient(&server);
+    let (asked, _answer, receiver) = patient(&server);
     let closed = (0..40).find_map(|_| {
         introduced(address, "x").sender.close();
         asked.recv_timeout(Duration::from_secs(10)).unwrap();
-        told.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
         // That pairing closed is told right behind the last one.
-        told.recv_timeout(Duration::from_millis(250)).ok()
+        receiver.recv_timeout(Duration::from_millis(250)).ok()
     });
     let why = closed.expect("it stays open").unwrap_err();
     assert!(why.contains("pairing closed"), "{why}");
@@ -535,7 +535,7 @@ fn clients_that_go_away_while_they_are_asked_about_do_not_take_attention_for_eve
 fn a_client_that_declines_first_withdraws_the_question() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, _answer, told) = patient(&server);
+    let (asked, _answer, receiver) = patient(&server);
     let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
     assert!(
         matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
@@ -543,7 +543,7 @@ fn a_client_that_declines_first_withdraws_the_question() {
     );
     let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
     until("the question to be withdrawn", || request.is_withdrawn());
-    assert!(told.recv_timeout(Duration::from_secs(10)).unwrap().is_err());
+    assert!(receiver.recv_timeout(Duration::from_secs(10)).unwrap().is_err());
 }
 
 #[test]
@@ -551,7 +551,7 @@ fn whose_answer_comes_first_does_not_matter() {
     for client_first in [true, false] {
         let ends = Ends::strangers();
         let (server, address) = agent(&ends);
-        let (asked, answer, told) = patient(&server);
+        let (asked, answer, receiver) = patient(&server);
         let (go, wait) = channel::<()>();
         let client = Arc::clone(&ends.client);
         let pairs = std::thread::spawn(move || {
@@ -571,7 +571,7 @@ fn whose_answer_comes_first_does_not_matter() {
             go.send(()).unwrap();
         }
         pairs.join().unwrap().unwrap();
-        assert!(told.recv().unwrap().is_ok());
+        assert!(receiver.recv().unwrap().is_ok());
     }
 }
 
@@ -581,7 +581,7 @@ fn a_name_that_another_client_has_is_told_before_the_question() {
     let (server, address) = agent(&ends);
     let other = KeyPair::generate().unwrap().public();
     ends.agent.pin("vm", other, "").unwrap();
-    let (asked, answer, told) = patient(&server);
+    let (asked, answer, receiver) = patient(&server);
     let stranger = introduced(address, "vm");
     let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!((request.name.as_str(), request.kept_as.as_str()), ("vm", "vm-2"));
@@ -594,7 +594,7 @@ fn a_name_that_another_client_has_is_told_before_the_question() {
         },
     );
     answer.send(true).unwrap();
-    assert_eq!(told.recv().unwrap().unwrap(), "vm-2");
+    assert_eq!(receiver.recv().unwrap().unwrap(), "vm-2");
     assert_eq!(ends.agent.find_by_name("vm").unwrap().unwrap().key, other);
     // A key that is paired already is told so.
     let (asked, _answer, _told) = patient(&server);
@@ -609,12 +609,12 @@ fn a_name_that_another_client_has_is_told_before_the_question() {
 fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (tell, told) = channel();
-    let tell = std::sync::Mutex::new(tell);
+    let (sender, receiver) = channel();
+    let shared_log = std::sync::Mutex::new(sender);
     let named: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
     server.open_pairing(PairingWindow::accepting(
         named,
-        move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
+        move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
         None,
     ));
     for _ in 0..5 {
@@ -622,7 +622,7 @@ fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
         let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
         assert!(matches!(&e, ClientError::PairingDeclined { .. }), "{e}");
     }
-    assert!(told.try_recv().is_err(), "that is no attempt");
+    assert!(receiver.try_recv().is_err(), "that is no attempt");
     // The client names the agent's key, too. With another one it does not even show its own.
     let wrong: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
     let e = pair_with_key(&tcp(address), "board", &ends.client, &wrong).unwrap_err();
@@ -633,7 +633,7 @@ fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
     );
     let right: NamedKey = ends.agent.key_pair().public().to_hex().parse().unwrap();
     pair_with_key(&tcp(address), "board", &ends.client, &right).unwrap();
-    assert!(told.recv().unwrap().is_ok());
+    assert!(receiver.recv().unwrap().is_ok());
     assert_eq!(ends.agent.peers().unwrap().len(), 1);
     assert_eq!(ends.client.peers().unwrap().len(), 1);
 }

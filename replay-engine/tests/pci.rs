@@ -381,26 +381,31 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let other = machine.add("0000:00:04.0", 0x1234, 0x11e8);
     let function = || Function::find(&machine.host(), &Name::parse("1002:5159").unwrap()).unwrap();
-    let told = || function().describe(&machine.host(), 0);
+    let describe_item = || function().describe(&machine.host(), 0);
     assert!(
-        function().group.is_none() && told().contains("contained by nothing, no memory"),
+        function().group.is_none() && describe_item().contains("contained by nothing, no memory"),
         "{}",
-        told()
+        describe_item()
     );
     machine.group(7, "DMA\n", &[RV100, "0000:00:04.0"]);
     let group = function().group.unwrap();
     assert_eq!((group.number, group.others.len(), group.is_identity()), (7, 1, false));
     assert!(
-        told().contains("contained by nothing: an IOMMU is in front of it") && told().contains("modprobe vfio-pci")
+        describe_item().contains("contained by nothing: an IOMMU is in front of it")
+            && describe_item().contains("modprobe vfio-pci")
     );
     for file in ["bind", "unbind"] {
         machine.write(&format!("sys/bus/pci/drivers/vfio-pci/{file}"), b"");
     }
-    assert!(told().contains("contained by an IOMMU (group 7)"), "{}", told());
+    assert!(
+        describe_item().contains("contained by an IOMMU (group 7)"),
+        "{}",
+        describe_item()
+    );
     // Another function of the group has a driver: the group cannot be given to a program.
     machine.bind(&other, "radeonfb");
     let why = "cannot keep it apart from 0000:00:04.0, which the driver `radeonfb` has (group 7)";
-    assert!(told().contains(why), "{}", told());
+    assert!(describe_item().contains(why), "{}", describe_item());
     let info = machine.open(RV100, false).unwrap().info();
     assert_eq!(info.containment, Containment::None);
     assert!(
@@ -412,18 +417,38 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
     for harmless in ["vfio-pci", "pci-stub", "pcieport"] {
         fs::remove_file(machine.at(&format!("{other}/driver"))).unwrap();
         machine.bind(&other, harmless);
-        assert!(told().contains("contained by an IOMMU"), "{harmless}: {}", told());
+        assert!(
+            describe_item().contains("contained by an IOMMU"),
+            "{harmless}: {}",
+            describe_item()
+        );
     }
     // Where the kernel finds an IOMMU when a driver takes the function, nobody knows before.
     fs::remove_file(machine.at(&format!("{folder}/iommu_group"))).unwrap();
-    assert!(told().contains("contained by nothing, no memory"), "{}", told());
+    assert!(
+        describe_item().contains("contained by nothing, no memory"),
+        "{}",
+        describe_item()
+    );
     machine.write("sys/class/iommu/smmu3.0x9050000/uevent", b"");
-    assert!(told().contains("if one is found in front of it"), "{}", told());
+    assert!(
+        describe_item().contains("if one is found in front of it"),
+        "{}",
+        describe_item()
+    );
     machine.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", b"N\n");
-    assert!(told().contains("if one is found in front of it"), "{}", told());
+    assert!(
+        describe_item().contains("if one is found in front of it"),
+        "{}",
+        describe_item()
+    );
     // VFIO would take anything then.
     machine.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", b"Y\n");
-    assert!(told().contains("contained by nothing, no memory"), "{}", told());
+    assert!(
+        describe_item().contains("contained by nothing, no memory"),
+        "{}",
+        describe_item()
+    );
     symlink(
         "../../../../sys/kernel/iommu_groups/7",
         machine.at(&format!("{folder}/iommu_group")),
@@ -432,9 +457,9 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
     // VFIO without an IOMMU is no containment.
     machine.write("sys/kernel/iommu_groups/7/name", b"vfio-noiommu\n");
     assert!(
-        function().group.is_none() && told().contains("contained by nothing, no memory"),
+        function().group.is_none() && describe_item().contains("contained by nothing, no memory"),
         "{}",
-        told()
+        describe_item()
     );
     fs::remove_file(machine.at("sys/kernel/iommu_groups/7/name")).unwrap();
     // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is told.
@@ -466,10 +491,10 @@ fn a_virtio_device_is_not_taken_for_contained_before_it_says_so() {
     let machine = Machine::new();
     let folder = machine.add("0000:00:05.0", 0x1af4, 0x1050);
     machine.group(7, "DMA\n", &["0000:00:05.0"]);
-    let told = || machine.open("1af4:1050", false).unwrap().info().description;
+    let describe = || machine.open("1af4:1050", false).unwrap().info().description;
     let kept = "keeps the function from memory";
     // Without a capability that tells where its features are, nothing is believed.
-    assert!(!told().contains(kept), "{}", told());
+    assert!(!describe().contains(kept), "{}", describe());
     let config = machine.at(&format!("{folder}/config"));
     put(&config, 6, &[0x10]);
     put(&config, 0x34, &[0x40]);
@@ -478,10 +503,10 @@ fn a_virtio_device_is_not_taken_for_contained_before_it_says_so() {
     put(&config, 0x50, &[9, 0, 16, 1, 2, 0, 0, 0, 0, 1, 0, 0]);
     let registers = machine.at(&format!("{folder}/resource2"));
     put(&registers, 0x100, &[0xff; 4]);
-    assert!(!told().contains(kept), "{}", told());
+    assert!(!describe().contains(kept), "{}", describe());
     assert_eq!(word(&registers, 0x100), 0, "the choice of features is as after a reset");
     put(&registers, 0x104, &[2]);
-    assert!(told().contains(kept), "{}", told());
+    assert!(describe().contains(kept), "{}", describe());
 }
 
 #[test]

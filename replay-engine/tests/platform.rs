@@ -111,12 +111,12 @@ impl Machine {
 fn devices_are_found_with_the_processors_addresses() {
     let m = Machine::new();
     let all = list_devices(&m.host());
-    let told: Vec<_> = all
+    let entries: Vec<_> = all
         .iter()
         .map(|d| (d.name.as_str(), d.device.irqs.clone(), d.memory))
         .collect();
     assert_eq!(
-        told,
+        entries,
         [
             ("9010000.pl031", vec![34], None),
             ("2d000000.gpu", vec![65, 66, 67], Some((RESERVED, RESERVED_BYTES))),
@@ -145,8 +145,8 @@ fn an_iommu_in_front_of_a_device_is_told_and_memory_that_it_keeps_is_not_promise
     m.property(gpu, "iommus", &cells(&[9, 0x40]));
     m.property("/iommu@9050000", "phandle", &cells(&[9]));
     m.property("/iommu@9050000", "compatible", b"arm,smmu-v3\0");
-    let told = |m: &Machine| list_devices(&m.host())[1].describe();
-    let bare = told(&m);
+    let describe_item = |m: &Machine| list_devices(&m.host())[1].describe();
+    let bare = describe_item(&m);
     assert!(bare.contains("(arm,smmu-v3, not set up by this kernel)"), "{bare}");
     let board = m.open("arm,mali-bifrost", false).unwrap();
     let info = board.info();
@@ -168,7 +168,11 @@ fn an_iommu_in_front_of_a_device_is_told_and_memory_that_it_keeps_is_not_promise
     .unwrap();
     for (kind, pages) in [("DMA\n", 0), ("identity\n", (32 << 20) / PAGE_SIZE as u64)] {
         fs::write(m.at(&format!("{group}/type")), kind).unwrap();
-        assert!(told(&m).contains(&format!("group 3, {}", kind.trim())), "{}", told(&m));
+        assert!(
+            describe_item(&m).contains(&format!("group 3, {}", kind.trim())),
+            "{}",
+            describe_item(&m)
+        );
         m.put(MALI + 0x20, &0x100u32.to_le_bytes());
         let info = m.open("arm,mali-bifrost", false).unwrap().info();
         assert_eq!(info.arena.pages, pages, "{kind}: {}", info.description);
@@ -216,9 +220,9 @@ fn a_clock_is_driven_through_its_window_and_its_interrupt_is_seen_in_its_status(
         ("platform:arm,pl031", "pl031")
     );
     assert_eq!((info.containment, info.arena.pages), (Containment::None, 0));
-    let told = &info.description;
+    let message = &info.description;
     for part in ["/dev/mem", "status registers", "names no memory-region"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     let windows: Vec<_> = info
         .windows

@@ -249,13 +249,13 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
     need_qemu!();
     let Some(log) = Log::open(stem) else { return };
     let mut b = board(device);
-    let told = b.info().description;
-    let version = told
+    let message = b.info().description;
+    let version = message
         .split(" as QEMU ")
         .nth(1)
         .and_then(|v| v.split('.').next()?.parse().ok());
     if version.is_none_or(|v: u32| v < 10) {
-        println!("skipped: the log is of a device as QEMU 10 emulates it; this is {told}");
+        println!("skipped: the log is of a device as QEMU 10 emulates it; this is {message}");
         return;
     }
     let function = function(&b);
@@ -326,9 +326,9 @@ fn what_qemu_does_not_make_is_told_in_its_words() {
         ("isa-serial", "isa-serial"),
     ] {
         let e = QemuBoard::new(&Name::parse(name).unwrap()).unwrap_err();
-        let told = e.to_string();
-        assert!(matches!(e, QemuError::Ended { .. }), "{told}");
-        assert!(told.contains(word) && told.contains("exit code 1"), "{told}");
+        let report = e.to_string();
+        assert!(matches!(e, QemuError::Ended { .. }), "{report}");
+        assert!(report.contains(word) && report.contains("exit code 1"), "{report}");
     }
 }
 
@@ -432,14 +432,14 @@ fn the_windows_of_a_virtio_device_are_known() {
     assert_eq!(windows[0].name, "bar4");
     assert_eq!(windows[0].kind, SpaceKind::Registers);
     let b = board("ati-vga,model=rv100");
-    let told: Vec<_> = b
+    let entries: Vec<_> = b
         .info()
         .windows
         .iter()
         .map(|w| (w.number, w.name.clone(), w.kind, w.bytes))
         .collect();
     assert_eq!(
-        told,
+        entries,
         [
             (0, "bar2".to_owned(), SpaceKind::Registers, 0x4000),
             (2, "bar0".to_owned(), SpaceKind::Framebuffer, 16 << 20),

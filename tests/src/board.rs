@@ -267,12 +267,12 @@ impl Board {
         let input = child.stdin.take().ok_or("no input")?;
         // From here on the child has an owner that ends it, whatever fails.
         let mut guard = Guard(Some(child));
-        let told = |e: String, console: &Receiver<String>| {
+        let describe = |e: String, console: &Receiver<String>| {
             let words: Vec<String> = console.try_iter().collect();
             format!("{e} {}", words.join(" / "))
         };
-        let mut monitor = Monitor::connect(&socket("monitor")).map_err(|e| told(e, &console))?;
-        let stream = connect(&socket("commands")).map_err(|e| told(e, &console))?;
+        let mut monitor = Monitor::connect(&socket("monitor")).map_err(|e| describe(e, &console))?;
+        let stream = connect(&socket("commands")).map_err(|e| describe(e, &console))?;
         let reader = BufReader::new(stream.try_clone().map_err(|e| e.to_string())?);
         let (send, answers) = channel();
         std::thread::spawn(move || {

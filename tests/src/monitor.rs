@@ -76,7 +76,7 @@ impl Monitor {
     /// # Errors
     /// In QEMU's words, when it does not take it.
     pub fn execute_human(&mut self, line: &str) -> Result<String, String> {
-        let told = self.execute("human-monitor-command", &json!({"command-line": line}))?;
-        Ok(told.as_str().unwrap_or_default().to_owned())
+        let parsed_json = self.execute("human-monitor-command", &json!({"command-line": line}))?;
+        Ok(parsed_json.as_str().unwrap_or_default().to_owned())
     }
 }

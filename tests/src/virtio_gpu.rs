@@ -41,7 +41,7 @@ pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Pa
     let recording = trace_core::import::open(&recorded, &Progress::new()).unwrap();
     let drawn = recording.expected_screen().unwrap().unwrap();
     let shows = || board.screendump(number.into()) == drawn;
-    let (told, shown) = std::thread::scope(|scope| {
+    let (json, shown) = std::thread::scope(|scope| {
         let run = scope.spawn(|| replay(&waiting));
         let mut shown = false;
         while !run.is_finished() && !shown {
@@ -52,8 +52,8 @@ pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Pa
     });
     assert!(shown, "the picture that QEMU shows is another one");
     assert!(!shows(), "the device still shows what it was told to");
-    assert_eq!(told["outcome"], "match");
-    let effects = told["effects"].as_array().unwrap().iter();
+    assert_eq!(json["outcome"], "match");
+    let effects = json["effects"].as_array().unwrap().iter();
     let others: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();
     assert_eq!(others.len(), 1, "{others:?}");
     assert_eq!(

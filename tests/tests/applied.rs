@@ -81,8 +81,11 @@ fn a_copy_with_edits_replays_to_the_edited_result_and_diff_names_the_input() {
         assert_eq!(back.events.len(), opened.events.len());
         let edits = back.applied_edits();
         assert_eq!((edits.len(), &*edits[0].buffer, &*edits[0].source), (1, &*input, name));
-        let told = run(["info", copy]);
-        assert!(told.out.contains("Edited") && told.out.contains(&input), "{told:?}");
+        let program_output = run(["info", copy]);
+        assert!(
+            program_output.out.contains("Edited") && program_output.out.contains(&input),
+            "{program_output:?}"
+        );
     }
 }
 

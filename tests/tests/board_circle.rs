@@ -89,9 +89,9 @@ fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, me
     let ended = board.kinescope(&arguments);
     println!("{}: {} differ", arch.name(), differing(&board.screendump(0), shown));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told = ended.json();
+    let parsed_json = ended.json();
     assert_eq!(
-        (&told["outcome"], &told["screen"]["differing_pixels"]),
+        (&parsed_json["outcome"], &parsed_json["screen"]["differing_pixels"]),
         (&"match".into(), &0.into())
     );
     assert_eq!(differing(&board.screendump(0), shown), 0, "{}", arch.name());

@@ -34,16 +34,16 @@ fn plays(arch: Arch, edu: &str) {
         let ended = board.kinescope(&[&line[..], &["--without-containment"]].concat());
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert!(!masters(&board, &device), "{name}");
-        let told = ended.json();
-        let (compared, matched) = (&told["reads_compared"], &told["reads_matched"]);
+        let parsed_json = ended.json();
+        let (compared, matched) = (&parsed_json["reads_compared"], &parsed_json["reads_matched"]);
         println!(
             "{name} on {}: {matched} of {compared} reads, {} interrupts",
             arch.name(),
-            told["interrupts"]
+            parsed_json["interrupts"]
         );
         assert_eq!(compared, matched);
-        assert!(told["interrupts"].as_u64().unwrap() > 0);
-        told
+        assert!(parsed_json["interrupts"].as_u64().unwrap() > 0);
+        parsed_json
     };
     assert_eq!(replay(0, "edu.plan.txt", 0)["outcome"], "match");
     virtio_gpu::assert_draws(&board, 1, &function(arch, 1), |plan| {

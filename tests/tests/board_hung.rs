@@ -141,14 +141,14 @@ fn ends_within_its_limit(arch: Arch) {
         let ended = desk.replay(&plan);
         let took = started.elapsed();
         assert_eq!(ended.code, Some(1), "{what}: {ended:?}");
-        let told = ended.json();
-        assert_eq!(told["outcome"], "failed", "{what}");
+        let parsed_json = ended.json();
+        assert_eq!(parsed_json["outcome"], "failed", "{what}");
         assert!(
-            told["failure"].as_str().unwrap().contains(failure),
+            parsed_json["failure"].as_str().unwrap().contains(failure),
             "{what}: {}",
-            told["failure"]
+            parsed_json["failure"]
         );
-        let device_ns = told["device_ns"].as_u64().unwrap();
+        let device_ns = parsed_json["device_ns"].as_u64().unwrap();
         println!(
             "{} on {}: {:.2} s on the device's clock, {:.2} s in all",
             what,
@@ -207,12 +207,15 @@ fn nobody_is_left_alone(arch: Arch) {
     );
     let ended = ProgramOutput::from(client.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let told = ended.json();
-    assert_eq!(told["outcome"], "failed");
+    let parsed_json = ended.json();
+    assert_eq!(parsed_json["outcome"], "failed");
     assert!(
-        told["failure"].as_str().unwrap().contains("closed the connection"),
+        parsed_json["failure"]
+            .as_str()
+            .unwrap()
+            .contains("closed the connection"),
         "{}",
-        told["failure"]
+        parsed_json["failure"]
     );
     // The board's first program starts another one.
     desk.board.wait_for("is started again", Duration::from_secs(20));

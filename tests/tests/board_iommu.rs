@@ -60,16 +60,16 @@ fn replays(board: &Board, number: u8, file: &Path, code: i32) -> Value {
     let ended = board.kinescope(&["replay", file.to_str().unwrap(), "--on", &device, "--json"]);
     assert_eq!(ended.code, Some(code), "{ended:?}");
     assert!(!masters(board, number), "bus mastering is left on");
-    let told = ended.json();
+    let parsed_json = ended.json();
     println!(
         "{} on {device}: {} of {} reads, {} interrupts",
         file.display(),
-        told["reads_matched"],
-        told["reads_compared"],
-        told["interrupts"]
+        parsed_json["reads_matched"],
+        parsed_json["reads_compared"],
+        parsed_json["interrupts"]
     );
-    assert_eq!(told["reads_compared"], told["reads_matched"]);
-    told
+    assert_eq!(parsed_json["reads_compared"], parsed_json["reads_matched"]);
+    parsed_json
 }
 
 fn sample(name: &str) -> PathBuf {
@@ -78,9 +78,9 @@ fn sample(name: &str) -> PathBuf {
 
 /// The plan of edu with DMA gives its outcome, by interrupts.
 fn edu_plays(board: &Board, number: u8) {
-    let told = replays(board, number, &sample("edu.plan.txt"), 0);
+    let json = replays(board, number, &sample("edu.plan.txt"), 0);
     assert_eq!(
-        (told["outcome"].as_str(), told["interrupts"].as_u64()),
+        (json["outcome"].as_str(), json["interrupts"].as_u64()),
         (Some("match"), Some(5))
     );
 }
@@ -104,9 +104,9 @@ fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
     let Some(board) = setup.boot() else { return };
     board.pair();
     for number in 0..3 {
-        let told = told(&board, number);
-        println!("{told}");
-        assert_eq!(told["containment"], "iommu", "{told}");
+        let parsed_json = told(&board, number);
+        println!("{parsed_json}");
+        assert_eq!(parsed_json["containment"], "iommu", "{parsed_json}");
         assert_eq!(driver(&board, number), "vfio-pci");
     }
     edu_plays(&board, 0);
@@ -173,8 +173,8 @@ fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
     let Some(board) = setup.boot() else { return };
     board.pair();
     for number in 0..2 {
-        let told = told(&board, number);
-        assert_eq!(told["containment"], "iommu", "{told}");
+        let json = told(&board, number);
+        assert_eq!(json["containment"], "iommu", "{json}");
     }
     edu_plays(&board, 0);
     virtio_draws(&board, 1);
@@ -186,8 +186,8 @@ fn a_device_whose_addresses_are_too_narrow_for_the_boards_memory_gets_none_and_s
         return;
     };
     board.pair();
-    let told = told(&board, 0);
-    let words = told["description"].as_str().unwrap();
+    let json = told(&board, 0);
+    let words = json["description"].as_str().unwrap();
     assert!(
         words.contains("no memory for DMA") && words.contains("28 bits") && words.contains("0x10000000"),
         "{words}"
@@ -304,8 +304,8 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     println!("{log}");
     assert!(log.contains("fault addr 0x8000000"), "{log}");
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let told = ended.json();
-    let why = told["failure"].as_str().unwrap();
+    let parsed_json = ended.json();
+    let why = parsed_json["failure"].as_str().unwrap();
     assert!(
         why.contains("memory that is not the plan's") && why.contains("fault addr 0x8000000"),
         "{why}"

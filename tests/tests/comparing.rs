@@ -92,11 +92,11 @@ fn a_result_is_compared_by_element_and_followed_to_the_input_that_differs() {
     let of = |name: &str| causes.iter().find(|c| c["buffer"] == name).unwrap();
     assert_eq!(of("image")["steps"], json!([]), "what a person put there");
     let steps: Vec<_> = of("logits")["steps"].as_array().unwrap().iter().collect();
-    let told: Vec<_> = steps
+    let entries: Vec<_> = steps
         .iter()
         .map(|s| (s["link"].as_str().unwrap(), s["buffer"].as_str()))
         .collect();
-    assert_eq!(told, [("ran", None), ("held", Some("image"))], "{steps:?}");
+    assert_eq!(entries, [("ran", None), ("held", Some("image"))], "{steps:?}");
     let text = runs.diff(&[]).out;
     assert!(
         text.contains("may have read what differs from the beginning on:"),

@@ -19,9 +19,9 @@ fn diff(a: &Path, b: &Path, more: &[&str]) -> ProgramOutput {
 }
 
 /// What differs of calls: kind and name.
-fn listed(told: &Value) -> Vec<(String, String)> {
+fn listed(json: &Value) -> Vec<(String, String)> {
     let word = |v: &Value| v.as_str().unwrap().to_owned();
-    let list = told["calls"]["list"].as_array().unwrap();
+    let list = json["calls"]["list"].as_array().unwrap();
     list.iter().map(|c| (word(&c["kind"]), word(&c["a_name"]))).collect()
 }
 
@@ -35,21 +35,21 @@ fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carr
     assert_eq!((same.code, &same.json()["same"]), (Some(0), &json!(true)), "{same:?}");
     let other = diff(&first.path, &second.path, &["--json"]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    let told = other.json();
-    assert_eq!(told["same"], json!(false));
-    let list = listed(&told);
+    let parsed_json = other.json();
+    assert_eq!(parsed_json["same"], json!(false));
+    let list = listed(&parsed_json);
     for name in ["in0", "in1", "out0"] {
         assert!(list.contains(&("copy".into(), name.into())), "{name}: {list:?}");
     }
     assert_eq!(
-        (&told["calls"]["launches"], &told["calls"]["fills"]),
+        (&parsed_json["calls"]["launches"], &parsed_json["calls"]["fills"]),
         (&json!(0), &json!(0))
     );
-    let input = &told["calls"]["list"][0];
+    let input = &parsed_json["calls"]["list"][0];
     let content = &input["content"];
     assert!(content["bytes_differ"].as_u64().unwrap() > 0, "{input}");
     assert!(content["differ"].as_u64().unwrap() <= content["compared"].as_u64().unwrap());
-    assert_eq!(told["first_difference"]["a_event"], input["a_event"]);
+    assert_eq!(parsed_json["first_difference"]["a_event"], input["a_event"]);
     let text = diff(&first.path, &second.path, &[]).out;
     assert!(
         text.contains("copy of in0 (host to device)") && text.contains("\nCalls"),
@@ -80,15 +80,19 @@ fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["stride", "--seed", "1"]);
     let wide = cuda.record_checked("wide", &[], &["stride", "--seed", "1", "--block", "128"]);
-    let told = diff(&first.path, &wide.path, &["--json"]).json();
-    let launch = told["calls"]["list"]
+    let parsed_json = diff(&first.path, &wide.path, &["--json"]).json();
+    let launch = parsed_json["calls"]["list"]
         .as_array()
         .unwrap()
         .iter()
         .find(|c| c["kind"] == "launch");
     let fields = launch.unwrap()["fields"].as_array().unwrap();
     assert!(fields.iter().any(|f| f["field"] == "block"), "{fields:?}");
-    assert_eq!(told["calls"]["copies"], json!(0), "the results are the same: {told}");
+    assert_eq!(
+        parsed_json["calls"]["copies"],
+        json!(0),
+        "the results are the same: {parsed_json}"
+    );
 }
 
 #[test]

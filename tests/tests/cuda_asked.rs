@@ -32,8 +32,8 @@ fn tune(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> Progra
     asked(cuda, &[&["tune", path, "--on", "cuda:0", "--json"], more].concat(), &[])
 }
 
-fn outputs(told: &Value) -> Vec<String> {
-    let all = told["calls"]["outputs"].as_array().unwrap();
+fn outputs(json: &Value) -> Vec<String> {
+    let all = json["calls"]["outputs"].as_array().unwrap();
     all.iter().map(|o| o["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -249,15 +249,15 @@ fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
     }
     let done = ProgramOutput::from(tuning.wait_with_output().unwrap());
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told = done.json();
+    let parsed_json = done.json();
     assert_eq!(
-        (&told["ended"], &told["processes"]),
+        (&parsed_json["ended"], &parsed_json["processes"]),
         (&Value::from("done"), &Value::from(2)),
-        "{told}"
+        "{parsed_json}"
     );
-    let points = told["points"].as_array().unwrap();
+    let points = parsed_json["points"].as_array().unwrap();
     assert_eq!(points.len(), 32);
     let failed: Vec<&Value> = points.iter().filter(|p| p["verdict"] == "failed").collect();
-    assert_eq!(failed.len(), 1, "{told}");
+    assert_eq!(failed.len(), 1, "{parsed_json}");
     assert!(failed[0]["why"].as_str().unwrap().contains("ended"), "{}", failed[0]);
 }

@@ -9,13 +9,13 @@ use whole_program_tests::cuda::CudaStandIn;
 fn told(arguments: &[&str], finding: Option<&str>) {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("besides", &[], arguments);
-    let told = recorded.findings();
+    let messages = recorded.findings();
     match finding {
         Some(needle) => assert!(
-            matches!(told.as_slice(), [one] if one.contains(needle)),
-            "{arguments:?}: {told:?}"
+            matches!(messages.as_slice(), [one] if one.contains(needle)),
+            "{arguments:?}: {messages:?}"
         ),
-        None => assert_eq!(told, [""; 0], "{arguments:?}"),
+        None => assert_eq!(messages, [""; 0], "{arguments:?}"),
     }
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }

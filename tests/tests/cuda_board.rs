@@ -30,11 +30,11 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
     let outcome = cuda.file("outcome.kine");
     let done = replay(&cuda, &recorded, &["-o", outcome.to_str().unwrap()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told = done.json();
-    assert_eq!(told["outcome"], "match");
-    assert_eq!(told["reads_compared"], told["reads_matched"]);
-    assert!(told["reads_compared"].as_u64().unwrap() > 0);
-    assert_eq!(told["calls"]["graph"], false);
+    let parsed_json = done.json();
+    assert_eq!(parsed_json["outcome"], "match");
+    assert_eq!(parsed_json["reads_compared"], parsed_json["reads_matched"]);
+    assert!(parsed_json["reads_compared"].as_u64().unwrap() > 0);
+    assert_eq!(parsed_json["calls"]["graph"], false);
     let verified = kinescope(&cuda, &["verify", outcome.to_str().unwrap()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
     // It can be replayed again, with the same outputs.
@@ -45,7 +45,7 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
     };
     let again = replay(&cuda, &again, &[]);
     assert_eq!(again.code, Some(0), "{again:?}");
-    assert_eq!(again.json()["fingerprint"], told["fingerprint"]);
+    assert_eq!(again.json()["fingerprint"], parsed_json["fingerprint"]);
     let r = open(&outcome);
     assert_eq!(r.facts.identity.source, "outcome");
     let graph = replay(&cuda, &recorded, &["--graph", "--repeat", "4"]);
@@ -53,10 +53,10 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
     let graph = graph.json();
     assert_eq!(
         (&graph["calls"]["graph"], &graph["outcome"]),
-        (&Value::Bool(true), &told["outcome"])
+        (&Value::Bool(true), &parsed_json["outcome"])
     );
     assert_eq!(graph["timing"]["runs"]["count"], 4);
-    assert_eq!(graph["fingerprint"], told["fingerprint"]);
+    assert_eq!(graph["fingerprint"], parsed_json["fingerprint"]);
 }
 
 #[test]
@@ -137,14 +137,14 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
     };
     let bad = replay(&cuda, &recorded, &["--input", &order(1)]);
     assert_eq!(bad.code, Some(1), "{bad:?}");
-    let told = bad.json();
-    assert_eq!(told["outcome"], "failed");
-    let why = told["failure"].as_str().unwrap();
+    let parsed_json = bad.json();
+    assert_eq!(parsed_json["outcome"], "failed");
+    let why = parsed_json["failure"].as_str().unwrap();
     assert!(
         why.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && why.contains("obey"),
         "{why}"
     );
-    let event = told["calls"]["stopped"]["event"].as_u64().unwrap();
+    let event = parsed_json["calls"]["stopped"]["event"].as_u64().unwrap();
     let is_launch = matches!(
         recorded.open().events.call(event as usize),
         Some(trace_core::recording::CallEvent::Launch(_))
@@ -153,9 +153,12 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
     let begun = Instant::now();
     let hangs = replay(&cuda, &recorded, &["--input", &order(2), "--time-limit", "1"]);
     assert_eq!(hangs.code, Some(1), "{hangs:?}");
-    let told = hangs.json();
-    assert!(told["failure"].as_str().unwrap().contains("longer than 1 s"), "{told}");
-    assert_eq!(told["calls"]["stopped"]["event"].as_u64(), Some(event));
+    let parsed_json = hangs.json();
+    assert!(
+        parsed_json["failure"].as_str().unwrap().contains("longer than 1 s"),
+        "{parsed_json}"
+    );
+    assert_eq!(parsed_json["calls"]["stopped"]["event"].as_u64(), Some(event));
     assert!(begun.elapsed() < Duration::from_secs(60));
     let none = kinescope(
         &cuda,
@@ -377,13 +380,16 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
         assert!(sent.success());
         let ended = ProgramOutput::from(tuning.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(130), "{board}: {ended:?}");
-        let told = ended.json();
-        assert_eq!(told["ended"], "stopped", "{board}: {told}");
-        let points = told["points"].as_array().unwrap().len();
+        let parsed_json = ended.json();
+        assert_eq!(parsed_json["ended"], "stopped", "{board}: {parsed_json}");
+        let points = parsed_json["points"].as_array().unwrap().len();
         assert!((2..1000).contains(&points), "{board}: {points} points");
         let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
         assert_eq!(lines, points + 2, "{board}: a head, the recorded launch, the points");
-        assert!(told["best"].is_u64(), "{board}: the fastest of those is told: {told}");
+        assert!(
+            parsed_json["best"].is_u64(),
+            "{board}: the fastest of those is told: {parsed_json}"
+        );
     }
     drop(agent);
 }
@@ -403,12 +409,15 @@ fn the_sample_of_a_cuda_program_is_replayed_and_repeats_without_putting_back() {
         arguments.extend(more);
         let done = kinescope(&cuda, &arguments);
         assert_eq!(done.code, Some(0), "{done:?}");
-        let told = done.json();
-        assert_eq!(told["outcome"], "match", "{told}");
-        assert_eq!(told["reads_compared"], 2, "{told}");
-        let restored = told["calls"]["restored"].as_array().unwrap().len();
+        let parsed_json = done.json();
+        assert_eq!(parsed_json["outcome"], "match", "{parsed_json}");
+        assert_eq!(parsed_json["reads_compared"], 2, "{parsed_json}");
+        let restored = parsed_json["calls"]["restored"].as_array().unwrap().len();
         let puts_back = more.contains(&"--repeat") && !more.contains(&"--no-restore");
-        assert_eq!(restored, if puts_back { 2 } else { 0 }, "{told}");
-        assert!(told["calls"]["parts"]["read_ns"].as_u64().unwrap() > 0, "{told}");
+        assert_eq!(restored, if puts_back { 2 } else { 0 }, "{parsed_json}");
+        assert!(
+            parsed_json["calls"]["parts"]["read_ns"].as_u64().unwrap() > 0,
+            "{parsed_json}"
+        );
     }
 }

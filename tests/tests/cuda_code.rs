@@ -36,18 +36,18 @@ fn a_function_whose_code_the_driver_does_not_tell_is_a_finding() {
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetLibrary:1+=801")];
     let listed = cuda.record("listed", &[], &["owners", "--listed"], &fail);
     assert_eq!(listed.ended.code, Some(0), "{:?}", listed.ended);
-    let told = listed.findings();
+    let messages = listed.findings();
     assert!(
-        told.iter().any(|f| f.contains("which code weigh_globals is of")),
-        "{told:?}"
+        messages.iter().any(|f| f.contains("which code weigh_globals is of")),
+        "{messages:?}"
     );
     // Where the kernels' names are known, the name has to do, and it is said that it may be another's.
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetFunction:1+=801")];
     let named = cuda.record("named", &[], &["owners", "--via", "library"], &fail);
-    let told = named.findings();
+    let messages = named.findings();
     assert!(
-        told.iter().any(|f| f.contains("a function of several modules")),
-        "{told:?}"
+        messages.iter().any(|f| f.contains("a function of several modules")),
+        "{messages:?}"
     );
 }
 
@@ -72,9 +72,9 @@ fn arguments_that_nobody_can_lay_out_are_a_finding() {
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:6=801")];
     let recorded = cuda.record("untold", &[], &["graph"], &fail);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
-    let told = recorded.findings();
+    let messages = recorded.findings();
     assert!(
-        told.iter().any(|f| f.contains("arguments could not be told")),
-        "{told:?}"
+        messages.iter().any(|f| f.contains("arguments could not be told")),
+        "{messages:?}"
     );
 }

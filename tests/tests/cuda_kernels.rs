@@ -21,7 +21,7 @@ struct Shown {
     before: Memory,
     after: Option<Memory>,
     /// Bytes that are told of memory before and after it.
-    told: (u64, u64),
+    report: (u64, u64),
 }
 
 fn put(memory: &mut Memory, at: u64, bytes: &[u8], facts: &CallFacts) {
@@ -47,7 +47,7 @@ fn shown(r: &Recording) -> Vec<Shown> {
     let mut memory = Memory::new();
     let mut all: Vec<Shown> = Vec::new();
     let mut within = String::new();
-    let mut told = 0u64;
+    let mut reported = 0u64;
     let mut begun: Option<(u32, (u64, u64))> = None;
     for at in 0..r.events.len() {
         match r.events.call(at).expect("calls alone") {
@@ -70,7 +70,7 @@ fn shown(r: &Recording) -> Vec<Shown> {
                 } else {
                     assert_eq!(begun.take(), Some(which));
                 }
-                told = 0;
+                reported = 0;
             }
             CallEvent::Allocation(a) if a.kind == AllocationKind::Take as u32 => {
                 memory.insert(a.at, vec![0; a.bytes as usize]);
@@ -82,10 +82,10 @@ fn shown(r: &Recording) -> Vec<Shown> {
             CallEvent::Copy(c) => {
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
                 put(&mut memory, c.from, &r.copy_content(&c).expect("content"), &facts);
-                told += c.bytes;
+                reported += c.bytes;
                 if within == "snapshot after launch" {
                     let last = all.last_mut().unwrap();
-                    last.told.1 = told;
+                    last.report.1 = reported;
                     last.after = Some(memory.clone());
                 }
             }
@@ -98,7 +98,7 @@ fn shown(r: &Recording) -> Vec<Shown> {
                     row,
                     before: memory.clone(),
                     after: None,
-                    told: (told, 0),
+                    report: (reported, 0),
                 });
             }
             CallEvent::Order(_) => {}
@@ -154,7 +154,7 @@ fn memory_before_and_after_a_launch_is_what_it_reads_and_writes() {
     assert!(n == 5000 && (0..n).all(|i| sums[i] == a[i] + b[i]));
     assert!(recorded.out.starts_with(&after[&c][..n * 4]) || recorded.out.ends_with(&after[&c][..n * 4]));
     // What the launch left alone is not told again: its result takes five pages and two parts of pages at most.
-    assert!(one.told.1 <= 7 * 4096, "{:?}", one.told);
+    assert!(one.report.1 <= 7 * 4096, "{:?}", one.report);
     assert_eq!(
         r.call_facts().unwrap().range,
         "the first launch of functions named vector_add"
@@ -170,7 +170,7 @@ fn what_changed_is_the_same_however_it_is_looked_for() {
         ("linked", "300"),
         ("globals", "300"),
     ] {
-        let mut told: Vec<Vec<(u64, u64)>> = Vec::new();
+        let mut entries: Vec<Vec<(u64, u64)>> = Vec::new();
         let mut memory: Vec<Memory> = Vec::new();
         for hash in ["no", "yes", "check"] {
             let options = ["--kernels", "*", "--pick", "all"];
@@ -186,7 +186,7 @@ fn what_changed_is_the_same_however_it_is_looked_for() {
                     recorded.ended
                 );
             }
-            told.push(all.iter().map(|s| s.told).collect());
+            entries.push(all.iter().map(|s| s.report).collect());
             // Variables lie elsewhere in each process.
             let window = r.call_facts().unwrap().window;
             let mut after = all.pop().unwrap().after.unwrap();
@@ -194,7 +194,7 @@ fn what_changed_is_the_same_however_it_is_looked_for() {
             assert!(!after.is_empty());
             memory.push(after);
         }
-        assert!(told.windows(2).all(|t| t[0] == t[1]), "{program}: {told:?}");
+        assert!(entries.windows(2).all(|t| t[0] == t[1]), "{program}: {entries:?}");
         assert!(memory.windows(2).all(|m| m[0] == m[1]), "{program}");
     }
 }

@@ -20,10 +20,10 @@ fn memory_that_a_program_maps_is_mapped_by_a_replay() {
     let maps = calls.filter(|c| matches!(c, CallEvent::Allocation(a) if a.kind == AllocationKind::Map as u32));
     assert_eq!(maps.count(), 5);
     // Functions of the host are told, and what they wrote is in the copies that followed.
-    let told = recorded.findings();
+    let messages = recorded.findings();
     assert!(
-        matches!(told.as_slice(), [one] if one.contains("functions of the host")),
-        "{told:?}"
+        matches!(messages.as_slice(), [one] if one.contains("functions of the host")),
+        "{messages:?}"
     );
     cuda.replay_checked(&recorded, &json!({}), &DIRTY);
     cuda.replay_checked(&recorded, &json!({"step": true}), &LATE);
@@ -119,8 +119,8 @@ fn guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)])
         .args(["--on", "cuda:0", "--guard", "--json"]);
     command.env("KINESCOPE_KEYS", cuda.file(""));
     let ended = run_to_end(cuda.set_environment(&mut command).envs(set.iter().copied()));
-    let told = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
-    (ended.code, told)
+    let parsed_json = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    (ended.code, parsed_json)
 }
 
 #[test]
@@ -132,21 +132,24 @@ fn a_launch_that_goes_past_a_buffer_is_named_with_the_buffer() {
         let recorded = cuda.record("past", &[], &["past", word], &[]);
         assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
         cuda.replay_checked(&recorded, &json!({}), &[]);
-        let (code, told) = guarded(&cuda, &recorded, &[]);
-        assert_eq!(code, Some(1), "{told}");
-        let past = &told["past"];
+        let (code, parsed_json) = guarded(&cuda, &recorded, &[]);
+        assert_eq!(code, Some(1), "{parsed_json}");
+        let past = &parsed_json["past"];
         let launches: Vec<u64> = {
             let r = recorded.open();
             let is_launch = |at: &usize| matches!(r.events.call(*at), Some(CallEvent::Launch(_)));
             (0..r.events.len()).filter(is_launch).map(|at| at as u64).collect()
         };
-        assert_eq!(past["event"], launches[1], "{told}");
+        assert_eq!(past["event"], launches[1], "{parsed_json}");
         assert_eq!(
             (&past["sure"], &past["kernel"]),
             (&json!(true), &json!("mix")),
-            "{told}"
+            "{parsed_json}"
         );
-        assert!(past["buffer"]["name"].as_str().unwrap().contains(buffer), "{told}");
+        assert!(
+            past["buffer"]["name"].as_str().unwrap().contains(buffer),
+            "{parsed_json}"
+        );
         assert_eq!(past["buffer"]["bytes"], 4096);
     }
 }
@@ -156,11 +159,11 @@ fn launches_that_keep_to_their_buffers_pass_with_guards() {
     for program in ["past", "memory", "streams", "mapped", "net"] {
         let cuda = CudaStandIn::default();
         let recorded = cuda.record_checked("well", &[], &[program]);
-        let (code, told) = guarded(&cuda, &recorded, &[]);
-        assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{program}: {told}");
+        let (code, json) = guarded(&cuda, &recorded, &[]);
+        assert_eq!((code, &json["past"]), (Some(0), &Value::Null), "{program}: {json}");
         // Mappings that lie next to each other, or hold the same memory, stay where they are.
-        assert!(program == "mapped" || told["guarded"].as_u64().unwrap() > 0, "{told}");
-        assert_eq!(told["differs"], false, "{program}: {told}");
+        assert!(program == "mapped" || json["guarded"].as_u64().unwrap() > 0, "{json}");
+        assert_eq!(json["differs"], false, "{program}: {json}");
     }
 }
 
@@ -168,8 +171,8 @@ fn launches_that_keep_to_their_buffers_pass_with_guards() {
 fn buffers_that_memory_points_at_stay_where_they_are() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("linked", &[], &["linked", "200"]);
-    let (code, told) = guarded(&cuda, &recorded, &[]);
-    assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{told}");
+    let (code, json) = guarded(&cuda, &recorded, &[]);
+    assert_eq!((code, &json["past"]), (Some(0), &Value::Null), "{json}");
 }
 
 #[test]
@@ -177,10 +180,10 @@ fn buffers_that_do_not_fit_beside_each_other_are_guarded_one_replay_after_the_ot
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("short", &[], &["past", "600000"]);
     // Of three buffers of two granules each, what is left of this much holds one.
-    let (code, told) = guarded(&cuda, &recorded, &[("STAND_IN_MEMORY", "23068672")]);
-    assert_eq!(code, Some(0), "{told}");
-    assert_eq!(told["guarded"], 3, "{told}");
-    assert!(told["replays"].as_u64().unwrap() > 1, "{told}");
+    let (code, json) = guarded(&cuda, &recorded, &[("STAND_IN_MEMORY", "23068672")]);
+    assert_eq!(code, Some(0), "{json}");
+    assert_eq!(json["guarded"], 3, "{json}");
+    assert!(json["replays"].as_u64().unwrap() > 1, "{json}");
 }
 
 #[test]
@@ -194,11 +197,11 @@ fn launches_are_measured_on_a_board() {
         .args(["--on", "cuda:0", "--json"]);
     command.env("KINESCOPE_KEYS", cuda.file(""));
     let ended = run_to_end(cuda.set_environment(&mut command).env("STAND_IN_SLOW", "2000"));
-    let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
-    let all = told.as_array().unwrap();
+    let parsed_json: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let all = parsed_json.as_array().unwrap();
     assert!(!all.is_empty());
-    assert!(all.iter().all(|l| l["device_ns"].is_u64()), "{told}");
+    assert!(all.iter().all(|l| l["device_ns"].is_u64()), "{parsed_json}");
     // Arguments have the names of the PTX.
     let names = |l: &Value| l["arguments"].as_array().unwrap().iter().all(|a| a["name"] != "");
-    assert!(all.iter().all(names), "{told}");
+    assert!(all.iter().all(names), "{parsed_json}");
 }

@@ -25,11 +25,11 @@ fn recorded(cuda: &CudaStandIn, name: &str, script: &str) -> Value {
 #[test]
 fn each_process_has_a_recording_and_an_index_lists_them() {
     let cuda = CudaStandIn::default();
-    let told = recorded(&cuda, "two", "CLIENT vector_add & CLIENT net 3; wait");
-    let index = told["index"].as_str().expect("an index");
-    assert!(index.ends_with("two.processes.json"), "{told}");
-    assert_eq!(told["also"].as_array().unwrap().len(), 1, "{told}");
-    assert_eq!(told["obstacle"], Value::Null, "{told}");
+    let parsed_json = recorded(&cuda, "two", "CLIENT vector_add & CLIENT net 3; wait");
+    let index = parsed_json["index"].as_str().expect("an index");
+    assert!(index.ends_with("two.processes.json"), "{parsed_json}");
+    assert_eq!(parsed_json["also"].as_array().unwrap().len(), 1, "{parsed_json}");
+    assert_eq!(parsed_json["obstacle"], Value::Null, "{parsed_json}");
     let info = run([OsStr::new("info"), OsStr::new(index), OsStr::new("--json")]);
     assert_eq!(info.code, Some(0), "{info:?}");
     let info: Value = serde_json::from_str(&info.out).unwrap();
@@ -64,8 +64,8 @@ fn each_process_has_a_recording_and_an_index_lists_them() {
 fn a_worker_that_is_killed_leaves_what_it_had() {
     let cuda = CudaStandIn::default();
     let script = "CLIENT net 1000000 & worker=$!; sleep 1.5; CLIENT vector_add; kill -9 $worker; wait; true";
-    let told = recorded(&cuda, "killed", script);
-    let index = told["index"].as_str().expect("an index");
+    let json = recorded(&cuda, "killed", script);
+    let index = json["index"].as_str().expect("an index");
     let index: Value = serde_json::from_slice(&std::fs::read(index).unwrap()).unwrap();
     let all = index["processes"].as_array().unwrap();
     let worker = all.iter().find(|p| p["complete"] == false).expect("the killed one");
@@ -76,8 +76,8 @@ fn a_worker_that_is_killed_leaves_what_it_had() {
 #[test]
 fn one_process_alone_has_no_index() {
     let cuda = CudaStandIn::default();
-    let told = recorded(&cuda, "one", "exec CLIENT vector_add");
-    assert_eq!(told["index"], Value::Null, "{told}");
+    let parsed_json = recorded(&cuda, "one", "exec CLIENT vector_add");
+    assert_eq!(parsed_json["index"], Value::Null, "{parsed_json}");
     assert!(!cuda.file("one.processes.json").exists());
 }
 
@@ -85,14 +85,14 @@ fn one_process_alone_has_no_index() {
 #[test]
 fn a_process_that_exchanges_memory_with_others_is_named_when_it_is_recorded() {
     let cuda = CudaStandIn::default();
-    let told = recorded(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
+    let json = recorded(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
     let lacks = |of: &Value| {
         let all = of["not_recorded"].as_array().unwrap();
         all.iter().map(|w| w.as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let others = told["processes"].as_array().unwrap();
-    assert_eq!(others.len(), 1, "{told}");
-    let mut all = [lacks(&told), lacks(&others[0])];
+    let others = json["processes"].as_array().unwrap();
+    assert_eq!(others.len(), 1, "{json}");
+    let mut all = [lacks(&json), lacks(&others[0])];
     all.sort();
     assert!(all[0].is_empty(), "{all:?}");
     assert_eq!(all[1].len(), 1, "{all:?}");

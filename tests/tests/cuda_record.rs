@@ -74,8 +74,8 @@ fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
     let (_folder, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
     assert_eq!(launches(&recorded.path), 5);
     assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
-    let told = findings(&recorded.path);
-    assert!(told.iter().any(|f| f.contains("0x153940000000")), "{told:?}");
+    let messages = findings(&recorded.path);
+    assert!(messages.iter().any(|f| f.contains("0x153940000000")), "{messages:?}");
     // Long wishes alone are fulfilled: that is enough.
     let (cuda, recorded) = goes_on("long", &[], &["linked", "300"], &[("STAND_IN_HINTS", "long")]);
     assert_eq!(findings(&recorded.path), [""; 0]);
@@ -126,8 +126,11 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     let ended = run_to_end(recorder.env("STAND_IN_SLOW", "800"));
     assert_eq!((ended.code, &ended.out), (Some(0), &alone.out), "{ended:?}");
     assert!(ended.err.contains("File too large"), "{ended:?}");
-    let told = lost(&path);
-    assert!(told.iter().any(|why| why.contains("File too large")), "{told:?}");
+    let messages = lost(&path);
+    assert!(
+        messages.iter().any(|why| why.contains("File too large")),
+        "{messages:?}"
+    );
     let made = launches(&path);
     assert!(made > 0 && made < 1600, "{made} launches");
     let verified = run([OsStr::new("verify"), path.as_os_str()]);
@@ -205,8 +208,8 @@ fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
     assert!(alone.err.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{alone:?}");
     let recorded = cuda.record("bad", &[], &["faulty", "--bad"], &[]);
     assert_eq!(recorded.ended.code, Some(1), "{:?}", recorded.ended);
-    let told = recorded.ended.err.lines().next().unwrap();
-    assert_eq!(told, alone.err.trim_end(), "it says what it says");
+    let message = recorded.ended.err.lines().next().unwrap();
+    assert_eq!(message, alone.err.trim_end(), "it says what it says");
     let r = recorded.open();
     let results: Vec<u32> = (0..r.events.len())
         .filter_map(|at| Some(r.events.call(at)?.result()))
@@ -245,8 +248,8 @@ fn calls_that_fail_fail_as_they_do_without_a_recorder() {
         };
         let recorded = cuda.record("fails", &[], &arguments, &[("STAND_IN_FAIL", set)]);
         assert_eq!(recorded.ended.code, Some(1), "{fail}: {:?}", recorded.ended);
-        let told = recorded.ended.err.lines().next().unwrap_or_default();
-        assert_eq!(told, alone.err.trim_end(), "{fail}");
+        let message = recorded.ended.err.lines().next().unwrap_or_default();
+        assert_eq!(message, alone.err.trim_end(), "{fail}");
         let _ = open(&recorded.path);
     }
 }
@@ -337,10 +340,10 @@ fn an_event_that_is_made_again_stands_behind_nothing() {
 #[test]
 fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_brought() {
     let (_folder, recorded) = corner("--host-fill", "driver");
-    let told = findings(&recorded.path);
+    let messages = findings(&recorded.path);
     assert!(
-        matches!(&told[..], [one] if one.contains("functions of the host")),
-        "only that such a function is there: {told:?}"
+        matches!(&messages[..], [one] if one.contains("functions of the host")),
+        "only that such a function is there: {messages:?}"
     );
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("streams", &[], &["streams", "--host-function"]);
@@ -350,8 +353,11 @@ fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_b
 #[test]
 fn a_function_of_the_host_that_waits_for_the_program_is_not_waited_for_long() {
     let (_folder, recorded) = goes_on("waits", &[], &["corners", "--host-waits"], &[]);
-    let told = findings(&recorded.path);
-    assert!(told.iter().any(|f| f.contains("could not be waited for")), "{told:?}");
+    let messages = findings(&recorded.path);
+    assert!(
+        messages.iter().any(|f| f.contains("could not be waited for")),
+        "{messages:?}"
+    );
 }
 
 #[test]

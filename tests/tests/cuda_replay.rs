@@ -292,7 +292,7 @@ fn the_launch_that_fails_is_the_one_that_is_named() {
 fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("lost", &[], &["linked", "200"]);
-    let (mut told, mut played) = (0, 0);
+    let (mut reported, mut played) = (0, 0);
     for call in (1..400).step_by(13) {
         let fail = format!("device:{call}");
         let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_FAIL", &fail)]);
@@ -302,10 +302,10 @@ fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
         } else {
             let text = answer.to_string();
             assert!(text.contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{fail}: {answer}");
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(told > 5 && played > 0, "{told} told, {played} played");
+    assert!(reported > 5 && played > 0, "{reported} told, {played} played");
 }
 
 #[test]
@@ -437,8 +437,8 @@ fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
     let path = cuda.file("whole.kine");
     let whole = run_to_end(&mut cuda.record_command(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
     assert_eq!(whole.code, Some(0), "{whole:?}");
-    let told = whole_program_tests::cuda::open(&path);
-    let findings: Vec<&str> = told.facts.findings.iter().map(|f| f.place.as_str()).collect();
+    let recording = whole_program_tests::cuda::open(&path);
+    let findings: Vec<&str> = recording.facts.findings.iter().map(|f| f.place.as_str()).collect();
     assert!(findings.iter().any(|f| f.contains("arrays")), "{findings:?}");
     for recorded in ["managed memory", "memory of the host"] {
         assert!(

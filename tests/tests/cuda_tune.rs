@@ -176,7 +176,7 @@ fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_
         "--module", text, "--module", other, "--module", source, "--block", "64", "--repeat", "1",
     ];
     let tuned = json(&cuda, &stride.path, &modules, &nowhere, 0);
-    let told: Vec<(&str, &str)> = tuned["points"]
+    let entries: Vec<(&str, &str)> = tuned["points"]
         .as_array()
         .unwrap()
         .iter()
@@ -187,7 +187,7 @@ fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_
         ("other.ptx", "no code"),
         ("stride.cu", "no code"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(entries, expected);
     let why = tuned["points"][2]["why"].as_str().unwrap();
     assert!(why.contains("KINESCOPE_NVRTC_LIBRARY"), "{why}");
 }

@@ -155,11 +155,11 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
     assert!(exact > 4, "{exact}");
     let here = |more: &[&str]| {
         let place = format!("{out}+4");
-        let mut told = told(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat());
+        let mut json = told(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat());
         // It names the board.
-        let state = told["state"].as_str().unwrap().replace("agent:lab/cuda0", "cuda:0");
-        told["state"] = state.into();
-        told
+        let state = json["state"].as_str().unwrap().replace("agent:lab/cuda0", "cuda:0");
+        json["state"] = state.into();
+        json
     };
     let local = here(&["--on", "cuda:0"]);
     let agent = Agent::start(&cuda);

@@ -232,7 +232,7 @@ fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
             damaged[(section.offset + section.bytes / 3) as usize] ^= 4;
             std::fs::write(&path, damaged).unwrap();
             let file = path.to_str().unwrap();
-            let told = format!("section {name}");
+            let message = format!("section {name}");
             let block = if version == 1 { "" } else { ", block 0" };
 
             let events = run(["events", file]);
@@ -240,7 +240,7 @@ fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
             assert!(
                 events
                     .err
-                    .starts_with(&format!("kinescope: {file}: {told}{block} (bytes 0x"))
+                    .starts_with(&format!("kinescope: {file}: {message}{block} (bytes 0x"))
                     && events.err.contains("events ")
                     && events.err.lines().count() == 1,
                 "{name}: {events:?}"
@@ -270,13 +270,13 @@ fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
                 vec!["replay", file, "--on", "software:mali-g71"],
             ] {
                 let ended = run(&arguments);
-                ended.assert_refused(&told);
+                ended.assert_refused(&message);
                 assert!(ended.err.contains(file), "{arguments:?}: {ended:?}");
                 assert!(!kine.exists() && !csv.exists() && !vcd.exists(), "{arguments:?}");
             }
             let verified = run(["verify", file]);
             assert_eq!(verified.code, Some(1));
-            assert!(verified.out.contains(&format!("{told}{block}")), "{verified:?}");
+            assert!(verified.out.contains(&format!("{message}{block}")), "{verified:?}");
         }
     }
     assert_eq!(versions, [1, 2]);

@@ -39,8 +39,11 @@ fn scores(image: Option<&Path>) -> Vec<f32> {
     }
     let ended = run(line);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told = ended.json();
-    assert_eq!((&told["outcome"], &told["computed"]), (&"match".into(), &true.into()));
+    let parsed_json = ended.json();
+    assert_eq!(
+        (&parsed_json["outcome"], &parsed_json["computed"]),
+        (&"match".into(), &true.into())
+    );
     let npy = std::fs::read(&out).unwrap();
     let header = String::from_utf8_lossy(&npy[..128]).into_owned();
     assert!(header.contains("'<f4'") && header.contains("(10,)"), "{header}");

@@ -25,14 +25,14 @@ const RAGE128: &str = "qemu:ati-vga,model=rage128p";
 #[test]
 fn a_driver_of_rage_128_draws_the_same_picture_again() {
     let Some(file) = log("rage128p-aty128fb") else { return };
-    let told = replay(&file, RAGE128, 0);
-    assert_eq!(told["outcome"], "match");
+    let json = replay(&file, RAGE128, 0);
+    assert_eq!(json["outcome"], "match");
     assert_eq!(
-        (&told["reads_compared"], &told["reads_matched"]),
+        (&json["reads_compared"], &json["reads_matched"]),
         (&42.into(), &42.into())
     );
-    assert_eq!(told["screen"]["differing_pixels"], 0);
-    assert_eq!(told["effects"][0]["matched"], true);
+    assert_eq!(json["screen"]["differing_pixels"], 0);
+    assert_eq!(json["effects"][0]["matched"], true);
     // The picture itself, into a file.
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("shown.ppm");
@@ -71,12 +71,12 @@ fn a_driver_of_rage_128_draws_the_same_picture_again() {
 #[test]
 fn a_driver_of_rv100_draws_the_same_picture_where_no_bios_ran() {
     let Some(file) = log("rv100-radeonfb") else { return };
-    let told = replay(&file, RV100, 0);
-    assert_eq!(told["outcome"], "match");
-    assert_eq!(told["reads_compared"], told["reads_matched"]);
-    assert_eq!(told["reads_compared"], 10_895);
-    assert_eq!(told["screen"]["differing_pixels"], 0);
-    let findings = told["findings"].as_array().unwrap();
+    let json = replay(&file, RV100, 0);
+    assert_eq!(json["outcome"], "match");
+    assert_eq!(json["reads_compared"], json["reads_matched"]);
+    assert_eq!(json["reads_compared"], 10_895);
+    assert_eq!(json["screen"]["differing_pixels"], 0);
+    let findings = json["findings"].as_array().unwrap();
     let before: Vec<&Value> = findings
         .iter()
         .filter(|f| f["kind"] == "state-before-recording")
@@ -105,17 +105,17 @@ fn without_the_2d_engine_every_read_matches_and_the_screen_does_not() {
     std::fs::write(&control, kept).unwrap();
     let picture = file.with_file_name("rv100-radeonfb.ppm.gz");
     std::fs::copy(picture, folder.path().join("control.ppm.gz")).unwrap();
-    let told = replay(&control, RV100, 1);
-    assert_eq!(told["outcome"], "diverged");
-    assert_eq!(told["reads_compared"], told["reads_matched"]);
-    assert_eq!(told["divergence_count"], 0);
-    assert_eq!(told["screen"]["differing_pixels"], 922);
-    assert_eq!(told["effects"][0]["matched"], false);
+    let json = replay(&control, RV100, 1);
+    assert_eq!(json["outcome"], "diverged");
+    assert_eq!(json["reads_compared"], json["reads_matched"]);
+    assert_eq!(json["divergence_count"], 0);
+    assert_eq!(json["screen"]["differing_pixels"], 922);
+    assert_eq!(json["effects"][0]["matched"], false);
     // Without the picture beside it nobody can tell, and that is said.
     std::fs::remove_file(folder.path().join("control.ppm.gz")).unwrap();
-    let told = replay(&control, RV100, 0);
-    assert_eq!(told["screen"]["checked"], false);
-    assert!(told["unchecked"][0].as_str().unwrap().contains("was not checked"));
+    let json = replay(&control, RV100, 0);
+    assert_eq!(json["screen"]["checked"], false);
+    assert!(json["unchecked"][0].as_str().unwrap().contains("was not checked"));
 }
 
 #[test]
@@ -123,10 +123,10 @@ fn what_the_recorder_could_not_decode_is_told_with_its_place() {
     let Some(file) = log("rage128p-aty128fb-memcpy") else {
         return;
     };
-    let told = replay(&file, RAGE128, 1);
-    assert_eq!(told["outcome"], "diverged");
-    assert_eq!(told["reads_compared"], told["reads_matched"]);
-    let findings = told["findings"].as_array().unwrap();
+    let report = replay(&file, RAGE128, 1);
+    assert_eq!(report["outcome"], "diverged");
+    assert_eq!(report["reads_compared"], report["reads_matched"]);
+    let findings = report["findings"].as_array().unwrap();
     let told_of = |f: &&Value| {
         f["message"]
             .as_str()
@@ -136,7 +136,7 @@ fn what_the_recorder_could_not_decode_is_told_with_its_place() {
     let left_out = findings.iter().find(told_of).unwrap();
     assert!(left_out["message"].as_str().unwrap().contains("bar0"), "{left_out}");
     // The rows of the copy are wrong and nothing else but the cursor: 64 of 640 pixels, and 16 pixels.
-    let differ = told["screen"]["differing_pixels"].as_u64().unwrap();
+    let differ = report["screen"]["differing_pixels"].as_u64().unwrap();
     assert!((1..=64 * 640 + 16).contains(&differ), "{differ}");
 }
 

@@ -331,19 +331,19 @@ fn who() {
     let file = sample("vecadd.kine");
     let buffers = json(&["info", &file], 0)["buffers"].as_array().unwrap().clone();
     let c = buffers.iter().find(|b| b["name"] == "c").unwrap();
-    let told = json(&["who", &file, "--va", c["va"].as_str().unwrap()], 0);
+    let report = json(&["who", &file, "--va", c["va"].as_str().unwrap()], 0);
     form(
-        &told,
+        &report,
         "va:h address_space:n byte:h writer:s event:n? job:n? position:n? job_va:h? shader:o?",
     );
     form(
-        &told["shader"],
+        &report["shader"],
         "shader_va:h workgroup:a thread:a clause_va:h label:s tuple:n instruction:s step:n write:o reads:a \
          reads_before:n",
     );
-    form(&told["shader"]["write"], ACCESS);
+    form(&report["shader"]["write"], ACCESS);
     each(
-        &told["shader"]["reads"],
+        &report["shader"]["reads"],
         "step:n clause_va:h va:h bytes:n value:h instruction:s",
     );
 }
@@ -368,7 +368,7 @@ fn map() {
 fn export() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("a.vcd");
-    let told = json(
+    let parsed_json = json(
         &[
             "export",
             &sample("vecadd.kine"),
@@ -380,7 +380,7 @@ fn export() {
         0,
     );
     form(
-        &told,
+        &parsed_json,
         "path:s events:n signals:n left_out:n held_back:n jobs_left_out:n threads_joined:n",
     );
 }

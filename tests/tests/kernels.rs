@@ -115,7 +115,7 @@ fn record_replay(folder: &Path) -> PathBuf {
         std::fs::write(folder.join(name), file).unwrap();
     }
     let size = |x: u64| json!({"x": x, "y": 1, "z": 1});
-    let told = json!({
+    let parsed_json = json!({
         "StartVAAddr": format!("{BASE:x}"),
         "TotalSize": 1u64 << 30,
         "Modules": ["add.bc"],
@@ -125,7 +125,7 @@ fn record_replay(folder: &Path) -> PathBuf {
         }},
     });
     let path = folder.join("record_replay.json");
-    std::fs::write(&path, told.to_string()).unwrap();
+    std::fs::write(&path, parsed_json.to_string()).unwrap();
     path
 }
 
@@ -154,7 +154,7 @@ fn mneme(folder: &Path) -> PathBuf {
         std::fs::write(folder.join(format!("DeviceState.{name}.5.7.mneme")), file).unwrap();
     }
     let size = |x: u64| json!({"x": x, "y": 1, "z": 1});
-    let told = json!({
+    let parsed_json = json!({
         "StaticHash": 5, "VAddr": format!("{BASE:#018x}"), "VASize": 1u64 << 32,
         "KernelName": "vector_add", "DemangledName": "vector_add",
         "Modules": ["add.bc"], "ArgNames": ["c", "a", "b", "n"], "Specializations": [false, false, false, false],
@@ -165,7 +165,7 @@ fn mneme(folder: &Path) -> PathBuf {
         }},
     });
     let path = folder.join("5.json");
-    std::fs::write(&path, told.to_string()).unwrap();
+    std::fs::write(&path, parsed_json.to_string()).unwrap();
     path
 }
 
@@ -192,16 +192,16 @@ fn a_database_with_a_module_beside_it_is_played_again_and_tuned() {
         std::fs::copy(code, folder.path().join("add.ptx")).unwrap();
         let played = on_board("replay", &path, &[]);
         assert_eq!(played.code, Some(0), "{played:?}");
-        let told = played.json();
-        assert_eq!(told["outcome"], "match", "{told}");
-        assert!(told["reads_compared"].as_u64().unwrap() > 0, "{told}");
-        assert_eq!(told["reads_compared"], told["reads_matched"]);
+        let parsed_json = played.json();
+        assert_eq!(parsed_json["outcome"], "match", "{parsed_json}");
+        assert!(parsed_json["reads_compared"].as_u64().unwrap() > 0, "{parsed_json}");
+        assert_eq!(parsed_json["reads_compared"], parsed_json["reads_matched"]);
         let tuned = on_board("tune", &path, &["--block", "64,128,256", "--repeat", "2"]);
         assert_eq!(tuned.code, Some(0), "{tuned:?}");
-        let told = tuned.json();
-        assert_eq!(told["points"].as_array().unwrap().len(), 3, "{told}");
+        let parsed_json = tuned.json();
+        assert_eq!(parsed_json["points"].as_array().unwrap().len(), 3, "{parsed_json}");
         assert_eq!(
-            told["reference"], "recorded",
+            parsed_json["reference"], "recorded",
             "what the database holds is what it is held against"
         );
     }

@@ -8,8 +8,8 @@ use whole_program_tests::emulated::has_qemu;
 use whole_program_tests::{recordings, root, run};
 
 /// Effects by kind, whether they were there, and the event behind which they were looked at.
-fn effects(told: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
-    let all = told["effects"].as_array().unwrap().iter();
+fn effects(json: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
+    let all = json["effects"].as_array().unwrap().iter();
     all.map(|e| {
         let kind = e["kind"].as_str().unwrap().to_owned();
         (kind, e["matched"].as_bool(), e["event"].as_u64())
@@ -62,12 +62,15 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
     let half = at("half.txt");
     let ended = run(["replay", &half, "--on", "qemu:edu", "--json"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let told = ended.json();
+    let parsed_json = ended.json();
     assert_eq!(
-        (&told["outcome"], &told["divergence_count"]),
+        (&parsed_json["outcome"], &parsed_json["divergence_count"]),
         (&"diverged".into(), &0.into())
     );
-    let missed: Vec<_> = effects(&told).into_iter().filter(|e| e.1 != Some(true)).collect();
+    let missed: Vec<_> = effects(&parsed_json)
+        .into_iter()
+        .filter(|e| e.1 != Some(true))
+        .collect();
     let lacks = |kind: &str| (kind.to_owned(), Some(false), None);
     assert_eq!(missed, [lacks("memory"), lacks("output")]);
     // Nothing is learned from a run that is not good, and no file is left.
@@ -101,8 +104,8 @@ fn what_the_engine_of_an_rv100_draws_is_learned_and_a_log_without_it_diverges() 
         "--json",
     ]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let kinds = |told: &Value| -> Vec<(String, Option<u64>)> {
-        effects(told)
+    let kinds = |parsed_json: &Value| -> Vec<(String, Option<u64>)> {
+        effects(parsed_json)
             .into_iter()
             .map(|(kind, _, event)| (kind, event))
             .collect()
@@ -137,10 +140,10 @@ fn what_the_engine_of_an_rv100_draws_is_learned_and_a_log_without_it_diverges() 
         ended.err,
         ended.out.chars().take(2000).collect::<String>()
     );
-    let told = ended.json();
-    assert_eq!(told["outcome"], "diverged");
-    assert_eq!(told["reads_compared"], told["reads_matched"], "no read tells");
-    let missed: Vec<_> = effects(&told).into_iter().filter(|e| e.1 != Some(true)).collect();
+    let report = ended.json();
+    assert_eq!(report["outcome"], "diverged");
+    assert_eq!(report["reads_compared"], report["reads_matched"], "no read tells");
+    let missed: Vec<_> = effects(&report).into_iter().filter(|e| e.1 != Some(true)).collect();
     let lacks = |kind: &str| (kind.to_owned(), Some(false), None);
     assert!(
         missed.contains(&lacks("window")) && missed.contains(&lacks("screen")),

@@ -263,14 +263,14 @@ fn on_a_full_disk_the_program_goes_on_and_what_is_there_opens() {
         .args(["-rm", "sh", "-c", &script])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr);
+    let message = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(
         ended.status.code(),
         Some(0),
-        "the program's own checks hold to its end: {told}"
+        "the program's own checks hold to its end: {message}"
     );
-    assert!(told.contains("No space left on device"), "{told}");
-    assert!(told.contains("the recording ends early"), "{told}");
+    assert!(message.contains("No space left on device"), "{message}");
+    assert!(message.contains("the recording ends early"), "{message}");
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "live.kine\n");
     let file = dir.path().join("live.kine");
     let r = trace_core::container::open(&file).unwrap();
@@ -306,12 +306,12 @@ fn labels_of_the_driver_name_buffers_that_have_no_other_name() {
         (1, 2)
     );
     let file = dir.path().join("live.kine");
-    let told = run(["info", "--json", file.to_str().unwrap()]).json();
+    let parsed_json = run(["info", "--json", file.to_str().unwrap()]).json();
     assert_eq!(
-        (&told["buffers"][0]["type"], &told["buffers"][0]["shape"]),
+        (&parsed_json["buffers"][0]["type"], &parsed_json["buffers"][0]["shape"]),
         (&"u64".into(), &serde_json::json!([2]))
     );
-    assert_eq!(told["buffers"][2]["name"], "Texture");
+    assert_eq!(parsed_json["buffers"][2]["name"], "Texture");
 }
 
 #[test]
@@ -334,8 +334,8 @@ fn a_shader_without_end_is_stopped_and_the_next_one_runs() {
         );
         let r = trace_core::container::open(&file).unwrap();
         let reports = r.chain_reports();
-        let told: Vec<_> = reports.iter().map(|c| (c.status, c.has_computed())).collect();
-        assert_eq!(told, [(4, false), (1, true)]);
+        let entries: Vec<_> = reports.iter().map(|c| (c.status, c.has_computed())).collect();
+        assert_eq!(entries, [(4, false), (1, true)]);
         let checked = run(["check", file.to_str().unwrap()]);
         assert!(checked.out.contains("the shader did not end within"), "{checked:?}");
     }
@@ -345,13 +345,13 @@ fn a_shader_without_end_is_stopped_and_the_next_one_runs() {
 fn chains_that_fail_and_hang_leave_the_gpu_working() {
     let (r, ended, _dir) = record("fault", 0);
     assert_eq!(jobs(&r), 7);
-    for told in [
+    for message in [
         "failed: 0xdead0000",
         "failed: 0x40",
         "failed with status 0x4",
         "failed with status 0x58",
     ] {
-        assert!(ended.err.contains(told), "{told}: {ended:?}");
+        assert!(ended.err.contains(message), "{message}: {ended:?}");
     }
     assert!(r.facts.lost.is_empty());
 }
@@ -440,14 +440,14 @@ fn what_cannot_be_recorded_is_said() {
     with(&["--on", "agent:lab/mali", "--", "true"]).assert_refused("a program is recorded on one");
     with(&["--mesa", "/nowhere", "--", "true"]).assert_refused("holds no Mesa");
     with(&["--no-mesa", "--", "/no/such/program"]).assert_refused("/no/such/program: cannot be run");
-    for (ended, told) in [
+    for (ended, message) in [
         (with(&["--no-mesa"]), "<PROGRAM>"),
         (
             run(["record", "--with", "panthor", "-o", file, "--", "true"]),
             "panfrost",
         ),
     ] {
-        assert!(ended.code == Some(2) && ended.err.contains(told), "{ended:?}");
+        assert!(ended.code == Some(2) && ended.err.contains(message), "{ended:?}");
     }
     run([
         "record",

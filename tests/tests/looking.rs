@@ -84,11 +84,11 @@ fn page_tables_that_are_incomplete_are_shown_as_far_as_they_go() {
         for verb in ["info", "map"] {
             let text = run([verb.as_ref(), kine.as_os_str()]);
             assert_eq!((text.code, text.err.as_str()), (Some(0), ""), "{verb}: {text:?}");
-            let told: Vec<_> = text.out.lines().filter(|l| l.contains("not known")).collect();
-            assert_eq!(told.len(), 1, "{verb}: {text:?}");
+            let messages: Vec<_> = text.out.lines().filter(|l| l.contains("not known")).collect();
+            assert_eq!(messages.len(), 1, "{verb}: {text:?}");
             assert!(
-                told[0].contains(place) && told[0].contains("has no content"),
-                "{told:?}"
+                messages[0].contains(place) && messages[0].contains("has no content"),
+                "{messages:?}"
             );
             // In JSON there is no room for it: the file is named on the other channel.
             let json = run([verb.as_ref(), kine.as_os_str(), "--json".as_ref()]);
@@ -107,13 +107,13 @@ fn page_tables_that_are_incomplete_are_shown_as_far_as_they_go() {
         }
         let check = run(["check".as_ref(), kine.as_os_str(), "--json".as_ref()]);
         assert_eq!(check.code, Some(1), "{check:?}");
-        let told = check
+        let is_reported = check
             .json()
             .as_array()
             .unwrap()
             .iter()
             .any(|f| f["kind"] == "truncated-section" && f["message"].as_str().unwrap().contains(place));
-        assert!(told, "{check:?}");
+        assert!(is_reported, "{check:?}");
         assert_eq!(run(["verify".as_ref(), kine.as_os_str()]).code, Some(0));
     }
 }
@@ -300,8 +300,8 @@ fn what_a_history_lost_is_counted_by_the_timeline_beside_it() {
         let lost: Vec<_> = findings.iter().filter(|f| f["kind"] == "lost-events").collect();
         assert_eq!(lost.len(), 1, "{findings:?}");
         assert_eq!(lost[0]["severity"], "warning");
-        let told = format!("{} register accesses", to - from);
-        assert!(lost[0]["message"].as_str().unwrap().starts_with(&told), "{lost:?}");
+        let text = format!("{} register accesses", to - from);
+        assert!(lost[0]["message"].as_str().unwrap().starts_with(&text), "{lost:?}");
         let strict = run(["check".as_ref(), dir.path().as_os_str(), "--strict".as_ref()]);
         assert_eq!(strict.code, Some(1));
     }

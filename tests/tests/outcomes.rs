@@ -29,9 +29,9 @@ fn samples() -> Vec<(PathBuf, &'static str)> {
 }
 
 /// The digests of the outputs of a replay, which has to match.
-fn outputs(told: &Value, what: &str) -> Value {
-    assert_eq!(told["outcome"], "match", "{what}: {told}");
-    let all = told["outputs"].as_array().unwrap();
+fn outputs(parsed_json: &Value, what: &str) -> Value {
+    assert_eq!(parsed_json["outcome"], "match", "{what}: {parsed_json}");
+    let all = parsed_json["outputs"].as_array().unwrap();
     all.iter()
         .map(|o| json!([o["name"], o["bytes"], o["blake3"]]))
         .collect()
@@ -58,9 +58,12 @@ fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn 
     );
     for (a, b) in [(recording, first.as_path()), (first.as_path(), second.as_path())] {
         let ended = play(&["diff", text(a), text(b), "--json"]);
-        let told = good(&ended, name);
-        assert_eq!(told["same"], true, "{name}: {told}");
-        assert!(told["summary"].as_str().unwrap().starts_with("No difference"), "{name}");
+        let parsed_json = good(&ended, name);
+        assert_eq!(parsed_json["same"], true, "{name}: {parsed_json}");
+        assert!(
+            parsed_json["summary"].as_str().unwrap().starts_with("No difference"),
+            "{name}"
+        );
         for (part, counts) in [
             ("descriptors", ["changed", "only_a", "only_b"]),
             ("host_writes", ["changed", "only_a", "only_b"]),
@@ -68,7 +71,11 @@ fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn 
             ("events", ["changed", "inserted", "deleted"]),
         ] {
             for count in counts {
-                assert_eq!(told[part][count], 0, "{name}: {part} {count}: {}", told[part]);
+                assert_eq!(
+                    parsed_json[part][count], 0,
+                    "{name}: {part} {count}: {}",
+                    parsed_json[part]
+                );
             }
         }
     }
@@ -94,8 +101,8 @@ fn an_outcome_of_every_sample_is_the_sample_again() {
         dir.path().join("digits.1.kine"),
     );
     let jobs = |file: &Path| {
-        let told = run(["jobs", text(file), "--json"]).json();
-        let all = told.as_array().unwrap().clone();
+        let parsed_json = run(["jobs", text(file), "--json"]).json();
+        let all = parsed_json.as_array().unwrap().clone();
         let kept = |job: &Value| json!([job["head_va"], job["dispatch"], job["chain"]]);
         all.iter().map(kept).collect::<Vec<_>>()
     };
@@ -104,8 +111,8 @@ fn an_outcome_of_every_sample_is_the_sample_again() {
     assert!(ended.out.starts_with("No difference.\n"), "{}", ended.out);
     assert!(!ended.out.contains("becomes"), "{}", ended.out);
     let info = |file: &Path| {
-        let told = run(["info", text(file), "--json"]).json();
-        told["buffers"].clone()
+        let parsed_json = run(["info", text(file), "--json"]).json();
+        parsed_json["buffers"].clone()
     };
     assert_eq!(info(&digits), info(&outcome), "roles, shapes and types");
 }
@@ -297,8 +304,11 @@ fn a_match_says_what_was_not_computed() {
     let jobs = 2;
     let line = format!("Registers match, {jobs} of {jobs} jobs not computed");
     assert!(ended.out.starts_with(&line), "{}", ended.out);
-    let told = run([&["replay", text(&sample), "--json"][..], &on].concat()).json();
-    assert_eq!((&told["outcome"], &told["verdict"]), (&json!("match"), &json!(line)));
+    let parsed_json = run([&["replay", text(&sample), "--json"][..], &on].concat()).json();
+    assert_eq!(
+        (&parsed_json["outcome"], &parsed_json["verdict"]),
+        (&json!("match"), &json!(line))
+    );
     let ended = run(["diff", text(&sample), text(&outcome)]);
     let mut lines = ended.out.lines();
     assert_eq!(
@@ -313,8 +323,8 @@ fn a_match_says_what_was_not_computed() {
         "{}",
         ended.out
     );
-    let told = run(["diff", text(&sample), text(&outcome), "--json"]).json();
-    assert_eq!(told["not_computed"], json!({"a": 0, "b": 2}));
+    let parsed_json = run(["diff", text(&sample), text(&outcome), "--json"]).json();
+    assert_eq!(parsed_json["not_computed"], json!({"a": 0, "b": 2}));
 }
 
 /// The scores of a network are what a person wants to see.

@@ -48,11 +48,11 @@ impl Person {
             .spawn()
             .unwrap();
         let mut out = child.stdout.take().unwrap();
-        let (tell, words) = channel();
+        let (sender, words) = channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 1024];
             while let Ok(n @ 1..) = out.read(&mut bytes) {
-                if tell.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
+                if sender.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
                     break;
                 }
             }
@@ -372,10 +372,10 @@ impl Person {
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let (tell, words) = channel();
+        let (sender, words) = channel();
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
-                if tell.send(line + "\n").is_err() {
+                if sender.send(line + "\n").is_err() {
                     break;
                 }
             }
@@ -480,10 +480,10 @@ fn a_name_that_belongs_to_another_client_is_said_in_the_question() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let kept = person.hear("paired with ");
         let kept = kept.split_whitespace().next().unwrap().to_owned();
-        let told = "belongs to another client: this one would be kept as";
-        assert_eq!(question.contains(told), !names.is_empty(), "{question}");
+        let message = "belongs to another client: this one would be kept as";
+        assert_eq!(question.contains(message), !names.is_empty(), "{question}");
         assert!(
-            names.is_empty() || question.contains(&format!("{told} `{kept}`")),
+            names.is_empty() || question.contains(&format!("{message} `{kept}`")),
             "{question}"
         );
         names.push(kept);

@@ -94,13 +94,13 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
         "--json",
     ]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told = ended.json();
+    let parsed_json = ended.json();
     assert_eq!(
-        (&told["outcome"], &told["reads_compared"]),
-        (&"match".into(), &told["reads_matched"])
+        (&parsed_json["outcome"], &parsed_json["reads_compared"]),
+        (&"match".into(), &parsed_json["reads_matched"])
     );
     // What the driver's frame buffer showed is what the replay leaves on the screen, though nobody gave a picture.
-    let screen = &told["screen"];
+    let screen = &parsed_json["screen"];
     assert_eq!(
         (screen["checked"].as_bool(), screen["differing_pixels"].as_u64()),
         (Some(true), Some(0)),
@@ -307,11 +307,11 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
     let mine = opened(&board.share().join("clock.kine"));
     drop(board);
     assert_eq!(mine.capture().unwrap().method, method);
-    let Some(Hardware::Platform(told)) = mine.hardware() else {
+    let Some(Hardware::Platform(platform_device)) = mine.hardware() else {
         panic!("{:?}", mine.hardware());
     };
     assert_eq!(
-        (told.node.as_str(), told.windows[0].base),
+        (platform_device.node.as_str(), platform_device.windows[0].base),
         ("/pl031@9010000", 0x901_0000)
     );
     assert_eq!(mine.facts.identity.driver, "rtc-pl031");

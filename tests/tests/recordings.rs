@@ -154,8 +154,8 @@ fn names_and_values_agree_with_the_authors_timeline() {
             .iter()
             .map(|e| {
                 let text = |k: &str| e[k].as_str().unwrap().to_owned();
-                let told = (e["kind"] == "write", text("offset"), text("value"), text("register"));
-                (e["thread"].as_u64().unwrap(), told)
+                let report = (e["kind"] == "write", text("offset"), text("value"), text("register"));
+                (e["thread"].as_u64().unwrap(), report)
             })
             .collect();
         let integrated = std::fs::read_to_string(folder.join(format!("{network}_integrated"))).unwrap();
@@ -165,18 +165,18 @@ fn names_and_values_agree_with_the_authors_timeline() {
         // Each thread's own accesses are in order in both.
         let by_thread = |all: &[(u64, Told)]| {
             let mut threads: BTreeMap<u64, Vec<Told>> = BTreeMap::new();
-            for (thread, told) in all {
-                threads.entry(*thread).or_default().push(told.clone());
+            for (thread, reported) in all {
+                threads.entry(*thread).or_default().push(reported.clone());
             }
             threads
         };
         let (ours_by, theirs_by) = (by_thread(&ours), by_thread(&theirs));
         assert!(ours_by.len() > 1, "{network}: threads are known");
-        for (thread, told) in &theirs_by {
+        for (thread, entries) in &theirs_by {
             let of_ours = &ours_by[thread];
-            let differs = told.iter().zip(of_ours).position(|(a, b)| a != b);
+            let differs = entries.iter().zip(of_ours).position(|(a, b)| a != b);
             assert_eq!(
-                (told.len(), differs),
+                (entries.len(), differs),
                 (of_ours.len(), None),
                 "{network}: thread {thread}"
             );

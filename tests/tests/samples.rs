@@ -274,15 +274,19 @@ fn every_named_buffer_comes_out_raw_and_as_npy_and_goes_in_again() {
             npy_bytes.starts_with(b"\x93NUMPY") && npy_bytes.ends_with(&raw_bytes),
             "{name}"
         );
-        let told = out.json();
-        let told = told["outputs"]
+        let report = out.json();
+        let parsed_json = report["outputs"]
             .as_array()
             .unwrap()
             .iter()
             .find(|o| o["name"] == name)
             .unwrap();
-        assert_eq!(told["bytes"], bytes);
-        assert_eq!(told["blake3"], blake3::hash(&raw_bytes).to_hex().to_string(), "{name}");
+        assert_eq!(parsed_json["bytes"], bytes);
+        assert_eq!(
+            parsed_json["blake3"],
+            blake3::hash(&raw_bytes).to_hex().to_string(),
+            "{name}"
+        );
         // What came out goes in again, in either form, and changes nothing.
         for path in [&raw, &npy] {
             let back = replay_vecadd(&["--input", &file(path)]);

@@ -154,7 +154,7 @@ fn what_cannot_be_compared_is_told_with_the_file() {
     let ppm = folder.path().join("a.ppm");
     std::fs::write(&ppm, b"P6 1 1 255 abc").unwrap();
     let ppm = ppm.to_str().unwrap();
-    for (arguments, told) in [
+    for (arguments, message) in [
         (vec!["--compare", &other], "640 by 480 pixels, the other 1280 by 800"),
         (vec!["--compare", broken], "broken.png"),
         (vec!["--compare", ppm, "--other-event", "1"], "has no events"),
@@ -166,7 +166,7 @@ fn what_cannot_be_compared_is_told_with_the_file() {
     ] {
         let ended = run(["screen", plain.as_str()].into_iter().chain(arguments.iter().copied()));
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.out);
-        assert!(ended.err.contains(told), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains(message), "{arguments:?}: {}", ended.err);
     }
 }
 
@@ -174,7 +174,7 @@ fn what_cannot_be_compared_is_told_with_the_file() {
 fn what_cannot_be_shown_is_told_with_what_would_help() {
     let sample = root().join("sample-traces/vecadd.kine");
     let sample = sample.to_str().unwrap();
-    for (arguments, told) in [
+    for (arguments, message) in [
         (vec!["screen", sample], "the recording has no framebuffer"),
         (vec!["screen", sample, "--format", "640"], "'640' is no size"),
         (vec!["screen", sample, "--pixel", "7"], "'7' is no pixel"),
@@ -183,7 +183,7 @@ fn what_cannot_be_shown_is_told_with_what_would_help() {
     ] {
         let ended = run(arguments.iter().copied());
         assert_eq!(ended.code, Some(2), "{arguments:?}");
-        assert!(ended.err.contains(told), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains(message), "{arguments:?}: {}", ended.err);
     }
     let Some(log) = log("rage128p-aty128fb") else { return };
     let early = run(["screen", &log, "--event", "3"]);

@@ -33,14 +33,14 @@ fn json(file: &Path, more: &[&str]) -> Value {
 fn a_shader_is_told_clause_by_clause() {
     let ended = shader(&sample("vecadd.kine"), &[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told = "compute shader 0xf7ffc000: job 0; 3 clauses, 160 bytes, 26 operations\n\n\
+    let message = "compute shader 0xf7ffc000: job 0; 3 clauses, 160 bytes, 26 operations\n\n\
                 clause_0:  0xf7ffc000\n\
                 ds(0) nbb load ncph next_load dwb(0)\n    \
                 *LSHIFT_OR.i32 r0:t0, r60, #0, 0x00000002 /* 0.000000 */\n    \
                 +NOP t1\n    \
                 *NOP t0\n    \
                 +IADD.s32 r1:t1, u0.w0, t0\n";
-    assert!(ended.out.starts_with(told), "{}", ended.out);
+    assert!(ended.out.starts_with(message), "{}", ended.out);
     let end = "    +STORE.i32 t1, r0, t1, @r1\n\n1 shader, 26 operations, 0 of them unknown\n";
     assert!(ended.out.ends_with(end), "{}", ended.out);
 }
@@ -222,20 +222,20 @@ fn who_wrote_a_byte_is_told_down_to_the_operation() {
         ended.json()
     };
     let at = u64::from_str_radix(va("c").trim_start_matches("0x"), 16).unwrap() + 4 * 70 + 1;
-    let told = who(&format!("{at:#x}"));
-    assert_eq!((&told["writer"], &told["job"]), (&"shader".into(), &0.into()));
-    let shader = &told["shader"];
+    let report = who(&format!("{at:#x}"));
+    assert_eq!((&report["writer"], &report["job"]), (&"shader".into(), &0.into()));
+    let shader = &report["shader"];
     assert!(
         shader["instruction"].as_str().unwrap().starts_with("+STORE.i32"),
-        "{told}"
+        "{report}"
     );
     assert_eq!(shader["write"]["va"], format!("{:#x}", at - 1));
     assert_eq!(shader["reads"].as_array().unwrap().len(), 2);
     // The second byte of the number that was written.
     let written = u32::from_str_radix(shader["write"]["value"].as_str().unwrap().trim_start_matches("0x"), 16);
-    assert_eq!(told["byte"], format!("{:#x}", written.unwrap() >> 8 & 0xff));
-    let told = who(&va("a"));
-    assert!(told["writer"] == "recording" || told["writer"] == "cpu", "{told}");
+    assert_eq!(report["byte"], format!("{:#x}", written.unwrap() >> 8 & 0xff));
+    let report = who(&va("a"));
+    assert!(report["writer"] == "recording" || report["writer"] == "cpu", "{report}");
     let ended = run(["who".as_ref(), file.as_os_str(), "--va".as_ref(), "0x10".as_ref()]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.err.contains("is not mapped"), "{}", ended.err);

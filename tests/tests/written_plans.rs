@@ -77,19 +77,19 @@ fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
     let (edu, file, copy, outcome) = (edu(), at("edu.plan"), at("copy.bin"), at("outcome.kine"));
     assert_eq!(run(["plan", &edu, "--assemble", "-o", &file]).code, Some(0));
     let output = format!("copy={copy}");
-    let told = json(
+    let parsed_json = json(
         &["replay", &file, "--on", "qemu:edu", "--output", &output, "-o", &outcome],
         0,
     );
     assert_eq!(
-        (&told["outcome"], &told["mastered_bus"]),
+        (&parsed_json["outcome"], &parsed_json["mastered_bus"]),
         (&"match".into(), &true.into())
     );
     assert_eq!(
-        (&told["interrupts"], &told["reads_compared"]),
-        (&5.into(), &told["reads_matched"])
+        (&parsed_json["interrupts"], &parsed_json["reads_compared"]),
+        (&5.into(), &parsed_json["reads_matched"])
     );
-    let kinds: Vec<&str> = told["effects"]
+    let kinds: Vec<&str> = parsed_json["effects"]
         .as_array()
         .unwrap()
         .iter()
@@ -105,15 +105,15 @@ fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
     );
     // What an output must hold comes from a file, too.
     let expect = format!("copy={copy}");
-    let told = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 0);
-    assert_eq!(told["effects"][4]["matched"], true);
+    let parsed_json = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 0);
+    assert_eq!(parsed_json["effects"][4]["matched"], true);
     std::fs::write(&copy, [0; 2048]).unwrap();
-    let told = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 1);
+    let parsed_json = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 1);
     assert_eq!(
-        (&told["outcome"], &told["effects"][4]["matched"]),
+        (&parsed_json["outcome"], &parsed_json["effects"][4]["matched"]),
         (&"diverged".into(), &false.into())
     );
-    assert_eq!(told["effects"][4]["source"], copy.as_str());
+    assert_eq!(parsed_json["effects"][4]["source"], copy.as_str());
     // Another device is none for it.
     run(["replay", &edu, "--on", "qemu:bochs-display"]).assert_refused("the plan is for the register map `edu`");
     run(["replay", &edu, "--on", "qemu:edu", "--output", "other=x.bin"]).assert_refused("no output 'other'");
@@ -125,27 +125,27 @@ fn a_recorded_picture_comes_back_from_memory_and_from_the_plan_s_text() {
         return;
     }
     let sample = root().join("sample-traces/qemu/virtio-gpu.kine").display().to_string();
-    let told = json(&["replay", &sample, "--on", GRAPHICS], 0);
+    let parsed_json = json(&["replay", &sample, "--on", GRAPHICS], 0);
     assert_eq!(
-        (&told["outcome"], &told["mastered_bus"]),
+        (&parsed_json["outcome"], &parsed_json["mastered_bus"]),
         (&"match".into(), &true.into())
     );
-    assert_eq!(told["screen"]["differing_pixels"], 0);
+    assert_eq!(parsed_json["screen"]["differing_pixels"], 0);
     let planned = json(&["plan", &sample, "--on", GRAPHICS], 0);
     assert_eq!(planned["masters_bus"], true);
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("plan.txt").display().to_string();
     let printed = run(["plan", &sample, "--on", GRAPHICS, "--text"]);
     std::fs::write(&text, &printed.out).unwrap();
-    let told = json(&["replay", &text, "--on", GRAPHICS], 0);
+    let parsed_json = json(&["replay", &text, "--on", GRAPHICS], 0);
     assert_eq!(
-        (&told["outcome"], &told["effects"][0]["kind"]),
+        (&parsed_json["outcome"], &parsed_json["effects"][0]["kind"]),
         (&"match".into(), &"screen".into())
     );
     // A picture that is another is none, whatever the device does.
     let line = printed.out.lines().find(|l| l.starts_with("expect screen")).unwrap();
     let other = line.replacen(line.split(' ').nth(4).unwrap(), &"0".repeat(64), 1);
     std::fs::write(&text, printed.out.replacen(line, &other, 1)).unwrap();
-    let told = json(&["replay", &text, "--on", GRAPHICS], 1);
-    assert_eq!(told["outcome"], "diverged");
+    let parsed_json = json(&["replay", &text, "--on", GRAPHICS], 1);
+    assert_eq!(parsed_json["outcome"], "diverged");
 }

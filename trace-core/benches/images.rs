@@ -29,10 +29,10 @@ fn main() {
 
 /// Bytes of each image; `KINESCOPE_BENCH_IMAGE` in mebibytes where there is less room.
 fn size() -> u64 {
-    let told = std::env::var("KINESCOPE_BENCH_IMAGE")
+    let reported = std::env::var("KINESCOPE_BENCH_IMAGE")
         .ok()
         .and_then(|m| m.parse::<u64>().ok());
-    told.unwrap_or(4096) << 20
+    reported.unwrap_or(4096) << 20
 }
 
 static IMAGES: OnceLock<(PathBuf, PathBuf, PathBuf)> = OnceLock::new();

@@ -88,7 +88,7 @@ fn every_clause_unpacks_and_unknown_operations_are_counted_and_told() {
             continue;
         }
         let (count, all) = shaders(&folder);
-        let (mut operations, mut unknown, mut told) = (0, 0, 0);
+        let (mut operations, mut unknown, mut reported) = (0, 0, 0);
         let mut patterns = BTreeSet::new();
         for clauses in all.values() {
             let before = unknown;
@@ -103,13 +103,13 @@ fn every_clause_unpacks_and_unknown_operations_are_counted_and_told() {
                         }
                     }
                 }
-                told += clause_text(c, 0).matches("unknown 0x").count();
+                reported += clause_text(c, 0).matches("unknown 0x").count();
             }
             assert!(unknown > before, "no shader of Arm's compiler is free of them");
         }
         let found = (count, all.len(), operations, unknown, patterns.len());
         println!("{}: {found:?}", known.name);
-        assert_eq!(told, unknown);
+        assert_eq!(reported, unknown);
         assert_eq!(
             found,
             (

@@ -715,17 +715,18 @@ fn a_packed_log_takes_no_more_memory_than_the_limit() {
         import::open(&path, &progress)
     };
     // 4.4 MB of text are 400,000 marks, which take some 80 bytes each.
-    let told = open(8 << 20).unwrap_err();
-    assert!(matches!(told, ImportError::OverLimit { .. }), "{told}");
+    let error = open(8 << 20).unwrap_err();
+    assert!(matches!(error, ImportError::OverLimit { .. }), "{error}");
     assert!(
-        told.to_string()
+        error
+            .to_string()
             .contains("a recording of the file takes more than 8 MiB"),
-        "{told}"
+        "{error}"
     );
-    let told = open(1 << 20).unwrap_err().to_string();
+    let report = open(1 << 20).unwrap_err().to_string();
     assert!(
-        told.contains("the file unpacks to more than 1 MiB") || told.contains("takes more than 1 MiB"),
-        "{told}"
+        report.contains("the file unpacks to more than 1 MiB") || report.contains("takes more than 1 MiB"),
+        "{report}"
     );
     assert!(open(256 << 20).unwrap().events.len() > 400_000);
 }

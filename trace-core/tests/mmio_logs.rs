@@ -209,10 +209,10 @@ fn undecoded_accesses_are_events_and_a_finding() {
             continue;
         };
         assert_eq!(count(&r, EventKind::Undecoded), undecoded, "{name}");
-        let told = check::check(&r)
+        let report = check::check(&r)
             .into_iter()
             .filter(|f| f.kind == FindingKind::UndecodedAccess);
-        let places: Vec<_> = told.map(|f| f.place).collect();
+        let places: Vec<_> = report.map(|f| f.place).collect();
         assert_eq!(places.is_empty(), undecoded == 0, "{name}: {places:?}");
         // The crash copied the BIOS out of memory; the others drew.
         let of = if name == "rv100-radeon-kms-oops" {
@@ -236,8 +236,8 @@ fn rows_that_cannot_be_right_are_told_by_number_and_are_those_that_differ() {
         let Some(r) = opened(&format!("{name}.txt.gz")) else {
             continue;
         };
-        let told = check::undecoded_accesses(&r, &Progress::new()).unwrap();
-        let finding = told.iter().find(|f| f.place == "bar0").unwrap();
+        let findings = check::undecoded_accesses(&r, &Progress::new()).unwrap();
+        let finding = findings.iter().find(|f| f.place == "bar0").unwrap();
         let message = &finding.message;
         assert!(
             message.contains("since the recorder reads no value out of a repeated move"),

@@ -150,7 +150,7 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
     packer.write_all(&log).unwrap();
     let packed = packer.finish().unwrap();
     assert_eq!(accesses(&of(&packed).unwrap().0), accesses(&whole));
-    let told = |bytes: &[u8]| -> (usize, Vec<String>) {
+    let describe = |bytes: &[u8]| -> (usize, Vec<String>) {
         let (r, _) = of(bytes).unwrap();
         let truncated = r
             .facts
@@ -162,13 +162,13 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
             truncated.map(|f| format!("{}: {}", f.place, f.message)).collect(),
         )
     };
-    let (fewer, why) = told(&packed[..packed.len() - 200]);
+    let (fewer, why) = describe(&packed[..packed.len() - 200]);
     assert!(
         fewer < 174 && why[0].contains("cannot be unpacked further"),
         "{fewer} {why:?}"
     );
     let first = log.windows(2).position(|w| w == b"\nw").unwrap() + 1;
-    let (fewer, why) = told(&log[..first + 5]);
+    let (fewer, why) = describe(&log[..first + 5]);
     assert_eq!(
         (fewer, why),
         (
@@ -180,13 +180,13 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
     );
     let mut damaged = log.clone();
     damaged[first] = b'q';
-    let (_, why) = told(&damaged);
+    let (_, why) = describe(&damaged);
     assert_eq!(why, [format!("byte {first:#x}: no record begins with 0x71")]);
 }
 
 #[test]
 fn what_is_no_log_is_refused_with_its_place() {
-    for (bytes, told) in [
+    for (bytes, message) in [
         (&b""[..], "the log has no record"),
         (b"==1== mmaptrace, an MMAP tracer\n", "the log has no record"),
         (
@@ -196,7 +196,7 @@ fn what_is_no_log_is_refused_with_its_place() {
         (b"\x7fELF", "byte 0x0: no record begins with 0x7f"),
     ] {
         let why = of(bytes).unwrap_err().to_string();
-        assert!(why.contains(told), "{why}");
+        assert!(why.contains(message), "{why}");
     }
 }
 
@@ -239,7 +239,7 @@ fn records_of_older_releases_and_of_all_memory_are_read() {
     put(b"w", &[&w(77), &w(0), &[0]]);
     put(b"w", &[&w(77), &w(4), &[1], &[5]]);
     let (r, tally) = of(&log).unwrap();
-    let told: Vec<_> = accesses(&r)
+    let messages: Vec<_> = accesses(&r)
         .iter()
         .map(|a| {
             let space = &r.facts.spaces[usize::from(a.space)].name;
@@ -253,7 +253,7 @@ fn records_of_older_releases_and_of_all_memory_are_read() {
         })
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "r mapped 0x1008 4 0x1234",
             "w mapped 0xf6000010 2 0x201",

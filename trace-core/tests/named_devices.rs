@@ -85,13 +85,13 @@ fn a_framebuffer_has_a_lane_of_its_own_and_no_registers() {
 
 #[test]
 fn only_accesses_that_have_no_name_are_findings() {
-    let told: Vec<String> = check::check(&recording(&ROWS))
+    let messages: Vec<String> = check::check(&recording(&ROWS))
         .into_iter()
         .filter(|f| f.kind == FindingKind::UnknownRegister)
         .map(|f| f.message)
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "1 accesses to bar4, a window that the register map bochs-display says nothing of",
             "1 accesses of 4 bytes at 0x608 of bar2, where the map has no such register",
@@ -122,8 +122,8 @@ fn differences_in_the_framebuffer_are_told_of_no_register() {
     (other[3].4, other[4].4) = (0x0018_0320, 7);
     let d = diff::diff(&recording(&ROWS), &recording(&other));
     assert_eq!(d.events.changed, 2);
-    let told: Vec<&str> = d.registers.iter().map(|r| r.name.as_str()).collect();
-    assert_eq!(told, ["VBE_DISPI_INDEX_YRES"]);
+    let messages: Vec<&str> = d.registers.iter().map(|r| r.name.as_str()).collect();
+    assert_eq!(messages, ["VBE_DISPI_INDEX_YRES"]);
 }
 
 #[test]

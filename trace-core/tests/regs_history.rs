@@ -109,10 +109,10 @@ fn a_full_ring_tells_how_many_accesses_came_before() {
     assert_eq!(accesses(&r), sample[sample.len() - 40..]);
     let before = sample.len() as u64 - 40;
     assert_eq!(lost(&r), [(0, Some(before))]);
-    let told = told(&r, FindingKind::LostEvents);
+    let messages = told(&r, FindingKind::LostEvents);
     assert!(
-        told[0].starts_with(&format!("{before} accesses before it are missing")),
-        "{told:?}"
+        messages[0].starts_with(&format!("{before} accesses before it are missing")),
+        "{messages:?}"
     );
     // What the import has told `check` does not tell again.
     let all = check::check(&r);
@@ -255,7 +255,7 @@ fn what_tells_no_address_is_refused_with_what_to_do() {
     let zeros = "     0: r: reg 0x               0 val 00000001\n     1: w: reg 0x               0 val 00000001\n";
     let hashes = "     0: r: reg 0x        8c1e2d36 val 00000001\n     1: w: reg 0x        f2201195 val 00000001\n";
     let words = "     0: r: reg 0x(____ptrval____) val 00000001\n     1: w: reg 0x(____ptrval____) val 00000001\n";
-    for (text, told) in [
+    for (text, message) in [
         (head.to_owned() + zeros, "kptr_restrict"),
         (head.to_owned() + hashes, "no_hash_pointers"),
         (head.to_owned() + words, "kptr_restrict"),
@@ -269,7 +269,7 @@ fn what_tells_no_address_is_refused_with_what_to_do() {
         ),
     ] {
         let why = refused(&text);
-        assert!(why.contains(told) && why.contains("history.txt, line 1: "), "{why}");
+        assert!(why.contains(message) && why.contains("history.txt, line 1: "), "{why}");
     }
 }
 

@@ -134,8 +134,8 @@ mod tests {
         }
         let mut pieces = Vec::new();
         differences(100, &old, &new, &mut pieces);
-        let told: Vec<(u64, usize)> = pieces.iter().map(|p| (p.offset, p.new.len())).collect();
-        assert_eq!(told, [(103, 8), (400, 1), (2099, 1)]);
+        let entries: Vec<(u64, usize)> = pieces.iter().map(|p| (p.offset, p.new.len())).collect();
+        assert_eq!(entries, [(103, 8), (400, 1), (2099, 1)]);
         differences(0, &old, &old, &mut pieces);
         assert_eq!(pieces.len(), 3);
     }

@@ -506,10 +506,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
-        let told = read(&path, &of(), &Base(vec![0; 4])).unwrap_err();
+        let error = read(&path, &of(), &Base(vec![0; 4])).unwrap_err();
         assert!(
-            matches!(told, JournalError::TooLong { bytes, .. } if bytes == MAX_BYTES + 1),
-            "{told}"
+            matches!(error, JournalError::TooLong { bytes, .. } if bytes == MAX_BYTES + 1),
+            "{error}"
         );
         assert!(read(&dir.path().join("none"), &of(), &Base(vec![])).unwrap().is_none());
     }

@@ -163,8 +163,8 @@ impl Display for Link {
         let mut query = String::new();
         if let Some(s) = &self.scene {
             write!(query, "&event={}", s.event)?;
-            if let Some(told) = format_selection(&s.selection) {
-                write!(query, "&select={told}")?;
+            if let Some(message) = format_selection(&s.selection) {
+                write!(query, "&select={message}")?;
             }
             if !s.panels.is_empty() {
                 write!(query, "&show={}", s.panels.join(","))?;

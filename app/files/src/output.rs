@@ -378,10 +378,10 @@ mod tests {
         let read = [NamedFile::new("the recording", &x)];
         let out = |p: &Path| NamedFile::new("-o", p);
         assert!(check_distinct(&read, &[out(&y), NamedFile::new("--output a", &dir.path().join("z"))]).is_ok());
-        let told = check_distinct(&read, &[out(&y), out(&x)]).unwrap_err().to_string();
+        let report = check_distinct(&read, &[out(&y), out(&x)]).unwrap_err().to_string();
         let x = x.display();
         assert_eq!(
-            told,
+            report,
             format!("{x}: -o names the same file as the recording, {x}; give it a file of its own")
         );
         let twice = check_distinct(&read, &[NamedFile::new("--output a", &y), out(&y)])

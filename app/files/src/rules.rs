@@ -66,8 +66,8 @@ mod tests {
         let (rules, back) = read(&file).unwrap();
         assert_eq!((rules.list.len(), back.as_str()), (1, text));
         std::fs::write(&file, "ignore mappings\nignore buffr x\n").unwrap();
-        let told = read(&file).unwrap_err().to_string();
-        assert!(told.contains("rules: line 2, column 8:"), "{told}");
+        let report = read(&file).unwrap_err().to_string();
+        assert!(report.contains("rules: line 2, column 8:"), "{report}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ const MAX_FILE: u64 = 1 << 32;
 /// # Errors
 /// What is wrong with the file, in words: unreadable, another type, another size.
 pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, String> {
-    let told = |what: String| format!("{}: {what}", path.display());
+    let describe = |what: String| format!("{}: {what}", path.display());
     let extension = path
         .extension()
         .map(|e| e.to_string_lossy().to_lowercase())
@@ -91,20 +91,20 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
         // Its errors name the file.
         return crate::buffers::read_file(path, buffer).map_err(|e| e.to_string());
     }
-    let size = std::fs::metadata(path).map_err(|e| told(e.to_string()))?.len();
+    let size = std::fs::metadata(path).map_err(|e| describe(e.to_string()))?.len();
     if size > MAX_FILE {
-        return Err(told(format!("{size} bytes are more than a buffer can take")));
+        return Err(describe(format!("{size} bytes are more than a buffer can take")));
     }
-    let data = std::fs::read(path).map_err(|e| told(e.to_string()))?;
+    let data = std::fs::read(path).map_err(|e| describe(e.to_string()))?;
     let wanted = buffer.bytes / buffer.element.bytes() as u64;
     let (out, what) = if extension == "csv" {
         csv(&data, buffer.element, wanted)
     } else {
         png(&data, buffer.element, planes, wanted)
     }
-    .map_err(told)?;
+    .map_err(describe)?;
     if out.len() as u64 != buffer.bytes {
-        return Err(told(format!(
+        return Err(describe(format!(
             "{what}, buffer '{}' takes exactly {wanted} of type {}",
             buffer.name,
             buffer.element.name()
@@ -170,12 +170,12 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
         image.into_luma16().into_raw()
     };
     let scale = if element.is_float() { 65535.0 } else { 257.0 };
-    let told = format!(
+    let message = format!(
         "holds {w}×{h} pixels of {channels} channels, {} values",
         pixels * channels
     );
     if samples.len() as u64 != wanted {
-        return Ok((Vec::new(), told));
+        return Ok((Vec::new(), message));
     }
     let mut out = Vec::with_capacity(samples.len() * element.bytes());
     let mut put = |v: Option<&u16>| out.extend(element_bytes(element, f64::from(*v.unwrap_or(&0)) / scale));
@@ -186,7 +186,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
     } else {
         samples.iter().for_each(|v| put(Some(v)));
     }
-    Ok((out, told))
+    Ok((out, message))
 }
 
 #[cfg(test)]

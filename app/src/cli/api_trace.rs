@@ -392,8 +392,8 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
     }
     match who.certain {
         Some((e, _)) => {
-            let told = words::describe_call(calls, &opened.recording, e);
-            out.line(format_args!("for certain it was written at event {e}: {told}"))?;
+            let message = words::describe_call(calls, &opened.recording, e);
+            out.line(format_args!("for certain it was written at event {e}: {message}"))?;
         }
         None if who.launches.is_empty() && who.change.is_none() => match who.allocated_at {
             Some(e) => out.line(format_args!("nobody wrote it since it was taken at event {e}"))?,

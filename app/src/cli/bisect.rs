@@ -335,13 +335,13 @@ fn describe_signature(sign: &FailureSignature) -> String {
 
 impl Judge for CandidateJudge<'_> {
     fn judge(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, Stop> {
-        let told = self
+        let result = self
             .judge_on_target(made, progress)
             .and_then(|shows| match &self.arguments.until {
                 Some(command) => self.judge_by_command(command, made, progress),
                 None => Ok(shows),
             });
-        match told {
+        match result {
             Ok(shows) => Ok(shows),
             Err(JudgeError::Unknown(why)) => Ok(CandidateResult::Unknown(why)),
             Err(JudgeError::Stop(stop)) => Err(stop),
@@ -378,8 +378,8 @@ impl Judge for CandidateJudge<'_> {
             trim::format_ranges(&step.jobs_kept),
             format_count(step.events, "event"),
         );
-        let told = self.out.line(line).and_then(|()| self.out.flush());
-        told.map_err(|e| Stop::Failed(Failure::from(e).to_string()))
+        let result = self.out.line(line).and_then(|()| self.out.flush());
+        result.map_err(|e| Stop::Failed(Failure::from(e).to_string()))
     }
 }
 
@@ -522,17 +522,17 @@ fn report(
     took: Duration,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let told = &best.trimmed.summary;
+    let trim_summary = &best.trimmed.summary;
     let count = |shows: &str| steps.iter().filter(|s| s.shows == shows).count() as u64;
     let (shown, not_shown, cannot_tell) = (count("failure"), count("no-failure"), count("cannot-tell"));
     let duration_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     if out.is_json() {
         out.value(&Report {
             path: to.map(|p| p.display().to_string()),
-            jobs: told.jobs,
-            jobs_kept: &told.jobs_kept,
-            events: told.events[1],
-            events_before: told.events[0],
+            jobs: trim_summary.jobs,
+            jobs_kept: &trim_summary.jobs_kept,
+            events: trim_summary.events[1],
+            events_before: trim_summary.events[0],
             tried,
             shown,
             not_shown,
@@ -550,11 +550,11 @@ fn report(
     };
     out.line(format_args!(
         "{} of {} jobs: {}; {} of {} events{how}",
-        told.jobs_kept.len(),
-        told.jobs,
-        trim::format_ranges(&told.jobs_kept),
-        told.events[1],
-        told.events[0]
+        trim_summary.jobs_kept.len(),
+        trim_summary.jobs,
+        trim::format_ranges(&trim_summary.jobs_kept),
+        trim_summary.events[1],
+        trim_summary.events[0]
     ))?;
     out.line(format_args!(
         "{} looked at in {}: the failure shows in {shown}, not in {not_shown}, cannot be told of {cannot_tell}",

@@ -10,13 +10,14 @@ use trace_core::ranges;
 /// # Errors
 /// What is wrong with the filter; when finding jobs was stopped.
 pub fn compile(option: &str, text: &str, opened: &Opened) -> Result<Filter, Failure> {
-    let told = |e: trace_core::filter::FilterError| Failure::usage(format!("{option}: {e}\n{}", e.caret(text, "  ")));
-    let query = Query::parse(text).map_err(told)?;
+    let describe =
+        |e: trace_core::filter::FilterError| Failure::usage(format!("{option}: {e}\n{}", e.caret(text, "  ")));
+    let query = Query::parse(text).map_err(describe)?;
     let derived = match query.needs_derived() {
         true => Some(Derived::from(&opened.timeline()?)),
         false => None,
     };
-    query.compile(&opened.recording, derived.as_ref()).map_err(told)
+    query.compile(&opened.recording, derived.as_ref()).map_err(describe)
 }
 
 /// Jobs as options take them, as a filter: a number, `FIRST..END` or `FIRST..=LAST`.

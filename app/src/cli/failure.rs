@@ -62,13 +62,13 @@ impl Failure {
     pub fn file(path: &Path, what: impl fmt::Display) -> Self {
         let (path, what) = (path.display().to_string(), what.to_string());
         // Typed errors often name the file themselves.
-        let told = if contains_path(&what, &path) {
+        let message = if contains_path(&what, &path) {
             what
         } else {
             format!("{path}: {what}")
         };
         // What is to be done about the file can be typed as it stands.
-        Self::usage(told.replace("`kinescope verify`", &format!("`kinescope verify {path}`")))
+        Self::usage(message.replace("`kinescope verify`", &format!("`kinescope verify {path}`")))
     }
 
     /// A signal asked for the end, before the work was done.
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn a_file_is_named_once_and_always() {
-        let told = |path: &str, what: &str| Failure::file(Path::new(path), what).to_string();
-        assert_eq!(told("x.kine", "x.kine: damaged"), "x.kine: damaged");
+        let describe = |path: &str, what: &str| Failure::file(Path::new(path), what).to_string();
+        assert_eq!(describe("x.kine", "x.kine: damaged"), "x.kine: damaged");
         assert_eq!(
-            told("rec", "rec/gr_pgt, byte 3: damaged"),
+            describe("rec", "rec/gr_pgt, byte 3: damaged"),
             "rec/gr_pgt, byte 3: damaged"
         );
-        assert_eq!(told("a", "damaged"), "a: damaged");
-        assert_eq!(told("a", "/x/a: damaged"), "a: /x/a: damaged");
-        assert_eq!(told("a.bin", "holds a.bin.npy"), "a.bin: holds a.bin.npy");
+        assert_eq!(describe("a", "damaged"), "a: damaged");
+        assert_eq!(describe("a", "/x/a: damaged"), "a: /x/a: damaged");
+        assert_eq!(describe("a.bin", "holds a.bin.npy"), "a.bin: holds a.bin.npy");
         assert_eq!(
-            told("x.kine", "damaged; `kinescope verify` lists all"),
+            describe("x.kine", "damaged; `kinescope verify` lists all"),
             "x.kine: damaged; `kinescope verify x.kine` lists all"
         );
     }

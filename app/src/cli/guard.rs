@@ -78,8 +78,8 @@ pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, 
     let mut wanted = Some(Vec::new());
     while let Some(list) = wanted.take() {
         let outcome = replay_guarded(asked, list, &mut all)?;
-        let told = outcome.calls.as_ref();
-        if let Some(stopped) = told.and_then(|c| c.stopped.clone()) {
+        let calls_outcome = outcome.calls.as_ref();
+        if let Some(stopped) = calls_outcome.and_then(|c| c.stopped.clone()) {
             all.past = Some(find_overrun(asked, &script, &stopped, &mut all, &name)?);
             break;
         }
@@ -87,7 +87,7 @@ pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, 
             all.failure = Some(why.clone());
             break;
         }
-        let report = told.and_then(|c| c.guard.clone()).unwrap_or_default();
+        let report = calls_outcome.and_then(|c| c.guard.clone()).unwrap_or_default();
         all.guarded += report.guarded.len() as u64;
         all.differs |= has_differing_outputs(&outcome);
         all.pointed_at.extend(buffer_names(&script, &report.pointed_at, &name));

@@ -242,10 +242,10 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         table.push(vec![format_hex(*value), n.to_string(), means]);
     }
     out.table(&table)?;
-    let told = g.values.len() as u64;
-    if g.different > told || g.beyond > 0 {
+    let reported = g.values.len() as u64;
+    if g.different > reported || g.beyond > 0 {
         let at_least = if g.beyond > 0 { "at least " } else { "" };
-        out.line(format_args!("and {at_least}{} more values", g.different - told))?;
+        out.line(format_args!("and {at_least}{} more values", g.different - reported))?;
     }
     if g.followers.is_empty() {
         return Ok(Exit::Good);

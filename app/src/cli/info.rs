@@ -296,7 +296,7 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
 
 fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
     let identity = &opened.recording.facts.identity;
-    let told = |s: &str| {
+    let describe = |s: &str| {
         if s.is_empty() {
             "unknown".to_owned()
         } else {
@@ -307,7 +307,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
     let device = |name: &str, id: Option<String>| match id {
         Some(id) if name.is_empty() || name == id => id,
         Some(id) => format!("{name} ({id})"),
-        None => told(name),
+        None => describe(name),
     };
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
@@ -323,9 +323,9 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
                 row("GPU", device(&info.gpu.name, id))
             }
         },
-        row("Driver", told(&identity.driver)),
-        row("Board", told(&identity.board)),
-        row("Source", told(&info.source)),
+        row("Driver", describe(&identity.driver)),
+        row("Board", describe(&identity.board)),
+        row("Source", describe(&info.source)),
         row("Events", describe_events(info)),
         row("Span", describe_span(info)),
         row("Lost events", describe_lost(opened, info)),
@@ -376,7 +376,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         ]),
     }
     let capture = info.capture.iter().flat_map(capture_info::describe_capture);
-    rows.extend(capture.map(|(what, told)| row(what, told)));
+    rows.extend(capture.map(|(what, summary)| row(what, summary)));
     let edits = info.applied_edits.iter().cloned().map(capture_info::describe_edit);
     rows.extend(edits.map(|(what, message)| row(what, message)));
     out.table(&rows)?;

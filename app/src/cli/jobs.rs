@@ -115,7 +115,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         "Computed",
     ];
     // Only outcomes tell whether a job computed.
-    let told = if reports.is_empty() { head.len() - 1 } else { head.len() };
+    let reported = if reports.is_empty() { head.len() - 1 } else { head.len() };
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut reasons: Vec<String> = Vec::new();
     let three = |v: [u32; 3]| format!("{}x{}x{}", v[0], v[1], v[2]);
@@ -143,7 +143,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
     }
     let none = rows.len() == 1;
-    rows.iter_mut().for_each(|row| row.truncate(told));
+    rows.iter_mut().for_each(|row| row.truncate(reported));
     out.table(&rows)?;
     if none {
         out.line(empty_result::describe_jobs(&opened))?;

@@ -92,7 +92,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     ];
     let mut problems = Vec::new();
     for r in rows {
-        let told = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let describe = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
         table.push(vec![
             r.launches.to_string(),
             r.kernel.clone(),
@@ -102,11 +102,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 r.code.to_owned()
             },
             if r.arch.is_empty() { "-".to_owned() } else { r.arch },
-            told(r.registers.map(u64::from)),
-            told(r.shared),
-            told(r.local),
-            told(r.max_threads.map(u64::from)),
-            told(r.module.map(u64::from)),
+            describe(r.registers.map(u64::from)),
+            describe(r.shared),
+            describe(r.local),
+            describe(r.max_threads.map(u64::from)),
+            describe(r.module.map(u64::from)),
         ]);
         problems.extend(r.problem.map(|why| format!("{}: {why}", r.kernel)));
     }

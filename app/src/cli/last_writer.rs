@@ -117,7 +117,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     opened.address_space(arguments.space)?;
     let file = &arguments.source.file;
     let edits = arguments.inputs.edits(&opened)?;
-    let told = progress_line::run_with_progress("replaying", |progress, _| {
+    let writer_report = progress_line::run_with_progress("replaying", |progress, _| {
         let fail = |e: debug::WriterError| Failure::file(file, e);
         let ready = DebugSession::new(&opened.recording, &edits, progress).map_err(fail)?;
         ready
@@ -125,14 +125,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .map_err(fail)
     })?;
     if out.is_json() {
-        let code = told
+        let code = writer_report
             .location
             .as_ref()
-            .zip(told.submit)
+            .zip(writer_report.submit)
             .and_then(|(w, event)| debug::code_at(&opened.recording, arguments.space, event, w.shader));
-        out.value(&report(arguments, &told, code.as_ref()))?;
+        out.value(&report(arguments, &writer_report, code.as_ref()))?;
     } else {
-        text(&told, out)?;
+        text(&writer_report, out)?;
     }
     Ok(Exit::Good)
 }
@@ -148,10 +148,10 @@ fn writer_kind(writer: &Writer) -> (&'static str, Option<JobLocation>) {
     }
 }
 
-fn report(arguments: &Arguments, told: &WriterReport, code: Option<&trace_core::jobs::Code>) -> Report {
-    let (writer, place) = writer_kind(&told.writer);
+fn report(arguments: &Arguments, writer_report: &WriterReport, code: Option<&trace_core::jobs::Code>) -> Report {
+    let (writer, place) = writer_kind(&writer_report.writer);
     let text = |clause: u64, tuple: u8| code.map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple));
-    let shader = match (&told.writer, &told.location) {
+    let shader = match (&writer_report.writer, &writer_report.location) {
         (Writer::Shader(_, shown), Some(w)) => Some(ShaderRow {
             shader_va: format_hex(w.shader),
             workgroup: shown.workgroup,
@@ -176,11 +176,11 @@ fn report(arguments: &Arguments, told: &WriterReport, code: Option<&trace_core::
         _ => None,
     };
     Report {
-        va: format_hex(told.va),
+        va: format_hex(writer_report.va),
         address_space: arguments.space,
-        byte: format_hex(u64::from(told.byte)),
+        byte: format_hex(u64::from(writer_report.byte)),
         writer,
-        event: told.submit,
+        event: writer_report.submit,
         job: place.map(|p| p.chain),
         position: place.map(|p| p.position),
         job_va: place.map(|p| format_hex(p.va)),
@@ -188,13 +188,13 @@ fn report(arguments: &Arguments, told: &WriterReport, code: Option<&trace_core::
     }
 }
 
-fn text(told: &WriterReport, out: &mut Out) -> Result<(), Failure> {
-    let (va, byte) = (told.va, told.byte);
+fn text(report: &WriterReport, out: &mut Out) -> Result<(), Failure> {
+    let (va, byte) = (report.va, report.byte);
     let job = |p: &JobLocation| match p.position {
         0 => format!("job {}", p.chain),
         n => format!("job {}, place {n} of its chain", p.chain),
     };
-    match (&told.writer, &told.location) {
+    match (&report.writer, &report.location) {
         (Writer::Recording, _) => {
             out.line(format_args!(
                 "{va:#x} holds {byte:#04x}: nobody wrote it in this run; it is as memory was at the start"
@@ -205,7 +205,7 @@ fn text(told: &WriterReport, out: &mut Out) -> Result<(), Failure> {
                 0 => "before the first job".to_owned(),
                 n => format!("after job {}", n - 1),
             };
-            let event = told
+            let event = report
                 .submit
                 .map_or_else(String::new, |e| format!(", event {e} or before"));
             out.line(format_args!(

@@ -138,7 +138,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             "" => a.value.clone(),
             name => format!("{name} = {}", a.value),
         };
-        let told: Vec<String> = r.arguments.iter().map(worded).collect();
+        let messages: Vec<String> = r.arguments.iter().map(worded).collect();
         table.push(vec![
             r.launch.to_string(),
             r.event.to_string(),
@@ -153,7 +153,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             } else {
                 format!("failed {}", r.result)
             },
-            told.join(", "),
+            messages.join(", "),
         ]);
         if changes && let Some(line) = table.last_mut() {
             line.push(describe_changes(r.changed.as_deref()));

@@ -66,8 +66,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .with_output("-o", arguments.to.as_deref())
         .check()?;
     if let Some(to) = arguments.to.as_ref().filter(|t| NotebookFormat::from_path(t).is_none()) {
-        let told = "the name does not say the form (expected .md or .html)";
-        return Err(Failure::file(to, told));
+        let message = "the name does not say the form (expected .md or .html)";
+        return Err(Failure::file(to, message));
     }
     let opened = arguments.source.open_undamaged()?;
     let recording = Arc::new(opened.recording);

@@ -48,11 +48,11 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
         "compared reads"
     };
     match o.calls.as_ref().and_then(describe_free_outputs) {
-        Some(told) if o.reads.compared == 0 => out.line(format_args!("{verdict}: {told}"))?,
-        told => {
-            let told = told.map_or_else(String::new, |t| format!("; {t}"));
+        Some(text) if o.reads.compared == 0 => out.line(format_args!("{verdict}: {text}"))?,
+        message => {
+            let text = message.map_or_else(String::new, |t| format!("; {t}"));
             out.line(format_args!(
-                "{verdict}: {} of {} {what} as recorded{told}",
+                "{verdict}: {} of {} {what} as recorded{text}",
                 o.reads.matched, o.reads.compared
             ))?;
         }
@@ -319,8 +319,8 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
         row("Pushed", format_count(o.pushed_bytes, "byte")),
     ];
     if o.mastered_bus {
-        let told = "the device read and wrote memory by itself while the plan ran; it was stopped again";
-        rows.push(row("Bus", told.to_owned()));
+        let message = "the device read and wrote memory by itself while the plan ran; it was stopped again";
+        rows.push(row("Bus", message.to_owned()));
     }
     if let Some(screen) = &of.screen {
         rows.push(row("Screen", screen.clone()));
@@ -335,18 +335,18 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
 fn describe_effects(o: &Outcome) -> String {
     let there = o.effects.iter().filter(|e| e.matched == Some(true)).count();
     let unseen = o.effects.iter().filter(|e| e.matched.is_none()).count();
-    let mut told = match o.effects.len() {
+    let mut message = match o.effects.len() {
         0 => "none expected beside the reads".to_owned(),
         all => format!("{there} of {all} as expected"),
     };
     if unseen > 0 {
-        told.push_str(&format!(", {unseen} not checked"));
+        message.push_str(&format!(", {unseen} not checked"));
     }
     for what in &o.unchecked {
-        told.push_str("; ");
-        told.push_str(what);
+        message.push_str("; ");
+        message.push_str(what);
     }
-    told
+    message
 }
 
 /// Whether what jobs compute is in the outputs, and why not.
@@ -421,14 +421,14 @@ fn describe_ready_time(calls: &CallsOutcome) -> String {
         ("the plan", p.read_ns),
     ];
     // What took no time, or came from an agent that does not tell, is left out.
-    let told: Vec<String> = parts
+    let messages: Vec<String> = parts
         .iter()
         .filter(|(_, ns)| *ns > 0)
         .map(|(what, ns)| format!("{what} {}", format_duration(*ns)))
         .collect();
-    match told.is_empty() {
+    match messages.is_empty() {
         true => format!("in {}", format_duration(calls.ready_ns)),
-        false => format!("in {}: {}", format_duration(calls.ready_ns), told.join(", ")),
+        false => format!("in {}: {}", format_duration(calls.ready_ns), messages.join(", ")),
     }
 }
 

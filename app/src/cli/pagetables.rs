@@ -124,22 +124,27 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let scan = mmu::scan(space.format, space.root, &view);
         let problems = scan.problems.len() as u64;
         unknown.extend(describe_problems(space.number, problems, scan.problems.first()));
-        let told = mmu::tally(&scan, &content);
-        rows.extend(scan.mappings.into_iter().zip(told).map(|(m, told)| Mapping {
-            address_space: space.number,
-            format: format_name(space.format),
-            root: format_hex(space.root.0),
-            va: format_hex(m.va.0),
-            end: format_hex(m.end().0),
-            pages: m.pages,
-            rights: m.rights.to_string(),
-            attribute: m.attr_index,
-            pa: m.contiguous_pa.map(|p| format_hex(p.0)),
-            executable_and_writable: told.executable_and_writable,
-            mapped_twice_pages: told.twice,
-            mapped_twice: told.aliases.iter().map(alias).collect(),
-            pages_without_content: told.without_content,
-        }));
+        let tallies = mmu::tally(&scan, &content);
+        rows.extend(
+            scan.mappings
+                .into_iter()
+                .zip(tallies)
+                .map(|(m, mapping_tally)| Mapping {
+                    address_space: space.number,
+                    format: format_name(space.format),
+                    root: format_hex(space.root.0),
+                    va: format_hex(m.va.0),
+                    end: format_hex(m.end().0),
+                    pages: m.pages,
+                    rights: m.rights.to_string(),
+                    attribute: m.attr_index,
+                    pa: m.contiguous_pa.map(|p| format_hex(p.0)),
+                    executable_and_writable: mapping_tally.executable_and_writable,
+                    mapped_twice_pages: mapping_tally.twice,
+                    mapped_twice: mapping_tally.aliases.iter().map(alias).collect(),
+                    pages_without_content: mapping_tally.without_content,
+                }),
+        );
     }
     if out.is_json() {
         out.array(&rows)?;

@@ -309,13 +309,13 @@ impl Drop for TempFolder {
 fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     let progress = Progress::new();
     let _going = signals::cancel_on_signal(&progress);
-    let mut told = false;
+    let mut is_reported = false;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if progress.check().is_err() && !told {
-            told = true;
+        if progress.check().is_err() && !is_reported {
+            is_reported = true;
             let interrupted = signals::requested_exit_code() == Some(130);
             // A terminal interrupts every program in front of it by itself.
             if !(interrupted && std::io::stdin().is_terminal())

@@ -293,7 +293,7 @@ fn stores(
     let found = found.map_err(|e| e.to_string())?;
     let row = |s: &Store| {
         let bytes = s.bytes.get(..size as usize).unwrap_or_default();
-        let told = s.known.iter().take(size as usize).all(|k| *k == StoreState::Stored);
+        let is_reported = s.known.iter().take(size as usize).all(|k| *k == StoreState::Stored);
         StoreRow {
             event: s.event,
             time_ns: usize::try_from(s.event)
@@ -303,7 +303,7 @@ fn stores(
             offset: format_hex(u64::from(s.offset)),
             width: s.width,
             value: s.value.map(format_hex),
-            color: told
+            color: is_reported
                 .then(|| f.color(f.value(bytes), &look.palette))
                 .flatten()
                 .map(color),
@@ -328,14 +328,14 @@ fn text(r: &Report, look: &ScreenSettings, counts: PixelCounts, out: &mut Out) -
     out.line(format!("screen   {}{since}", look.format))?;
     let stores = format_count(r.stores, "store");
     out.line(format!("after    event {}, {stores} to {}", r.event, r.space))?;
-    let mut told = vec![format!("{} known", format_count(counts.known, "pixel"))];
+    let mut messages = vec![format!("{} known", format_count(counts.known, "pixel"))];
     if counts.never > 0 {
-        told.push(format!("{} never stored", counts.never));
+        messages.push(format!("{} never stored", counts.never));
     }
     if counts.lost > 0 {
-        told.push(format!("{} stored without their value", counts.lost));
+        messages.push(format!("{} stored without their value", counts.lost));
     }
-    out.line(format!("known    {}", told.join(", ")))?;
+    out.line(format!("known    {}", messages.join(", ")))?;
     if r.engine_runs > 0 {
         let n = format_count(r.engine_runs as u64, "command");
         out.line(format!(

@@ -105,9 +105,9 @@ pub fn read_side(
     let events = recording.events.len() as u64;
     let event = match event {
         Some(n) if n >= events => {
-            let told = super::out::format_count(events, "event");
+            let message = super::out::format_count(events, "event");
             return Err(fail(&format!(
-                "event {n} does not exist (the recording has {told}, counted from 0)"
+                "event {n} does not exist (the recording has {message}, counted from 0)"
             )));
         }
         Some(n) => n,
@@ -184,8 +184,8 @@ pub fn expected_at_end(screen: &Screen, file: &Path) -> Result<ScreenReference, 
         }),
         Some(Err(e)) => Err(Failure::file(file, e)),
         None => {
-            let told = "the recording has no picture of the screen at its end; give --compare one, or a recording";
-            Err(Failure::file(file, told))
+            let message = "the recording has no picture of the screen at its end; give --compare one, or a recording";
+            Err(Failure::file(file, message))
         }
     }
 }

@@ -308,13 +308,13 @@ fn text(f: &ShaderUse, out: &mut Out) -> Result<(), Failure> {
     }
     let word = if f.by.len() == 1 { "job" } else { "jobs" };
     let unknown: u64 = code.unknown_operations().values().sum();
-    let told = if unknown == 0 {
+    let message = if unknown == 0 {
         String::new()
     } else {
         format!(", {unknown} of them unknown")
     };
     out.line(format_args!(
-        "{stage} shader {:#x}: {word} {}; {}, {} bytes, {}{told}",
+        "{stage} shader {:#x}: {word} {}; {}, {} bytes, {}{message}",
         code.entry.0,
         jobs.join(", "),
         format_count(code.clauses.len() as u64, "clause"),

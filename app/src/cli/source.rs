@@ -82,15 +82,15 @@ fn note_opened(file: &Path, recording: &Recording) {
 /// then what was printed is not all that the recorder wrote.
 pub fn report_damage() -> bool {
     let all = std::mem::take(&mut *OPENED.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut told: Vec<(PathBuf, String)> = Vec::new();
+    let mut entries: Vec<(PathBuf, String)> = Vec::new();
     let mut lost = false;
     for (file, recording) in all {
         lost |= recording.damage.has_damage();
         if let Some(text) = damage_line(&recording)
-            && !told.iter().any(|(f, _)| *f == file)
+            && !entries.iter().any(|(f, _)| *f == file)
         {
             complain(Failure::file(&file, &text));
-            told.push((file, text));
+            entries.push((file, text));
         }
     }
     lost

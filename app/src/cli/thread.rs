@@ -130,9 +130,9 @@ pub fn run(
             let has = chain_length(opened, span.map_or(0, |s| s.head_va.0), space, submit);
             if let Some(n) = has.filter(|n| u64::from(p) >= *n) {
                 let jobs = format_count(n, "job");
-                let told =
+                let message =
                     format!("place {p} does not exist in the chain of job {job} (it has {jobs}, counted from 0)");
-                return Err(Failure::file(file, told));
+                return Err(Failure::file(file, message));
             }
             p
         }

@@ -61,7 +61,7 @@ impl TraceArguments {
         let Some(on) = &self.on else {
             return Ok(BTreeMap::new());
         };
-        let told = progress_line::run_with_progress("measuring launches", |progress, _| {
+        let result = progress_line::run_with_progress("measuring launches", |progress, _| {
             let mut lease = self.keys.open_target(on)?;
             let time_ns = self.time_limit * SECOND;
             Ok(memory_trace::measure_launches(
@@ -72,7 +72,7 @@ impl TraceArguments {
                 progress,
             ))
         })?;
-        Ok(told.unwrap_or_else(|e| {
+        Ok(result.unwrap_or_else(|e| {
             complain(format_args!("board {on}: launches are not measured: {e}"));
             BTreeMap::new()
         }))

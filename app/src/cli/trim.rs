@@ -172,17 +172,24 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .ok()
         .filter(std::fs::Metadata::is_file)
         .map(|m| m.len());
-    let told = &trimmed.summary;
+    let trim_summary = &trimmed.summary;
     if out.is_json() {
         out.value(&report(
             &arguments.to,
             [before, Some(bytes)],
-            told,
+            trim_summary,
             &closure,
             blind.as_deref(),
         ))?;
     } else {
-        text(arguments, [before, Some(bytes)], told, &closure, blind.as_deref(), out)?;
+        text(
+            arguments,
+            [before, Some(bytes)],
+            trim_summary,
+            &closure,
+            blind.as_deref(),
+            out,
+        )?;
     }
     Ok(Exit::Good)
 }
@@ -255,7 +262,7 @@ fn added_job((job, why): (&u32, &KeepReason)) -> AddedJob {
 fn report<'a>(
     to: &Path,
     [bytes_before, bytes]: [Option<u64>; 2],
-    told: &'a TrimSummary,
+    summary: &'a TrimSummary,
     closure: &Closure,
     blind: Option<&'a str>,
 ) -> Report<'a> {
@@ -263,18 +270,18 @@ fn report<'a>(
         path: to.display().to_string(),
         bytes: bytes.unwrap_or(0),
         bytes_before,
-        jobs: told.jobs,
-        jobs_kept: &told.jobs_kept,
+        jobs: summary.jobs,
+        jobs_kept: &summary.jobs_kept,
         added: closure.added.iter().map(added_job).collect(),
         unknown: blind,
-        events: told.events[1],
-        events_before: told.events[0],
-        job_events_out: told.job_events_out,
-        host_writes_out: told.host_writes_out,
-        supplied: told.supplied,
-        pages: told.pages[1],
-        pages_before: told.pages[0],
-        extras_out: &told.extras_out,
+        events: summary.events[1],
+        events_before: summary.events[0],
+        job_events_out: summary.job_events_out,
+        host_writes_out: summary.host_writes_out,
+        supplied: summary.supplied,
+        pages: summary.pages[1],
+        pages_before: summary.pages[0],
+        extras_out: &summary.extras_out,
     }
 }
 
@@ -297,7 +304,7 @@ const MAX_LISTED_REASONS: usize = 20;
 fn text(
     arguments: &Arguments,
     [before, after]: [Option<u64>; 2],
-    told: &TrimSummary,
+    summary: &TrimSummary,
     closure: &Closure,
     blind: Option<&str>,
     out: &mut Out,
@@ -308,12 +315,12 @@ fn text(
         arguments.to.display(),
         format_count(after.unwrap_or(0), "byte")
     ))?;
-    if told.jobs > 0 {
+    if summary.jobs > 0 {
         out.line(format_args!(
             "jobs     {} of {}: {}",
-            told.jobs_kept.len(),
-            told.jobs,
-            format_ranges(&told.jobs_kept)
+            summary.jobs_kept.len(),
+            summary.jobs,
+            format_ranges(&summary.jobs_kept)
         ))?;
     }
     let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
@@ -357,28 +364,28 @@ fn text(
             "         what jobs read of each other is not known, so all before the last one are kept: {why}"
         ))?;
     }
-    out.line(format_args!("events   {} of {}", told.events[1], told.events[0]))?;
-    if told.job_events_out > 0 {
+    out.line(format_args!("events   {} of {}", summary.events[1], summary.events[0]))?;
+    if summary.job_events_out > 0 {
         out.line(format_args!(
             "out      {} of submits, their interrupts and what is read meanwhile",
-            format_count(told.job_events_out, "event")
+            format_count(summary.job_events_out, "event")
         ))?;
     }
-    if told.host_writes_out > 0 {
+    if summary.host_writes_out > 0 {
         out.line(format_args!(
             "out      {} of memory that the CPU wrote and no kept job reaches",
-            format_count(told.host_writes_out, "piece")
+            format_count(summary.host_writes_out, "piece")
         ))?;
     }
-    if told.supplied > 0 {
+    if summary.supplied > 0 {
         out.line(format_args!(
             "supplied {} of memory that jobs which are left out wrote, as the software GPU computed them",
-            format_count(told.supplied, "piece")
+            format_count(summary.supplied, "piece")
         ))?;
     }
-    out.line(format_args!("pages    {} of {}", told.pages[1], told.pages[0]))?;
-    if !told.extras_out.is_empty() {
-        out.line(format_args!("out      {}", told.extras_out.join(", ")))?;
+    out.line(format_args!("pages    {} of {}", summary.pages[1], summary.pages[0]))?;
+    if !summary.extras_out.is_empty() {
+        out.line(format_args!("out      {}", summary.extras_out.join(", ")))?;
     }
     Ok(())
 }

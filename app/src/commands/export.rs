@@ -86,7 +86,7 @@ pub fn table_of_panel(app: &mut App, ctx: &Context) {
 }
 
 fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress) -> Result<ExportSummary, ExportError> {
-    let told = |e: &dyn std::error::Error| ExportError(e.to_string());
+    let describe = |e: &dyn std::error::Error| ExportError(e.to_string());
     let format = Format::from_path(path).ok_or_else(|| {
         let name = path.display();
         ExportError(format!(
@@ -95,13 +95,14 @@ fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress)
     })?;
     let timeline = match (table, RegisterMap::for_jobs_of(recording)) {
         (Table::Jobs | Table::Shaders, Some(map)) => {
-            timeline::derive(recording, map, progress).map_err(|e| told(&e))?
+            timeline::derive(recording, map, progress).map_err(|e| describe(&e))?
         }
         _ => timeline::Timeline::default(),
     };
     let mut exported = ExportSummary::default();
     output::write_with(path, |file| {
-        exported = trace_query::export(table, recording, &timeline, format, file, progress).map_err(|e| told(&e))?;
+        exported =
+            trace_query::export(table, recording, &timeline, format, file, progress).map_err(|e| describe(&e))?;
         // What of the recording the table uses was compared with its digests by now.
         match recording.damage.first() {
             Some(block) => Err(ExportError(format!("the recording is damaged: {block}"))),

@@ -100,14 +100,14 @@ pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
         return Some(if left.complete { "nothing" } else { "nothing seen" }.to_owned());
     }
     let one = |l: &BufferChange| format!("{}: {}", format_change_location(calls, l), text::bytes(l.bytes));
-    let told: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
+    let messages: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
     // Of a part of memory there may be more.
     let more = if left.list.len() > MAX_LISTED_CHANGES || !left.complete {
         ", …"
     } else {
         ""
     };
-    Some(format!("{}{more}", told.join(", ")))
+    Some(format!("{}{more}", messages.join(", ")))
 }
 
 /// Who saw what launches changed, as a sentence names them: boards that were asked, and the recorder where it took
@@ -132,12 +132,12 @@ fn asked_boards(calls: &Calls) -> String {
 /// A state of bytes in words, with the names of boards that told of memory.
 #[must_use]
 pub fn describe_state(calls: &Calls, state: ContentState) -> String {
-    let told = state.describe();
+    let message = state.describe();
     match state {
         ContentState::Known(ContentSource::TraceBefore | ContentSource::TraceAfter, _) => {
-            told.replacen("a board", &asked_boards(calls), 1)
+            message.replacen("a board", &asked_boards(calls), 1)
         }
-        _ => told,
+        _ => message,
     }
 }
 
@@ -233,7 +233,7 @@ pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String
     let name = |at: u64| calls.buffers().format_address(at, event);
     let many = |n: Option<u64>| n.map_or_else(|| "too many bytes".to_owned(), |n| text::count_noun(n, "byte", "bytes"));
     let stream = |s: u32| calls.stream_name(s);
-    let told = match call {
+    let message = match call {
         CallEvent::Launch(l) => {
             let f = short_function_name(calls.function_name(l.function));
             format!(
@@ -283,8 +283,8 @@ pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String
         CallEvent::Order(_) | CallEvent::Call(_) => return call.describe(Some(calls.facts())),
     };
     match call.result() {
-        0 => told,
-        code => format!("{told} · ▲ failed with {code}"),
+        0 => message,
+        code => format!("{message} · ▲ failed with {code}"),
     }
 }
 
@@ -308,7 +308,7 @@ pub fn find_xrefs(
     let place = calls.buffers().locate_nearest(va, event);
     let buffer = place.and_then(|p| calls.buffers().get(p.buffer));
     let events = buffer.map_or(0..end, |b| b.from..b.to.map_or(end, |t| t + 1));
-    let mut tell = |kind, what: String, event, deed| {
+    let mut describe_item = |kind, what: String, event, deed| {
         out.push(Xref {
             page: false,
             kind,
@@ -321,11 +321,11 @@ pub fn find_xrefs(
     let words = |event: u64| describe_call(calls, recording, event);
     for (event, writer) in calls.list_writes(recording, va, events.clone(), MAX_XREFS / 4) {
         let kind = if writer == CertainWriter::Fill { "fill" } else { "copy" };
-        tell(kind, words(event), Some(event), AccessKind::Write);
+        describe_item(kind, words(event), Some(event), AccessKind::Write);
     }
     progress.check()?;
     for event in calls.list_reads(recording, va, events.clone(), MAX_XREFS / 4) {
-        tell("copy", words(event), Some(event), AccessKind::Read);
+        describe_item("copy", words(event), Some(event), AccessKind::Read);
     }
     progress.check()?;
     let name = |launch: u32| {
@@ -334,13 +334,13 @@ pub fn find_xrefs(
     };
     let changes = calls.list_changes(recording, va, events.clone(), MAX_XREFS / 4);
     for c in &changes {
-        let told = format!(
+        let message = format!(
             "{} · changed it from {:#04x} to {:#04x}",
             name(c.launch),
             c.before,
             c.after
         );
-        tell("launch", told, Some(c.event), AccessKind::Write);
+        describe_item("launch", message, Some(c.event), AccessKind::Write);
     }
     progress.check()?;
     if let Some(p) = place {
@@ -355,26 +355,26 @@ pub fn find_xrefs(
                 true => ("left it as it was", AccessKind::AddressOf),
                 false => (r.kind.describe(), AccessKind::ReadOrWrite),
             };
-            tell("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
+            describe_item("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
         }
         for r in calls.readers(p.buffer, events.clone()).iter().rev().take(MAX_XREFS / 4) {
             let Some(l) = calls.launches().get(r.launch as usize) else {
                 continue;
             };
-            let told = format!(
+            let message = format!(
                 "{} · reads it by its signature",
                 short_function_name(calls.function_name(l.function))
             );
-            tell("launch", told, Some(l.event), AccessKind::Read);
+            describe_item("launch", message, Some(l.event), AccessKind::Read);
         }
         if let Some(b) = buffer.filter(|b| b.kind.is_allocated()) {
-            tell("memory", words(b.from), Some(b.from), AccessKind::Write);
+            describe_item("memory", words(b.from), Some(b.from), AccessKind::Write);
             if let Some(to) = b.to {
-                tell("memory", words(to), Some(to), AccessKind::AddressOf);
+                describe_item("memory", words(to), Some(to), AccessKind::AddressOf);
             }
         }
-        let told = calls.buffers().format_location(p);
-        tell("buffer", told, None, AccessKind::Resident);
+        let message = calls.buffers().format_location(p);
+        describe_item("buffer", message, None, AccessKind::Resident);
     }
     out.sort_by_key(|t| t.event.unwrap_or(u64::MAX));
     out.truncate(MAX_XREFS);
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_short_name_has_neither_what_is_returned_nor_what_is_taken() {
-        for (whole, told) in [
+        for (whole, message) in [
             ("conv2d(float const*, float*)", "conv2d"),
             ("void at::native::relu<float>(float*)", "at::native::relu<float>"),
             (
@@ -441,7 +441,7 @@ mod tests {
             ("_Zodd_name", "_Zodd_name"),
             ("", ""),
         ] {
-            assert_eq!(short_function_name(whole), told);
+            assert_eq!(short_function_name(whole), message);
         }
     }
 

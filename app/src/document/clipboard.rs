@@ -69,12 +69,12 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
             })
         }
         Selection::Entry { space, va, level } => {
-            let told = descriptions::describe_selection(doc, thing);
+            let text = descriptions::describe_selection(doc, thing);
             let step = page_table_entries::read_entry(&doc.recording, *space, *va, *level, doc.moment());
             match form {
                 CopyFormat::Text => Some(match step {
-                    Some(s) => format!("{told}: {:#018x} at {}", s.raw, s.entry_at),
-                    None => told,
+                    Some(s) => format!("{text}: {:#018x} at {}", s.raw, s.entry_at),
+                    None => text,
                 }),
                 CopyFormat::C => None,
                 CopyFormat::Json => Some(
@@ -100,8 +100,8 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
                     .spaces
                     .get(usize::from(*space))
                     .map(|s| s.name.clone());
-                let told = json!({ "space": name, "offset": format!("{offset:#x}"), "bytes": bytes });
-                Some(told.to_string())
+                let parsed_json = json!({ "space": name, "offset": format!("{offset:#x}"), "bytes": bytes });
+                Some(parsed_json.to_string())
             }
         },
         Selection::Finding(i) => {

@@ -94,7 +94,7 @@ impl DebugSession {
         progress: &Progress,
     ) -> Result<WriterReport, WriterError> {
         let traced = self.trace(progress)?;
-        let told = match self.find_traced_writer(&traced, recording, space, va) {
+        let report = match self.find_traced_writer(&traced, recording, space, va) {
             Err(WriterError::Debug(DebugError::TooManyWrites(_))) => {
                 let page = self.trace_page_of(&traced, space, va, progress)?;
                 drop(traced);
@@ -102,7 +102,7 @@ impl DebugSession {
             }
             told => told?,
         };
-        self.with_shader_reads(recording, space, told, progress)
+        self.with_shader_reads(recording, space, report, progress)
     }
 
     /// Who wrote a byte last in a run that was made already, without what the writing thread had read.

@@ -316,12 +316,12 @@ impl Facts {
 
     fn take_findings(&mut self, mut findings: Vec<Finding>) {
         findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.event));
-        for (severity, told) in SEVERITIES.iter().zip(&mut self.by_severity) {
+        for (severity, group) in SEVERITIES.iter().zip(&mut self.by_severity) {
             let of = || findings.iter().filter(|f| f.severity == *severity);
-            told.count = of().count();
-            told.first = findings.iter().position(|f| f.severity == *severity).unwrap_or(0);
-            told.events = of().filter_map(|f| f.event).collect();
-            told.events.sort_unstable();
+            group.count = of().count();
+            group.first = findings.iter().position(|f| f.severity == *severity).unwrap_or(0);
+            group.events = of().filter_map(|f| f.event).collect();
+            group.events.sort_unstable();
         }
         self.findings = findings;
     }

@@ -50,11 +50,11 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
         let at = format!("{va:#x}");
         place.split([' ', ',']).any(|word| word == at)
     };
-    let told = findings
+    let report = findings
         .filter(|f| names(&f.place, j.head_va.0) || chain.iter().any(|(va, _)| names(&f.place, *va)))
         // Of jobs at the same place the one that this one's submit is told with.
         .max_by_key(|f| f.event == Some(j.submit_event));
-    if let Some(f) = told {
+    if let Some(f) = report {
         return Some(f.message.clone());
     }
     let drawn = chain

@@ -41,42 +41,42 @@ impl MemoryTraceResult {
     /// What is less than was asked for, or other than it was, in words, each for itself.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         if let Some(s) = &self.result.stopped {
             let place = match (&s.function, s.event) {
                 (Some(f), Some(e)) => format!("in the launch of {f}, event {e}"),
                 (None, Some(e)) => format!("at event {e}"),
                 _ => "there".to_owned(),
             };
-            told.push(format!(
+            messages.push(format!(
                 "the device stopped {place}: {}; what was seen before it is told",
                 s.why
             ));
         }
         if let Some(event) = self.result.full {
-            told.push(format!(
+            messages.push(format!(
                 "pages before and behind launches take more than {} bytes: launches from event {event} on were not watched",
                 self.request.most
             ));
         }
         if let Some(event) = self.result.late {
-            told.push(format!(
+            messages.push(format!(
                 "it took longer than {} s: launches from event {event} on were not watched",
                 self.request.time_ns / SECOND
             ));
         }
         if let Some(at) = self.result.looked_until {
-            told.push(format!(
+            messages.push(format!(
                 "what memory holds is more than {} bytes: it is told up to {at:#x}",
                 self.request.most
             ));
         }
         for what in &self.result.left_out {
-            told.push(format!(
+            messages.push(format!(
                 "{what} were not done there: what follows from them is other than it was"
             ));
         }
-        told
+        messages
     }
 }
 
@@ -144,7 +144,7 @@ pub fn trace_memory(
     let want = |calls: &mut replay_engine::plan::calls::Calls| calls.watch = Some(wanted.clone());
     let (edits, options) = (Edits::default(), CompileOptions::default());
     let outcome = run_query(lease, (recording, &edits), &options, wanted.time_ns, want, progress)?;
-    let Some(told) = outcome.calls.and_then(|c| c.watched) else {
+    let Some(report) = outcome.calls.and_then(|c| c.watched) else {
         return Err(missing_answer(outcome.failure));
     };
     let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
@@ -155,7 +155,7 @@ pub fn trace_memory(
     }
     Ok(MemoryTraceResult {
         trace: Arc::new(watched),
-        result: told,
+        result: report,
         request: wanted,
     })
 }

@@ -551,8 +551,8 @@ impl Document {
     /// In words, when it cannot be put aside; then they stay offered.
     pub fn discard_offered(&mut self) -> Result<Option<PathBuf>, String> {
         let Some(found) = &self.offered else { return Ok(None) };
-        let told = |e| format!("{}: {e}", found.path.display());
-        let to = journal::discard(&found.path).map_err(told)?;
+        let describe = |e| format!("{}: {e}", found.path.display());
+        let to = journal::discard(&found.path).map_err(describe)?;
         if let Some(b) = found.base_path.as_ref().filter(|b| b.is_file()) {
             journal::discard(b).map_err(|e| format!("{}: {e}", b.display()))?;
         }

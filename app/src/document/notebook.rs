@@ -89,11 +89,11 @@ pub fn entries(doc: &Document) -> Vec<NotebookEntry> {
 #[must_use]
 pub fn describe_recording(doc: &Document) -> String {
     let (events, jobs) = (doc.len(), doc.facts.jobs.len() as u64);
-    let mut told = text::count_noun(events, "event", "events");
+    let mut message = text::count_noun(events, "event", "events");
     if jobs > 0 {
-        let _ = write!(told, ", {}", text::count_noun(jobs, "job", "jobs"));
+        let _ = write!(message, ", {}", text::count_noun(jobs, "job", "jobs"));
     }
-    told
+    message
 }
 
 /// The notebook as Markdown. `pictures`: for each entry the name of its picture's file, where it has one.

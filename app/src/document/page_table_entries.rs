@@ -176,7 +176,7 @@ impl EntryQuery<'_> {
     fn snapshots(&self, states: &[EntryState], written: &[u64], out: &mut Vec<Xref>) {
         let snapshots = &self.recording.memory.snapshots;
         let event = |n: usize| snapshots.get(n).map_or(0, |s| s.event);
-        let told = |entry: Option<(PhysAddr, u64)>| match entry {
+        let describe = |entry: Option<(PhysAddr, u64)>| match entry {
             Some((_, raw)) => describe_entry(self.of.format, self.level, raw),
             None => "not there".to_owned(),
         };
@@ -184,7 +184,7 @@ impl EntryQuery<'_> {
         for (n, state) in states.iter().enumerate() {
             let Some(before) = n.checked_sub(1).and_then(|n| states.get(n)) else {
                 let what = match state.entry {
-                    Some(_) => format!("the first snapshot holds it: {}", told(state.entry)),
+                    Some(_) => format!("the first snapshot holds it: {}", describe(state.entry)),
                     None => "in the first snapshot it is not there: an entry above it leads nowhere".to_owned(),
                 };
                 let what = what + "; what wrote it before is not recorded";
@@ -203,16 +203,16 @@ impl EntryQuery<'_> {
                 }
                 (Some(_), Some(_)) => format!(
                     "from this snapshot on it is {}, and no more {}",
-                    told(state.entry),
-                    told(before.entry)
+                    describe(state.entry),
+                    describe(before.entry)
                 ),
                 (None, _) => format!(
                     "from this snapshot on it is there: {}; before, an entry above it led nowhere",
-                    told(state.entry)
+                    describe(state.entry)
                 ),
                 (_, None) => format!(
                     "from this snapshot on an entry above it leads nowhere; it was {}",
-                    told(before.entry)
+                    describe(before.entry)
                 ),
             };
             let known = written.iter().any(|e| (from..to.max(from + 1)).contains(e));
@@ -265,8 +265,8 @@ impl EntryQuery<'_> {
                 .and_then(|e| self.recording.events.access(e));
             let Some(value) = access.map(|a| a.value) else { continue };
             // The number serves several roots, one after another: only what stood under this one counts.
-            let told = root.and_then(|r| self.wide_at(r, event));
-            if told.is_some_and(|v| root_from_register(self.of.format, v) != self.of.root) {
+            let reported = root.and_then(|r| self.wide_at(r, event));
+            if reported.is_some_and(|v| root_from_register(self.of.format, v) != self.of.root) {
                 continue;
             }
             let covers = lock.and_then(|r| self.covers(r, event));
@@ -311,7 +311,7 @@ impl EntryQuery<'_> {
         let snapshots = &self.recording.memory.snapshots;
         // Jobs that run the same chain again share it.
         let mut known: HashMap<(usize, usize), Option<String>> = HashMap::new();
-        let (mut mine, mut told) = (0u64, 0u64);
+        let (mut mine, mut reported) = (0u64, 0u64);
         for j in &self.facts.jobs {
             progress.advance(1)?;
             if j.chain.space != Some(self.space) {
@@ -322,7 +322,7 @@ impl EntryQuery<'_> {
             let key = (Arc::as_ptr(&j.chain).cast::<u8>() as usize, snapshot);
             let reason = known.entry(key).or_insert_with(|| self.reason(j)).clone();
             let Some(reason) = reason else { continue };
-            told += 1;
+            reported += 1;
             let found = read_entry(self.recording, self.space, self.va, self.level, j.submit);
             let then = match found {
                 Some(s) => format!(
@@ -340,9 +340,9 @@ impl EntryQuery<'_> {
             touch.go = Selection::Job(j.index);
             out.push(touch);
         }
-        let rest = mine - told;
+        let rest = mine - reported;
         if rest > 0 {
-            let jobs = match told {
+            let jobs = match reported {
                 0 => text::count_noun(rest, "job", "jobs"),
                 _ => text::count_noun(rest, "more job", "more jobs"),
             };

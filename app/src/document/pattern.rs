@@ -141,15 +141,19 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told() {
-        let told = |t: &str, e| parse(t, e, &[]).unwrap_err().to_string();
+        let describe = |t: &str, e| parse(t, e, &[]).unwrap_err().to_string();
         assert_eq!(parse(" ", None, &[]).unwrap_err(), PatternError::Empty);
         assert_eq!(parse("\"\"", None, &[]).unwrap_err(), PatternError::Empty);
-        assert!(told("xyz", None).contains("'xyz' is no pattern"));
-        assert_eq!(told("300", Some(ElementType::U8)), "'300' is no value of type u8");
-        assert!(told("/(/", None).contains("unclosed group"), "{}", told("/(/", None));
-        assert!(told("/(a{1000}){1000}/", None).contains("size limit"));
-        assert!(told("->nothing", None).contains("nor a buffer"));
-        assert!(told("->0x20..0x10", None).contains("nor a range"));
+        assert!(describe("xyz", None).contains("'xyz' is no pattern"));
+        assert_eq!(describe("300", Some(ElementType::U8)), "'300' is no value of type u8");
+        assert!(
+            describe("/(/", None).contains("unclosed group"),
+            "{}",
+            describe("/(/", None)
+        );
+        assert!(describe("/(a{1000}){1000}/", None).contains("size limit"));
+        assert!(describe("->nothing", None).contains("nor a buffer"));
+        assert!(describe("->0x20..0x10", None).contains("nor a range"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ pub const FOLDER_VARIABLE: &str = "KINESCOPE_MAPS";
 /// The person's folder of maps: where `KINESCOPE_MAPS` says, or else `kinescope/maps` among the settings.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
-    if let Some(told) = std::env::var_os(FOLDER_VARIABLE).filter(|v| !v.is_empty()) {
-        return Some(PathBuf::from(told));
+    if let Some(path_text) = std::env::var_os(FOLDER_VARIABLE).filter(|v| !v.is_empty()) {
+        return Some(PathBuf::from(path_text));
     }
     directories::ProjectDirs::from("", "", "kinescope").map(|d| d.config_dir().join("maps"))
 }
@@ -40,9 +40,13 @@ pub fn reload_maps(file: &Path) -> UserMaps {
 pub fn head(recording: &Recording, of_device: bool) -> MapHeader {
     let map = RegisterMap::for_recording(recording);
     let space = recording.facts.spaces.get(usize::from(register_space(recording, map)));
-    let told = recorded_name(recording);
+    let message = recorded_name(recording);
     let mut head = MapHeader {
-        name: if told.is_empty() { "names".to_owned() } else { told },
+        name: if message.is_empty() {
+            "names".to_owned()
+        } else {
+            message
+        },
         space: space.map(|s| s.name.clone()).unwrap_or_default(),
         window: space.map_or(0x1000, |s| s.bytes.clamp(4, 1 << 26)),
         ..MapHeader::default()

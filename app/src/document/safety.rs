@@ -76,18 +76,18 @@ impl Document {
         let name = replay
             .info()
             .map_or_else(|| replay.board().to_owned(), |i| i.description.clone());
-        let mut told = format!("{name}: {by}.");
+        let mut message = format!("{name}: {by}.");
         match &replay.verified {
-            Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
+            Some(Err(why)) => message += &format!(" The plan may not run: {why}."),
             Some(Ok(v)) if self.is_plan_current() && self.facts.calls.is_some() => {
-                told += " The plan was checked: the calls that it makes, the memory that it maps and the code that it \
+                message += " The plan was checked: the calls that it makes, the memory that it maps and the code that it \
                          loads are in it, and are as long as it says.";
                 for u in &v.unproved {
-                    told += &format!("\nNot proved: {u}.");
+                    message += &format!("\nNot proved: {u}.");
                 }
             }
             Some(Ok(v)) if self.is_plan_current() => {
-                told += &format!(
+                message += &format!(
                     " The plan was walked after relocation: {} pages of tables, {} leaves, {} job chains. Every \
                      address that the GPU can reach is the board's own.",
                     text::count(v.tables),
@@ -95,13 +95,13 @@ impl Document {
                     text::count(v.jobs)
                 );
                 for u in &v.unproved {
-                    told += &format!("\nNot proved, only bounded by time: {u}.");
+                    message += &format!("\nNot proved, only bounded by time: {u}.");
                 }
             }
-            Some(Ok(_)) => told += " Your edits are newer than the plan; a replay makes and proves a new one.",
-            None => told += " What the plan may touch is proved when it is made.",
+            Some(Ok(_)) => message += " Your edits are newer than the plan; a replay makes and proves a new one.",
+            None => message += " What the plan may touch is proved when it is made.",
         }
-        told
+        message
     }
 
     /// What the person put in the place of recorded bytes.

@@ -108,10 +108,10 @@ impl TracedReplay {
         &self,
         recording: &Recording,
         space: u32,
-        told: WriterReport,
+        report: WriterReport,
         progress: &Progress,
     ) -> Result<WriterReport, WriterError> {
-        self.ready.with_shader_reads(recording, space, told, progress)
+        self.ready.with_shader_reads(recording, space, report, progress)
     }
 
     /// Memory that it takes, bytes.
@@ -153,18 +153,18 @@ impl WriterCache {
     /// The answer to a question that was asked before.
     #[must_use]
     pub fn find_answer(&self, key: &EditKey, space: u32, va: u64) -> Option<Arc<WriterReport>> {
-        let (of, told) = &self.told;
-        told.get(&(space, va)).filter(|_| of == key).cloned()
+        let (of, by_key) = &self.told;
+        by_key.get(&(space, va)).filter(|_| of == key).cloned()
     }
 
     /// Keeps an answer.
-    pub fn store_answer(&mut self, key: &EditKey, space: u32, va: u64, told: &Arc<WriterReport>) {
+    pub fn store_answer(&mut self, key: &EditKey, space: u32, va: u64, report: &Arc<WriterReport>) {
         let (of, all) = &mut self.told;
         if of != key || all.len() >= MAX_ANSWERS {
             all.clear();
             of.clone_from(key);
         }
-        all.insert((space, va), Arc::clone(told));
+        all.insert((space, va), Arc::clone(report));
     }
 
     /// The run under way with these inputs.

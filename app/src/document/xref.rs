@@ -164,7 +164,7 @@ pub(super) fn for_each_host_write(
     recording: &Recording,
     range: Range<u64>,
     progress: &Progress,
-    tell: &mut dyn FnMut(u64, HostWriteRow) -> bool,
+    report: &mut dyn FnMut(u64, HostWriteRow) -> bool,
 ) -> Result<(), Cancelled> {
     if recording.events.host_writes.is_empty() || range.is_empty() {
         return Ok(());
@@ -178,7 +178,7 @@ pub(super) fn for_each_host_write(
         let row = usize::try_from(event).ok().and_then(|e| recording.events.host_write(e));
         let covers = |r: &HostWriteRow| r.at.saturating_add(u64::from(r.bytes)) > range.start;
         if let Some(row) = row.filter(covers)
-            && !tell(event, row)
+            && !report(event, row)
         {
             break;
         }
@@ -337,7 +337,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
     let mut events: Vec<(u64, bool)> = of(r.offset, false).chain(of(high_offset, true)).collect();
     events.sort_unstable();
     let (mut low, mut high) = (0, 0);
-    let mut told: Option<u64> = None;
+    let mut reported: Option<u64> = None;
     for (e, is_high) in events {
         let Some(a) = recording.events.access(e as usize) else {
             continue;
@@ -354,11 +354,11 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
         }
         let value = high << 32 | low;
         let Some((what, page)) = match_address(r, value, target) else {
-            told = None;
+            reported = None;
             continue;
         };
         // The two halves of one value are one thing.
-        if told.replace(value) == Some(value) && is_high {
+        if reported.replace(value) == Some(value) && is_high {
             continue;
         }
         let name = r.name.strip_suffix("_LO").unwrap_or(&r.name);
@@ -412,7 +412,7 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
     let target = buffer
         // Outside of buffers, what begins shortly before the byte may reach it.
         .map_or((va.saturating_sub(255), 256), |b| (b.va.0, b.bytes));
-    let mut tell = |what: String, deed: AccessKind, page: bool| {
+    let mut describe = |what: String, deed: AccessKind, page: bool| {
         out.push(Xref {
             page,
             kind: "job",
@@ -428,18 +428,18 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
             _ => format!("job {}, {} of its chain", j.index, n + 1),
         };
         if c.va < range.end && va < c.va.saturating_add(32) {
-            tell(format!("header of {name}"), AccessKind::Read, false);
+            describe(format!("header of {name}"), AccessKind::Read, false);
         } else if c.va >> 12 == va >> 12 {
-            tell(
+            describe(
                 format!("{name} has its header on this page, at {:#x}", c.va),
                 AccessKind::AddressOf,
                 true,
             );
         }
         match c.shader {
-            Some(s) if range.contains(&s) => tell(format!("shader of {name} starts here"), AccessKind::Read, false),
+            Some(s) if range.contains(&s) => describe(format!("shader of {name} starts here"), AccessKind::Read, false),
             Some(s) if s >> 12 == va >> 12 => {
-                tell(
+                describe(
                     format!("shader of {name} starts on this page, at {s:#x}"),
                     AccessKind::AddressOf,
                     true,
@@ -447,8 +447,8 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
             }
             _ => {}
         }
-        if let Some(told) = points(&memory, c.va, va, target) {
-            tell(format!("{name} {told}"), deed, false);
+        if let Some(message) = points(&memory, c.va, va, target) {
+            describe(format!("{name} {message}"), deed, false);
         }
     }
 }

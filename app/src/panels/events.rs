@@ -44,11 +44,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         view.list.reveal(row);
     }
     if count == 0 {
-        let told = match view.wrong {
+        let message = match view.wrong {
             None => "No event passes the filter.",
             Some(_) => "No event passed the last filter that could be read.",
         };
-        if widgets::empty_state(ui, icons::MAGNIFYING_GLASS, told, Some("Show all events")) {
+        if widgets::empty_state(ui, icons::MAGNIFYING_GLASS, message, Some("Show all events")) {
             asks.run_command("clear-filter");
         }
         return;
@@ -185,7 +185,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let told = if wrong.is_some() {
+        let message = if wrong.is_some() {
             String::new()
         } else if view.filter.trim().is_empty() {
             text::count_noun(doc.len(), "event", "events")
@@ -204,7 +204,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             format!("{} of {}{ranges}", text::count(n), text::count(doc.len()))
         };
         // The count is never cut: it says where ranges end.
-        let count = ui.painter().layout_no_wrap(told.clone(), mono(), p.quiet).size().x;
+        let count = ui.painter().layout_no_wrap(message.clone(), mono(), p.quiet).size().x;
         let width = (ui.available_width() - count - 130.0).clamp(120.0, 560.0);
         let hint = hint(doc);
         let id = egui::Id::unique("events-filter");
@@ -253,14 +253,14 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
         });
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(10.0);
-            ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
+            ui.add(egui::Label::new(RichText::new(message).color(p.quiet).font(mono())).truncate());
         });
     });
     if let Some(w) = &wrong {
         ui.horizontal(|ui| {
             ui.add_space(12.0);
-            let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
-            ui.add(egui::Label::new(told).truncate());
+            let rich_text = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+            ui.add(egui::Label::new(rich_text).truncate());
         });
     }
 }

@@ -70,7 +70,7 @@ pub fn severity_label(s: Severity) -> (&'static str, &'static str) {
 /// Draws the panel.
 pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if doc.facts.findings.is_empty() {
-        let (icon, told) = if doc.facts.has_stage(Stage::Findings) {
+        let (icon, message) = if doc.facts.has_stage(Stage::Findings) {
             (icons::CHECK_CIRCLE, "Nothing suspicious was found in this recording.")
         } else {
             (
@@ -78,7 +78,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
                 "The recording is not checked to its end yet.",
             )
         };
-        widgets::empty_state(ui, icon, told, None);
+        widgets::empty_state(ui, icon, message, None);
         return;
     }
     let id = ui.scope_id().with("problems");
@@ -113,9 +113,9 @@ fn update_rows(doc: &Document, view: &mut FindingsView) {
     let passes = |f: &Finding| !view.without.contains(&f.severity);
     let many = findings.iter().filter(|f| empty(f) && passes(f)).count() as u64;
     view.passing.clear();
-    let mut told = many < MIN_GROUP_FINDINGS;
+    let mut is_reported = many < MIN_GROUP_FINDINGS;
     for (i, f) in (0u32..).zip(findings).filter(|(_, f)| passes(f)) {
-        if empty(f) && !std::mem::replace(&mut told, true) {
+        if empty(f) && !std::mem::replace(&mut is_reported, true) {
             view.passing.push(Row::Folded(many));
         }
         if !empty(f) || many < MIN_GROUP_FINDINGS || view.unfolded {
@@ -268,12 +268,12 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: 
     if let Some(cell) = table.cell("what", rect) {
         let caret = if open { icons::CARET_UP } else { icons::CARET_DOWN };
         let used = paint_text(ui, cell, Align2::RIGHT_CENTER, caret, body(), p.quiet);
-        let told = format!(
+        let message = format!(
             "{} in all; a replay starts them as zero",
             text::count_noun(pages, "page", "pages")
         );
         let wide = cell.with_max_x(cell.right() - used - 8.0);
-        paint_text(ui, wide, Align2::LEFT_CENTER, &told, body(), p.text);
+        paint_text(ui, wide, Align2::LEFT_CENTER, &message, body(), p.text);
     }
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
@@ -282,12 +282,12 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: 
 fn severity_cell(ui: &Ui, table: &Table, rect: Rect, s: Severity) {
     let (mark, word) = severity_label(s);
     let colour = super::timeline::severity_colour(palette(ui), s);
-    let told = if table.is_compact("severity") {
+    let message = if table.is_compact("severity") {
         mark.to_owned()
     } else {
         format!("{mark} {word}")
     };
-    table.text(ui, "severity", rect, &told, body(), colour);
+    table.text(ui, "severity", rect, &message, body(), colour);
 }
 
 /// Draws a finding. Returns its whole message if it was cut.

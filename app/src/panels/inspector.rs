@@ -130,13 +130,13 @@ fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
 
 /// The copies that carry a buffer of a recording of calls.
 fn buffer_copies(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &BufferOrigin) {
-    let told = format!("event {}", text::count(c.event));
-    if widgets::key_link(ui, "copy", &told).clicked() {
+    let message = format!("event {}", text::count(c.event));
+    if widgets::key_link(ui, "copy", &message).clicked() {
         doc.go_with(c.event, Selection::Buffer(b.name.clone()));
     }
     if c.times > 1 {
-        let told = text::count_noun(c.times, "copy", "copies");
-        widgets::key_value(ui, "in all", StyledText::body(told))
+        let message = text::count_noun(c.times, "copy", "copies");
+        widgets::key_value(ui, "in all", StyledText::body(message))
             .on_hover_text("a replay gives all of them what you make of it");
     }
 }
@@ -147,7 +147,7 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
     let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
     let own = [("address", format!("{va:#x}")), ("address in decimal", va.to_string())];
     copy_menu::for_selection(&at, doc, asks, &own, &Selection::Memory { space, va, bytes });
-    let told = format!(
+    let message = format!(
         "{} · AS {}",
         if bytes == 1 {
             "1 byte".to_owned()
@@ -156,7 +156,7 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
         },
         doc.facts.spaces.get(space as usize).map_or(0, |s| s.number)
     );
-    ui.label(RichText::new(told).color(p.quiet));
+    ui.label(RichText::new(message).color(p.quiet));
     ui.add_space(4.0);
     if let Some((name, at)) = facts::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a))
         && widgets::key_link(ui, "buffer", &format!("{name} + {at:#x}")).clicked()
@@ -183,12 +183,12 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
         .and_then(|s| s.mapping_at(va))
         .copied()
     {
-        let told = format!(
+        let message = format!(
             "{} · {}",
             page_runs::format_rights(m.rights),
             text::count_noun(m.pages, "page", "pages")
         );
-        let mapping = widgets::key_link(ui, "mapping", &told);
+        let mapping = widgets::key_link(ui, "mapping", &message);
         let range = format!("{:#x}..{:#x}", m.va, m.end());
         if widgets::add_copy_menu(&mapping, &[("range", range)]).clicked() {
             asks.push(UiAction::Pages(PageTablesTarget {
@@ -212,13 +212,13 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
     if let Some(level) = page_table_entries::last_level(&doc.recording, space, va, doc.moment())
         && let Some(s) = page_table_entries::read_entry(&doc.recording, space, va, level, doc.moment())
     {
-        let told = format!(
+        let message = format!(
             "L{level} [{}] {}",
             s.index,
             page_table_marks::describe_entry_kind(s.kind).0
         );
         let hover = asks.tooltip("select-entry", "the page-table entry that maps it, and what wrote it");
-        if widgets::key_link(ui, "entry", &told).on_hover_text(hover).clicked() {
+        if widgets::key_link(ui, "entry", &message).on_hover_text(hover).clicked() {
             doc.select(Selection::Entry { space, va, level });
         }
     }
@@ -380,8 +380,8 @@ fn divergence(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32)
     let access = usize::try_from(d.event)
         .ok()
         .and_then(|at| doc.recording.events.access(at));
-    let told = |v: u64| access.map_or_else(|| doc.numbers.format_unsized(v), |a| doc.numbers.format(v, a.width));
-    let (recorded, got) = (told(d.expected), told(d.got));
+    let describe = |v: u64| access.map_or_else(|| doc.numbers.format_unsized(v), |a| doc.numbers.format(v, a.width));
+    let (recorded, got) = (describe(d.expected), describe(d.got));
     widgets::key_value(ui, "recorded", StyledText::mono(recorded));
     widgets::key_value(ui, "got", StyledText::mono(got).colour(p.error));
     widgets::key_value(
@@ -411,12 +411,12 @@ fn switches(doc: &mut Document, ui: &mut Ui) {
         edits.map(|(place, c, on)| (place, c.title(), on)).collect()
     };
     let mut switch = None;
-    for (place, told, on) in listed.iter().take(EDITS) {
+    for (place, message, on) in listed.iter().take(EDITS) {
         let (mut now, colour) = (*on, if *on { p.text } else { p.quiet });
         ui.horizontal(|ui| {
-            let told = RichText::new(told).font(small()).color(colour);
-            let told = if *on { told } else { told.strikethrough() };
-            let r = ui.add(egui::Checkbox::new(&mut now, told));
+            let rich_text = RichText::new(message).font(small()).color(colour);
+            let rich_text = if *on { rich_text } else { rich_text.strikethrough() };
+            let r = ui.add(egui::Checkbox::new(&mut now, rich_text));
             let name = format!("edit {place} taken in");
             r.widget_info(|| egui::WidgetInfo::selected(egui::accesskit::Role::CheckBox, true, now, &name));
             r.on_hover_text("take the edit in, or leave it out and keep those after it");

@@ -76,7 +76,7 @@ pub fn current_job(doc: &Document) -> Option<u32> {
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.jobs.is_empty() {
-        let (icon, told) = if doc.facts.calls.is_some() {
+        let (icon, message) = if doc.facts.calls.is_some() {
             (
                 icons::LIGHTNING,
                 "Jobs are what a driver hands to a GPU by registers. This is a recording of calls: its work is the \
@@ -88,7 +88,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             (icons::HOURGLASS_SIMPLE_MEDIUM, "Looking for jobs among the events…")
         };
         let action = doc.facts.calls.is_some().then_some("Show launches");
-        if widgets::empty_state(ui, icon, told, action) {
+        if widgets::empty_state(ui, icon, message, action) {
             asks.run_command("show-launches");
         }
         return;
@@ -187,9 +187,9 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
             cut.push(word);
         }
         if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
-            let told = descriptions::format_dispatch(d);
-            if table.text(ui, "dispatch", rect, &told, mono(), p.text) {
-                cut.push(told);
+            let message = descriptions::format_dispatch(d);
+            if table.text(ui, "dispatch", rect, &message, mono(), p.text) {
+                cut.push(message);
             }
         }
         if let Some((s, cell)) = j.chain.first().and_then(|c| c.shader).zip(table.cell("shader", rect)) {
@@ -264,13 +264,13 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
         show_recorded_end(ui, report);
     }
     if let Some((o, why)) = job_outcome::find_job_outcome(doc, j) {
-        let told = match (o.done, o.computed) {
+        let styled_text = match (o.done, o.computed) {
             (false, _) => StyledText::body("▲ failed").colour(p.error),
             (true, Some(false)) => StyledText::body("! not computed").colour(p.warning),
             (true, Some(true)) => StyledText::body("computed").colour(p.job),
             (true, None) => StyledText::body("done, no shader").colour(p.job),
         };
-        widgets::key_value(ui, "replayed", told);
+        widgets::key_value(ui, "replayed", styled_text);
         if let Some(why) = why {
             ui.add(egui::Label::new(egui::RichText::new(why).font(small()).color(p.quiet)).wrap());
         }
@@ -319,8 +319,8 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
     }
     if j.chain.len() > MAX_CHAIN_JOBS {
         let more = text::count((j.chain.len() - MAX_CHAIN_JOBS) as u64);
-        let told = format!("and {more} more in the chain");
-        ui.label(egui::RichText::new(told).font(small()).color(p.quiet));
+        let message = format!("and {more} more in the chain");
+        ui.label(egui::RichText::new(message).font(small()).color(p.quiet));
     }
     if let Some(e) = &j.chain.end {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());
@@ -331,13 +331,13 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
 /// How a job ended where it was recorded.
 fn show_recorded_end(ui: &mut Ui, report: &ChainReport) {
     let p = palette(ui);
-    let told = match (report.status, report.computed) {
+    let text = match (report.status, report.computed) {
         (1, Some(false)) => StyledText::body("! not computed").colour(p.warning),
         (1, Some(true)) => StyledText::body("computed").colour(p.job),
         (1, None) => StyledText::body("done, no shader").colour(p.job),
         (status, _) => StyledText::body(format!("▲ failed, status {status:#x}")).colour(p.error),
     };
-    widgets::key_value(ui, "recorded", told);
+    widgets::key_value(ui, "recorded", text);
     if let Some(why) = &report.reason {
         let why = egui::RichText::new(why).font(small()).color(p.quiet);
         ui.add(egui::Label::new(why).wrap());
@@ -413,8 +413,8 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
             "mapped for the job; no descriptor that was looked through points to it"
         };
         let row = rights_row(ui, &format!("reach {}", b.name), name, r.rights);
-        let told = format!("{}, {}\n{how}", b.va, page_runs::format_rights(r.rights));
-        if row.on_hover_text(told).clicked() {
+        let message = format!("{}, {}\n{how}", b.va, page_runs::format_rights(r.rights));
+        if row.on_hover_text(message).clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
             asks.run_command("show-memory");
         }

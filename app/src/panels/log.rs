@@ -108,8 +108,8 @@ fn head(ui: &mut Ui, asks: &mut UiActions, view: &mut View, id: Id) {
     if child.button("Copy log").clicked() {
         asks.run_command("copy-log");
     }
-    let told = text::count_noun(log::with_lines(|l| l.len() as u64), "line", "lines");
-    child.label(RichText::new(told).font(small()).color(p.quiet));
+    let message = text::count_noun(log::with_lines(|l| l.len() as u64), "line", "lines");
+    child.label(RichText::new(message).font(small()).color(p.quiet));
 }
 
 fn draw(ui: &mut Ui, asks: &mut UiActions, row: u64, rect: Rect, l: &log::Line) {

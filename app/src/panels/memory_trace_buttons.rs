@@ -29,26 +29,26 @@ pub(super) fn button(
             .progress
             .fraction()
             .map_or_else(String::new, |f| format!("{:.0} % ", f * 100.0));
-        let told = format!("{part}on {}, {} s", work.board, work.since.elapsed().as_secs());
-        ui.add(Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+        let message = format!("{part}on {}, {} s", work.board, work.since.elapsed().as_secs());
+        ui.add(Label::new(RichText::new(message).font(small()).color(p.quiet)).truncate());
         return;
     }
     let Some(board) = doc.find_memory_trace_target() else {
-        let told = format!("{} ask a board", icons::LIGHTNING);
-        let off = ui.add_enabled(false, Button::new(RichText::new(told).font(small())).small());
+        let message = format!("{} ask a board", icons::LIGHTNING);
+        let off = ui.add_enabled(false, Button::new(RichText::new(message).font(small())).small());
         off.on_disabled_hover_text(format!(
             "{} makes no launches: choose a board with a CUDA device in Replay (cuda:0 is this machine's first)",
             doc.replay.board()
         ));
         return;
     };
-    let told = RichText::new(format!("Ask {board} {words}")).font(small());
+    let rich_text = RichText::new(format!("Ask {board} {words}")).font(small());
     if let Some(lacks) = doc.replay.lacks(&board) {
-        let off = ui.add_enabled(false, Button::new(told.color(p.quiet)).small());
+        let off = ui.add_enabled(false, Button::new(rich_text.color(p.quiet)).small());
         off.on_disabled_hover_text(describe_missing_capability(&board, lacks));
         return;
     }
-    let r = ui.add(Button::new(told).small());
+    let r = ui.add(Button::new(rich_text).small());
     let full = format!(
         "plays what was recorded on {board}, with the recorded inputs, and watches memory between launches.\nTells {hover}; \
          {} of memory at most",
@@ -76,9 +76,9 @@ pub(super) fn show_last_failure(doc: &Document, ui: &mut Ui) {
     // Of another board it is not worth knowing any more.
     let board = doc.find_memory_trace_target().unwrap_or_default();
     if let Some(why) = doc.memory_trace.failure_of(&board) {
-        let told = RichText::new(format!("▲ {}", text::group_digits(why)))
+        let rich_text = RichText::new(format!("▲ {}", text::group_digits(why)))
             .font(small())
             .color(p.warning);
-        ui.add(Label::new(told).wrap());
+        ui.add(Label::new(rich_text).wrap());
     }
 }

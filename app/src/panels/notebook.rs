@@ -179,13 +179,13 @@ fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     };
     ui.label(RichText::new(format!("Event {}", text::count(event))).font(strong()));
     ui.add(egui::Label::new(RichText::new(&entry.line).font(mono())).truncate());
-    let mut told = vec![doc.format_time(event)];
-    told.extend(entry.job.map(|j| format!("job {j}")));
-    told.extend(Some(entry.selected.clone()).filter(|s| !s.is_empty()));
+    let mut messages = vec![doc.format_time(event)];
+    messages.extend(entry.job.map(|j| format!("job {j}")));
+    messages.extend(Some(entry.selected.clone()).filter(|s| !s.is_empty()));
     let titles = entry.scene.panels.iter().filter_map(|id| Some(super::by_id(id)?.title));
     let panels: Vec<&str> = titles.collect();
-    told.extend(Some(panels.join(", ")).filter(|s| !s.is_empty()));
-    ui.add(egui::Label::new(RichText::new(told.join(" · ")).font(small()).color(p.quiet)).truncate());
+    messages.extend(Some(panels.join(", ")).filter(|s| !s.is_empty()));
+    ui.add(egui::Label::new(RichText::new(messages.join(" · ")).font(small()).color(p.quiet)).truncate());
     ui.add_space(6.0);
     let buttons = 30.0;
     let room = vec2(ui.available_width(), (ui.available_height() - buttons - 8.0).max(48.0));

@@ -45,7 +45,7 @@ fn captured(doc: &Document, ui: &mut Ui) {
     }
     let captured = doc.capture_info.iter().any(|(what, _)| *what != "Edited");
     section(ui, if captured { "Capture" } else { "Edited copy" });
-    for (what, told) in &doc.capture_info {
+    for (what, message) in &doc.capture_info {
         let ink = match *what {
             "Cut short" | "Kernel lost" => p.warning,
             "Edited" => p.edited,
@@ -53,16 +53,16 @@ fn captured(doc: &Document, ui: &mut Ui) {
         };
         let mark = if ink == p.warning { "! " } else { "" };
         let left = StyledText::body(format!("{mark}{}", what.to_lowercase())).colour(ink);
-        let short = text::truncate_middle(told, CAPTURED);
+        let short = text::truncate_middle(message, CAPTURED);
         let row = list_row(
             ui,
-            &format!("{what}: {told}"),
+            &format!("{what}: {message}"),
             false,
             0.0,
             left,
             StyledText::body(short),
         );
-        widgets::add_copy_menu(&row.on_hover_text(told), &[("it", told.clone())]);
+        widgets::add_copy_menu(&row.on_hover_text(message), &[("it", message.clone())]);
     }
 }
 
@@ -135,12 +135,12 @@ fn phases(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
                 if row.clicked() {
                     doc.go_job(j.index);
                 }
-                let told = format!(
+                let message = format!(
                     "{}, submitted at event {}",
                     descriptions::describe_job(j),
                     text::count(j.submit)
                 );
-                copy_menu::job(&row.on_hover_text(told), doc, asks, j);
+                copy_menu::job(&row.on_hover_text(message), doc, asks, j);
             }
         }
     }
@@ -173,7 +173,7 @@ fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             doc.select(Selection::Buffer(b.name.clone()));
             asks.run_command("show-inputs");
         }
-        let told = format!(
+        let message = format!(
             "{}\n{}, {} at {:#x}",
             b.name,
             b.role.name(),
@@ -181,7 +181,7 @@ fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             b.va.0
         );
         copy_menu::for_selection(
-            &row.on_hover_text(told),
+            &row.on_hover_text(message),
             doc,
             asks,
             &[
@@ -230,19 +230,19 @@ fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     section(ui, "Problems");
     let facts = std::sync::Arc::clone(&doc.facts);
-    for (told, severity) in facts.by_severity.iter().zip(SEVERITIES) {
+    for (group, severity) in facts.by_severity.iter().zip(SEVERITIES) {
         let (word, mark, colour) = match severity {
             Severity::Error => ("errors", "▲", p.error),
             Severity::Warning => ("warnings", "!", p.warning),
             Severity::Note => ("notes", "·", p.quiet),
         };
-        if told.count == 0 {
+        if group.count == 0 {
             continue;
         }
         let left = StyledText::body(format!("{mark} {word}")).colour(colour);
-        let right = StyledText::mono(text::count(told.count as u64));
+        let right = StyledText::mono(text::count(group.count as u64));
         if list_row(ui, &format!("problems {word}"), false, 0.0, left, right).clicked() {
-            doc.go_finding(told.first as u32);
+            doc.go_finding(group.first as u32);
             asks.run_command("show-problems");
         }
     }

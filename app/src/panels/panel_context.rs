@@ -284,8 +284,8 @@ impl UiActions {
     }
 
     /// Asks for the thread that wrote a byte to be run and shown at the clause that wrote it.
-    pub fn show_writer_thread(&mut self, told: &WriterReport) {
-        let (Writer::Shader(place, shown), Some(w)) = (&told.writer, &told.location) else {
+    pub fn show_writer_thread(&mut self, report: &WriterReport) {
+        let (Writer::Shader(place, shown), Some(w)) = (&report.writer, &report.location) else {
             return;
         };
         self.push(UiAction::Thread {

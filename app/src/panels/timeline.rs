@@ -259,8 +259,8 @@ fn interact(
         view.zoom(doc, 4.0, pointer.map(|q| scale.position(q.x)), now);
     }
     if let Some(at) = pointer.filter(|_| !response.dragged()) {
-        let told = lanes::describe_at(doc, scale, lane, at.x);
-        response.clone().on_hover_text_at_pointer(told);
+        let message = lanes::describe_at(doc, scale, lane, at.x);
+        response.clone().on_hover_text_at_pointer(message);
     }
 }
 

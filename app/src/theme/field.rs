@@ -42,14 +42,14 @@ fn take(ctx: &Context, id: Id) {
 }
 
 /// A field for a text that is checked elsewhere: `empty` says what is meant while nothing stands in it, `told` what can.
-pub fn checked_text(ui: &mut Ui, name: &str, text: &mut String, (empty, told): (&str, &str), is_wrong: bool) {
+pub fn checked_text(ui: &mut Ui, name: &str, text: &mut String, (empty, message): (&str, &str), is_wrong: bool) {
     let p = palette(ui);
     let edit = TextEdit::singleline(text)
         .font(mono())
         .desired_width(f32::INFINITY)
         .hint_text(RichText::new(empty).font(small()).color(p.quiet));
     let edit = if is_wrong { edit.text_color(p.error) } else { edit };
-    ui.add(edit).accessible_name(name).on_hover_text(told);
+    ui.add(edit).accessible_name(name).on_hover_text(message);
 }
 
 /// What is wrong with a field, below it.

@@ -30,8 +30,8 @@ pub fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
 /// The row of a call that failed: the driver's number.
 pub fn failed_call(ui: &mut Ui, result: u32) {
     if result != 0 {
-        let told = StyledText::body(format!("▲ failed with {result}")).colour(palette(ui).error);
-        key_value(ui, "result", told);
+        let text = StyledText::body(format!("▲ failed with {result}")).colour(palette(ui).error);
+        key_value(ui, "result", text);
     }
 }
 

@@ -66,11 +66,11 @@ fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8
                 app.info(format!("{title} changed nothing"));
             } else {
                 let buffer = name.clone();
-                let told = title.clone();
+                let message = title.clone();
                 if doc.change(Change::Bytes { buffer, title, pieces }) {
-                    app.info(told);
+                    app.info(message);
                 } else {
-                    app.error("the buffer was not changed", &format!("{told}: it does not fit"));
+                    app.error("the buffer was not changed", &format!("{message}: it does not fit"));
                 }
             }
         })

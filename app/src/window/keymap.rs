@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(map.text("one"), "A", "it keeps its own");
         assert_eq!((map.text("two").as_str(), map.text("three").as_str()), ("Ctrl K", ""));
         assert_eq!(map.text("stop"), "Escape");
-        let told = map.problems.join("\n");
+        let message = map.problems.join("\n");
         for part in [
             "one: there is no key \"Ctrl Foo\"",
             "two: there is no key \"F40\"",
@@ -386,9 +386,9 @@ mod tests {
             "three: Enter is for buttons, lists and fields",
             "three: Escape stops and closes things",
         ] {
-            assert!(told.contains(part), "{part} in {told}");
+            assert!(message.contains(part), "{part} in {message}");
         }
-        assert_eq!(map.problems.len(), 7, "{told}");
+        assert_eq!(map.problems.len(), 7, "{message}");
     }
 
     #[test]
@@ -396,14 +396,14 @@ mod tests {
         let (map, _f) = loaded("two = \"F2\"\nthree = [\"F2\", \"A\"]");
         assert_eq!((map.text("two").as_str(), map.text("three").as_str()), ("F2", "A"));
         assert_eq!(map.text("one"), "");
-        let told = map.problems.join("\n");
+        let message = map.problems.join("\n");
         assert!(
-            told.contains("F2 stands twice: \"two\" has it, \"three\" has not"),
-            "{told}"
+            message.contains("F2 stands twice: \"two\" has it, \"three\" has not"),
+            "{message}"
         );
         assert!(
-            told.contains("A is \"three\" now, so that \"one\" has no key"),
-            "{told}"
+            message.contains("A is \"three\" now, so that \"one\" has no key"),
+            "{message}"
         );
     }
 

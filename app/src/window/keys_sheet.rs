@@ -76,10 +76,10 @@ impl App {
             Ok(None) => {}
             Ok(Some(aside)) => self.info(format!("the keys that could not be read are in {}", aside.display())),
             Err(e) => {
-                let told = format!("keys were not kept in {}: {e}", folder.display());
-                log::push(Level::Warning, &told);
+                let message = format!("keys were not kept in {}: {e}", folder.display());
+                log::push(Level::Warning, &message);
                 if let Some(open) = &mut self.keys_sheet {
-                    open.told = format!("▲ {told}");
+                    open.told = format!("▲ {message}");
                 }
             }
         }
@@ -236,13 +236,13 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 "All as at first"
             };
             let b = ui.add_enabled(n > 0, egui::Button::new(words));
-            let told = format!(
+            let message = format!(
                 "{} other keys than at first",
                 text::count_noun(n as u64, "command has", "commands have")
             );
-            if b.on_hover_text(&told).clicked() {
+            if b.on_hover_text(&message).clicked() {
                 did.reset_all = std::mem::replace(&mut open.sure, true);
-                open.told = format!("! {told}. Press again to give them back what they had.");
+                open.told = format!("! {message}. Press again to give them back what they had.");
             }
         });
         for problem in app.keys.problems.iter().take(3) {
@@ -362,13 +362,13 @@ fn row(
     let p = palette(ui);
     let r = ui.interact(rect, ui.scope_id().with(id), Sense::click());
     let (text, changed) = (keys.text(id), keys.is_changed(id));
-    let told = match (text.is_empty(), changed) {
+    let message = match (text.is_empty(), changed) {
         (true, false) => format!("{title}: no key"),
         (true, true) => format!("{title}: no key, changed"),
         (false, false) => format!("{title}: {text}"),
         (false, true) => format!("{title}: {text}, changed"),
     };
-    r.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &told));
+    r.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &message));
     if chosen || r.hovered() {
         let fill = if chosen { p.selection } else { p.raised };
         ui.painter().rect_filled(rect, 3.0, fill);
@@ -397,8 +397,8 @@ fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
     ui.add_space(4.0);
     let first = |id: &str| app.keys.first(id).map_or_else(|| "no key".to_owned(), Shortcut::text);
     let (words, ink) = match (open.listening, open.told.as_str()) {
-        (_, told) if told.starts_with('!') => (told.to_owned(), p.warning),
-        (_, told) if told.starts_with('▲') => (told.to_owned(), p.error),
+        (_, message) if message.starts_with('!') => (message.to_owned(), p.warning),
+        (_, message) if message.starts_with('▲') => (message.to_owned(), p.error),
         (Some(l), _) => (
             format!(
                 "Press the key for {}. Backspace: no key. Delete: {}. Escape: as it is.",
@@ -411,7 +411,7 @@ fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
             "Enter or a click, then the key. Shift Enter: one more key. Arrows choose.".to_owned(),
             p.quiet,
         ),
-        (None, told) => (told.to_owned(), p.text),
+        (None, message) => (message.to_owned(), p.text),
     };
     ui.add(egui::Label::new(RichText::new(&words).color(ink)).truncate());
     ui.horizontal(|ui| {

@@ -107,12 +107,12 @@ impl App {
         }
         self.show_scene(&goal.scene);
         if let Some(said) = goal.events.filter(|n| *n != have) {
-            let told = format!(
+            let message = format!(
                 "the link was made of a recording of {}, and {title} has {}: it may show another moment",
                 text::count_noun(said, "event", "events"),
                 text::count(have)
             );
-            log::push(Level::Warning, told);
+            log::push(Level::Warning, message);
         }
     }
 

@@ -91,11 +91,11 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 impl NameJob {
     /// Does it; what was written, where something was said.
     fn run(&self) -> Result<Option<EditedNames>, String> {
-        let told = |path: &Path, e: naming::NamingError| format!("{}: {e}", path.display());
+        let describe = |path: &Path, e: naming::NamingError| format!("{}: {e}", path.display());
         match self {
             Self::Say(said, to) => {
                 let text = read_text(&to.path)?;
-                let written = naming::set_entry(&text, &to.head, said).map_err(|e| told(&to.path, e))?;
+                let written = naming::set_entry(&text, &to.head, said).map_err(|e| describe(&to.path, e))?;
                 if written.text != text {
                     write(&to.path, &written.text)?;
                 }
@@ -110,7 +110,7 @@ impl NameJob {
             } => {
                 let text = read_text(path)?;
                 let text = naming::replace_entry(&text, head, *key, old.as_deref(), new.as_deref())
-                    .map_err(|e| told(path, e))?;
+                    .map_err(|e| describe(path, e))?;
                 write(path, &text)?;
                 Ok(None)
             }

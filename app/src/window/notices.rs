@@ -45,11 +45,11 @@ pub(super) fn draw_notices(app: &mut App, ui: &mut Ui) {
     if let Some(block) = damaged {
         strip(ui, "damaged", |ui| {
             ui.label(RichText::new("▲ The file is damaged").color(p.error));
-            let told = format!(
+            let summary = format!(
                 "{block}. What it takes away is grey or missing, and nothing is replayed or written from this recording."
             );
-            ui.label(RichText::new(text::truncate_middle(&told, 320)).color(p.text))
-                .on_hover_text(&told);
+            ui.label(RichText::new(text::truncate_middle(&summary, 320)).color(p.text))
+                .on_hover_text(&summary);
             if ui.button("Show findings").clicked() {
                 app.actions.run_command("show-problems");
             }

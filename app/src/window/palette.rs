@@ -101,7 +101,7 @@ pub fn list_entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
         out.push((0, format!("Open {}", path.display()), "file".into(), Entry::File(path)));
     }
     if link::is_link(wanted) {
-        let (title, told) = match Link::parse(wanted) {
+        let (title, message) = match Link::parse(wanted) {
             Ok(l) => {
                 let name = l.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let event = l.scene.map(|s| format!(", event {}", text::count(s.event)));
@@ -112,7 +112,7 @@ pub fn list_entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
             }
             Err(e) => ("Follow the link".into(), e.to_string()),
         };
-        out.push((0, title, told, Entry::Link(wanted.to_owned())));
+        out.push((0, title, message, Entry::Link(wanted.to_owned())));
     }
     out.sort_by_key(|o| o.0);
     out.into_iter().take(MAX_ENTRIES).map(|o| (o.1, o.2, o.3)).collect()
@@ -126,14 +126,14 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
         }
         let mapped = doc.facts.spaces.first().is_some_and(|s| s.mapping_at(n).is_some());
         if mapped || number.starts_with("0x") {
-            let told = if mapped {
+            let summary = if mapped {
                 "go to memory"
             } else if doc.facts.calls.is_some() {
                 "go to memory of the device"
             } else {
                 "go to memory, not mapped"
             };
-            out.push((1, format!("{n:#x}"), told.into(), Entry::Memory(n)));
+            out.push((1, format!("{n:#x}"), summary.into(), Entry::Memory(n)));
         }
     }
     if let Some(j) = wanted.strip_prefix("job ").and_then(|n| n.trim().parse::<u32>().ok())
@@ -155,27 +155,27 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
     add_calls(doc, wanted, out);
     for b in doc.buffers.list().iter().take(MAX_NAMES) {
         if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
-            let told = match doc.buffers.origin(&b.name) {
+            let message = match doc.buffers.origin(&b.name) {
                 Some(c) => format!("values, {}", c.kind.name()),
                 None => format!("{} buffer", b.role.name()),
             };
-            out.push((rank + 2, b.name.clone(), told, Entry::Buffer(b.name.clone())));
+            out.push((rank + 2, b.name.clone(), message, Entry::Buffer(b.name.clone())));
         }
     }
     for m in doc.facts.device.iter().flat_map(|d| d.map().memory()) {
         if let Some(rank) = match_score(&m.name, wanted).filter(|r| *r < 100) {
-            let told = format!("memory at {:#x}", m.address.0);
+            let message = format!("memory at {:#x}", m.address.0);
             let entry = Entry::Range(m.space, m.address.0, m.bytes);
-            out.push((rank + 2, m.name.clone(), told, entry));
+            out.push((rank + 2, m.name.clone(), message, entry));
         }
     }
     for (offset, r) in &doc.facts.registers {
         if let Some(rank) = match_score(&r.name, wanted).filter(|r| *r < 100) {
-            let told = format!(
+            let message = format!(
                 "register, {}",
                 text::count_noun(r.accesses.len() as u64, "access", "accesses")
             );
-            out.push((rank + 3, r.name.clone(), told, Entry::Register(*offset)));
+            out.push((rank + 3, r.name.clone(), message, Entry::Register(*offset)));
         }
     }
 }
@@ -190,14 +190,14 @@ fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
         let name = api_trace::short_function_name(calls.function_name(f));
         if let Some(rank) = match_score(name, wanted).filter(|r| *r < 100) {
             let n = calls.launches_of(f).len() as u64;
-            let told = format!("kernel, {}", text::count_noun(n, "launch", "launches"));
-            out.push((rank + 2, text::truncate_middle(name, 60), told, Entry::Kernel(f)));
+            let message = format!("kernel, {}", text::count_noun(n, "launch", "launches"));
+            out.push((rank + 2, text::truncate_middle(name, 60), message, Entry::Kernel(f)));
         }
     }
     for b in calls.buffers().list().iter().take(MAX_NAMES) {
         if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
-            let told = format!("{} of the device", text::bytes(b.bytes));
-            out.push((rank + 3, b.name.clone(), told, Entry::Range(0, b.at, 1)));
+            let message = format!("{} of the device", text::bytes(b.bytes));
+            out.push((rank + 3, b.name.clone(), message, Entry::Range(0, b.at, 1)));
         }
     }
 }
@@ -313,8 +313,8 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
                 }
                 ui.add_space(4.0);
                 ui.spacing_mut().item_spacing.y = 0.0;
-                for (i, (title, told, entry)) in list.iter().enumerate() {
-                    if row(ui, title, told, i == open.chosen) {
+                for (i, (title, message, entry)) in list.iter().enumerate() {
+                    if row(ui, title, message, i == open.chosen) {
                         done = Some(entry.clone());
                     }
                 }
@@ -335,7 +335,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
     }
 }
 
-fn row(ui: &mut Ui, title: &str, told: &str, chosen: bool) -> bool {
+fn row(ui: &mut Ui, title: &str, message: &str, chosen: bool) -> bool {
     let p = colours(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), 24.0), Sense::click());
     r.widget_info(|| WidgetInfo::selected(Role::MenuItem, true, chosen, title));
@@ -344,7 +344,7 @@ fn row(ui: &mut Ui, title: &str, told: &str, chosen: bool) -> bool {
             .rect_filled(rect, 3.0, if chosen { p.selection } else { p.raised });
     }
     let inner = rect.shrink2(vec2(8.0, 0.0));
-    let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, told, small(), p.quiet);
+    let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, message, small(), p.quiet);
     let left = Rect::from_min_max(inner.min, pos2(inner.right() - used - 8.0, inner.bottom()));
     let code = title.starts_with("0x")
         || title

@@ -101,12 +101,12 @@ fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<An
     let verb = then.verb();
     let edits = text::count_noun(n, "edit", "edits");
     title(ui, &format!("{verb} and lose {edits} of {name}?"));
-    let told = if n == 1 {
+    let message = if n == 1 {
         "It stands in no file:"
     } else {
         "They stand in no file:"
     };
-    ui.label(told);
+    ui.label(message);
     let why = RichText::new(&unkept.error).font(small()).color(p.error);
     ui.add(egui::Label::new(why).wrap());
     lines(ui, unkept.changes.len(), |i| {

@@ -119,9 +119,9 @@ impl App {
         let progress = self
             .tasks
             .spawn(ctx, format!("asking {board} what it is"), move |progress| {
-                let told = boards.query_device(&board);
-                let told = progress.check().map_err(|_| ClientError::Cancelled).and(told);
-                Box::new(move |app| match told {
+                let result = boards.query_device(&board);
+                let result = progress.check().map_err(|_| ClientError::Cancelled).and(result);
+                Box::new(move |app| match result {
                     Ok(info) => {
                         // Who chose another board meanwhile does not want this one.
                         let doc = app.document_of(&of).filter(|d| d.replay.board() == board);
@@ -190,13 +190,13 @@ impl App {
         doc.replay.set_plan(played.prepared);
         match played.outcome {
             Ok((outcome, compared)) => {
-                let (word, told) = (replay::format_verdict(&outcome), replay::format_summary(&outcome));
+                let (word, message) = (replay::format_verdict(&outcome), replay::format_summary(&outcome));
                 let edits = match outcome.rewrites.get(&RewriteKind::Input) {
                     Some(1) => " · 1 input edited".to_owned(),
                     Some(n) => format!(" · {n} inputs edited"),
                     None => String::new(),
                 };
-                log::push(Level::Info, format!("{what}: {word} {told}{edits}"));
+                log::push(Level::Info, format!("{what}: {word} {message}{edits}"));
                 board.clone_into(&mut doc.replay.outcome_board);
                 doc.replay.outcome_revision = revision;
                 doc.replay.last_failure = None;

@@ -138,7 +138,7 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
         ),
         None => "the plan is made and checked first; \"Make plan\" shows it beforehand".to_owned(),
     };
-    let told = doc.replay.info().map(|i| i.description.clone());
+    let summary = doc.replay.info().map(|i| i.description.clone());
     let uncontained = doc.replay.needs_containment_consent();
     let title = match (uncontained, driven) {
         (true, _) => "Replay on hardware that nothing contains?",
@@ -152,8 +152,8 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
         ui.label(RichText::new(title).font(strong()).size(14.0));
         ui.add_space(6.0);
         ui.label(RichText::new(&board).font(mono()));
-        if let Some(told) = &told {
-            ui.label(RichText::new(told).font(small()).color(p.quiet));
+        if let Some(message) = &summary {
+            ui.label(RichText::new(message).font(small()).color(p.quiet));
         }
         ui.add_space(4.0);
         ui.label(format!("This writes to the device and lets it work: {what}."));

@@ -169,12 +169,12 @@ fn position_parts(doc: &Document, ui: &Ui) -> Vec<Part> {
         .into_iter()
         .find_map(|(name, event, go)| Some((name, event?, go)))
     {
-        let told = format!("{name} at event {}", text::count(event));
-        out.push(Part::new(told, mono(), p.text).with_drop_order(4).with_command(go));
+        let message = format!("{name} at event {}", text::count(event));
+        out.push(Part::new(message, mono(), p.text).with_drop_order(4).with_command(go));
     }
     if !doc.changes().inputs().is_empty() {
-        let told = format!("● {} edited", doc.changes().inputs().len());
-        out.push(Part::new(told, body(), p.edited).with_drop_order(3));
+        let message = format!("● {} edited", doc.changes().inputs().len());
+        out.push(Part::new(message, body(), p.edited).with_drop_order(3));
     }
     out
 }

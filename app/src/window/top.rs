@@ -42,7 +42,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
             draw_processes(doc, &mut app.actions, ui);
             let name = recorded_name(&doc.recording);
             let gpu = if name.is_empty() { "unknown GPU" } else { &name };
-            let told = format!(
+            let message = format!(
                 "{gpu} · {} · {} · {}",
                 text::count_noun(doc.len(), "event", "events"),
                 match &doc.facts.api_trace {
@@ -53,8 +53,8 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
             );
             let room = (middle - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
             let (rect, r) = ui.allocate_exact_size(vec2(room, 20.0), Sense::hover());
-            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, &told));
-            widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &told, body(), p.quiet);
+            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, &message));
+            widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &message, body(), p.quiet);
         } else {
             ui.label(RichText::new("Kinescope").font(strong()).size(13.0));
         }
@@ -191,14 +191,14 @@ fn draw_target(app: &mut App, ui: &mut Ui) {
             }
             last = Some(fits);
             let state = if t.free { String::new() } else { t.state.clone() };
-            let told: Vec<&str> = [t.device.as_str(), &state]
+            let messages: Vec<&str> = [t.device.as_str(), &state]
                 .into_iter()
                 .filter(|t| !t.is_empty())
                 .collect();
             let ink = if fits && t.free { p.text } else { p.quiet };
             let button = egui::Button::selectable(t.name == name, RichText::new(&t.name).color(ink));
-            let told = RichText::new(told.join(" · ")).color(p.quiet);
-            if ui.add(button.shortcut_text(told)).clicked() {
+            let rich_text = RichText::new(messages.join(" · ")).color(p.quiet);
+            if ui.add(button.shortcut_text(rich_text)).clicked() {
                 doc.replay.choose(&t.name);
             }
         }

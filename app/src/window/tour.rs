@@ -301,11 +301,11 @@ fn draw_tour_end(app: &App, ui: &mut Ui) {
             .size(14.0)
             .color(p.text),
     );
-    let told = match app.keys.text("help") {
+    let message = match app.keys.text("help") {
         keys if keys.is_empty() => "All keys, in the menu Help, shows what else there is.".to_owned(),
         keys => format!("{keys} shows every key, and the menu Help takes the tour again."),
     };
-    ui.add(egui::Label::new(RichText::new(told).color(p.text)).wrap());
+    ui.add(egui::Label::new(RichText::new(message).color(p.text)).wrap());
 }
 
 #[cfg(test)]

@@ -122,13 +122,13 @@ impl App {
             });
             match done {
                 Ok(()) => {
-                    let told = format!(
+                    let message = format!(
                         "the journal of {} was saved as {}; beside the recording, as {}, it is taken up again",
                         doc.title,
                         path.display(),
                         journal::path_for(&doc.path).display()
                     );
-                    app.info(told);
+                    app.info(message);
                     if let Some(Question::Leave(then)) = app.question.take() {
                         app.leave_now(ctx, then);
                     }

@@ -29,13 +29,13 @@ impl UserMapsWatch {
         let found = own.maps;
         let mut files = own.files;
         let (wanted, changed) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
-        let (still, tell, ctx) = (Arc::clone(&wanted), Arc::clone(&changed), ctx.clone());
+        let (still, is_reported, ctx) = (Arc::clone(&wanted), Arc::clone(&changed), ctx.clone());
         let looking = std::thread::Builder::new().name("register maps".into());
         let begun = looking.spawn(move || {
             while still.load(Ordering::Relaxed) {
                 std::thread::sleep(POLL_INTERVAL);
                 if still.load(Ordering::Relaxed) && files.has_changed() {
-                    tell.store(true, Ordering::Relaxed);
+                    is_reported.store(true, Ordering::Relaxed);
                     ctx.request_repaint();
                     return;
                 }

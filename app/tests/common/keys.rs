@@ -23,15 +23,15 @@ impl Write for Told {
 
 /// The commands that ran while `act` did, in order, as the program's own trace tells them.
 pub fn commands_of(act: impl FnOnce()) -> Vec<String> {
-    let told = Told::default();
-    let to = told.clone();
+    let report = Told::default();
+    let to = report.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
         .with_ansi(false)
         .with_writer(move || to.clone())
         .finish();
     tracing::subscriber::with_default(subscriber, act);
-    let text = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(report.0.lock().unwrap().clone()).unwrap();
     text.lines()
         .filter_map(|l| Some(l.split_once(" command ")?.1.to_owned()))
         .collect()

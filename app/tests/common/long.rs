@@ -102,9 +102,9 @@ pub fn driver(n: u64, waits: u64) -> Recording {
             put(&mut b, access(true, *o, v));
         }
         // One job in a thousand fails.
-        let told = if job.is_multiple_of(1000) { 0x2_0000 } else { 2 };
-        put(&mut b, access(false, handler[0], told));
-        put(&mut b, access(true, handler[1], told));
+        let reported = if job.is_multiple_of(1000) { 0x2_0000 } else { 2 };
+        put(&mut b, access(false, handler[0], reported));
+        put(&mut b, access(true, handler[1], reported));
         put(&mut b, access(false, handler[2], 0));
     }
     recording(b)

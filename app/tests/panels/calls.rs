@@ -40,7 +40,7 @@ fn a_recording_of_calls_opens_with_its_launches_at_the_first_one() {
         ]
     );
     // The inspector tells its arguments, addresses by buffer.
-    for told in [
+    for message in [
         "0 in2",
         "1 in0",
         "2 alloc 0",
@@ -49,7 +49,7 @@ fn a_recording_of_calls_opens_with_its_launches_at_the_first_one() {
         "grid 16",
         "stream stream 2",
     ] {
-        assert!(w.has(told), "{told}");
+        assert!(w.has(message), "{message}");
     }
 }
 

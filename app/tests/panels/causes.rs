@@ -178,27 +178,27 @@ fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_ch
     let r = moved();
     let facts = derive::derive(&r, &Progress::new()).unwrap();
     let list = page_table_entries::find_xrefs(&r, &facts, (0, 0, 3), &Progress::new()).unwrap();
-    let told = at(&list, "snapshot");
-    assert_eq!(told.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
+    let entries = at(&list, "snapshot");
+    assert_eq!(entries.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
     assert!(
-        told.iter().all(|t| t.1 == AccessKind::Write) && list.len() == 3,
+        entries.iter().all(|t| t.1 == AccessKind::Write) && list.len() == 3,
         "{list:?}"
     );
     assert!(
-        told[1]
+        entries[1]
             .2
             .contains("it is page → 0xa000 rw-, and no more page → 0x9000 r--"),
         "{}",
-        told[1].2
+        entries[1].2
     );
     assert!(
-        told[1]
+        entries[1]
             .2
             .contains("between events 0 and 4; by which of them is not recorded"),
         "{}",
-        told[1].2
+        entries[1].2
     );
-    assert!(told[2].2.contains("it is invalid"), "{}", told[2].2);
+    assert!(entries[2].2.contains("it is invalid"), "{}", entries[2].2);
     // The entry above it never changed.
     assert_eq!(
         page_table_entries::find_xrefs(&r, &facts, (0, 0, 2), &Progress::new())

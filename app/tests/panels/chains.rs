@@ -27,8 +27,8 @@ fn opened(name: &str) -> Window {
     let folder = copy(&w, name);
     w.will_choose(&folder);
     w.click("Open folder…");
-    let told = format!("{:?}", w.app().last_error());
-    assert_eq!(w.app().doc.as_ref().map(|d| &d.path), Some(&folder), "{told}");
+    let message = format!("{:?}", w.app().last_error());
+    assert_eq!(w.app().doc.as_ref().map(|d| &d.path), Some(&folder), "{message}");
     w
 }
 

@@ -132,8 +132,8 @@ fn computed_otherwise() -> Window {
 fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
     let mut w = computed_otherwise();
     assert_eq!(w.views().compare.section, Section::Buffers, "where the input stands");
-    let told = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
-    assert!(w.has(told), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
+    let message = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
+    assert!(w.has(message), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
     // What a person chose stays, and nothing is said of what is the same.
     w.click("Differences: Descriptors");
     assert!(w.has("Jobs were told to do the same on both sides."));
@@ -166,8 +166,12 @@ fn what_was_not_computed_is_said_by_verdict_and_comparison() {
     w.run("compare-outcome");
     w.settle();
     assert!(w.has_part("The same in what was compared") && !w.has_part("They are the same"));
-    let told = format!("! Outputs not compared: not computed ({n} of {n} jobs of the second).");
-    assert!(w.has(&told), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
+    let message = format!("! Outputs not compared: not computed ({n} of {n} jobs of the second).");
+    assert!(
+        w.has(&message),
+        "{:?}",
+        w.doc().comparison.done.clone().unwrap().summary
+    );
 }
 
 #[test]

@@ -10,9 +10,9 @@ use serde_json::Value;
 fn copied(w: &mut Window, row: &str, item: &str) -> String {
     w.harness.get_by_label(row).click_secondary();
     w.settle();
-    let told = click_and_copied(w, item);
+    let message = click_and_copied(w, item);
     w.settle();
-    told
+    message
 }
 
 fn json(text: &str) -> Value {

@@ -109,7 +109,7 @@ fn a_digit_is_painted_erased_and_read_by_the_replay_as_the_network_reads_it() {
     // Its ten scores stand as bars beside the image.
     let got = scores(&mut w);
     for (digit, score) in got.iter().enumerate() {
-        let told = format!("output value {digit} {}", f64::from(*score));
-        assert!(w.has(&told), "{told}");
+        let message = format!("output value {digit} {}", f64::from(*score));
+        assert!(w.has(&message), "{message}");
     }
 }

@@ -198,8 +198,8 @@ fn a_bad_file_of_each_kind_is_told_by_its_place_and_changes_nothing() {
         }
         w.will_choose(&folder.join(file));
         w.click("Load…");
-        let told = w.app().notice.clone().expect(file).1;
-        assert!(told.contains(place) && told.contains(file), "{file}: {told}");
+        let message = w.app().notice.clone().expect(file).1;
+        assert!(message.contains(place) && message.contains(file), "{file}: {message}");
         w.click("Dismiss");
     }
     w.will_choose(&folder.join("absent.raw"));

@@ -203,13 +203,13 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     assert!(w.has("board cuda:0") && !w.has_part("board software:") && !w.has("Pace"));
     assert_eq!(replay(&mut w), Verdict::Match);
     w.run("show-replay");
-    for told in [
+    for message in [
         "8 launches",
         "2 copies back, 320 B",
         "Safety: driver",
         "Replay on the GPU",
     ] {
-        assert!(w.has(told), "{told}");
+        assert!(w.has(message), "{message}");
     }
     // As one graph it is another plan, and the same answer.
     w.click("as one graph");

@@ -226,12 +226,12 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
         events,
         "the inspector counts the same"
     );
-    let told = match events {
+    let message = match events {
         0 => "is touched by no event".to_owned(),
         1 => "is touched by 1 event".to_owned(),
         n => format!("is touched by {n} events"),
     };
-    assert!(w.has_part(&told), "{told}");
+    assert!(w.has_part(&message), "{message}");
     let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
     let label = format!("touch job {}", job.description);
     assert!(!w.has(&label), "it is folded");

@@ -101,7 +101,7 @@ fn counts_of_calls_say_what_counts_them() {
         for _ in 0..3 {
             w.settle();
         }
-        let told = "This recording has no register accesses to count. Launches lists its kernel launches.";
-        assert!(w.has_part(told), "{by:?}");
+        let message = "This recording has no register accesses to count. Launches lists its kernel launches.";
+        assert!(w.has_part(message), "{by:?}");
     }
 }

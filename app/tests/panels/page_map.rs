@@ -177,9 +177,9 @@ fn a_page_that_is_mapped_twice_leads_to_its_other_address() {
     let key = AddressMapKey::at(&w.doc().recording.clone(), 0, 0);
     let map = w.views().tables.atlas.map(key).unwrap();
     let (places, all) = map.places_of(0x1fff);
-    let told: Vec<(GpuVa, PhysAddr)> = places.iter().map(|p| (p.run.va, p.run.pa)).collect();
+    let entries: Vec<(GpuVa, PhysAddr)> = places.iter().map(|p| (p.run.va, p.run.pa)).collect();
     assert_eq!(
-        told,
+        entries,
         [(GpuVa(0x1000), PhysAddr(0x9000)), (GpuVa(0x4000), PhysAddr(0x9000))]
     );
     assert!(all);

@@ -57,7 +57,7 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
     for name in ["vecadd.kine", "matmul.kine"] {
         let mut w = Window::named(name);
         let doc = w.doc();
-        let mut told = 0;
+        let mut reported = 0;
         for (register, fact) in &doc.facts.registers {
             let got = collect(
                 &doc.recording,
@@ -88,9 +88,9 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
                 &Progress::new(),
             );
             assert_eq!(writes.unwrap().events(), events(fact.accesses.writes()));
-            told += got.len();
+            reported += got.len();
         }
-        assert!(told > 100, "{told}");
+        assert!(reported > 100, "{reported}");
     }
 }
 
@@ -107,9 +107,9 @@ fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
         w.doc().go(event);
         w.settle();
         let name = w.doc().facts.register_name(busy);
-        let told = format!("Line {name} {value:#010x}");
-        assert!(w.has(&told), "{told}");
-        seen.insert(told);
+        let message = format!("Line {name} {value:#010x}");
+        assert!(w.has(&message), "{message}");
+        seen.insert(message);
     }
     assert!(!seen.is_empty());
     let values = w.views().plots.values_of(&field).unwrap().clone();
@@ -117,8 +117,8 @@ fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
     w.settle();
     let def = lookup::find_register(&w.doc().recording, field.register).unwrap();
     let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
-    let told = format!("Line {}.{} {}", def.name, of.name, of.text(values.values()[0]));
-    assert!(w.has(&told), "the field is told by its name: {told}");
+    let message = format!("Line {}.{} {}", def.name, of.name, of.text(values.values()[0]));
+    assert!(w.has(&message), "the field is told by its name: {message}");
     // The row leads to the access that told the value.
     w.run("last-event");
     let label = told_at(&mut w, &field);

@@ -45,14 +45,14 @@ fn a_picture_has_the_shape_that_the_recording_tells() {
     r.extras
         .insert(BUFFER_SHAPES.into(), br#"{"a":[16,64],"b":[3]}"#.to_vec());
     let mut w = Window::of(r);
-    let told = shape(&mut w);
+    let report = shape(&mut w);
     let expected = Shape {
         width: 64,
         height: 16,
         tiles: 1,
         layout: Layout::Tiles,
     };
-    assert_eq!(told, expected);
+    assert_eq!(report, expected);
     assert_eq!(w.doc().facts.shapes.len(), 1, "one that does not fit does not count");
 }
 
@@ -64,6 +64,6 @@ fn an_access_without_a_value_says_where_it_went_and_what_is_known_of_it() {
     w.doc().go(5);
     w.settle();
     assert!(w.has_part("bar0+0x0 · undecoded access of 4 bytes by the instruction f3 a5 f6 …"));
-    let told = |f: &trace_core::check::Finding| f.message.starts_with("28 accesses were seen without the value");
-    assert!(w.doc().facts.findings.iter().any(told));
+    let describe = |f: &trace_core::check::Finding| f.message.starts_with("28 accesses were seen without the value");
+    assert!(w.doc().facts.findings.iter().any(describe));
 }

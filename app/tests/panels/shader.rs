@@ -294,7 +294,7 @@ fn who(w: &mut Window, buffer: &str, at: u64) -> String {
     w.click("who wrote it last");
     let t = w.views().memory.references.clone().unwrap();
     match t.writer {
-        Some(kinescope::panels::memory::view::WriterLookup::Ready(told, None)) => told.describe(),
+        Some(kinescope::panels::memory::view::WriterLookup::Ready(report, None)) => report.describe(),
         other => panic!("{other:?}"),
     }
 }

@@ -95,10 +95,10 @@ fn a_replay_that_diverges_selects_the_first_divergence() {
     assert_eq!(*w.doc().selection(), Selection::Divergence(0));
     assert!(w.shows("compare"), "the outcome stands beside its original");
     w.run("show-replay");
-    let told = w
+    let report = w
         .harness
         .query_all_by_label_contains("Diverged on software:mali-g71 in ");
-    assert_eq!(told.count(), 1, "verdict, board and time are pinned");
+    assert_eq!(report.count(), 1, "verdict, board and time are pinned");
 }
 
 #[test]

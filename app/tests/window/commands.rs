@@ -57,8 +57,11 @@ pub fn saves(w: &mut Window, id: &str) {
     w.will_choose(&own);
     ran(w, id);
     assert_eq!(std::fs::read(&own).unwrap(), before, "{id} wrote over the recording");
-    let told = w.app().last_error().unwrap_or_default().to_owned();
-    assert!(told.contains("names the same file as the recording"), "{id}: {told}");
+    let message = w.app().last_error().unwrap_or_default().to_owned();
+    assert!(
+        message.contains("names the same file as the recording"),
+        "{id}: {message}"
+    );
     let out = w.folder.path().join("saved.out");
     w.will_choose(&out);
     ran(w, id);
@@ -305,8 +308,8 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(csv.lines().count() as u64, w.doc().len() + 1);
         w.will_choose(&w.folder.path().join("events.txt"));
         ran(w, id);
-        let told = w.app().last_error().unwrap_or_default().to_owned();
-        assert!(told.contains("does not say the format"), "{told}");
+        let message = w.app().last_error().unwrap_or_default().to_owned();
+        assert!(message.contains("does not say the format"), "{message}");
     }),
     ("save-plan", |w, id| {
         planned(w);

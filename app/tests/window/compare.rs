@@ -80,8 +80,8 @@ pub const CHECKS: &[(&str, Check)] = &[
         assert!(w.has_part("They are the same"));
         std::fs::write(&file, "ignore buffr x\n").unwrap();
         ran(w, id);
-        let told = w.app().last_error().unwrap_or_default().to_owned();
-        assert!(told.contains("ours.rules: line 1, column 8"), "{told}");
+        let message = w.app().last_error().unwrap_or_default().to_owned();
+        assert!(message.contains("ours.rules: line 1, column 8"), "{message}");
     }),
     ("save-rules", |w, id| {
         beside(w);

@@ -108,10 +108,10 @@ fn a_link_to_what_is_not_there_is_told() {
     far.scene.as_mut().unwrap().event = events;
     let at = w.doc().moment();
     follow(&mut w, &far.to_string());
-    let told = w.app().last_error().unwrap().to_owned();
+    let message = w.app().last_error().unwrap().to_owned();
     assert!(
-        told.contains("has no event") && told.contains(&format!("0 to {}", events - 1)),
-        "{told}"
+        message.contains("has no event") && message.contains(&format!("0 to {}", events - 1)),
+        "{message}"
     );
     assert_eq!(w.doc().moment(), at, "nothing moved");
     follow(&mut w, "kinescope:///nowhere/none.kine?event=1");
@@ -146,8 +146,8 @@ fn the_window_opens_at_an_event_that_is_asked_for() {
     };
     assert_eq!(opened(Some(Goal::for_event(5))).unwrap(), 5);
     assert_ne!(opened(None).unwrap(), 5, "without a goal the first job is shown");
-    let told = opened(Some(Goal::for_event(1 << 40))).unwrap_err().to_string();
-    assert!(told.contains("has no event"), "{told}");
+    let message = opened(Some(Goal::for_event(1 << 40))).unwrap_err().to_string();
+    assert!(message.contains("has no event"), "{message}");
 }
 
 #[test]

@@ -31,8 +31,8 @@ fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() 
     ] {
         assert_eq!(w.doc().numbers, form);
         assert!(w.has(&format!("Values in {}", form.name())));
-        let told = format!("value {}", form.format(value, 4));
-        assert!(w.has(&told), "{told}");
+        let message = format!("value {}", form.format(value, 4));
+        assert!(w.has(&message), "{message}");
         assert_eq!(w.types("h"), ["numbers"]);
     }
     assert_eq!(w.doc().numbers, NumberFormat::Hex, "round");

@@ -437,10 +437,10 @@ impl Code {
             Some(n) => (n.name.clone(), n.owner, n.kernel),
             None => (String::new(), 0, false),
         };
-        let told = parameters::query_layout(handle, kernel);
-        self.reads_parameters |= told.is_none();
+        let report = parameters::query_layout(handle, kernel);
+        self.reads_parameters |= report.is_none();
         let module = self.store_used_module(r, owner, captured);
-        let layout = told.or_else(|| self.loaded.get(&owner)?.parameters.get(&name).cloned());
+        let layout = report.or_else(|| self.loaded.get(&owner)?.parameters.get(&name).cloned());
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
         let wanted = r.kernels.as_ref().is_some_and(|k| k.is_selected(&name));
         let collective = ["ncclDevKernel", "ncclKernel"].iter().any(|word| name.contains(word));

@@ -307,8 +307,8 @@ hooks! {
     cuGraphLaunch, Launch, Legacy (exec: CuGraphExec, stream: CuStream) => |r, f, call| graphs::launch(r, f, call, exec, stream);
     cuGraphLaunch_ptsz, Launch, PerThread (exec: CuGraphExec, stream: CuStream) => |r, f, call| graphs::launch(r, f, call, exec, stream);
     cuGraphExecDestroy, Known, Legacy (exec: CuGraphExec) => |r, f, call| graphs::destroy(r, f, call, exec);
-    cuGraphExecUpdate_v2, Known, Legacy (exec: CuGraphExec, graph: CuGraph, told: *mut c_void) => |r, _f, call| { let _ = told; graphs::update(r, call, exec, graph) };
-    cuGraphExecUpdate, Known, Legacy (exec: CuGraphExec, graph: CuGraph, node: *mut CuGraphNode, told: *mut u32) => |r, _f, call| { let _ = (node, told); graphs::update(r, call, exec, graph) };
+    cuGraphExecUpdate_v2, Known, Legacy (exec: CuGraphExec, graph: CuGraph, report: *mut c_void) => |r, _f, call| { let _ = report; graphs::update(r, call, exec, graph) };
+    cuGraphExecUpdate, Known, Legacy (exec: CuGraphExec, graph: CuGraph, node: *mut CuGraphNode, reported: *mut u32) => |r, _f, call| { let _ = (node, reported); graphs::update(r, call, exec, graph) };
     cuGraphExecKernelNodeSetParams_v2, Known, Legacy (exec: CuGraphExec, node: CuGraphNode, form: *const KernelNode) => |r, _f, call| graphs::set_kernel(r, call, exec, node, form);
     cuGraphExecKernelNodeSetParams, Known, Legacy (exec: CuGraphExec, node: CuGraphNode, form: *const KernelNode) => |r, _f, call| graphs::set_kernel_by_first(r, call, exec, node, form);
     cuGraphExecMemcpyNodeSetParams, Known, Legacy (exec: CuGraphExec, node: CuGraphNode, form: *const Copy3d, context: CuContext) => |r, _f, call| { let _ = context; graphs::set_copy(r, call, exec, node, form) };

@@ -415,7 +415,7 @@ impl Recorder {
         }
         let end = name.iter().position(|b| *b == 0).unwrap_or(0);
         let name = String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned();
-        let told = CallDevice {
+        let call_device = CallDevice {
             capability: [attribute(DEVICE_CAPABILITY_MAJOR), attribute(DEVICE_CAPABILITY_MINOR)],
             multiprocessors: attribute(DEVICE_MULTIPROCESSORS),
             memory: memory as u64,
@@ -428,7 +428,7 @@ impl Recorder {
                 .find(|w| w.contains('.') && w.starts_with(|c: char| c.is_ascii_digit()))
         });
         let mut tables = self.session.tables();
-        tables.facts.device = told;
+        tables.facts.device = call_device;
         tables.facts.version = u32::try_from(version).unwrap_or(0);
         tables.identity.gpu_name = name;
         let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);

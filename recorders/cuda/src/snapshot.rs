@@ -85,18 +85,18 @@ pub(crate) struct Snapshots {
     hashes: PageHashes,
     /// Allocations that rows have told of.
     recorded_allocations: BTreeMap<u64, u64>,
-    tells: bool,
+    is_reported: bool,
     stats: Stats,
 }
 
 impl Snapshots {
-    pub fn new(hashing: Hashing, tells: bool) -> Self {
+    pub fn new(hashing: Hashing, is_reported: bool) -> Self {
         Self {
             hashing,
             hashers: Hashers::default(),
             hashes: PageHashes::default(),
             recorded_allocations: BTreeMap::new(),
-            tells,
+            is_reported,
             stats: Stats::default(),
         }
     }
@@ -109,7 +109,7 @@ impl Snapshots {
     /// Says what snapshots took, where somebody wants to know.
     pub fn print_stats(&self) {
         let s = &self.stats;
-        if self.tells {
+        if self.is_reported {
             let mb = |bytes: u64| bytes as f64 / 1e6;
             let ms = |time: Duration| time.as_secs_f64() * 1e3;
             say(format_args!(

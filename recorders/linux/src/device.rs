@@ -110,7 +110,7 @@ fn pci(kernel: &dyn Kernel, target: &DeviceSelector, name: &DeviceName) -> Resul
         DeviceName::Address(named) | DeviceName::Compatible(named) => address == named,
     };
     let mut found = all.iter().filter(fits);
-    let told = |all: &mut dyn Iterator<Item = &(String, PciFunction)>| {
+    let describe = |all: &mut dyn Iterator<Item = &(String, PciFunction)>| {
         let all: Vec<String> = all
             .map(|(a, f)| format!("{a} ({:04x}:{:04x})", f.vendor, f.device))
             .collect();
@@ -125,7 +125,7 @@ fn pci(kernel: &dyn Kernel, target: &DeviceSelector, name: &DeviceName) -> Resul
         (Some(_), Some(_)) => {
             let why = format!(
                 "there are several: {}; name one by its address",
-                told(&mut all.iter().filter(fits))
+                describe(&mut all.iter().filter(fits))
             );
             Err(device_error(target, why))
         }
@@ -135,7 +135,7 @@ fn pci(kernel: &dyn Kernel, target: &DeviceSelector, name: &DeviceName) -> Resul
         )),
         (None, _) => Err(device_error(
             target,
-            format!("no such device; there are {}", told(&mut all.iter())),
+            format!("no such device; there are {}", describe(&mut all.iter())),
         )),
     }
 }
@@ -204,12 +204,12 @@ fn platform(kernel: &dyn Kernel, target: &DeviceSelector, name: &str) -> Result<
                     "it is no device of the device tree: its windows are not known",
                 ));
             };
-            let mut told = device_tree::read_device(kernel, &node);
-            told.irqs = device_tree::find_irqs(kernel, &device, None);
+            let mut platform_device = device_tree::read_device(kernel, &node);
+            platform_device.irqs = device_tree::find_irqs(kernel, &device, None);
             return Ok(Device {
                 bus,
                 name: device,
-                hardware: Hardware::Platform(told),
+                hardware: Hardware::Platform(platform_device),
             });
         }
     }
@@ -268,13 +268,13 @@ mod tests {
         );
         let Hardware::Pci(f) = &device.hardware else { panic!() };
         assert_eq!((f.class, f.revision, f.irq), (Some(0x03_0000), Some(0), Some(11)));
-        let told: Vec<_> = f
+        let entries: Vec<_> = f
             .bars
             .iter()
             .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
             .collect();
         assert_eq!(
-            told,
+            entries,
             [
                 (0, 0xfd00_0000, 0x100_0000, false, true),
                 (1, 0xc000, 0x100, true, false),

@@ -37,9 +37,11 @@ fn number(cells: &[u32]) -> Option<u64> {
 /// Cells of addresses and of sizes below a node; 2 and 1 where it does not say.
 fn widths(kernel: &dyn Kernel, node: &str) -> (usize, usize) {
     let of = |name, default| {
-        let told = property(kernel, node, name).map(|b| cells(&b));
-        let told = told.and_then(|c| usize::try_from(*c.first()?).ok()).filter(|n| *n <= 4);
-        told.unwrap_or(default)
+        let report = property(kernel, node, name).map(|b| cells(&b));
+        let reported = report
+            .and_then(|c| usize::try_from(*c.first()?).ok())
+            .filter(|n| *n <= 4);
+        reported.unwrap_or(default)
     };
     (of("#address-cells", 2), of("#size-cells", 1))
 }
@@ -141,8 +143,8 @@ mod tests {
         let d = read_device(&kernel, "/soc/gpu@2000");
         assert_eq!(d.compatible, ["arm,mali-t860"]);
         // The second window lies where the bus lets nothing through.
-        let told: Vec<_> = d.windows.iter().map(|w| (w.name.as_str(), w.base, w.bytes)).collect();
-        assert_eq!(told, [("gpu", 0xfe00_1000, 0x400)]);
+        let entries: Vec<_> = d.windows.iter().map(|w| (w.name.as_str(), w.base, w.bytes)).collect();
+        assert_eq!(entries, [("gpu", 0xfe00_1000, 0x400)]);
         kernel.put_bytes(&format!("{TREE}/soc/ranges"), Vec::new());
         assert_eq!(read_device(&kernel, "/soc/gpu@2000").windows[0].base, 0x2000);
         kernel.put_bytes(&format!("{TREE}/soc/gpu@2000/reg"), be(&[1]));

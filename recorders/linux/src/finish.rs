@@ -88,7 +88,7 @@ fn options(job: &Job) -> trace::Options {
 fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::ImportError> {
     let mut recording = trace::import(log, &options(job), &Progress::new())?;
     match &job.hardware {
-        Some(Hardware::Platform(told)) => name_platform_spaces(&mut recording, told),
+        Some(Hardware::Platform(device)) => name_platform_spaces(&mut recording, device),
         Some(hardware) => recording.set_hardware(hardware),
         None => {}
     }
@@ -121,14 +121,14 @@ fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::Import
 }
 
 /// Calls the spaces of a device of the device tree what the tree calls its windows.
-fn name_platform_spaces(recording: &mut Recording, told: &PlatformDevice) {
+fn name_platform_spaces(recording: &mut Recording, device: &PlatformDevice) {
     let mapped = match recording.hardware() {
         Some(Hardware::Platform(d)) => d.windows,
         _ => Vec::new(),
     };
-    let mut hardware = told.clone();
+    let mut hardware = device.clone();
     for w in mapped {
-        let name = match told.windows.iter().find(|t| t.base == w.base) {
+        let name = match device.windows.iter().find(|t| t.base == w.base) {
             Some(window) => window.name.clone(),
             // A part of a window that the driver mapped by itself.
             None => {

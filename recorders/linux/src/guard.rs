@@ -119,7 +119,7 @@ pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<V
     let Some(mut journal) = Journal::open_leftover(folder, kernel)? else {
         return Ok(Vec::new());
     };
-    let mut told = vec![format!("{why}; what it had changed on the machine is undone now")];
+    let mut messages = vec![format!("{why}; what it had changed on the machine is undone now")];
     if !journal.is_ended() {
         journal.end_processes(kernel);
         for (trace, log) in journal.job.traces.clone() {
@@ -128,7 +128,7 @@ pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<V
                 break;
             }
             if let Err(e) = stream::resume_log(kernel, &trace, &log, u64::MAX) {
-                told.push(format!(
+                messages.push(format!(
                     "{}: the rest of the trace could not be read: {e}",
                     log.display()
                 ));
@@ -137,14 +137,14 @@ pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<V
         journal.job.capture.cut = Some(format!("{why} while the trace was on"));
     }
     let problems = journal.undo(kernel);
-    told.extend(
+    messages.extend(
         problems
             .iter()
             .map(|p| format!("could not be undone: {p}; the next recording tries again")),
     );
     if journal.job.folder.is_dir() {
         match finish::finish(&journal.job) {
-            Ok(done) => told.push(format!(
+            Ok(done) => messages.push(format!(
                 "{}: {} events, up to where it was cut",
                 journal.job.output.display(),
                 done.events
@@ -152,11 +152,11 @@ pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<V
             // It was killed before the driver did anything.
             Err(RecordError::Import { .. }) if log_bytes(&journal.job) < MIN_LOG_BYTES => {
                 let _ = std::fs::remove_dir_all(&journal.job.folder);
-                told.push("nothing was traced yet, so there is no recording".into());
+                messages.push("nothing was traced yet, so there is no recording".into());
             }
-            Err(e) => told.push(e.to_string()),
+            Err(e) => messages.push(e.to_string()),
         }
     }
     journal.end()?;
-    Ok(told)
+    Ok(messages)
 }

@@ -126,7 +126,7 @@ mod tests {
             "ffff000000001100 t pl031_read\nffff000000001000 T pl031_set\nffff000000001100 t alias\n\
              ffff000000001180 d data\nffff000000002000 t panfrost_x\t[panfrost]\nnonsense\n0000000000000000 t pl031_zero\n",
         );
-        let told = |module, patterns: &[&str]| {
+        let describe = |module, patterns: &[&str]| {
             let patterns: Vec<String> = patterns.iter().map(|p| (*p).to_owned()).collect();
             let all = find_functions(&kernel, module, &patterns);
             all.into_iter()
@@ -134,11 +134,14 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            told(None, &["pl031_*"]),
+            describe(None, &["pl031_*"]),
             [("pl031_set".into(), 0x1000, 0x100), ("pl031_read".into(), 0x1100, 0x80)]
         );
-        assert_eq!(told(Some("panfrost"), &[]), [("panfrost_x".into(), 0x2000, MAX_BYTES)]);
-        assert!(told(None, &[]).is_empty());
+        assert_eq!(
+            describe(Some("panfrost"), &[]),
+            [("panfrost_x".into(), 0x2000, MAX_BYTES)]
+        );
+        assert!(describe(None, &[]).is_empty());
     }
 
     #[test]

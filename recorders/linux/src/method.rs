@@ -124,13 +124,13 @@ pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &Method
         }
         Err(why)
     };
-    let told = [mmiotrace, rwmmio, kprobes];
+    let results = [mmiotrace, rwmmio, kprobes];
     Method::ALL
         .into_iter()
-        .zip(told)
-        .map(|(method, told)| Ability {
+        .zip(results)
+        .map(|(method, result)| Ability {
             method,
-            availability: told,
+            availability: result,
         })
         .collect()
 }

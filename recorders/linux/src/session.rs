@@ -314,10 +314,10 @@ impl Session<'_> {
         let folder = format!("{}/events/{GROUP}", self.plan.tracing);
         missing.retain(|name| !self.kernel.exists(&format!("{folder}/{name}")));
         let (instructions, functions): (Vec<_>, Vec<_>) = missing.iter().partition(|n| n.starts_with("insn"));
-        let told = functions
+        let report = functions
             .iter()
             .map(|name| format!("{name}: this kernel lets nobody probe it"));
-        self.journal.job.capture.unobserved.extend(told);
+        self.journal.job.capture.unobserved.extend(report);
         if !instructions.is_empty() {
             let of = self.instructions.len();
             let number = |name: &str| {
@@ -330,13 +330,13 @@ impl Session<'_> {
                 .iter()
                 .filter_map(|name| self.probed_functions.get(number(name)?).map(String::as_str))
                 .collect();
-            let told: Vec<&str> = within.iter().copied().take(MAX_LISTED_FUNCTIONS).collect();
-            let more = if within.len() > told.len() { " …" } else { "" };
+            let messages: Vec<&str> = within.iter().copied().take(MAX_LISTED_FUNCTIONS).collect();
+            let more = if within.len() > messages.len() { " …" } else { "" };
             self.journal.job.capture.unobserved.push(format!(
                 "{} of {of} probes of loads and stores in the driver's code: this kernel lets nobody put them there, and \
                  accesses by these are missing (in {}{more})",
                 instructions.len(),
-                told.join(", ")
+                messages.join(", ")
             ));
         }
         Ok(())

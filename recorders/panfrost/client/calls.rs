@@ -110,10 +110,10 @@ impl Node {
 
     /// Makes an object and maps it.
     pub fn create_mapped(self, bytes: usize, flags: u32) -> Result<Object, String> {
-        let told = |e| format!("an object of {bytes} bytes: error {e}");
-        let made = self.create_bo(bytes as u32, flags).map_err(told)?;
-        let offset = self.get_map_offset(made.handle).map_err(told)?;
-        let at = self.map(offset, bytes, libc::MAP_SHARED).map_err(told)?;
+        let describe = |e| format!("an object of {bytes} bytes: error {e}");
+        let made = self.create_bo(bytes as u32, flags).map_err(describe)?;
+        let offset = self.get_map_offset(made.handle).map_err(describe)?;
+        let at = self.map(offset, bytes, libc::MAP_SHARED).map_err(describe)?;
         Ok(Object {
             handle: made.handle,
             va: made.offset,

@@ -170,18 +170,18 @@ pub fn endless(arguments: &[String]) -> Result<(), String> {
 /// Takes addresses up to `to` with objects that hold nothing: a heap takes no memory, the last bit is pages.
 fn fill(node: Node, from: u64, to: u64) -> Result<u64, String> {
     let large = (to.saturating_sub(from)) / LARGE * LARGE;
-    let told = |e| format!("a filler: error {e}");
+    let describe = |e| format!("a filler: error {e}");
     let mut at = from;
     if large > 0 {
         at = node
             .create_bo(large as u32, flag::BO_HEAP | flag::BO_NOEXEC)
-            .map_err(told)?
+            .map_err(describe)?
             .offset
             + large;
     }
     while at < to {
         let bytes = (to - at).min(LARGE - PAGE);
-        at = node.create_bo(bytes as u32, flag::BO_NOEXEC).map_err(told)?.offset + bytes;
+        at = node.create_bo(bytes as u32, flag::BO_NOEXEC).map_err(describe)?.offset + bytes;
     }
     Ok(at)
 }

@@ -13,9 +13,9 @@ pub fn fault(_: &[String]) -> Result<(), String> {
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
-    let told = |what: &'static str| move |e: i32| format!("{what}: error {e}");
+    let describe = |what: &'static str| move |e: i32| format!("{what}: error {e}");
     node.submit(0xdead_0000, &[], 0, 0)
-        .map_err(told("a chain that is nowhere"))?;
+        .map_err(describe("a chain that is nowhere"))?;
     node.run_value_writes(&chain, &[(data.va, 1)])?;
     ensure!(data.word(0) == 1, "after a chain that is nowhere: {:#x}", data.word(0));
     // A write to where nothing is: the job fails, the call does not.
@@ -29,11 +29,11 @@ pub fn fault(_: &[String]) -> Result<(), String> {
     }
     chain.write(0, &job);
     node.submit(chain.va, &[chain.handle], 0, 0)
-        .map_err(told("a chain without end"))?;
+        .map_err(describe("a chain without end"))?;
     // Bytes that are no job.
     chain.write(0, &[0xff; 256]);
     node.submit(chain.va, &[chain.handle], flag::FRAGMENT, 0)
-        .map_err(told("no job"))?;
+        .map_err(describe("no job"))?;
     node.run_value_writes(&chain, &[(data.va + 16, 3)])?;
     ensure!(data.word(2) == 3, "after all of it: {:#x}", data.word(2));
     Ok(())

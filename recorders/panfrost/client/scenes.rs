@@ -177,9 +177,9 @@ fn monotonic_ns() -> i64 {
 /// Sync objects: made, waited for, signaled by work, as files.
 pub fn sync(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let told = |what: &'static str| move |e: i32| format!("{what}: error {e}");
-    let ready = node.create_syncobj(true).map_err(told("signaled"))?;
-    let later = node.create_syncobj(false).map_err(told("not signaled"))?;
+    let describe = |what: &'static str| move |e: i32| format!("{what}: error {e}");
+    let ready = node.create_syncobj(true).map_err(describe("signaled"))?;
+    let later = node.create_syncobj(false).map_err(describe("not signaled"))?;
     ensure!(
         node.wait_syncobjs(&[ready], 0, 0) == Ok(0),
         "a signaled one is waited for"
@@ -209,7 +209,7 @@ pub fn sync(_: &[String]) -> Result<(), String> {
     );
     node.run_value_writes(&chain, &[(data.va, 5)])?;
     node.submit(chain.va, &[data.handle, chain.handle], 0, later)
-        .map_err(told("submit"))?;
+        .map_err(describe("submit"))?;
     ensure!(waits.join().is_ok_and(|w| w == Ok(0)), "the wait did not end");
 
     let to_file = iowr::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_HANDLE_TO_FD);
@@ -220,7 +220,7 @@ pub fn sync(_: &[String]) -> Result<(), String> {
         fd: -1,
         pad: 0,
     };
-    node.ioctl(to_file, &mut fence).map_err(told("a fence as a file"))?;
+    node.ioctl(to_file, &mut fence).map_err(describe("a fence as a file"))?;
     let mut poll = libc::pollfd {
         fd: fence.fd,
         events: libc::POLLIN,
@@ -240,15 +240,16 @@ pub fn sync(_: &[String]) -> Result<(), String> {
     };
     Node(fence.fd)
         .ioctl(iowr::<uapi::SyncMerge>(b'>', number::SYNC_MERGE), &mut merge)
-        .map_err(told("one fence of two"))?;
+        .map_err(describe("one fence of two"))?;
     ensure!(merge.fence >= 0 && merge.fence != fence.fd, "{merge:?}");
-    let third = node.create_syncobj(false).map_err(told("a third"))?;
+    let third = node.create_syncobj(false).map_err(describe("a third"))?;
     let mut import = uapi::SyncobjFile {
         handle: third,
         fd: merge.fence,
         ..fence
     };
-    node.ioctl(to_handle, &mut import).map_err(told("a file as a fence"))?;
+    node.ioctl(to_handle, &mut import)
+        .map_err(describe("a file as a fence"))?;
     ensure!(
         node.wait_syncobjs(&[third], 0, 0) == Ok(0),
         "the imported fence is signaled"
@@ -259,8 +260,10 @@ pub fn sync(_: &[String]) -> Result<(), String> {
         fd: -1,
         pad: 0,
     };
-    node.ioctl(to_file, &mut whole).map_err(told("an object as a file"))?;
-    node.ioctl(to_handle, &mut whole).map_err(told("a file as an object"))?;
+    node.ioctl(to_file, &mut whole)
+        .map_err(describe("an object as a file"))?;
+    node.ioctl(to_handle, &mut whole)
+        .map_err(describe("a file as an object"))?;
     ensure!(whole.handle != third, "the same handle");
     ensure!(
         node.wait_syncobjs(&[whole.handle], 0, 0) == Ok(0),

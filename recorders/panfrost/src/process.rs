@@ -207,14 +207,14 @@ pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Err
     }
     let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder))));
     remember_journal(recorder);
-    let told = recorder.node.take_messages();
+    let messages = recorder.node.take_messages();
     let result = done.unwrap_or_else(|_| {
         *held = None;
         print_message("the recorder has a fault and stops: there is no recording, and no GPU any more");
         Err(Errno::IO)
     });
     drop(held);
-    told.into_iter().for_each(print_message);
+    messages.into_iter().for_each(print_message);
     result
 }
 
@@ -279,9 +279,9 @@ pub(crate) fn finish() {
     }
     let done =
         without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write_recording(recorder))));
-    let told = recorder.node.take_messages();
+    let messages = recorder.node.take_messages();
     drop(held);
-    told.into_iter().for_each(print_message);
+    messages.into_iter().for_each(print_message);
     match done {
         Ok(Ok(())) => {}
         Ok(Err(e)) => print_message(format_args!("the recording is lost: {e}")),

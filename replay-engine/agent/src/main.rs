@@ -76,8 +76,8 @@ fn list_devices() -> Result<()> {
             info.arena.pages >> 8
         ))?;
     }
-    for (name, told) in devices::list_cuda_devices() {
-        print_line(&format!("{name}\t{told}"))?;
+    for (name, message) in devices::list_cuda_devices() {
+        print_line(&format!("{name}\t{message}"))?;
     }
     for line in devices::list_machine_devices() {
         print_line(&line)?;

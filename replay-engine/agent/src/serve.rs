@@ -23,8 +23,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 fn default_cache_bytes() -> usize {
     const MAX_KEPT_BYTES: usize = 512 << 20;
     const SMALL_KIB: usize = 256 << 10;
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = told.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let message = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = message.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<usize>().ok());
     // A plan that is kept from before, and one that arrives, lie there together: on the smallest boards there is no
     // room for both, and sending one again costs less than a run that finds no memory.

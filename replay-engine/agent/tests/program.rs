@@ -291,10 +291,10 @@ fn an_agent_without_a_device_that_opens_says_why_of_each_and_exits_with_2() {
         ],
         folder.path(),
     );
-    let told = String::from_utf8(out.stderr).unwrap();
-    assert_eq!(out.status.code(), Some(2), "{told}");
+    let message = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{message}");
     for words in ["no device could be opened", "pci:ffff:ffff: ", "floppy: "] {
-        assert!(told.contains(words), "{told}");
+        assert!(message.contains(words), "{message}");
     }
 }
 

@@ -290,7 +290,7 @@ fn what_cannot_be_encoded_is_refused_and_leaves_nothing() {
 #[test]
 fn what_cannot_be_decoded_names_its_place() {
     let ok = encode(&[Action::Pause { event: 0, ns: 1 }]);
-    let told = |tail: &[u8]| {
+    let describe = |tail: &[u8]| {
         let bytes = [ok.as_slice(), tail].concat();
         let mut a = Actions::new(&bytes);
         assert!(a.next().unwrap().is_ok());
@@ -299,26 +299,26 @@ fn what_cannot_be_decoded_names_its_place() {
         assert!(a.next().is_none(), "it ends after an error");
         e.kind
     };
-    assert_eq!(told(&[0x00, 0]), DecodeErrorKind::UnknownTag(0x00));
-    assert_eq!(told(&[0xa1, 0]), DecodeErrorKind::UnknownTag(0xa1));
-    assert_eq!(told(&[0x19, 0, 0]), DecodeErrorKind::UnknownTag(0x19));
-    assert_eq!(told(&[0x09, 0x80, 0x00, 0]), DecodeErrorKind::BadNumber);
-    assert_eq!(told(&[0x09, 0x80, 0x80, 0x00]), DecodeErrorKind::BadNumber);
+    assert_eq!(describe(&[0x00, 0]), DecodeErrorKind::UnknownTag(0x00));
+    assert_eq!(describe(&[0xa1, 0]), DecodeErrorKind::UnknownTag(0xa1));
+    assert_eq!(describe(&[0x19, 0, 0]), DecodeErrorKind::UnknownTag(0x19));
+    assert_eq!(describe(&[0x09, 0x80, 0x00, 0]), DecodeErrorKind::BadNumber);
+    assert_eq!(describe(&[0x09, 0x80, 0x80, 0x00]), DecodeErrorKind::BadNumber);
     assert_eq!(
-        told(&[9, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]),
+        describe(&[9, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]),
         DecodeErrorKind::BadNumber
     );
     assert_eq!(
-        told(&[9, 0xff, 0xff, 0xff, 0xff, 0x1f, 0]),
+        describe(&[9, 0xff, 0xff, 0xff, 0xff, 0x1f, 0]),
         DecodeErrorKind::EventTooLarge
     );
     assert_eq!(
-        told(&[8, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0]),
+        describe(&[8, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0]),
         DecodeErrorKind::CountTooLarge
     );
-    assert_eq!(told(&[0x22, 0, 0, 8]), DecodeErrorKind::BadSlot(8));
-    assert_eq!(told(&[0x61, 0, 0, 0, 0, 0, 0, 0]), DecodeErrorKind::BadNumber);
-    assert_eq!(told(&[0x21, 0]), DecodeErrorKind::Truncated);
+    assert_eq!(describe(&[0x22, 0, 0, 8]), DecodeErrorKind::BadSlot(8));
+    assert_eq!(describe(&[0x61, 0, 0, 0, 0, 0, 0, 0]), DecodeErrorKind::BadNumber);
+    assert_eq!(describe(&[0x21, 0]), DecodeErrorKind::Truncated);
 }
 
 #[test]

@@ -193,13 +193,13 @@ fn state_from_before_the_recording_is_told_and_not_compared() {
     .unwrap();
     assert_eq!((c.equal, c.masked, c.before), (2, 2, 2));
     assert_eq!((c.compared(), c.matched, c.divergences), (2, 2, 0));
-    let told: Vec<(u32, u64, u64, Compared)> = notes
+    let entries: Vec<(u32, u64, u64, Compared)> = notes
         .before
         .iter()
         .map(|d| (d.event, d.expected, d.got, d.compared))
         .collect();
     assert_eq!(
-        told,
+        entries,
         [
             (1, 9, 0, Compared::Before(0xffff_ffff)),
             (3, 0x0f, 0, Compared::Before(0x0f))
@@ -546,14 +546,14 @@ fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
         image: 0,
     };
     let body = encode(&[put, copy]);
-    let mut told = Told::default();
+    let mut report = Told::default();
     let mut device = Memory {
         page: [0; 64],
         images: Some([7; 64]),
     };
-    let counts = execute(&mut device, Actions::new(&body), &Budget::default(), &mut told).unwrap();
+    let counts = execute(&mut device, Actions::new(&body), &Budget::default(), &mut report).unwrap();
     assert_eq!((counts.actions, counts.writes), (2, 2));
-    assert_eq!(told.0, [(3, 8, 4), (4, 16, 3)]);
+    assert_eq!(report.0, [(3, 8, 4), (4, 16, 3)]);
     assert_eq!(device.page[8..20], [1, 2, 3, 4, 0, 0, 0, 0, 7, 7, 7, 0]);
     device.images = None;
     let failed = execute(&mut device, Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();

@@ -202,8 +202,8 @@ impl Compiler {
             program.check(unsafe { of(program.program, expression.as_ptr(), &raw mut at) })?;
             if !at.is_null() {
                 // SAFETY: a text of the compiler's, which lives as long as the program.
-                let told = unsafe { CStr::from_ptr(at) };
-                lowered = Some(told.to_string_lossy().into_owned());
+                let message_text = unsafe { CStr::from_ptr(at) };
+                lowered = Some(message_text.to_string_lossy().into_owned());
             }
         }
         Ok(CompiledCode {

@@ -286,8 +286,8 @@ fn a_compute_job_with_code_that_is_not_known_is_done_and_says_why_it_did_not_com
         assert_eq!((b.run(job), b.read(JS1 + 0x24)), (2, 1));
         let report = b.only_report();
         assert_eq!(report.computed, Some(false));
-        let told = report.reason.unwrap();
-        assert!(told.starts_with(why), "{told}");
+        let reason = report.reason.unwrap();
+        assert!(reason.starts_with(why), "{reason}");
     }
 }
 
@@ -314,8 +314,8 @@ fn a_shader_that_is_not_known_and_runs_to_the_end_of_memory_is_no_fault() {
     assert_eq!((b.run(job), b.read(JS1 + 0x24)), (2, 1));
     let report = b.only_report();
     assert_eq!(report.computed, Some(false));
-    let told = report.reason.unwrap();
-    assert!(told.contains("(256 times)"), "{told}");
+    let reason = report.reason.unwrap();
+    assert!(reason.contains("(256 times)"), "{reason}");
 }
 
 #[test]
@@ -335,15 +335,18 @@ fn a_chain_with_more_code_than_is_read_for_one_hangs_there() {
     }
     assert_eq!(b.run(CHAIN), 0);
     assert_eq!((b.read(JS1 + 0x24), b.read(JS1)), (8, CHAIN + 3 * 192));
-    let told: Vec<_> =
+    let entries: Vec<_> =
         b.0.take_job_reports()
             .into_iter()
             .map(|r| (r.status, r.computed, r.reason.unwrap()))
             .collect();
     let why = "the shaders of the chain have more than the 1000 clauses that are read for one";
-    assert_eq!(told.len(), 4);
-    assert!(told[..3].iter().all(|t| (t.0, t.1) == (1, Some(false))), "{told:?}");
-    assert_eq!(told[3], (8, None, why.into()));
+    assert_eq!(entries.len(), 4);
+    assert!(
+        entries[..3].iter().all(|t| (t.0, t.1) == (1, Some(false))),
+        "{entries:?}"
+    );
+    assert_eq!(entries[3], (8, None, why.into()));
 }
 
 #[test]

@@ -169,12 +169,12 @@ fn memory_is_as_the_job_found_it() {
 #[test]
 fn what_is_not_there_is_told() {
     let of = load_fixture("vecadd.kine");
-    let told = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
-    let e = told(wanted(0, 1 << 20, 0));
+    let describe = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
+    let e = describe(wanted(0, 1 << 20, 0));
     assert!(e.contains("no workgroup [1048576, 0, 0]"), "{e}");
-    let e = told(wanted(0, 0, 1 << 20));
+    let e = describe(wanted(0, 0, 1 << 20));
     assert!(e.contains("there is no thread"), "{e}");
-    let e = told(wanted(7, 0, 0));
+    let e = describe(wanted(7, 0, 0));
     assert!(e.contains("did not come to job 7"), "{e}");
     let value = load_fixture("write-value.kine");
     let e = value.follow(wanted(0, 0, 0)).unwrap_err().to_string();

@@ -85,9 +85,9 @@ fn device() -> SoftwareMali {
 }
 
 fn play(d: &mut SoftwareMali, ops: &[Op]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for op in ops {
-        told.push(match op {
+        messages.push(match op {
             Op::Read(o, w) => format!("{:?}", d.read(space::REGISTERS, *o, *w)),
             Op::Write(o, w, v) => format!("{:?}", d.write(space::REGISTERS, *o, *w, *v)),
             Op::Arena(o, v) => format!("{:?}", d.write(space::ARENA, *o, 8, *v)),
@@ -95,7 +95,7 @@ fn play(d: &mut SoftwareMali, ops: &[Op]) -> Vec<String> {
             Op::Pause(n) => format!("{:?}", d.pause(*n)),
         });
     }
-    told
+    messages
 }
 
 fn only_the_arena(d: &SoftwareMali) {

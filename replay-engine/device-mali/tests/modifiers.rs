@@ -325,7 +325,7 @@ fn alike(op: &str, modifier: &str, a: &str, b: &str) -> bool {
 #[test]
 fn every_operation_is_executed_or_on_the_list_of_those_that_are_not() {
     let lanes = generate::lanes(&mut Rng::new(2), 4);
-    let mut told: BTreeMap<String, bool> = BTreeMap::new();
+    let mut by_key: BTreeMap<String, bool> = BTreeMap::new();
     for unit in [Unit::Fma, Unit::Add] {
         for encoding in Instruction::encodings(unit) {
             let name = name(unit, encoding.0);
@@ -337,24 +337,28 @@ fn every_operation_is_executed_or_on_the_list_of_those_that_are_not() {
                     }
                     _ => true,
                 };
-                *told.entry(name.clone()).or_default() |= executed;
+                *by_key.entry(name.clone()).or_default() |= executed;
             }
         }
     }
-    let refused: BTreeSet<&str> = told.iter().filter(|(_, yes)| !**yes).map(|(n, _)| n.as_str()).collect();
+    let refused: BTreeSet<&str> = by_key
+        .iter()
+        .filter(|(_, yes)| !**yes)
+        .map(|(n, _)| n.as_str())
+        .collect();
     let listed: BTreeSet<&str> = REFUSED.iter().flat_map(|(_, all)| all.iter().copied()).collect();
     let missing: Vec<_> = refused.difference(&listed).collect();
     let stale: Vec<_> = listed.difference(&refused).collect();
     println!(
         "{} operations executed, {} refused",
-        told.len() - refused.len(),
+        by_key.len() - refused.len(),
         refused.len()
     );
     assert!(
         missing.is_empty() && stale.is_empty(),
         "not listed {missing:?}, listed for nothing {stale:?}"
     );
-    assert!(told.len() > 280, "{}", told.len());
+    assert!(by_key.len() > 280, "{}", by_key.len());
 }
 
 /// Sources and modifiers apart from one.

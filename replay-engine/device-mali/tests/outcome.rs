@@ -92,10 +92,11 @@ fn an_outcome_of_every_sample_replays_as_the_sample_does_and_differs_in_nothing(
                 .collect::<Vec<_>>()
         };
         assert_eq!(errors(&original), errors(&outcome), "{name}");
-        let told = outcome.chain_reports();
-        assert_eq!(told.len(), first.jobs.len(), "{name}: how each job ended");
+        let reports = outcome.chain_reports();
+        assert_eq!(reports.len(), first.jobs.len(), "{name}: how each job ended");
         assert!(
-            told.iter()
+            reports
+                .iter()
                 .zip(&first.jobs)
                 .all(|(r, j)| r.has_computed() == j.has_computed()),
             "{name}"

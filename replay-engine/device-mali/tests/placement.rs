@@ -50,16 +50,16 @@ fn a_result_is_not_taken_from_a_message_that_gives_none() {
         fma: nop(Unit::Fma),
         add: zeros(Unit::Add, Op::Barrier, &[]),
     };
-    let told = refused(0, &[barrier]);
-    assert!(told.contains("the result of +BARRIER"), "{told}");
+    let message = refused(0, &[barrier]);
+    assert!(message.contains("the result of +BARRIER"), "{message}");
 }
 
 #[test]
 fn the_carry_of_an_address_is_that_of_the_sum_beside_it() {
     let seg = [(Modifier::Seg, Value::Wls)];
     let add = zeros(Unit::Add, Op::SegAdd, &seg);
-    let told = refused(0, &[idle(nop(Unit::Fma), add)]);
-    assert!(told.contains("+SEG_ADD beside *NOP"), "{told}");
+    let message = refused(0, &[idle(nop(Unit::Fma), add)]);
+    assert!(message.contains("+SEG_ADD beside *NOP"), "{message}");
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn staging_registers_do_not_begin_again_at_the_first() {
         (62, Op::LeaAttr, vec![f32]),
         (63, Op::LoadI64, vec![(Modifier::Seg, Value::None)]),
     ] {
-        let told = refused(staging, &[idle(nop(Unit::Fma), zeros(Unit::Add, op, &set))]);
-        assert!(told.contains("beyond the last register"), "{op:?}: {told}");
+        let message = refused(staging, &[idle(nop(Unit::Fma), zeros(Unit::Add, op, &set))]);
+        assert!(message.contains("beyond the last register"), "{op:?}: {message}");
     }
 }
 
@@ -81,9 +81,9 @@ fn staging_registers_do_not_begin_again_at_the_first() {
 fn a_clause_has_one_message_and_its_branch_last() {
     let load = zeros(Unit::Add, Op::LoadI32, &[(Modifier::Seg, Value::None)]);
     let twice = [idle(nop(Unit::Fma), load), idle(nop(Unit::Fma), load)];
-    let told = refused(0, &twice);
-    assert!(told.contains("+LOAD.i32 behind another message"), "{told}");
+    let text = refused(0, &twice);
+    assert!(text.contains("+LOAD.i32 behind another message"), "{text}");
     let jump = zeros(Unit::Add, Op::Jump, &[]);
-    let told = refused(0, &[idle(nop(Unit::Fma), jump), idle(nop(Unit::Fma), nop(Unit::Add))]);
-    assert!(told.contains("+JUMP before the last tuple"), "{told}");
+    let text = refused(0, &[idle(nop(Unit::Fma), jump), idle(nop(Unit::Fma), nop(Unit::Add))]);
+    assert!(text.contains("+JUMP before the last tuple"), "{text}");
 }

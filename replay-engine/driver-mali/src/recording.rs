@@ -41,10 +41,10 @@ impl Driver<'_> {
     pub fn append_to<S: Sink>(
         &self,
         writer: &mut Writer<S>,
-        tell: impl FnOnce(&mut Facts),
+        describe: impl FnOnce(&mut Facts),
     ) -> Result<(), ContainerError> {
         let mut facts = self.facts(self.recorder.identity().clone());
-        tell(&mut facts);
+        describe(&mut facts);
         writer.facts(&facts)?;
         self.recorder.append_to(writer)
     }
@@ -85,7 +85,7 @@ impl Driver<'_> {
                 MmuFormat::MaliLpae => 0,
             },
         };
-        let told = self.recorded_spaces.unwrap_or(usize::MAX);
+        let reported = self.recorded_spaces.unwrap_or(usize::MAX);
         Facts {
             identity,
             spaces: vec![Space {
@@ -93,7 +93,7 @@ impl Driver<'_> {
                 kind: SpaceKind::Registers,
                 bytes: self.info.register_bytes(),
             }],
-            address_spaces: self.spaces.iter().take(told).enumerate().map(space).collect(),
+            address_spaces: self.spaces.iter().take(reported).enumerate().map(space).collect(),
             buffers: self.buffers.clone(),
             regions: self.regions.clone(),
             source_pages: self.source_pages,

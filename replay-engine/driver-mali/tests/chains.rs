@@ -163,12 +163,12 @@ fn results_are_carried_to_the_next_submit_and_what_the_cpu_changed_comes_on_top(
     assert_eq!(words(r, u64::MAX, DATA, 5), last);
     // Words that changed, and none beside them.
     let frame = host_writes(r)[0].at / 0x1000;
-    let told: Vec<(u64, u32)> = host_writes(r)
+    let entries: Vec<(u64, u32)> = host_writes(r)
         .iter()
         .filter(|w| w.at / 0x1000 == frame)
         .map(|w| (w.at & 0xfff, w.bytes))
         .collect();
-    assert_eq!(told, [(8, 4), (16, 4)]);
+    assert_eq!(entries, [(8, 4), (16, 4)]);
     let data = r.buffer("data").unwrap();
     assert_eq!(
         (data.role, data.va, data.bytes),
@@ -191,8 +191,8 @@ fn a_header_is_submitted_again_as_the_cpu_made_it() {
     assert_eq!(words(&r, at[1], CHAIN, 1), [0]);
     assert_eq!(words(&r, u64::MAX, CHAIN, 1), [1]);
     assert_eq!(words(&r, u64::MAX, DATA, 2), [1, 2]);
-    let told: Vec<u32> = host_writes(&r).iter().map(|w| w.bytes).collect();
-    assert_eq!(told, [4, 4], "a word a header");
+    let entries: Vec<u32> = host_writes(&r).iter().map(|w| w.bytes).collect();
+    assert_eq!(entries, [4, 4], "a word a header");
     replayed(&r, &[]);
 }
 
@@ -216,9 +216,9 @@ fn objects_come_and_go() {
         "nothing of the object before"
     );
     assert_eq!(words(r, u64::MAX, LATE, 3), [7, 3, 4]);
-    let told: Vec<_> = r.facts.findings.iter().map(|f| (f.kind, f.message.as_str())).collect();
+    let entries: Vec<_> = r.facts.findings.iter().map(|f| (f.kind, f.message.as_str())).collect();
     let gone = "buffer \"gone\" is left out: it is not mapped at the end";
-    assert_eq!(told, [(FindingKind::NotUsed, gone)]);
+    assert_eq!(entries, [(FindingKind::NotUsed, gone)]);
     // An object that is listed no more keeps what it held, for it can be read still.
     let o = replayed(r, &[]);
     assert_eq!(output(&o, "data", 3), [0, 6, 2]);

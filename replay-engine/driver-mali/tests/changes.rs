@@ -101,11 +101,11 @@ fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() 
 
         let writes = host_writes(&r);
         let page = GpuVa(data.0).page();
-        let told: Vec<(u64, u32)> = writes.iter().map(|(_, w)| (w.at & 0xfff, w.bytes)).collect();
+        let entries: Vec<(u64, u32)> = writes.iter().map(|(_, w)| (w.at & 0xfff, w.bytes)).collect();
         // The second chain's first write is part of the same run.
-        assert_eq!(told[..4], [(64, 12), (100, 4), (0xffc, 4), (0, 4)], "{page:#x}");
-        assert_eq!(told[4].0, 0x400);
-        assert_eq!(told.len(), 5);
+        assert_eq!(entries[..4], [(64, 12), (100, 4), (0xffc, 4), (0, 4)], "{page:#x}");
+        assert_eq!(entries[4].0, 0x400);
+        assert_eq!(entries.len(), 5);
         assert_eq!(carried(&r, &writes[0].1), [[3; 4].as_slice(), &[4; 8]].concat());
         assert!(
             writes.windows(2).all(|w| w[1].0 == w[0].0 + 1),
@@ -289,8 +289,8 @@ fn what_the_cpu_changed_between_submits_is_replayed_at_the_same_point() {
                 .count()
         };
         assert!(puts(&c) > 0);
-        let told = host_writes(&outcome);
-        assert!(!told.is_empty());
+        let entries = host_writes(&outcome);
+        assert!(!entries.is_empty());
         // What the outcome says of a change is what the recording says, byte for byte.
         let all = |r: &Recording| -> Vec<u8> { host_writes(r).iter().flat_map(|(_, w)| carried(r, w)).collect() };
         let last = |r: &Recording| {

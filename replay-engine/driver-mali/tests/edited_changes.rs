@@ -75,10 +75,10 @@ fn edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
         .chunks(8)
         .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
         .collect();
-    let told = c.plan.rewrites.iter().filter(|r| r.kind == RewriteKind::Input);
+    let report = c.plan.rewrites.iter().filter(|r| r.kind == RewriteKind::Input);
     (
         got.try_into().unwrap(),
-        told.skip(1).map(|r| r.detail.clone()).collect(),
+        report.skip(1).map(|r| r.detail.clone()).collect(),
     )
 }
 
@@ -88,25 +88,25 @@ const EDIT: [u64; 4] = [0xe1, 0xe2, 0xe3, 0xe4];
 fn an_edit_goes_with_the_same_contents_written_again() {
     // The job has written over the second word; the CPU gives the first and the second anew.
     let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 1), (1, 2)]], 1);
-    let (got, told) = edited(&r, EDIT);
+    let (got, messages) = edited(&r, EDIT);
     assert_eq!(got, EDIT);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].contains("writes the same again"), "{told:?}");
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].contains("writes the same again"), "{messages:?}");
 }
 
 #[test]
 fn an_edit_ends_where_the_cpu_gives_other_contents_and_results_of_jobs_stay() {
     let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)]], 1);
-    let (got, told) = edited(&r, EDIT);
+    let (got, messages) = edited(&r, EDIT);
     // What the job wrote stays; the rest is as the recording has it.
     assert_eq!(got, [9, 0xa0, 3, 4]);
-    assert!(told[0].contains("the edit ends"), "{told:?}");
+    assert!(messages[0].contains("the edit ends"), "{messages:?}");
     // Without a job there the original comes back whole, and the edit with it when the CPU gives it again.
     let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]], 1);
-    let (got, told) = edited(&r, EDIT);
+    let (got, messages) = edited(&r, EDIT);
     assert_eq!(got, [0xe1, 0xa0, 0xe3, 0xe4]);
-    assert_eq!(told.len(), 2);
-    assert!(told[1].contains("comes back"), "{told:?}");
+    assert_eq!(messages.len(), 2);
+    assert!(messages[1].contains("comes back"), "{messages:?}");
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn an_edit_of_a_buffer_that_is_filled_only_later_takes_the_place_of_what_comes()
 #[test]
 fn an_edit_that_nothing_writes_over_stays_but_for_what_jobs_write() {
     let r = recorded(Some([1, 2, 3, 4]), &[&[]], 2);
-    let (got, told) = edited(&r, EDIT);
-    assert_eq!((got, told.len()), ([0xe1, 0xe2, 0xa0, 0xe4], 0));
+    let (got, messages) = edited(&r, EDIT);
+    assert_eq!((got, messages.len()), ([0xe1, 0xe2, 0xa0, 0xe4], 0));
 }
 
 #[test]
@@ -338,9 +338,9 @@ fn nothing_that_a_chain_under_way_lies_in_is_changed() {
             (
                 3,
                 Reason::ChangeAtWork {
-                    slot: 1, what: told, ..
+                    slot: 1, what: message, ..
                 },
-            ) => assert_eq!(told, what),
+            ) => assert_eq!(message, what),
             other => panic!("{other:?}"),
         }
     }

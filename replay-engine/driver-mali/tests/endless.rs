@@ -223,16 +223,16 @@ fn a_shader_that_never_ends_hangs_its_slot_until_it_is_stopped_hard() {
         // The slot is free again, and the GPU as well as before.
         d.run_chain(space, 1, after.head).unwrap();
         d.finish().unwrap();
-        let told: Vec<_> = board
+        let entries: Vec<_> = board
             .take_job_reports()
             .into_iter()
             .map(|r| (r.status, r.computed, r.reason))
             .collect();
-        assert_eq!(told[0].0, 8, "active, as the slot says of a job that hangs");
+        assert_eq!(entries[0].0, 8, "active, as the slot says of a job that hangs");
         // Neither computed nor not: it never came to an end.
-        assert_eq!(told[0].1, None);
-        assert_eq!(told[0].2.as_deref(), Some(REASON));
-        assert_eq!(told.last(), Some(&(1, Some(true), None)));
+        assert_eq!(entries[0].1, None);
+        assert_eq!(entries[0].2.as_deref(), Some(REASON));
+        assert_eq!(entries.last(), Some(&(1, Some(true), None)));
         // What was executed does not depend on how the budget was spent.
         assert!(board.work().clauses <= 100_000 + 200, "{:?}", board.work());
     }
@@ -307,13 +307,13 @@ fn threads_that_part_before_a_barrier_do_not_hang_it() {
     hangs(d.wait(chain));
     assert_eq!(d.stop(chain).unwrap().status, 4);
     d.finish().unwrap();
-    let told: Vec<_> = board
+    let entries: Vec<_> = board
         .take_job_reports()
         .into_iter()
         .map(|r| (r.computed, r.reason))
         .collect();
-    assert_eq!(told[0], (Some(true), None));
-    assert_eq!(told[1], (None, Some(REASON.into())));
+    assert_eq!(entries[0], (Some(true), None));
+    assert_eq!(entries[1], (None, Some(REASON.into())));
 }
 
 /// A recording of a shader that waits for a word to be 0, which it is.

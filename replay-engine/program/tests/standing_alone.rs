@@ -115,8 +115,8 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
     let mut board = SoftwareMali::new(Model::G71);
     board.reset().unwrap();
     let base = board.info().arena.base.0;
-    let mut told: Vec<[u64; 4]> = Vec::new();
-    while told.len() < 3 {
+    let mut entries: Vec<[u64; 4]> = Vec::new();
+    while entries.len() < 3 {
         let (mut what, mut values) = ([0], [[0; 8]; 4]);
         from.read_exact(&mut what).unwrap();
         values.iter_mut().for_each(|v| from.read_exact(v).unwrap());
@@ -124,7 +124,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
         let mut bytes = Vec::new();
         let done = match what[0] {
             b'e' => {
-                told.push([a, b, c, d]);
+                entries.push([a, b, c, d]);
                 continue;
             }
             b'r' => board.read(a as u8, b, c as u8).map(|v| match wrong {
@@ -182,12 +182,12 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
     let outputs = outputs.collect();
     assert!(child.wait().unwrap().success());
     ProgramReport {
-        status: told[0][0],
-        compared: told[0][1],
-        matched: told[0][2],
-        divergences: told[0][3],
-        actions: told[1][0],
-        interrupts: told[1][2],
+        status: entries[0][0],
+        compared: entries[0][1],
+        matched: entries[0][2],
+        divergences: entries[0][3],
+        actions: entries[1][0],
+        interrupts: entries[1][2],
         outputs,
     }
 }
@@ -255,8 +255,8 @@ const ARM64: &str = "aarch64-unknown-linux-gnu";
 /// The Rust compiler that has the standard library for arm64: this toolchain's, or Debian's, which boards in a box bring.
 fn rust_for_arm64() -> Option<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let told = Command::new(&rustc).args(["--print", "sysroot"]).output().ok()?;
-    let sysroot = PathBuf::from(String::from_utf8(told.stdout).ok()?.trim());
+    let report = Command::new(&rustc).args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = PathBuf::from(String::from_utf8(report.stdout).ok()?.trim());
     if sysroot.join("lib/rustlib").join(ARM64).join("lib").is_dir() {
         return Some(rustc.into());
     }
@@ -414,12 +414,12 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
             .map(|b| given.get(&b.name).map(Vec::as_slice))
             .collect();
         for (exe, runner, language) in &machines {
-            let mut told = serve(start(exe, *runner), &bytes, &program.outputs, InjectedFault::Nothing);
+            let mut report = serve(start(exe, *runner), &bytes, &program.outputs, InjectedFault::Nothing);
             // Copies that one input alone needs are cut and counted otherwise than a plan's.
             if program.owners.iter().any(Option::is_some) {
-                told.actions = want.actions;
+                report.actions = want.actions;
             }
-            assert_eq!(told, want, "{file}, {language}, round {round}");
+            assert_eq!(report, want, "{file}, {language}, round {round}");
         }
     }
     program
@@ -502,10 +502,10 @@ fn a_device_that_fails_ends_both_programs_in_the_same_way() {
         (InjectedFault::Register(0), 1),
         (InjectedFault::Memory(0x3000), 3),
     ] {
-        let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
-        assert_eq!(told[0].status, status);
-        assert_eq!(told[0], told[1]);
-        assert_eq!(told[0].divergences > 0, wrong == InjectedFault::Register(0));
+        let reports = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
+        assert_eq!(reports[0].status, status);
+        assert_eq!(reports[0], reports[1]);
+        assert_eq!(reports[0].divergences > 0, wrong == InjectedFault::Register(0));
     }
 }
 
@@ -533,10 +533,10 @@ fn a_status_that_does_not_come_ends_both_programs_before_what_relies_on_it() {
         .next()
         .unwrap();
     let wrong = InjectedFault::Register(offset);
-    let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
-    assert_eq!((told[0].status, told[0].divergences), (7, 1));
-    assert_eq!(told[0].actions, number, "nothing is done behind it");
-    assert_eq!(told[0], told[1]);
+    let reports = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
+    assert_eq!((reports[0].status, reports[0].divergences), (7, 1));
+    assert_eq!(reports[0].actions, number, "nothing is done behind it");
+    assert_eq!(reports[0], reports[1]);
 }
 
 #[test]

@@ -191,8 +191,8 @@ impl Factories {
         let Some(players) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
             return Vec::new();
         };
-        let told = list_devices_in_worker(players);
-        match told {
+        let result = list_devices_in_worker(players);
+        match result {
             Ok(all) => all
                 .into_iter()
                 .map(|d| {
@@ -425,8 +425,8 @@ pub fn list_local(factories: &Factories) -> Vec<Board> {
 /// Forms of names that stand for more boards than can be listed, with what such boards are; those that can be had here.
 #[must_use]
 pub fn list_name_forms() -> Vec<(&'static str, &'static str)> {
-    let told = "a PCI device that QEMU emulates, such as qemu:ati-vga,model=rv100 or qemu:edu";
-    qemu::check_installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, told)])
+    let message = "a PCI device that QEMU emulates, such as qemu:ati-vga,model=rv100 or qemu:edu";
+    qemu::check_installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, message)])
 }
 
 /// The boards of paired agents. Asks the agents at the same time, for about two seconds.

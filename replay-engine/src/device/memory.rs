@@ -26,8 +26,8 @@ pub fn free(host: &Host) -> u64 {
 
 /// Bytes of memory that a machine can spare now; none where its kernel does not tell.
 pub(super) fn available(host: &Host) -> u64 {
-    let told = host.text("proc/meminfo").unwrap_or_default();
-    let line = told.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let message = host.text("proc/meminfo").unwrap_or_default();
+    let line = message.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
 }
@@ -106,8 +106,8 @@ impl Memory {
     /// The memory, and what there is of it in words for a person.
     pub fn with_description(self) -> (Self, String) {
         let arena = self.arena();
-        let told = format!("{} MiB of memory at {}", arena.pages >> 8, arena.base);
-        (self, told)
+        let message = format!("{} MiB of memory at {}", arena.pages >> 8, arena.base);
+        (self, message)
     }
 
     /// Huge pages that are free on this machine, `most` bytes at most, and one `among`th of them at most, below `limit`

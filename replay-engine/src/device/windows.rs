@@ -34,10 +34,10 @@ impl FoundRegion<'_> {
 /// The window of the registers is the one that the map names, else the largest that is not plain memory, of memory
 /// before ports: tables of message-signalled interrupts and the like are smaller.
 pub(super) fn numbers(windows: &[FoundRegion<'_>], map: Option<&RegisterMap>) -> Option<Vec<u8>> {
-    let told = windows.iter().position(|w| map.is_some_and(|m| m.space() == w.name));
+    let reported = windows.iter().position(|w| map.is_some_and(|m| m.space() == w.name));
     let rank = |(at, w): &(usize, &FoundRegion<'_>)| (!w.plain && !w.ports, !w.plain, w.bytes, Reverse(*at));
     let guessed = || windows.iter().enumerate().max_by_key(rank).map(|(at, _)| at);
-    let registers = told.or_else(guessed)?;
+    let registers = reported.or_else(guessed)?;
     let mut next = space::FIRST_OTHER;
     let number = |at: usize| {
         if at == registers {

@@ -68,19 +68,19 @@ impl<'m> RegisterAccess<'m> {
     pub fn refusal(&self, value: u64, masters: bool) -> Option<(String, String)> {
         for p in &self.parts {
             let r = p.register;
-            let told = |why: &str| Some((r.name.clone(), why.to_owned()));
+            let describe = |why: &str| Some((r.name.clone(), why.to_owned()));
             if !r.replay.write {
-                return told(&r.replay.reason);
+                return describe(&r.replay.reason);
             }
             if !masters && matches!(r.replay.role, Some(Role::BusAddress)) && p.bits(value) != 0 {
-                return told("it is an address on the bus, and this plan gives the device no memory to reach");
+                return describe("it is an address on the bus, and this plan gives the device no memory to reach");
             }
             if r.replay.values.is_some() {
                 if !p.is_whole() {
-                    return told("the map lists values of it, and this access is of a part of it");
+                    return describe("the map lists values of it, and this access is of a part of it");
                 }
                 if !r.replay.allows(p.bits(value)) {
-                    return told("the map does not list this value");
+                    return describe("the map does not list this value");
                 }
             }
         }

@@ -206,14 +206,14 @@ pub(crate) fn build_recording(
     pages: &dyn PageSource,
     info: &DeviceInfo,
 ) -> Result<Recording, PlanCallsError> {
-    let told = PlanRecording::new(plan, pages)?;
-    let script = told.script()?;
+    let plan_recording = PlanRecording::new(plan, pages)?;
+    let script = plan_recording.script()?;
     let names: BTreeMap<u64, &str> = script.outputs.iter().map(|t| (t.event, t.name.as_str())).collect();
     let stopped = outcome.calls.as_ref().and_then(|c| c.stopped.as_ref());
     let last = stopped.and_then(|s| s.event).unwrap_or(u64::MAX);
-    let was = &told.recording.events;
+    let was = &plan_recording.recording.events;
     let mut memory = MemoryBuilder::new();
-    for page in told.recording.memory.pages.iter() {
+    for page in plan_recording.recording.memory.pages.iter() {
         memory.add_page(page);
     }
     let mut events = EventsBuilder::new();
@@ -222,7 +222,12 @@ pub(crate) fn build_recording(
     // Copied as they are, so that rows go on pointing where they did.
     events.call_bytes(&bytes);
     events.call_pages(&numbers);
-    for (n, original) in told.events.iter().enumerate().take_while(|(_, e)| **e <= last) {
+    for (n, original) in plan_recording
+        .events
+        .iter()
+        .enumerate()
+        .take_while(|(_, e)| **e <= last)
+    {
         let Some(mut call) = was.call(n) else { continue };
         if let CallEvent::Copy(row) = &mut call
             && let Some(name) = names.get(original)
@@ -253,7 +258,7 @@ pub(crate) fn build_recording(
         memory: memory.finish(),
         ..Recording::default()
     };
-    if let Some(facts) = told.recording.extras.get(CALL_FACTS) {
+    if let Some(facts) = plan_recording.recording.extras.get(CALL_FACTS) {
         recording.extras.insert(CALL_FACTS.to_owned(), facts.clone());
     }
     Ok(recording)

@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn what_is_packed_is_read_back_in_any_order_of_times_and_across_blocks() {
         let mut log = EventLog::default();
-        let mut told = EventsBuilder::new();
+        let mut builder = EventsBuilder::new();
         let mut time = 1 << 60;
         for n in 0..200_000u32 {
             // Runs of stores, with registers between them, and a clock that steps back once in a while.
@@ -304,14 +304,14 @@ mod tests {
                 _ => access(2, true, n * 8, 8, u64::MAX - u64::from(n)),
             };
             log.access(time, &a);
-            told.access(time, 0, a);
+            builder.access(time, 0, a);
             if n % 5000 == 0 {
                 log.interrupt(time, n % 32);
                 let (line, status) = (n % 32, 0);
-                told.interrupt(time, InterruptRow { line, status });
+                builder.interrupt(time, InterruptRow { line, status });
                 let at = u64::MAX - u64::from(n);
                 log.host_write(time, at, 4096);
-                told.host_write(
+                builder.host_write(
                     time,
                     0,
                     HostWriteRow {
@@ -327,12 +327,12 @@ mod tests {
         assert_eq!(bytes.len() as u64, log.bytes());
         assert!(log.blocks().count() > 2 && log.blocks().all(|b| b.len() <= BLOCK));
         let read = unpack(&bytes, &pages).unwrap().finish();
-        let told = told.finish();
-        assert_eq!(format!("{read:?}"), format!("{told:?}"));
-        for event in 0..told.len() {
-            assert_eq!(read.access(event), told.access(event));
-            assert_eq!(read.host_write(event), told.host_write(event));
-            assert_eq!(read.time.get(event), told.time.get(event));
+        let events = builder.finish();
+        assert_eq!(format!("{read:?}"), format!("{events:?}"));
+        for event in 0..events.len() {
+            assert_eq!(read.access(event), events.access(event));
+            assert_eq!(read.host_write(event), events.host_write(event));
+            assert_eq!(read.time.get(event), events.time.get(event));
         }
         // A store that goes on where the last one ended takes a tag, a time and its value.
         assert!(bytes.len() < 200_000 * 12, "{}", bytes.len());

@@ -250,18 +250,18 @@ fn put_in_place(
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Result<(), String> {
-    let told = |e: BoardError| e.to_string();
-    board.reset().map_err(told)?;
+    let describe = |e: BoardError| e.to_string();
+    board.reset().map_err(describe)?;
     // Until it was at rest it may have written memory that was cleared.
     if plan.masters && quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
-        board.reset().map_err(told)?;
+        board.reset().map_err(describe)?;
         if quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
             return Err("the device goes on with work from before by itself after a reset".to_owned());
         }
     }
     for p in &plan.pages {
         if let Some(page) = memory.page(p.frame) {
-            board.store_page(p.frame, page).map_err(told)?;
+            board.store_page(p.frame, page).map_err(describe)?;
         }
     }
     Ok(())
@@ -323,7 +323,7 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
             None => reasons.push((why, vec![r.va])),
         }
     }
-    let told = |(why, jobs): (&str, Vec<u64>)| {
+    let describe = |(why, jobs): (&str, Vec<u64>)| {
         let mut place = jobs
             .iter()
             .take(JOBS_TOLD)
@@ -341,7 +341,7 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
             None => finding,
         }
     };
-    reasons.into_iter().take(REASONS_TOLD).map(told).collect()
+    reasons.into_iter().take(REASONS_TOLD).map(describe).collect()
 }
 
 /// What became of each job. Reports come in the order in which jobs ended; a chain's are those up to the next head.
@@ -364,17 +364,17 @@ fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobO
         .map(|(i, ((job, seen), reports))| {
             // A report of one that is still at work tells only why.
             let mut ended_ones = reports.iter().filter(|r| r.status != ACTIVE);
-            let told = ended_ones.clone().find(|r| r.status != 1).or(ended_ones.next_back());
-            let told = told.map(|r| r.status);
+            let job_report = ended_ones.clone().find(|r| r.status != 1).or(ended_ones.next_back());
+            let reported = job_report.map(|r| r.status);
             let ended = seen.ended_ns.is_some();
             let computed = reports.iter().filter_map(|r| r.computed).reduce(|a, b| a && b);
             JobOutcome {
                 index: i as u32,
                 submit_event: job.submit_event,
                 head_va: job.head_va,
-                done: ended && !seen.failed && told.is_none_or(|s| s == 1),
+                done: ended && !seen.failed && reported.is_none_or(|s| s == 1),
                 // A board that reports nothing says by its interrupt whether the slot was done.
-                status: told.or((ended && !seen.failed).then_some(1)),
+                status: reported.or((ended && !seen.failed).then_some(1)),
                 computed,
                 duration_ns: match (seen.submitted_ns, seen.ended_ns) {
                     (Some(from), Some(to)) => to.saturating_sub(from),

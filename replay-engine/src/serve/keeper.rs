@@ -74,12 +74,12 @@ fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
             gone.push(*key);
         }
     }
-    let told: Vec<(PublicKey, usize)> = gone
+    let entries: Vec<(PublicKey, usize)> = gone
         .into_iter()
         .map(|key| (key, closed.iter().filter(|c| **c == key).count()))
         .collect();
-    if !told.is_empty()
-        && let Err(e) = keys.write_closed(&told)
+    if !entries.is_empty()
+        && let Err(e) = keys.write_closed(&entries)
     {
         tracing::warn!("how many connections are closed cannot be told to others: {e}");
     }

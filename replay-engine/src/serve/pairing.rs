@@ -179,7 +179,7 @@ impl<'a> WindowGuard<'a> {
     fn settle(&mut self, result: Result<String, PairingFailure>) {
         let Some(mut window) = self.window.take() else { return };
         let finished = Arc::clone(&window.finished);
-        let (left, told) = match result {
+        let (left, outcome) = match result {
             Ok(name) => (None, Ok(name)),
             Err(PairingFailure::Attempt(why)) => {
                 window.attempts = window.attempts.saturating_sub(1);
@@ -205,7 +205,7 @@ impl<'a> WindowGuard<'a> {
                 };
             }
         }
-        finished(&told);
+        finished(&outcome);
         if let Some(why) = closes {
             finished(&Err(why));
         }
@@ -304,9 +304,9 @@ impl Drop for AnswerGuard {
 
 /// Asks the agent's person, in a thread of its own: what the person's end does with the question must not hold pairing
 /// for ever.
-fn ask(window: &PairingWindow, request: &PairingRequest, tell: &SyncSender<Event>) {
+fn ask(window: &PairingWindow, request: &PairingRequest, sender: &SyncSender<Event>) {
     let (confirm, request) = (Arc::clone(&window.confirm), request.clone());
-    let unanswered = AnswerGuard(tell.clone());
+    let unanswered = AnswerGuard(sender.clone());
     let work = move || {
         let answer = confirm(&request);
         // Too late is as good as never.
@@ -386,10 +386,10 @@ fn with_persons(
     let limit = window.answer + ANSWER_MARGIN;
     receiver.set_silence(limit)?;
     // One place more, so that the person's answer never finds it full.
-    let (tell, events) = sync_channel(WAITING_FRAMES + 1);
-    start_reader(receiver, sender.clone(), tell.clone(), Event::Client)?;
-    ask(window, request, &tell);
-    drop(tell);
+    let (sync_sender, events) = sync_channel(WAITING_FRAMES + 1);
+    start_reader(receiver, sender.clone(), sync_sender.clone(), Event::Client)?;
+    ask(window, request, &sync_sender);
+    drop(sync_sender);
     let confirm = |accepted| {
         let message = PairMessage::Confirm {
             accepted,
@@ -484,8 +484,8 @@ fn names(keys: &KeyStore, request: &PairingRequest) -> Result<(String, Option<St
 
 /// Pins the client's key under the name that the person was told, or the next one that is free meanwhile.
 fn keep(keys: &KeyStore, request: &PairingRequest) -> Result<String, String> {
-    let told = std::iter::once(request.kept_as.clone());
-    for name in told.chain(candidates(&request.name)) {
+    let report = std::iter::once(request.kept_as.clone());
+    for name in report.chain(candidates(&request.name)) {
         match keys.pin(&name, request.key, "") {
             Ok(()) => return Ok(name),
             Err(KeyStoreError::NameTaken(_)) => {}

@@ -221,11 +221,11 @@ impl Session {
         check: impl FnOnce(&Progress) -> T + Send,
     ) -> Result<Option<T>, SessionEnd> {
         let progress = Progress::new();
-        let tell = OnDrop(self.to_self.clone());
+        let drop = OnDrop(self.to_self.clone());
         let (mut quit, mut given_up) = (None, false);
         let result = std::thread::scope(|scope| {
             let checking = scope.spawn(|| {
-                let _told = tell;
+                let _told = drop;
                 check(&progress)
             });
             loop {
@@ -381,11 +381,11 @@ impl Session {
                 "the device is out of order; give it back and lease it again, which says why".into(),
             );
         };
-        let tell = self.to_self.clone();
+        let sync_sender = self.to_self.clone();
         self.run += 1;
         let number = self.run;
         // A session that is over takes nothing any more: then the board's thread drops the board.
-        let finished = move |end| drop(tell.send(Event::Ran(number, end)));
+        let finished = move |end| drop(sync_sender.send(Event::Ran(number, end)));
         let control = match runner::start(ready, board, repeat, finished) {
             Ok(control) => control,
             Err(e) => {
@@ -437,7 +437,7 @@ impl Session {
         let options = self.options().clone();
         let begin = Instant::now();
         let mut stop_by: Option<Instant> = None;
-        let mut told = 0;
+        let mut reported = 0;
         let mut watched = WatchResult {
             ended: None,
             quit: None,
@@ -486,8 +486,8 @@ impl Session {
                 return watched;
             }
             let now = control.millionths();
-            if now != told && watched.quit.is_none() && stop_by.is_none() {
-                told = now;
+            if now != reported && watched.quit.is_none() && stop_by.is_none() {
+                reported = now;
                 if let Err(e) = self.sender.send(Topic::Run, &RunReply::Progress(now)) {
                     watched.quit = Some(SessionEnd(e));
                     stop(&mut stop_by);

@@ -194,8 +194,11 @@ mod tests {
             [],
             "each session is counted once"
         );
-        let told = |p: &SessionSlot| p.is_forgotten();
-        assert_eq!((told(&places[0]), told(&places[1]), told(&local)), (true, false, false));
+        let describe = |p: &SessionSlot| p.is_forgotten();
+        assert_eq!(
+            (describe(&places[0]), describe(&places[1]), describe(&local)),
+            (true, false, false)
+        );
         sessions.close_all();
         assert!(matches!(ends[0].0.receiver.receive(), Err(WireError::Closed)));
         ends[1].0.receiver.set_silence(Duration::from_millis(200)).unwrap();

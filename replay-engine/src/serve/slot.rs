@@ -293,8 +293,8 @@ mod tests {
             drop(hold);
             let state = slot.describe();
             assert_eq!((state.holder, state.out_of_order.is_none()), (None, free));
-            let told = state.out_of_order.is_none_or(|why| why.contains("restart the agent"));
-            assert!(told && slot.take("another").is_ok() == free);
+            let is_reported = state.out_of_order.is_none_or(|why| why.contains("restart the agent"));
+            assert!(is_reported && slot.take("another").is_ok() == free);
         }
     }
 

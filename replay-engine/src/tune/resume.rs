@@ -29,8 +29,8 @@ pub struct ProgressLog {
 
 impl ProgressLog {
     /// Takes down what was told.
-    pub fn record(&mut self, told: TuneProgress) {
-        match (told, &mut self.begun) {
+    pub fn record(&mut self, progress: TuneProgress) {
+        match (progress, &mut self.begun) {
             (TuneProgress::Begun(tuned), _) => self.begun = Some(tuned),
             (TuneProgress::Next(point), _) => self.next = Some(point),
             (TuneProgress::Tried(tried), Some(tuned)) => {

@@ -62,19 +62,23 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
     budget("outputs", plan.outputs.len() as u64, MAX_OUTPUTS)?;
     budget("nanoseconds", plan.budgets.time_ns, MAX_BUDGETS.time_ns)?;
     budget("pages", plan.budgets.pages, MAX_MAPPED)?;
-    let told = match outline_recording(plan) {
-        Ok(told) => told,
+    let recording = match outline_recording(plan) {
+        Ok(recording) => recording,
         Err(e) => return no(0, "body", e.to_string()),
     };
-    let script = match told.script() {
+    let script = match recording.script() {
         Ok(script) => script,
         Err(e) => return no(0, "body", e.to_string()),
     };
-    if told.events.len() as u64 != plan.actions {
+    if recording.events.len() as u64 != plan.actions {
         return no(
             4,
             "body",
-            format!("it has {} calls, the envelope says {}", told.events.len(), plan.actions),
+            format!(
+                "it has {} calls, the envelope says {}",
+                recording.events.len(),
+                plan.actions
+            ),
         );
     }
     budget("actions", plan.actions, plan.budgets.actions)?;

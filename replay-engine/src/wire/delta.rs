@@ -202,7 +202,7 @@ pub enum StepSource {
 ///
 /// # Errors
 /// When they keep what is not there, or make another number of bytes.
-pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<StepSource>, DeltaError> {
+pub fn resolve(base: &[u8], steps: &[Step], reported: u64) -> Result<Vec<StepSource>, DeltaError> {
     let mut ends = vec![0usize];
     let mut at = 0;
     for piece in cut(base, log2_of(base.len())) {
@@ -235,13 +235,13 @@ pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<StepSource>
                 StepSource::New(bytes as usize)
             }
         };
-        if made > told {
-            return Err(DeltaError::Length { made, told });
+        if made > reported {
+            return Err(DeltaError::Length { made, told: reported });
         }
         out.push(source);
     }
-    if made != told {
-        return Err(DeltaError::Length { made, told });
+    if made != reported {
+        return Err(DeltaError::Length { made, told: reported });
     }
     Ok(out)
 }

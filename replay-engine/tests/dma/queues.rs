@@ -148,12 +148,12 @@ fn bus_mastering_is_refused_where_one_address_is_not_typed() {
         &Progress::new(),
     )
     .unwrap_err();
-    let told = "bus mastering refused: QUEUE_DRIVER_LO carries an address on the bus, and the map does not type it";
-    assert!(e.to_string().contains(told), "{e}");
+    let message = "bus mastering refused: QUEUE_DRIVER_LO carries an address on the bus, and the map does not type it";
+    assert!(e.to_string().contains(message), "{e}");
     // An agent refuses the plan that another map let through.
     let compiled = compiled();
     let e = verify_with(&compiled.plan, &compiled.pages, &virtio(), &untyped).unwrap_err();
-    assert!(e.to_string().contains(told), "{e}");
+    assert!(e.to_string().contains(message), "{e}");
     // So with a command whose addresses are not told, and with a map that tells nothing.
     let command = map(
         "{ number = 0x106, name = \"RESOURCE_ATTACH_BACKING\", entries = { count-at = 28, first-at = 32, bytes = 16, address-at = 0, length-at = 8 } },",

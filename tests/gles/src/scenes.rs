@@ -113,7 +113,7 @@ fn endless(gpu: &Gpu) -> Result<String, SceneError> {
     gpu.uniforms(&program, &[])?;
     gpu.dispatch([1, 1, 1])?;
     let ended = gpu.finish();
-    let told = match gpu.read(&buffer) {
+    let message = match gpu.read(&buffer) {
         Ok(bytes) if bytes == words(&[0, 7]) => "its buffer is as before".to_owned(),
         Ok(bytes) => return Err(SceneError::Wrong(format!("a shader without end left {bytes:?}"))),
         Err(e) => e.to_string(),
@@ -122,6 +122,6 @@ fn endless(gpu: &Gpu) -> Result<String, SceneError> {
     gpu.free(&[program], &[buffer], &[]);
     let ended = ended.map_or_else(|e| e.to_string(), |()| "no error".into());
     Ok(format!(
-        "after the shader without end: {ended}, {told}; the next one is right"
+        "after the shader without end: {ended}, {message}; the next one is right"
     ))
 }

@@ -12,9 +12,9 @@ fn run(program: &str, args: &[&str]) -> Option<Output> {
         .env("MESA_SHADER_CACHE_DISABLE", "1")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&out.stderr);
-    if out.status.code() == Some(2) && told.starts_with("EGL ") {
-        println!("skipped: no GLES 3.1 on this machine: {told}");
+    let message = String::from_utf8_lossy(&out.stderr);
+    if out.status.code() == Some(2) && message.starts_with("EGL ") {
+        println!("skipped: no GLES 3.1 on this machine: {message}");
         return None;
     }
     Some(out)
@@ -38,9 +38,13 @@ fn ten_programs_make_what_the_cpu_expects_and_leave_it_in_files() {
     let Some(out) = run(COMPUTE, &["--out", folder, "--repeat", "2"]) else {
         return;
     };
-    let told = text(&out);
-    assert!(out.status.success(), "{told}");
-    assert_eq!(told.lines().filter(|l| l.starts_with("ok ")).count(), 20, "{told}");
+    let message = text(&out);
+    assert!(out.status.success(), "{message}");
+    assert_eq!(
+        message.lines().filter(|l| l.starts_with("ok ")).count(),
+        20,
+        "{message}"
+    );
 
     // What was left is what `check` takes, and a changed byte is what it refuses.
     let bins = dir.path().join("histogram/bins.after.bin");
@@ -77,11 +81,11 @@ fn the_network_gives_every_held_out_image_the_class_and_scores_of_the_reference(
     let Some(out) = run(DIGITS, &["--held-out"]) else {
         return;
     };
-    let told = text(&out);
-    assert!(out.status.success(), "{told}");
+    let message = text(&out);
+    assert!(out.status.success(), "{message}");
     assert!(
-        told.contains("360 of 360 images in the class of the reference network, 360 with its scores"),
-        "{told}"
+        message.contains("360 of 360 images in the class of the reference network, 360 with its scores"),
+        "{message}"
     );
 }
 

@@ -29,11 +29,11 @@ fn bytes_that_the_recording_does_not_hold_are_told_where_zeros_stand_for_them() 
     let file = sample("vecadd.kine");
     let out = dir.path().join("h.bin");
     let of = |extra: &[&str]| run(["memory", &file, "0x1000", "--bytes", "32"].iter().chain(extra));
-    let told = "kinescope: 0x1000: 32 bytes not mapped, given as 0\n";
+    let message = "kinescope: 0x1000: 32 bytes not mapped, given as 0\n";
     let written = of(&["-o", out.to_str().unwrap()]);
-    assert_eq!((written.code, written.err.as_str()), (Some(0), told));
+    assert_eq!((written.code, written.err.as_str()), (Some(0), message));
     assert_eq!(std::fs::read(&out).unwrap(), [0; 32]);
-    assert_eq!(of(&["--type", "u32"]).err, told);
+    assert_eq!(of(&["--type", "u32"]).err, message);
     // Hex shows it in its place.
     let hex = of(&[]);
     assert!(hex.err.is_empty() && hex.out.contains("32 bytes not mapped"), "{hex:?}");
@@ -184,12 +184,13 @@ fn an_input_that_is_no_buffer_is_told_for_what_it_is() {
     };
     let form = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
     let wide = npy("wide.npy", &form("(4, 16)"), &[0; 256]);
-    let told = replay(&[format!("image={wide}")]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let output = replay(&[format!("image={wide}")]);
+    assert_eq!(output.code, Some(0), "{output:?}");
     assert!(
-        told.err
+        output
+            .err
             .contains(&format!("{wide}: shape 4x16 for 8x8 of buffer 'image'")),
-        "{told:?}"
+        "{output:?}"
     );
     for shape in ["(64,)", "(8, 8)", "(1, 8, 8)"] {
         let fine = replay(&[format!("image={}", npy("fine.npy", &form(shape), &[0; 256]))]);

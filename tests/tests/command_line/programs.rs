@@ -22,12 +22,12 @@ fn a_replay_becomes_a_folder_of_sources_that_a_compiler_takes() {
         "--json",
     ]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told = ended.json();
-    assert_eq!(told["name"], "digits");
-    assert_eq!(told["arena"], "0x80000000");
-    let field = |list: &str| told[list][0]["field"].clone();
+    let parsed_json = ended.json();
+    assert_eq!(parsed_json["name"], "digits");
+    assert_eq!(parsed_json["arena"], "0x80000000");
+    let field = |list: &str| parsed_json[list][0]["field"].clone();
     assert_eq!((field("inputs"), field("outputs")), ("image".into(), "logits".into()));
-    for file in told["files"].as_array().unwrap() {
+    for file in parsed_json["files"].as_array().unwrap() {
         assert!(to.join(file.as_str().unwrap()).is_file(), "{file}");
     }
     let header = std::fs::read_to_string(to.join("c/digits.h")).unwrap();
@@ -53,7 +53,7 @@ fn a_folder_that_holds_something_and_a_recording_without_a_board_are_refused() {
     let ended = run(["export", &digits(), "--to", "program", "-o", to]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains("not empty"), "{ended:?}");
-    for (more, told) in [
+    for (more, message) in [
         (["--arena", "0x80000001"], "0x1000"),
         (["--name", "2x"], "`2x`"),
         (["--input", "nobody"], "there are:"),
@@ -63,7 +63,7 @@ fn a_folder_that_holds_something_and_a_recording_without_a_board_are_refused() {
         let line = ["export", &digits(), "--to", "program", "-o", to.to_str().unwrap()];
         let ended = run(line.into_iter().chain(more));
         assert_eq!(ended.code, Some(2), "{more:?}: {ended:?}");
-        assert!(ended.err.contains(told), "{more:?}: {ended:?}");
+        assert!(ended.err.contains(message), "{more:?}: {ended:?}");
         assert!(!to.exists());
     }
     // A program does not switch bus mastering on and off.

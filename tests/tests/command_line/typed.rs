@@ -152,12 +152,12 @@ fn a_cut_packed_log_is_never_taken_for_a_whole_one() {
     ] {
         let ended = run(line);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let told = ended
+        let reported = ended
             .err
             .lines()
             .filter(|l| l.contains("cannot be unpacked further"))
             .count();
-        assert_eq!(told, 1, "{line:?}: {}", ended.err);
+        assert_eq!(reported, 1, "{line:?}: {}", ended.err);
     }
     let info = run(["info", cut]).out;
     assert!(info.contains("Lost events  not known, the file was cut"), "{info}");

@@ -29,10 +29,10 @@ fn events(more: &[&str]) -> Vec<Value> {
 fn a_waveform_has_a_change_of_the_index_for_every_event() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("a.vcd");
-    let told = exported(&to, &["--to", "vcd", "--clock", "events"]);
+    let json = exported(&to, &["--to", "vcd", "--clock", "events"]);
     let all = events(&[]);
-    assert_eq!(told["events"], all.len());
-    assert_eq!((&told["left_out"], &told["held_back"]), (&0.into(), &0.into()));
+    assert_eq!(json["events"], all.len());
+    assert_eq!((&json["left_out"], &json["held_back"]), (&0.into(), &0.into()));
     let text = std::fs::read_to_string(&to).unwrap();
     assert!(
         text.contains("$timescale") && text.contains("JS1_COMMAND_NEXT"),
@@ -47,7 +47,7 @@ fn a_waveform_has_a_change_of_the_index_for_every_event() {
         times.len()
     );
     let signals = text.lines().filter(|l| l.starts_with("$var")).count();
-    assert_eq!(told["signals"], signals);
+    assert_eq!(json["signals"], signals);
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn a_filter_leaves_fewer_events_in_every_format() {
     assert!(!wanted.is_empty() && wanted.len() < events(&[]).len());
     for (what, first) in [("vcd", &b"$"[..]), ("fst", &[0]), ("perfetto", &[0x0a])] {
         let to = dir.path().join(what);
-        let told = exported(&to, &[&["--to", what][..], &filter].concat());
-        assert_eq!(told["events"], wanted.len(), "{what}");
+        let json = exported(&to, &[&["--to", what][..], &filter].concat());
+        assert_eq!(json["events"], wanted.len(), "{what}");
         let bytes = std::fs::read(&to).unwrap();
         assert!(bytes.starts_with(first), "{what}: {:?}", &bytes[..4]);
     }
@@ -112,12 +112,12 @@ fn the_name_of_the_file_says_what_it_becomes() {
         ("a.csv", b"event"),
     ] {
         let to = dir.path().join(name);
-        let told = exported(&to, &[]);
+        let json = exported(&to, &[]);
         let bytes = std::fs::read(&to).unwrap();
         assert!(bytes.starts_with(first), "{name}: {:?}", &bytes[..16]);
         let is_table = name == "a.csv";
-        assert_eq!(told["table"] == "events", is_table, "{told}");
-        assert_eq!(told["signals"].is_u64(), !is_table, "{told}");
+        assert_eq!(json["table"] == "events", is_table, "{json}");
+        assert_eq!(json["signals"].is_u64(), !is_table, "{json}");
     }
     let (file, csv) = (sample(), dir.path().join("b.csv"));
     run(["export", &file, "-o", csv.to_str().unwrap(), "--clock", "events"])

@@ -237,7 +237,7 @@ impl<'t> Reader<'t> {
         name: &str,
     ) -> Result<(), ImportError> {
         let (mut fields, end) = self.all(draft, tree, node, name)?;
-        let told = match self.form {
+        let reported = match self.form {
             Form::Intel => tree.number(node, "length")?,
             Form::Panfrost => tree.number(node, "size")?,
             Form::Broadcom => None,
@@ -273,17 +273,17 @@ impl<'t> Reader<'t> {
             }
         } else {
             bits = bits.next_multiple_of(32);
-            if let Some(words) = told {
-                let told = words.saturating_mul(32);
-                if told < bits {
+            if let Some(words) = reported {
+                let reported = words.saturating_mul(32);
+                if reported < bits {
                     draft.lose(tree.place(node), LossKind::Layout, || {
                         format!(
-                            "{tag} {name} has {told} bits, and fields up to bit {}; it is as long as its fields",
+                            "{tag} {name} has {reported} bits, and fields up to bit {}; it is as long as its fields",
                             bits - 1
                         )
                     });
                 }
-                bits = bits.max(told);
+                bits = bits.max(reported);
             } else if tag == "instruction" || self.form == Form::Intel {
                 doc.push_str(" (of variable length)");
             }

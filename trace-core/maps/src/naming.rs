@@ -694,8 +694,8 @@ fn kind(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister, f: &Nam
             for key in ["kind", "shift", "first"] {
                 t.remove(key);
             }
-            let told = t.get("enum").and_then(|v| v.as_str().map(str::to_owned));
-            let name = enumeration(doc, place, told, &format!("{}_{}", r.name, f.name), values);
+            let message = t.get("enum").and_then(|v| v.as_str().map(str::to_owned));
+            let name = enumeration(doc, place, message, &format!("{}_{}", r.name, f.name), values);
             return set_field(t, "enum", name.as_str().into());
         }
     };
@@ -717,7 +717,7 @@ fn kind(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister, f: &Nam
 fn enumeration(
     doc: &mut DocumentMut,
     place: &EntryPosition,
-    told: Option<String>,
+    message: Option<String>,
     wanted: &str,
     values: &[(u64, String)],
 ) -> String {
@@ -735,7 +735,7 @@ fn enumeration(
     };
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    if let Some(name) = told {
+    if let Some(name) = message {
         let there = doc.get("enum").and_then(|e| e.get(&name)).and_then(Item::as_table);
         if there.map(read).as_ref() == Some(&sorted) {
             return name;

@@ -232,14 +232,14 @@ fn domain<'t>(
 ) -> Result<(Vec<Item>, u64), ImportError> {
     let (mut items, mut size) = (Vec::new(), 0);
     for (tree, node) in parts {
-        let told = tree.number(*node, "width")?.unwrap_or(8);
-        if !matches!(told, 8 | 16 | 32 | 64) {
+        let reported = tree.number(*node, "width")?.unwrap_or(8);
+        if !matches!(reported, 8 | 16 | 32 | 64) {
             return Err(tree.wrong(
                 *node,
-                format!("a domain of {told}-bit cells (expected 8, 16, 32 or 64)"),
+                format!("a domain of {reported}-bit cells (expected 8, 16, 32 or 64)"),
             ));
         }
-        let unit = cells.unwrap_or(told);
+        let unit = cells.unwrap_or(reported);
         let count = tree.number(*node, "size")?.unwrap_or(0);
         size = size.max(count.saturating_mul(unit));
         let scope = Scope {
@@ -281,16 +281,16 @@ fn values_of<'t>(parts: &[TreeNode<'t>]) -> Vec<&'t str> {
 
 /// Which variants there are to choose among: enumerations that items are chosen by.
 fn variants_of(known: &Definitions<'_>) -> String {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for set in ["chip", "chipset", "card", "obj-class"] {
         if let Some(parts) = known.enums.get(set) {
-            told.push(format!("{set}: {}", few(&values_of(parts))));
+            messages.push(format!("{set}: {}", few(&values_of(parts))));
         }
     }
-    if told.is_empty() {
+    if messages.is_empty() {
         "it names no variants".to_owned()
     } else {
-        told.join("; ")
+        messages.join("; ")
     }
 }
 

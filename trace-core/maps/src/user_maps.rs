@@ -131,14 +131,14 @@ impl WatchedFiles {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let told = |e: std::io::Error| format!("{}: {e}", path.display());
+    let describe = |e: std::io::Error| format!("{}: {e}", path.display());
     // Before it is opened: a pipe would wait for somebody who writes into it.
-    if !std::fs::metadata(path).map_err(told)?.is_file() {
+    if !std::fs::metadata(path).map_err(describe)?.is_file() {
         return Err(format!("{}: it is no file", path.display()));
     }
-    let file = std::fs::File::open(path).map_err(told)?;
+    let file = std::fs::File::open(path).map_err(describe)?;
     let mut text = String::new();
-    let n = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(told)?;
+    let n = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(describe)?;
     if n as u64 > MAX_BYTES {
         return Err(format!("{}: it has more than {MAX_BYTES} bytes", path.display()));
     }

@@ -120,10 +120,10 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
 /// Bytes of the window: as the file tells, else up to the end of the last register.
 fn window(draft: &Draft) -> Result<u64, ImportError> {
     let end = |r: &DraftRegister| r.offset.saturating_add(r.body.bits / 8);
-    let told = draft.window.filter(|w| *w <= MAX_WINDOW && *w >= 4);
+    let reported = draft.window.filter(|w| *w <= MAX_WINDOW && *w >= 4);
     let last = draft.registers.iter().map(end).filter(|e| *e <= MAX_WINDOW).max();
-    let bytes = told.or(last).unwrap_or(4096).clamp(4, MAX_WINDOW);
-    Ok(match told {
+    let bytes = reported.or(last).unwrap_or(4096).clamp(4, MAX_WINDOW);
+    Ok(match reported {
         Some(w) => w.next_multiple_of(4).min(MAX_WINDOW),
         None => bytes.next_power_of_two().max(0x100),
     })

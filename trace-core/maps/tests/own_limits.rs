@@ -29,8 +29,8 @@ fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
     assert!(bomb.len() < 1_500_000);
     std::fs::write(folder.path().join("bomb.map.toml"), &bomb).unwrap();
     let own = UserMaps::open_folder(Some(folder.path()));
-    let told: Vec<&str> = own.errors().collect();
-    assert!(told[0].contains("more than 64 MiB"), "{told:?}");
+    let messages: Vec<&str> = own.errors().collect();
+    assert!(messages[0].contains("more than 64 MiB"), "{messages:?}");
 
     // Each of them fits, and all of them do not.
     std::fs::remove_file(folder.path().join("bomb.map.toml")).unwrap();
@@ -57,11 +57,11 @@ fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
     }
     let own = UserMaps::open_folder(Some(many.path()));
     assert_eq!(own.maps.iter().filter(|f| f.map.is_ok()).count(), 256);
-    let told: Vec<&str> = own.errors().collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let messages: Vec<&str> = own.errors().collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
     assert!(
-        told[0].contains("44 of them, from m256.map.toml on, are not used"),
-        "{told:?}"
+        messages[0].contains("44 of them, from m256.map.toml on, are not used"),
+        "{messages:?}"
     );
     let _ = UserMaps::open_folder(Some(&many.path().join("none")));
 }

@@ -145,11 +145,11 @@ fn freedrenos_registers_are_where_its_own_generator_puts_them() {
             n += 1;
         }
         assert_eq!(n, registers, "{name}");
-        let told = made
+        let is_reported = made
             .losses
             .iter()
             .any(|l| l.kind == LossKind::Element && l.what.contains("taken as bytes"));
-        assert!(told, "{:?}", made.losses);
+        assert!(is_reported, "{:?}", made.losses);
     }
 }
 
@@ -394,8 +394,8 @@ fn what_grows_far_beyond_its_file_is_refused_before_it_is_made() {
     ));
     let attributes: String = (0..200_000).map(|n| format!(" a{n} = '1'")).collect();
     let attributes = format!("<database>\n<a{attributes}/></database>");
-    let told = quickly("attributes", || refused(&attributes));
-    assert!(told.to_string().starts_with("bad.xml:2:"), "{told}");
+    let error = quickly("attributes", || refused(&attributes));
+    assert!(error.to_string().starts_with("bad.xml:2:"), "{error}");
     let tags = format!("<database>{}</database>", "<a/>".repeat(5_000_000));
     assert!(matches!(
         quickly("tags", || refused(&tags)),
@@ -566,13 +566,13 @@ fn a_domain_that_is_read_again_in_bytes_still_tells_its_unknown_types() {
     };
     for width in [8, 32] {
         let made = import("d.xml", &rnn(width), &Options::default(), &mut NoSources).unwrap();
-        let told = made.losses.iter().filter(|l| l.kind == LossKind::Reference).count();
-        assert_eq!(told, 1, "{:?}", made.losses);
+        let reported = made.losses.iter().filter(|l| l.kind == LossKind::Reference).count();
+        assert_eq!(reported, 1, "{:?}", made.losses);
     }
 }
 
 #[test]
 fn what_is_no_xml_is_told_with_its_place_once() {
-    let told = refused("# no XML\n").to_string();
-    assert_eq!(told.matches("1:1").count(), 1, "{told}");
+    let report = refused("# no XML\n").to_string();
+    assert_eq!(report.matches("1:1").count(), 1, "{report}");
 }

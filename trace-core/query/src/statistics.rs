@@ -519,8 +519,8 @@ mod tests {
             among: None,
             histogram: false,
         };
-        let told = usage(&recording, &Derived::default(), count, &stopped);
-        assert!(matches!(told, Err(QueryError::Cancelled(_))), "{told:?}");
+        let result = usage(&recording, &Derived::default(), count, &stopped);
+        assert!(matches!(result, Err(QueryError::Cancelled(_))), "{result:?}");
     }
 
     #[test]
@@ -548,9 +548,9 @@ mod tests {
             for job in 0..timeline.jobs.len() {
                 let found = select(&format!("access and job = {job}"));
                 let group = groups.iter().find(|g| g.name == Some(job.to_string())).unwrap();
-                let told = (group.accesses, Some(group.first_event), Some(group.last_event));
+                let report = (group.accesses, Some(group.first_event), Some(group.last_event));
                 let last = found.len().checked_sub(1).and_then(|n| found.get(n));
-                assert_eq!(told, (found.len(), found.get(0), last), "{name}, job {job}");
+                assert_eq!(report, (found.len(), found.get(0), last), "{name}, job {job}");
                 // What makes a job ready stands before its submit.
                 ahead += u64::from(group.first_event < timeline.jobs[job].submit_event);
             }

@@ -120,8 +120,8 @@ proptest! {
         let (found, all) = places.find_mappings(&memory, usize::MAX);
         prop_assert!(all);
         let pages_of = |va: GpuVa, n: u64| (0..n).map(move |p| va.0 + (p << 12));
-        let mut told: Vec<(u32, u64)> = found.iter().flat_map(|p| pages_of(p.run.va, p.run.pages).map(|v| (p.space, v))).collect();
-        told.sort_unstable();
+        let mut entries: Vec<(u32, u64)> = found.iter().flat_map(|p| pages_of(p.run.va, p.run.pages).map(|v| (p.space, v))).collect();
+        entries.sort_unstable();
         let mut naive = Vec::new();
         for (space, runs) in [(0, a), (1, b)] {
             for r in runs {
@@ -133,7 +133,7 @@ proptest! {
             }
         }
         naive.sort_unstable();
-        prop_assert_eq!(told, naive);
+        prop_assert_eq!(entries, naive);
     }
 
     #[test]
@@ -229,26 +229,26 @@ fn changing() -> Recording {
 #[test]
 fn a_change_is_told_by_the_cpus_write_or_else_by_the_snapshot_that_shows_it() {
     let r = changing();
-    let told = |event: u64| -> Vec<(u64, u64)> {
+    let describe = |event: u64| -> Vec<(u64, u64)> {
         let all = last_changes(&r, event, &Progress::new()).unwrap();
         all.iter()
             .flat_map(|c| c.frames.clone().map(|f| (f, c.value)))
             .collect()
     };
-    assert_eq!(told(0), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+    assert_eq!(describe(0), [(1, 0), (2, 0), (3, 0), (4, 0)]);
     assert_eq!(
-        told(2),
+        describe(2),
         [(1, 0), (2, 2), (3, 0), (4, 0)],
         "written, and in no snapshot yet"
     );
-    assert_eq!(told(3), [(1, 0), (2, 2), (3, 3), (4, 0)]);
+    assert_eq!(describe(3), [(1, 0), (2, 2), (3, 3), (4, 0)]);
     assert_eq!(
-        told(6),
+        describe(6),
         [(1, 0), (2, 2), (3, 3), (4, 5)],
         "frame 3 has the same page as before"
     );
-    assert_eq!(told(7), [(1, 0), (2, 2), (3, 3), (4, 5), (9, 7)]);
-    assert_eq!(told(8), [(1, 8), (2, 2), (3, 3), (4, 5), (9, 7)]);
+    assert_eq!(describe(7), [(1, 0), (2, 2), (3, 3), (4, 5), (9, 7)]);
+    assert_eq!(describe(8), [(1, 8), (2, 2), (3, 3), (4, 5), (9, 7)]);
 }
 
 #[test]
@@ -310,13 +310,13 @@ fn runs_go_on_by_address_and_in_physical_memory() {
     };
     let mut room = MappedRuns::MAX_RUNS;
     let runs = MappedRuns::build(&space, &memory.last(), &mut room, &Progress::new()).unwrap();
-    let told: Vec<_> = runs
+    let reported_entries: Vec<_> = runs
         .list
         .iter()
         .map(|r| (r.va.0 >> 12, r.pages, r.pa.frame(), r.attributes))
         .collect();
     assert_eq!(
-        told,
+        reported_entries,
         [(1, 2, 9, 0x88), (3, 1, 30, 0x88), (4, 1, 31, 0x88), (5, 1, 32, 0x4d)]
     );
     assert_eq!((runs.tables.len(), runs.all, room), (4, true, MappedRuns::MAX_RUNS - 4));

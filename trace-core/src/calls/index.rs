@@ -244,10 +244,10 @@ impl IndexBuilder<'_> {
                 .extend(entry(event, row.to, row.bytes, row.rows, row.to_pitch));
         }
         if matches!(kind, Some(CopyKind::DeviceToHost | CopyKind::DeviceToDevice)) {
-            let told = kind == Some(CopyKind::DeviceToHost) && row.pages_at != NO_CONTENT;
+            let is_reported = kind == Some(CopyKind::DeviceToHost) && row.pages_at != NO_CONTENT;
             self.seen.extend(
                 entry(event, row.from, row.bytes, row.rows, row.from_pitch).map(|mut e| {
-                    e.tag |= if told { 0 } else { NOT_RECORDED };
+                    e.tag |= if is_reported { 0 } else { NOT_RECORDED };
                     e
                 }),
             );

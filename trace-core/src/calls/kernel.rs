@@ -114,15 +114,15 @@ impl Calls {
     /// The code of a function. Reads all of its module, which may be many megabytes.
     #[must_use]
     pub fn kernel(&self, recording: &Recording, function: u32) -> KernelCode {
-        let mut told = KernelCode {
+        let mut kernel_code = KernelCode {
             function,
             ..KernelCode::default()
         };
         let Some(f) = self.facts().functions.get(function as usize) else {
-            told.problem = Some("the recording does not list this function".to_owned());
-            return told;
+            kernel_code.problem = Some("the recording does not list this function".to_owned());
+            return kernel_code;
         };
-        told.resources = Resources {
+        kernel_code.resources = Resources {
             registers: Some(f.registers).filter(|r| *r > 0),
             shared: (f.registers > 0).then_some(u64::from(f.shared)),
             local: (f.registers > 0).then_some(u64::from(f.local)),
@@ -130,49 +130,49 @@ impl Calls {
             ..Resources::default()
         };
         let Some(module) = f.module.and_then(|m| self.facts().modules.get(m as usize)) else {
-            told.problem = Some("the recording does not tell which module the function is of".to_owned());
-            return told;
+            kernel_code.problem = Some("the recording does not tell which module the function is of".to_owned());
+            return kernel_code;
         };
-        told.kind = module.kind;
+        kernel_code.kind = module.kind;
         match recording.module_code(module) {
-            Some(code) => self.read_code(&mut told, &code, &f.name),
-            None => told.problem = Some(missing(module)),
+            Some(code) => self.read_code(&mut kernel_code, &code, &f.name),
+            None => kernel_code.problem = Some(missing(module)),
         }
-        told
+        kernel_code
     }
 
-    fn read_code(&self, told: &mut KernelCode, code: &[u8], name: &str) {
+    fn read_code(&self, kernel_code: &mut KernelCode, code: &[u8], name: &str) {
         let [major, minor] = self.facts().device.capability;
         let device = Capability::new(major, minor);
         let image = Image::detect(code);
         let mut problem = None;
         match image.kind {
             ImageKind::Ptx => {
-                read_ptx(told, code, name, &mut problem);
+                read_ptx(kernel_code, code, name, &mut problem);
             }
-            ImageKind::Cubin => read_cubin(told, code, name, &mut problem),
+            ImageKind::Cubin => read_cubin(kernel_code, code, name, &mut problem),
             ImageKind::Fatbin => match image.find_kernel(name, device) {
                 Ok(found) => {
-                    told.images = list_images(code, found.entry);
+                    kernel_code.images = list_images(code, found.entry);
                     match found.form {
-                        Form::Ptx => read_ptx(told, &found.code, name, &mut problem),
+                        Form::Ptx => read_ptx(kernel_code, &found.code, name, &mut problem),
                         Form::Machine => {
-                            read_cubin(told, &found.code, name, &mut problem);
+                            read_cubin(kernel_code, &found.code, name, &mut problem);
                             // The text beside the machine code says what the driver does not run, and is readable.
                             if let Some(text) = find_ptx_text(code, name) {
-                                told.take_ptx(&text, name);
+                                kernel_code.take_ptx(&text, name);
                             }
                         }
                     }
                 }
                 Err(e) => {
-                    told.images = list_images(code, None);
+                    kernel_code.images = list_images(code, None);
                     problem = Some(e.to_string());
                 }
             },
             ImageKind::Unknown => problem = Some("the module is of no form that is known".to_owned()),
         }
-        told.problem = problem;
+        kernel_code.problem = problem;
     }
 }
 
@@ -185,14 +185,14 @@ fn missing(module: &CallModule) -> String {
     }
 }
 
-fn read_ptx(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
-    told.take_ptx(code, name);
+fn read_ptx(kernel_code: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
+    kernel_code.take_ptx(code, name);
     match Ptx::parse(code) {
         Ok(ptx) => {
-            told.arch = ptx.arch.to_string();
+            kernel_code.arch = ptx.arch.to_string();
             match ptx.entry(name) {
                 Some(entry) => {
-                    let r = &mut told.resources;
+                    let r = &mut kernel_code.resources;
                     r.bound = entry.max_threads;
                     r.required = entry.required_threads;
                     r.cluster = entry.cluster;
@@ -204,11 +204,11 @@ fn read_ptx(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option
     }
 }
 
-fn read_cubin(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
+fn read_cubin(kernel_code: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
     let kernel = Cubin::parse(code).and_then(|cubin| {
-        told.arch = cubin.arch().to_string();
+        kernel_code.arch = cubin.arch().to_string();
         Ok(cubin.kernel(name)?.map(|k| {
-            let r = &mut told.resources;
+            let r = &mut kernel_code.resources;
             r.registers = r.registers.or(k.registers);
             r.shared = r.shared.or(Some(k.static_shared_bytes));
             r.local = r.local.or(Some(k.stack_bytes.max(k.local_bytes)));

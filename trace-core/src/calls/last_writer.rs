@@ -99,21 +99,39 @@ impl Calls {
     /// The last launch among some events that may have written a buffer.
     #[must_use]
     pub fn find_last_possible_writer(&self, buffer: u32, events: Range<u64>) -> Option<BufferReference> {
-        let named = launches_within(self, self.buffer_references(buffer).0, &events)
-            .last()
-            .copied();
-        let module = self.module_launches(buffer, &events).last().copied();
-        later(named, module, |a, b| a >= b)
+        self.find_last_writer_where(buffer, events, |_| true)
+    }
+
+    /// As [`Calls::find_last_possible_writer`], of the launches that are wanted.
+    pub(super) fn find_last_writer_where(
+        &self,
+        buffer: u32,
+        events: Range<u64>,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<BufferReference> {
+        let named = launches_within(self, self.buffer_references(buffer).0, &events);
+        let named = named.iter().rev().copied().find(|r| wanted(r.launch));
+        let module = self.module_launches(buffer, &events).iter().rev().copied();
+        later(named, module.into_iter().find(|l| wanted(*l)), |a, b| a >= b)
     }
 
     /// The first launch among some events that may write a buffer.
     #[must_use]
     pub fn find_first_possible_writer(&self, buffer: u32, events: Range<u64>) -> Option<BufferReference> {
-        let named = launches_within(self, self.buffer_references(buffer).0, &events)
-            .first()
-            .copied();
-        let module = self.module_launches(buffer, &events).first().copied();
-        later(named, module, |a, b| a <= b)
+        self.find_first_writer_where(buffer, events, |_| true)
+    }
+
+    /// As [`Calls::find_first_possible_writer`], of the launches that are wanted.
+    pub(super) fn find_first_writer_where(
+        &self,
+        buffer: u32,
+        events: Range<u64>,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<BufferReference> {
+        let named = launches_within(self, self.buffer_references(buffer).0, &events);
+        let named = named.iter().copied().find(|r| wanted(r.launch));
+        let module = self.module_launches(buffer, &events).iter().copied();
+        later(named, module.into_iter().find(|l| wanted(*l)), |a, b| a <= b)
     }
 
     /// Launches among some events that have the address of a buffer and may write it, the last one first.

@@ -59,8 +59,8 @@ impl Calls {
         if !self.around.is_empty() {
             let all = self.launches.iter().map(|l| l.event);
             self.open = all.filter(|e| !self.has_snapshot_after(*e)).collect();
-            let told = |e: &Entry| e.tag & NOT_RECORDED == 0 && self.launch_of_snapshot(e.event).is_some();
-            self.behind = self.seen.only(told);
+            let describe = |e: &Entry| e.tag & NOT_RECORDED == 0 && self.launch_of_snapshot(e.event).is_some();
+            self.behind = self.seen.only(describe);
         }
     }
 

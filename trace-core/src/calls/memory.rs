@@ -361,12 +361,37 @@ impl Calls {
         let told = self
             .find_launch_with_changed_page(address, &events, first)
             .map(|e| (e, None));
-        let of = |e: &u64| self.find_referencing_launch(buffer, *e..e.saturating_add(1), first);
-        let mut open = self.launches_without_snapshots(&events).iter();
+        let open = self.find_writer_without_snapshots(buffer, &events, first);
         match first {
-            true => told.into_iter().chain(open.find_map(of)).min_by_key(|f| f.0),
-            false => told.into_iter().chain(open.rev().find_map(of)).max_by_key(|f| f.0),
+            true => told.into_iter().chain(open).min_by_key(|f| f.0),
+            false => told.into_iter().chain(open).max_by_key(|f| f.0),
         }
+    }
+
+    /// Finds the last launch, or the first, that may have written a buffer and that has no snapshots around it. Goes
+    /// through the launches that reference the buffer, not through all that have no snapshots: those can be millions.
+    fn find_writer_without_snapshots(
+        &self,
+        buffer: Option<u32>,
+        events: &Range<u64>,
+        first: bool,
+    ) -> Option<(u64, Option<BufferReference>)> {
+        let open = self.launches_without_snapshots(events);
+        let nearest = if first { open.first() } else { open.last() };
+        let (nearest, Some(buffer)) = (nearest?, buffer) else {
+            return nearest.map(|event| (*event, None));
+        };
+        let outermost = if first {
+            *nearest..events.end
+        } else {
+            events.start..nearest.saturating_add(1)
+        };
+        let is_open = |launch: u32| open.binary_search(&self.launch_event(launch)).is_ok();
+        let found = match first {
+            true => self.find_first_writer_where(buffer, outermost, is_open),
+            false => self.find_last_writer_where(buffer, outermost, is_open),
+        };
+        found.map(|r| (self.launch_event(r.launch), Some(r)))
     }
 
     fn find_referencing_launch(

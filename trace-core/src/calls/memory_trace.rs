@@ -41,7 +41,7 @@ struct TraceHeader {
 /// What a board told of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryTrace {
-    told: TraceHeader,
+    header: TraceHeader,
     content: Vec<u8>,
     /// Sights by their moments, as indices.
     by_moment: Vec<u32>,
@@ -84,34 +84,34 @@ impl MemoryTrace {
         sights: Vec<MemorySample>,
         content: Vec<u8>,
     ) -> Result<Self, MemoryTraceError> {
-        let told = TraceHeader {
+        let header = TraceHeader {
             board: board.to_owned(),
             events,
             whole,
             ranges,
             sights,
         };
-        Self::checked(told, content)
+        Self::checked(header, content)
     }
 
-    fn checked(mut told: TraceHeader, content: Vec<u8>) -> Result<Self, MemoryTraceError> {
+    fn checked(mut header: TraceHeader, content: Vec<u8>) -> Result<Self, MemoryTraceError> {
         let wrong = |what, at| Err(MemoryTraceError::Damaged { what, at });
-        if told.events.start > told.events.end || told.events.end == u64::MAX {
-            return wrong("events that run backwards, or without end", told.events.start);
+        if header.events.start > header.events.end || header.events.end == u64::MAX {
+            return wrong("events that run backwards, or without end", header.events.start);
         }
         let mut last = 0;
-        for r in &told.ranges {
+        for r in &header.ranges {
             if r.start >= r.end || r.start < last {
                 return wrong("a range that does not rise", r.start);
             }
             last = r.end;
         }
-        told.sights.sort_unstable();
-        for s in &told.sights {
+        header.sights.sort_unstable();
+        for s in &header.sights {
             if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.end() == u64::MAX {
                 return wrong("a sight of an impossible size", s.at);
             }
-            if !(told.events.start..=told.events.end).contains(&s.moment) {
+            if !(header.events.start..=header.events.end).contains(&s.moment) {
                 return wrong("a sight of a moment that was not watched", s.at);
             }
             let end = s.content.checked_add(u64::from(s.bytes));
@@ -119,20 +119,20 @@ impl MemoryTrace {
                 return wrong("a sight without its bytes", s.at);
             }
         }
-        for pair in told.sights.windows(2) {
+        for pair in header.sights.windows(2) {
             let [a, b] = pair else { continue };
             let same = a.at == b.at;
             if same && (a.bytes != b.bytes || a.moment == b.moment) || !same && a.end() > b.at {
                 return wrong("two sights of one place that do not fit each other", b.at);
             }
         }
-        let Ok(count) = u32::try_from(told.sights.len()) else {
+        let Ok(count) = u32::try_from(header.sights.len()) else {
             return wrong("too many sights", 0);
         };
         let mut by_moment: Vec<u32> = (0..count).collect();
-        by_moment.sort_by_key(|n| told.sights.get(*n as usize).map(|s| s.moment));
+        by_moment.sort_by_key(|n| header.sights.get(*n as usize).map(|s| s.moment));
         Ok(Self {
-            told,
+            header,
             content,
             by_moment,
         })
@@ -143,7 +143,7 @@ impl MemoryTrace {
     /// # Errors
     /// When there are more sights than a record takes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, MemoryTraceError> {
-        let record = encode::to_bytes(&self.told)?;
+        let record = encode::to_bytes(&self.header)?;
         let mut bytes = Vec::with_capacity(size_of::<u64>() + record.len() + self.content.len());
         bytes.extend_from_slice(&(record.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&record);
@@ -166,32 +166,32 @@ impl MemoryTrace {
     /// The board, as it is named.
     #[must_use]
     pub fn target(&self) -> &str {
-        &self.told.board
+        &self.header.board
     }
 
     /// The same, told by a board of another name: whoever asked knows it by that.
     #[must_use]
     pub fn with_target(mut self, board: &str) -> Self {
-        board.clone_into(&mut self.told.board);
+        board.clone_into(&mut self.header.board);
         self
     }
 
     /// Launches among these events were watched.
     #[must_use]
     pub fn events(&self) -> Range<u64> {
-        self.told.events.clone()
+        self.header.events.clone()
     }
 
     /// Whether all memory of the recording was watched.
     #[must_use]
     pub fn covers_all_memory(&self) -> bool {
-        self.told.whole
+        self.header.whole
     }
 
     /// What was seen, by place and moment.
     #[must_use]
     pub fn samples(&self) -> &[MemorySample] {
-        &self.told.sights
+        &self.header.sights
     }
 
     /// Bytes that what was seen takes.
@@ -224,57 +224,57 @@ impl MemoryTrace {
         let seen = |s: &MemorySample| {
             near(ranges, s.at, s.end()) || near(look, s.at, s.end()) || whole && self.is_traced(s.at)
         };
-        self.told.events.start == events.start
-            && self.told.events.end <= events.end
-            && self.told.whole == whole
-            && (whole || self.told.ranges.iter().all(|r| near(ranges, r.start, r.end)))
-            && self.told.sights.iter().all(seen)
+        self.header.events.start == events.start
+            && self.header.events.end <= events.end
+            && self.header.whole == whole
+            && (whole || self.header.ranges.iter().all(|r| near(ranges, r.start, r.end)))
+            && self.header.sights.iter().all(seen)
     }
 
     /// Whether an address was watched.
     #[must_use]
     pub fn is_traced(&self, address: u64) -> bool {
-        let n = self.told.ranges.partition_point(|r| r.start <= address);
-        let range = n.checked_sub(1).and_then(|n| self.told.ranges.get(n));
+        let n = self.header.ranges.partition_point(|r| r.start <= address);
+        let range = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
         range.is_some_and(|r| address < r.end)
     }
 
     /// Whether all that another one tells is told here too.
     pub(super) fn covers(&self, other: &Self) -> bool {
-        let (ours, theirs) = (&self.told.events, &other.told.events);
+        let (ours, theirs) = (&self.header.events, &other.header.events);
         let within = |r: &Range<u64>| {
-            let n = self.told.ranges.partition_point(|o| o.start <= r.start);
-            let range = n.checked_sub(1).and_then(|n| self.told.ranges.get(n));
+            let n = self.header.ranges.partition_point(|o| o.start <= r.start);
+            let range = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
             range.is_some_and(|o| r.end <= o.end)
         };
         // A sight may be of a place that no launch changed.
         let seen = |s: &MemorySample| self.sample_at(s.at, s.moment).is_some();
         ours.start <= theirs.start
             && theirs.end <= ours.end
-            && other.told.ranges.iter().all(within)
-            && other.told.sights.iter().all(seen)
+            && other.header.ranges.iter().all(within)
+            && other.header.sights.iter().all(seen)
     }
 
     /// The next address at which a place or a range begins or ends.
     pub(super) fn next_boundary(&self, address: u64) -> u64 {
-        let n = self.told.ranges.partition_point(|r| r.start <= address);
-        let within = n.checked_sub(1).and_then(|n| self.told.ranges.get(n));
+        let n = self.header.ranges.partition_point(|r| r.start <= address);
+        let within = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
         let range = match within.filter(|r| address < r.end) {
             Some(r) => r.end,
-            None => self.told.ranges.get(n).map_or(u64::MAX, |r| r.start),
+            None => self.header.ranges.get(n).map_or(u64::MAX, |r| r.start),
         };
-        let n = self.told.sights.partition_point(|s| s.at <= address);
-        let within = n.checked_sub(1).and_then(|n| self.told.sights.get(n));
+        let n = self.header.sights.partition_point(|s| s.at <= address);
+        let within = n.checked_sub(1).and_then(|n| self.header.sights.get(n));
         let place = match within.filter(|s| address < s.end()) {
             Some(s) => s.end(),
-            None => self.told.sights.get(n).map_or(u64::MAX, |s| s.at),
+            None => self.header.sights.get(n).map_or(u64::MAX, |s| s.at),
         };
         range.min(place)
     }
 
     /// Sights of the place that holds an address, rising by their moments.
     pub(super) fn samples_at(&self, address: u64) -> &[MemorySample] {
-        let all = &self.told.sights;
+        let all = &self.header.sights;
         let end = all.partition_point(|s| s.at <= address);
         let last = end.checked_sub(1).and_then(|n| all.get(n));
         let Some(last) = last.filter(|s| address < s.end()) else {
@@ -297,7 +297,7 @@ impl MemoryTrace {
             self.sample_at(address, launch)
                 .zip(self.sample_at(address, launch.checked_add(1)?))
         };
-        self.told.events.contains(&launch)
+        self.header.events.contains(&launch)
             && both().is_some_and(|(was, is)| self.sample_bytes(was) != self.sample_bytes(is))
     }
 
@@ -321,7 +321,7 @@ impl MemoryTrace {
                 return None;
             }
             let launch = before.moment;
-            if launch + 1 != behind.moment || !self.told.events.contains(&launch) || !is_launch(launch) {
+            if launch + 1 != behind.moment || !self.header.events.contains(&launch) || !is_launch(launch) {
                 continue;
             }
             if let (Some(was), Some(is)) = (byte(before), byte(behind))
@@ -335,13 +335,13 @@ impl MemoryTrace {
 
     /// Places that the launch at an event changed, rising: before, and behind.
     pub(super) fn changes(&self, event: u64) -> impl Iterator<Item = (&MemorySample, &MemorySample)> {
-        let sight = |n: &u32| self.told.sights.get(*n as usize);
+        let sight = |n: &u32| self.header.sights.get(*n as usize);
         let behind = event.saturating_add(1);
         let moment = |n: &u32| sight(n).map_or(0, |s| s.moment);
         let from = self.by_moment.partition_point(|n| moment(n) < behind);
         let to = self.by_moment.partition_point(|n| moment(n) <= behind);
         let found = self.by_moment.get(from..to).unwrap_or_default();
-        let found = found.iter().filter(move |_| self.told.events.contains(&event));
+        let found = found.iter().filter(move |_| self.header.events.contains(&event));
         found.filter_map(move |n| {
             let is = sight(n)?;
             let was = sight(&n.checked_sub(1)?)?;

@@ -97,8 +97,8 @@ impl Calls {
     /// around it.
     #[must_use]
     pub fn is_traced(&self, address: u64, event: u64) -> bool {
-        let told = |w: &Arc<MemoryTrace>| w.events().contains(&event) && w.is_traced(address);
-        self.has_snapshot_after(event) || self.watched.iter().any(told)
+        let describe = |w: &Arc<MemoryTrace>| w.events().contains(&event) && w.is_traced(address);
+        self.has_snapshot_after(event) || self.watched.iter().any(describe)
     }
 
     /// Parts of some events, rising, whose launches are in doubt at an address: no board watched them there, and memory
@@ -236,16 +236,16 @@ impl Calls {
 
     /// What the launch at an event changed, by all boards that watched it; the last one that was asked counts.
     fn collect_launch_changes(&self, event: u64) -> Option<LaunchChanges> {
-        let told: Vec<&Arc<MemoryTrace>> = self.watched.iter().filter(|w| w.events().contains(&event)).collect();
-        let whole = told.iter().rposition(|w| w.covers_all_memory());
+        let traces: Vec<&Arc<MemoryTrace>> = self.watched.iter().filter(|w| w.events().contains(&event)).collect();
+        let whole = traces.iter().rposition(|w| w.covers_all_memory());
         let mut list = Vec::new();
-        if let Some(w) = whole.and_then(|n| told.get(n)) {
+        if let Some(w) = whole.and_then(|n| traces.get(n)) {
             for (was, is) in w.changes(event) {
                 self.differences(is.at, w.sample_bytes(was), w.sample_bytes(is), event, &mut list);
             }
         } else {
             let mut places: BTreeMap<u64, (&MemoryTrace, &MemorySample, &MemorySample)> = BTreeMap::new();
-            for w in &told {
+            for w in &traces {
                 places.extend(w.changes(event).map(|(was, is)| (is.at, (&***w, was, is))));
             }
             for (at, (w, was, is)) in places {
@@ -253,7 +253,7 @@ impl Calls {
             }
         }
         let whole = whole.is_some();
-        (!told.is_empty()).then_some(LaunchChanges { complete: whole, list })
+        (!traces.is_empty()).then_some(LaunchChanges { complete: whole, list })
     }
 
     /// Adds the bytes from an address on that differ to what a launch changed, by buffers as they are at its event.

@@ -217,12 +217,12 @@ impl<'a> Parser<'a> {
                 behind: String::new(),
             });
         }
-        let (told, list) = self.template_arguments()?;
+        let (message, list) = self.template_arguments()?;
         if outer {
             self.arguments = list;
         }
         Some(Name {
-            text: format!("{text}{told}"),
+            text: format!("{text}{message}"),
             template: true,
             without: false,
             behind: String::new(),
@@ -270,11 +270,11 @@ impl<'a> Parser<'a> {
                     template = false;
                 }
                 b'I' => {
-                    let (told, list) = self.template_arguments()?;
+                    let (message, list) = self.template_arguments()?;
                     if outer {
                         self.arguments = list;
                     }
-                    text.push_str(&told);
+                    text.push_str(&message);
                     template = true;
                 }
                 b'C' if matches!(self.rest.get(1), Some(b'1'..=b'5')) => {
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn names_are_those_that_a_compilers_tool_prints() {
         // The right sides are what `c++filt` of binutils 2.40 prints.
-        for (mangled, told) in [
+        for (mangled, message) in [
             ("_Z3addPKfS0_Pfi", "add(float const*, float const*, float*, int)"),
             ("_Z4fillv", "fill()"),
             ("_ZN2at6native5relu_EPfi", "at::native::relu_(float*, int)"),
@@ -478,7 +478,11 @@ mod tests {
             ),
         ] {
             let plain = |s: &str| s.replace("> >", ">>");
-            assert_eq!(demangle(mangled).as_deref().map(plain), Some(plain(told)), "{mangled}");
+            assert_eq!(
+                demangle(mangled).as_deref().map(plain),
+                Some(plain(message)),
+                "{mangled}"
+            );
         }
         for wrong in [
             "add",

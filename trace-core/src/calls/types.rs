@@ -47,13 +47,13 @@ pub struct Parameter {
 /// PTX. Where the layout is not known there are none.
 #[must_use]
 pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entry<'_>>) -> Vec<Parameter> {
-    let told = signature(shown).filter(|t| t.len() == function.parameters.len());
+    let report = signature(shown).filter(|t| t.len() == function.parameters.len());
     let of_ptx = entry
         .map(|e| &e.parameters)
         .filter(|p| p.len() == function.parameters.len());
     let plain = |(n, [offset, bytes]): (usize, &[u32; 2])| {
         let (offset, bytes) = (*offset, *bytes);
-        let named = told.as_ref().and_then(|t| t.get(n));
+        let named = report.as_ref().and_then(|t| t.get(n));
         let by_name = named.and_then(|name| Some((name.clone(), type_from_name(name, bytes)?)));
         let by_ptx = || {
             let p = of_ptx?.get(n).filter(|p| p.bytes == u64::from(bytes))?;

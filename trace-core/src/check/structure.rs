@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is
 /// not told again.
 pub(super) fn check_lost_events(recording: &Recording, findings: &mut Vec<Finding>) {
-    let told = recording.facts.findings.iter();
-    let told: BTreeSet<u64> = told
+    let report = recording.facts.findings.iter();
+    let set: BTreeSet<u64> = report
         .filter(|f| f.kind == FindingKind::LostEvents)
         .filter_map(|f| f.event)
         .collect();
-    for l in recording.facts.lost.iter().filter(|l| !told.contains(&l.before_event)) {
+    for l in recording.facts.lost.iter().filter(|l| !set.contains(&l.before_event)) {
         let count = l.count.map_or("some".to_owned(), |n| n.to_string());
         findings.push(
             Finding::new(

@@ -136,7 +136,7 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
     let mut attributes = CappedFindings::new(FindingKind::AliasedAttributes);
     let mut rights = CappedFindings::new(FindingKind::AliasedRights);
     // Pairs that go on with one another are told once: manners and the distances from physical to virtual addresses.
-    let mut told: BTreeMap<(MappingAttributes, MappingAttributes, i128, i128), u64> = BTreeMap::new();
+    let mut by_key: BTreeMap<(MappingAttributes, MappingAttributes, i128, i128), u64> = BTreeMap::new();
     for (i, this) in all.into_iter().enumerate() {
         if i % super::REPORT_EVERY == 0 {
             progress.check()?;
@@ -151,9 +151,9 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
             let to = end(other.1).min(end(run));
             let distance = |r: &MapRun| i128::from(r.va.0) - i128::from(r.pa.0);
             let key = (manner(other.1), manner(run), distance(other.1), distance(run));
-            let goes_on = told.insert(key, to) == Some(run.pa.0);
-            if told.len() > CappedFindings::MAX_FINDINGS {
-                told.retain(|_, until| *until >= run.pa.0);
+            let goes_on = by_key.insert(key, to) == Some(run.pa.0);
+            if by_key.len() > CappedFindings::MAX_FINDINGS {
+                by_key.retain(|_, until| *until >= run.pa.0);
             }
             if goes_on {
                 continue;

@@ -192,11 +192,11 @@ fn one_lost_fact_gives_one_warning() {
         reason: "the ring was full".into(),
     };
     r.facts.lost = vec![lost(3), lost(5)];
-    let told = Finding::new(FindingKind::LostEvents, "event 3", "two are missing").at_event(3);
-    r.facts.findings.push(told.clone());
+    let finding = Finding::new(FindingKind::LostEvents, "event 3", "two are missing").at_event(3);
+    r.facts.findings.push(finding.clone());
     let found = check(&r);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert_eq!((&found[0], found[1].event), (&told, Some(5)));
+    assert_eq!((&found[0], found[1].event), (&finding, Some(5)));
 }
 
 #[test]
@@ -334,10 +334,12 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
     assert!(!undecoded(&r), "{:?}", check(&r));
     // A space that the recording does not hold is told, and not guessed.
     r.facts.address_spaces.truncate(1);
-    let told = check(&r);
+    let findings = check(&r);
     assert!(
-        told.iter().any(|f| f.message.contains("does not hold the page tables")),
-        "{told:?}"
+        findings
+            .iter()
+            .any(|f| f.message.contains("does not hold the page tables")),
+        "{findings:?}"
     );
 }
 
@@ -454,10 +456,10 @@ const RWX: Rights = Rights {
 
 /// What is told of the tables: kind, severity, place.
 fn of_tables(r: &Recording) -> Vec<(FindingKind, Severity, String)> {
-    let told = check(r)
+    let report = check(r)
         .into_iter()
         .filter(|f| f.kind != FindingKind::MappedWithoutContent);
-    told.map(|f| (f.kind, f.severity, f.place)).collect()
+    report.map(|f| (f.kind, f.severity, f.place)).collect()
 }
 
 #[test]
@@ -491,10 +493,10 @@ fn a_page_that_two_addresses_reach_in_different_ways_is_told() {
     assert_eq!(of_tables(&r), [attributes("0x1000")], "pages that go on are told once");
     let r = spaces([&[(1, 20, rw, 0)], &[(7, 20, rw, 0)]], &content);
     assert_eq!(of_tables(&r), [attributes("0x1000")]);
-    let told = &check(&r)[0].message;
+    let text = &check(&r)[0].message;
     assert!(
-        told.contains("0x7000 of address space 1 with attributes 0x89"),
-        "{told}"
+        text.contains("0x7000 of address space 1 with attributes 0x89"),
+        "{text}"
     );
     // Other rights alone are less.
     let r = spaces([&[(1, 20, rw, 1)], &[(7, 20, Rights::RO, 1)]], &content);

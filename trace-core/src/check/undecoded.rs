@@ -116,20 +116,20 @@ fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result
     let Some(((first, end), rest)) = ranges.split_first() else {
         return Ok(None);
     };
-    let mut told = match (first == end, rest.is_empty()) {
+    let mut message = match (first == end, rest.is_empty()) {
         (true, true) => format!("row y {first}"),
         _ => format!("rows y {first}–{end}"),
     };
     for (first, end) in rest.iter().take(MAX_RANGES - 1) {
         // A String takes whatever is written to it.
-        let _ = write!(told, ", {first}–{end}");
+        let _ = write!(message, ", {first}–{end}");
     }
     if let Some(n @ 1..) = ranges.len().checked_sub(MAX_RANGES) {
-        let _ = write!(told, " and {n} more ranges");
+        let _ = write!(message, " and {n} more ranges");
     }
     let (width, height) = (screen.width, screen.height);
     Ok(Some(format!(
-        "{told} of the last picture ({width} by {height}) cannot be right, {pixels} pixels were left by such accesses and \
+        "{message} of the last picture ({width} by {height}) cannot be right, {pixels} pixels were left by such accesses and \
          not stored to again"
     )))
 }
@@ -144,7 +144,7 @@ impl UndecodedAccesses {
                 _ => ranges.push((first, last)),
             }
         }
-        let told: Vec<String> = ranges
+        let messages: Vec<String> = ranges
             .iter()
             .take(MAX_RANGES)
             .map(|(f, l)| format!("{f:#x}–{l:#x}"))
@@ -173,7 +173,7 @@ impl UndecodedAccesses {
         };
         let message = format!(
             "{what} seen without the value{why}, at {}{more}: {lost}",
-            told.join(", ")
+            messages.join(", ")
         );
         // First what is wrong with the picture: lists show the beginning alone.
         let message = match rows {
@@ -217,12 +217,12 @@ mod tests {
         }
         let mut findings = Vec::new();
         check_undecoded(&r, &Progress::new(), &mut findings).unwrap();
-        let told: Vec<_> = findings
+        let entries: Vec<_> = findings
             .iter()
             .map(|f| (f.place.as_str(), f.message.as_str(), f.event))
             .collect();
         assert_eq!(
-            told,
+            entries,
             [
                 (
                     "config",

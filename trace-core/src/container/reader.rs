@@ -363,14 +363,14 @@ impl KineFile {
             Some(b) => format!("{e}, block {b}"),
             None => e.to_string(),
         });
-        let told = own.and_then(|own| Some(what.strip_prefix(&own)?.trim_start_matches([':', ' ']).to_owned()));
+        let message = own.and_then(|own| Some(what.strip_prefix(&own)?.trim_start_matches([':', ' ']).to_owned()));
         self.damage.add(DamagedBlock {
             kind,
             name: e.and_then(|e| e.name.clone()),
             block,
             bytes,
             rows,
-            reason: match told {
+            reason: match message {
                 Some(text) if text == "does not agree with its digest" => None,
                 Some(text) => Some(text),
                 None => Some(what),
@@ -412,8 +412,9 @@ impl KineFile {
         let all: Vec<Snapshot> = self.list(SectionKind::Snapshots)?;
         let at = self.of_kind(SectionKind::Snapshots).next().map_or(0, |e| e.offset);
         let mut check = SnapshotCheck::default();
-        let told = all.iter().try_for_each(|s| check.add(s));
-        told.and_then(|()| check.check_pages(self.rows_of(SectionKind::PageImages)))
+        let result = all.iter().try_for_each(|s| check.add(s));
+        result
+            .and_then(|()| check.check_pages(self.rows_of(SectionKind::PageImages)))
             .map_err(|what| self.source.damaged_error(at, what))?;
         Ok((all, check))
     }

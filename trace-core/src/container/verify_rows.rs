@@ -263,8 +263,8 @@ fn pages(
 ) -> Result<(), ContainerError> {
     for id in 1..=u32::try_from(store.len()).unwrap_or(u32::MAX) {
         progress.check()?;
-        let (page, told) = (store.page(PageId(id)), store.digest(PageId(id)));
-        if page.map(|p| digest(p)) != told {
+        let (page, reported) = (store.page(PageId(id)), store.digest(PageId(id)));
+        if page.map(|p| digest(p)) != reported {
             report.add_with(|| {
                 let what = format!("page {id} does not agree with its digest");
                 (byte_of(file, SectionKind::PageImages, id as usize - 1), what)

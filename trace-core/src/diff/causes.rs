@@ -328,7 +328,7 @@ impl<'r> Walk<'r> {
     fn before_job(&self, submit: Pair, place: u64) -> Option<Step> {
         let slot = self.access_of_pair(submit).and_then(|(a, r)| self.register(&a, r));
         let since = self.job_before(place).map_or(0, |p| self.place(p));
-        let told = self.before(place).take_while(|p| self.place(*p) > since).find(|p| {
+        let reported = self.before(place).take_while(|p| self.place(*p) > since).find(|p| {
             self.access_of_pair(*p).is_some_and(|(a, r)| {
                 let register = self.register(&a, r);
                 let same_slot = match (register, slot) {
@@ -340,7 +340,7 @@ impl<'r> Walk<'r> {
                 a.write && same_slot && !own
             })
         });
-        if let Some((a, b)) = told {
+        if let Some((a, b)) = reported {
             return Some(Step {
                 a,
                 b,

@@ -209,7 +209,7 @@ fn likeness(
     let mut contents = None;
     if let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) {
         let memory = GpuMemoryView::new(recording.memory.last(), space);
-        let (mut hasher, mut tells) = (blake3::Hasher::new(), false);
+        let (mut hasher, mut is_reported) = (blake3::Hasher::new(), false);
         for page in 0..d.pages {
             if page.is_multiple_of(CHECK_EVERY) {
                 progress.check()?;
@@ -218,7 +218,7 @@ fn likeness(
             // What has no contents starts as zero.
             match memory.page(at).0.filter(|p| p.iter().any(|b| *b != 0)) {
                 Some(p) => {
-                    tells = true;
+                    is_reported = true;
                     hasher.update(p);
                 }
                 None => {
@@ -226,7 +226,7 @@ fn likeness(
                 }
             }
         }
-        contents = tells.then(|| *hasher.finalize().as_bytes());
+        contents = is_reported.then(|| *hasher.finalize().as_bytes());
     }
     Ok((d.pages, key, contents))
 }

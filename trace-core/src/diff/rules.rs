@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_told_with_its_place() {
-        let told = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
+        let describe = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
         for (text, expected) in [
             ("forget it", "line 1, column 1: 'forget' is no rule"),
             ("\nignore", "line 2, column 7: expected what to ignore"),
@@ -492,7 +492,7 @@ mod tests {
                 "line 1, column 29: 'nan' is not a number",
             ),
         ] {
-            assert!(told(text).starts_with(expected), "{text:?}: {}", told(text));
+            assert!(describe(text).starts_with(expected), "{text:?}: {}", describe(text));
         }
     }
 

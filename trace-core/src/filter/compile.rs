@@ -675,7 +675,7 @@ fn typed_values(values: &[Value]) -> Vec<&TypedText> {
 
 /// The last line of what the library says: the others draw the expression.
 fn regex_message(e: &regex::Error) -> String {
-    let told = e.to_string();
-    let last = told.lines().last().unwrap_or_default().trim();
+    let message = e.to_string();
+    let last = message.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }

@@ -115,16 +115,16 @@ impl Check {
             Self::Irq { status, found, test } => {
                 out.fill(0);
                 for i in within(found, b, |i| i.event) {
-                    let told = if *status { i.status } else { u64::from(i.line) };
-                    if test.is_match(told) {
+                    let reported = if *status { i.status } else { u64::from(i.line) };
+                    if test.is_match(reported) {
                         mark(out, b, i.event);
                     }
                 }
                 // What an interrupt event tells itself counts, where a damaged file has not lost it.
                 for_kinds(b, 1 << EventKind::Interrupt as u16, |at, _, payload| {
                     if let Some(row) = b.events.interrupts.get(payload) {
-                        let told = if *status { row.status } else { row.line };
-                        set(out, at, test.is_match(u64::from(told)));
+                        let report = if *status { row.status } else { row.line };
+                        set(out, at, test.is_match(u64::from(report)));
                     }
                 });
             }
@@ -138,7 +138,7 @@ impl Check {
                 const TELL: Kinds =
                     1 << EventKind::Submit as u16 | 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
                 for_kinds(b, TELL, |at, kind, payload| {
-                    let told = match EventKind::from_raw(kind) {
+                    let report = match EventKind::from_raw(kind) {
                         Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va),
                         Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| w.at),
                         _ => {
@@ -146,18 +146,18 @@ impl Check {
                             row.map(|d| d.bus).filter(|bus| *bus != DmaMapRow::UNKNOWN)
                         }
                     };
-                    set(out, at, told.is_some_and(|t| test.is_match(t)));
+                    set(out, at, report.is_some_and(|t| test.is_match(t)));
                 });
             }
             Self::Bytes(test) => {
                 out.fill(0);
                 const TELL: Kinds = 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
                 for_kinds(b, TELL, |at, kind, payload| {
-                    let told = match EventKind::from_raw(kind) {
+                    let report = match EventKind::from_raw(kind) {
                         Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| u64::from(w.bytes)),
                         _ => b.events.dma_maps.get(payload).map(|d| d.bytes),
                     };
-                    set(out, at, told.is_some_and(|t| test.is_match(t)));
+                    set(out, at, report.is_some_and(|t| test.is_match(t)));
                 });
             }
             Self::Registers(registers) => {

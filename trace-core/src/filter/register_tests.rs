@@ -328,19 +328,19 @@ impl RegisterBits<'_> {
             for offset in register.offset.saturating_sub(7)..register.end() {
                 for width in [1u8, 2, 4, 8] {
                     // By how much the bits of the access are further up than those of the whole, and which it has.
-                    let mut told: Vec<(i32, u64)> = Vec::new();
+                    let mut entries: Vec<(i32, u64)> = Vec::new();
                     for p in map.covered_registers(offset, width) {
                         let own = self.halves.iter().find(|(r, _)| r.offset == p.register.offset);
                         let Some((_, base)) = own else { continue };
                         let first = base + u32::from(p.byte) * 8;
                         let up = i32::from(p.at) * 8 - first as i32;
                         let bits = low_bits(u32::from(p.bytes) * 8).checked_shl(first).unwrap_or(0);
-                        match told.iter_mut().find(|t| t.0 == up) {
+                        match entries.iter_mut().find(|t| t.0 == up) {
                             Some(t) => t.1 |= bits,
-                            None => told.push((up, bits)),
+                            None => entries.push((up, bits)),
                         }
                     }
-                    for (up, bits) in told {
+                    for (up, bits) in entries {
                         let shift = u8::try_from(lo as i32 + up);
                         if let (true, Ok(shift @ 0..=63)) = (bits & field == field, shift) {
                             seen.push(BitPosition {

@@ -127,8 +127,8 @@ mod tests {
             (len, over),
             (1000, Err((true, "it unpacks to more than 1000 bytes".into())))
         );
-        let told = import_error(Path::new("x.gz"), io::Error::other("no"));
-        assert!(matches!(told, ImportError::Io { .. }));
+        let error = import_error(Path::new("x.gz"), io::Error::other("no"));
+        assert!(matches!(error, ImportError::Io { .. }));
     }
 
     #[test]

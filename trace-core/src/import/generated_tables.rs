@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn made_tables_translate_what_they_were_made_of_and_lie_beside_it() {
         // Frames 1 and 2 are taken, so that tables go round them.
-        let told = [
+        let report = [
             (0x5, 1),
             (0x1ff, 2),
             (0x200, 9),
@@ -132,7 +132,7 @@ mod tests {
         for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
             for root in [None, Some(PhysAddr(0x1_0000_0000)), Some(PhysAddr(0x2000))] {
                 let rights = EVERY_RIGHT;
-                let pages: BTreeMap<u64, PagePlacement> = told
+                let pages: BTreeMap<u64, PagePlacement> = report
                     .iter()
                     .map(|(p, frame)| (*p, PagePlacement { frame: *frame, rights }))
                     .collect();
@@ -142,7 +142,7 @@ mod tests {
                     made.root == PhysAddr(0x1_0000_0000),
                     root == Some(PhysAddr(0x1_0000_0000))
                 );
-                assert!(made.tables.iter().all(|(f, _)| !told.iter().any(|t| t.1 == *f)));
+                assert!(made.tables.iter().all(|(f, _)| !report.iter().any(|t| t.1 == *f)));
                 let mut b = MemoryBuilder::new();
                 let frames: Vec<_> = made
                     .tables
@@ -151,7 +151,7 @@ mod tests {
                     .collect();
                 b.add_snapshot(0, frames);
                 let memory = b.finish();
-                for (page, frame) in told {
+                for (page, frame) in report {
                     let leaf = mmu::translate(format, made.root, GpuVa(page << 12), &memory.at(0)).unwrap();
                     assert_eq!((leaf.pa.frame(), leaf.rights), (frame, rights));
                 }

@@ -109,10 +109,10 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         dump.note(FindingKind::NotUsed, first.at, message);
         0
     });
-    let told = first.long(6);
+    let reported = first.long(6);
     let number = objects.iter().filter(|h| h.kind == TYPE_OBJECT).count() as u64;
-    if told != number {
-        let message = format!("the dump tells of {told} buffer objects and has {number}");
+    if reported != number {
+        let message = format!("the dump tells of {reported} buffer objects and has {number}");
         dump.note(FindingKind::TruncatedSection, first.at, message);
     }
     let space = space(&registers);
@@ -200,8 +200,8 @@ fn wide(registers: &[(u32, u32)], offset: u32) -> Option<u64> {
 
 /// The address space whose registers were dumped; the first one where there are several.
 fn space(registers: &[(u32, u32)]) -> AddressSpace {
-    let told = registers.iter().map(|r| r.0).find(|r| ADDRESS_SPACES.contains(r));
-    let number = (told.unwrap_or(ADDRESS_SPACES.start) - ADDRESS_SPACES.start) / ADDRESS_SPACE_BYTES;
+    let reported = registers.iter().map(|r| r.0).find(|r| ADDRESS_SPACES.contains(r));
+    let number = (reported.unwrap_or(ADDRESS_SPACES.start) - ADDRESS_SPACES.start) / ADDRESS_SPACE_BYTES;
     let base = ADDRESS_SPACES.start + number * ADDRESS_SPACE_BYTES;
     let transcfg = wide(registers, base + TRANSCFG).unwrap_or(0);
     let format = if transcfg & TRANSCFG_MODE == MODE_AARCH64_4K {
@@ -221,8 +221,8 @@ fn space(registers: &[(u32, u32)]) -> AddressSpace {
 
 /// The job slot whose registers were dumped.
 fn slot(registers: &[(u32, u32)]) -> u32 {
-    let told = registers.iter().map(|r| r.0).find(|r| SLOTS.contains(r));
-    told.map_or(0, |r| (r - SLOTS.start) / SLOT_BYTES)
+    let reported = registers.iter().map(|r| r.0).find(|r| SLOTS.contains(r));
+    reported.map_or(0, |r| (r - SLOTS.start) / SLOT_BYTES)
 }
 
 /// What the buffer objects hold.
@@ -258,7 +258,7 @@ impl Dump<'_> {
         let path = self.path;
         let io = |e| ImportError::io(path, e);
         let mut headers: Vec<Header> = Vec::new();
-        let mut told = 0u64;
+        let mut reported = 0u64;
         let mut end = Some("the file ends before the trailer");
         let mut raw = [0; HEADER_BYTES as usize];
         let mut stream = Stream::new(&mut self.file, self.bytes);
@@ -288,8 +288,8 @@ impl Dump<'_> {
                 end = Some("a header of a type that is not known; what follows was not used");
                 break;
             }
-            told = told.saturating_add(header.bytes);
-            if told > self.bytes {
+            reported = reported.saturating_add(header.bytes);
+            if reported > self.bytes {
                 end = Some("the headers up to here tell of more bytes than the file has; the rest was not used");
                 break;
             }
@@ -391,8 +391,8 @@ impl Dump<'_> {
             }
             let bytes = self.seek_to(header, PAGE_SIZE as u64, &format!("buffer object {number}"))?;
             let pages = bytes / PAGE_SIZE as u64;
-            let told = addresses.get(first..).unwrap_or_default();
-            self.pages(number, header, va, pages, told, &mut c)?;
+            let report = addresses.get(first..).unwrap_or_default();
+            self.pages(number, header, va, pages, report, &mut c)?;
             progress.advance(bytes)?;
             c.regions.push(Region {
                 address_space: 0,

@@ -233,9 +233,9 @@ mod tests {
             memattr: 0,
             gpu_id: 0,
         };
-        for (bytes, told) in [(0, "has 0 bytes"), (PAGE_SIZE - 1, "has 4095 bytes")] {
+        for (bytes, message) in [(0, "has 0 bytes"), (PAGE_SIZE - 1, "has 4095 bytes")] {
             let e = read(&vec![1; bytes], options).unwrap_err().to_string();
-            assert!(e.contains(told) && e.contains("at least a page of 4096"), "{e}");
+            assert!(e.contains(message) && e.contains("at least a page of 4096"), "{e}");
         }
         assert!(read(&[1; PAGE_SIZE], options).is_ok());
     }

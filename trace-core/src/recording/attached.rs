@@ -56,10 +56,10 @@ impl Recording {
     /// buffer holds. Empty where the recording tells none, or none that can be read.
     #[must_use]
     pub fn buffer_shapes(&self) -> BTreeMap<String, Vec<u64>> {
-        let mut told: BTreeMap<String, Vec<u64>> = self.attached(BUFFER_SHAPES).unwrap_or_default();
+        let mut by_key: BTreeMap<String, Vec<u64>> = self.attached(BUFFER_SHAPES).unwrap_or_default();
         let mut fitting = BTreeMap::new();
         for buffer in &self.facts.buffers {
-            let Some(shape) = told.remove(&buffer.name) else {
+            let Some(shape) = by_key.remove(&buffer.name) else {
                 continue;
             };
             let elements = shape.iter().try_fold(1u64, |all, side| all.checked_mul(*side));

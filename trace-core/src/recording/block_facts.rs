@@ -49,8 +49,8 @@ mod tests {
         all.keep(rows, 2, BlockFact::OnlyAccesses, false);
         all.keep(rows, 2, BlockFact::FollowOneAnother, true);
         all.keep(rows, 3, BlockFact::FollowOneAnother, true);
-        let told = |fact| (0..4).map(|b| all.get(b, fact)).collect::<Vec<_>>();
-        assert_eq!(told(BlockFact::OnlyAccesses), [Some(true), None, Some(false), None]);
-        assert_eq!(told(BlockFact::FollowOneAnother), [None, None, Some(true), None]);
+        let describe = |fact| (0..4).map(|b| all.get(b, fact)).collect::<Vec<_>>();
+        assert_eq!(describe(BlockFact::OnlyAccesses), [Some(true), None, Some(false), None]);
+        assert_eq!(describe(BlockFact::FollowOneAnother), [None, None, Some(true), None]);
     }
 }

@@ -166,7 +166,7 @@ impl UndecodedRow {
             self.code >> 8 & 0xff,
             self.code & 0xff,
         ) {
-            (told @ (1 | 2 | 4 | 8), ..) => Some(told as u8),
+            (reported @ (1 | 2 | 4 | 8), ..) => Some(reported as u8),
             // A repeated move (prefix f3): of bytes, of words with the prefix 66, of eight bytes with the prefix 48.
             (0, 0xf3, 0xa4, _) => Some(1),
             (0, 0xf3, 0x66, 0xa5) | (0, 0x66, 0xf3, 0xa5) => Some(2),

@@ -184,8 +184,8 @@ impl RegisterMap {
             return Some(wide.describe(value));
         }
         let all = [first, second].into_iter().chain(parts);
-        let told: Vec<String> = all.map(|p| format!("{} {}", p.name(), described(&p, value))).collect();
-        Some(super::layout::short(told.join(" · ")))
+        let messages: Vec<String> = all.map(|p| format!("{} {}", p.name(), described(&p, value))).collect();
+        Some(super::layout::short(messages.join(" · ")))
     }
 }
 

@@ -60,9 +60,9 @@ pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
 /// the device on the bus, else the device's ids; empty where the recording tells nothing.
 #[must_use]
 pub fn recorded_name(recording: &Recording) -> String {
-    let told = &recording.facts.identity.gpu_name;
-    if !told.is_empty() {
-        return told.clone();
+    let message = &recording.facts.identity.gpu_name;
+    if !message.is_empty() {
+        return message.clone();
     }
     let Some(hardware) = recording.hardware() else {
         return String::new();

@@ -674,12 +674,12 @@ mod tests {
             ]);
         }
         let g = of(&list);
-        let told: Vec<_> = g
+        let entries: Vec<_> = g
             .followers
             .iter()
             .map(|f| (f.offset, f.write, f.count, f.accesses, f.ns))
             .collect();
-        assert_eq!(told, [(0x30, false, 3, 1, 100), (0x14, true, 3, 3, 300)]);
+        assert_eq!(entries, [(0x30, false, 3, 1, 100), (0x14, true, 3, 3, 300)]);
         assert!(g.hints().contains(&Hint::Constant(1)));
     }
 

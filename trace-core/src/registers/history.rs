@@ -136,11 +136,11 @@ pub fn value_at(
 ) -> Option<HeldValue> {
     let list: AccessList<'_> = accesses.all();
     let place = list.count_until(event).checked_sub(1)?;
-    let told = accesses.iter_from(place).next()?;
+    let access = accesses.iter_from(place).next()?;
     Some(HeldValue {
-        value: value_of(recording, device, register, accesses, (place, told.event))?,
-        event: told.event,
-        write: told.write,
+        value: value_of(recording, device, register, accesses, (place, access.event))?,
+        event: access.event,
+        write: access.write,
         place,
     })
 }

@@ -317,8 +317,8 @@ impl Layout {
         {
             parts.extend(Some(only).filter(whole).map(|f| f.text(f.extract(value))));
         } else {
-            let told = self.fields.iter().filter(whole);
-            parts.extend(told.filter_map(|f| f.describe_known(f.extract(value))));
+            let report = self.fields.iter().filter(whole);
+            parts.extend(report.filter_map(|f| f.describe_known(f.extract(value))));
         }
         let known = if all {
             self.known(0)

@@ -445,13 +445,13 @@ impl FramebufferState {
             let at = offset.saturating_add(done as u64);
             let in_page = (at % PAGE_SIZE as u64) as usize;
             let here = (PAGE_SIZE - in_page).min(length - done);
-            let (to, tell) = (&mut bytes[done..done + here], &mut known[done..done + here]);
+            let (to, states) = (&mut bytes[done..done + here], &mut known[done..done + here]);
             let page = usize::try_from(at / PAGE_SIZE as u64).ok();
             match page.and_then(|n| self.pages.get(n)) {
-                Some(Some(p)) => p.read(in_page, to, tell),
+                Some(Some(p)) => p.read(in_page, to, states),
                 _ => {
                     to.fill(0);
-                    tell.fill(StoreState::Never);
+                    states.fill(StoreState::Never);
                 }
             }
             done += here;

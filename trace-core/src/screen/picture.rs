@@ -187,10 +187,10 @@ mod tests {
         assert_eq!(p.pixel(2, 0), None);
         assert_eq!(p.pixel(0, 2), None);
         assert_eq!(Picture::from_ppm(&p.to_ppm()), Ok(p.clone()));
-        let mut told = b"P6 # two\n#\n2\t2 255\n".to_vec();
-        told.extend_from_slice(p.rgb());
-        told.push(b'\n');
-        assert_eq!(Picture::from_ppm(&told), Ok(p));
+        let mut entries = b"P6 # two\n#\n2\t2 255\n".to_vec();
+        entries.extend_from_slice(p.rgb());
+        entries.push(b'\n');
+        assert_eq!(Picture::from_ppm(&entries), Ok(p));
     }
 
     #[test]

@@ -30,8 +30,8 @@ impl RenderedScreen {
     /// Draws what `state` holds in the form `format`. Takes time by the pixels; `format` should have been checked.
     #[must_use]
     pub fn new(state: &FramebufferState, format: &ScreenFormat, palette: &Palette) -> Self {
-        let drawn: Result<Self, Infallible> = Self::from_rows(format, palette, |at, row, told| {
-            state.read(at, row, told);
+        let drawn: Result<Self, Infallible> = Self::from_rows(format, palette, |at, row, states| {
+            state.read(at, row, states);
             Ok(())
         });
         match drawn {
@@ -53,18 +53,18 @@ impl RenderedScreen {
         let (width, height) = (format.width as usize, format.height as usize);
         let size = format.pixel.bytes() as usize;
         let mut row = vec![0u8; width * size];
-        let mut told = vec![StoreState::Never; width * size];
+        let mut states = vec![StoreState::Never; width * size];
         let mut rgb = vec![0u8; width * height * 3];
         let mut known = vec![StoreState::Never; width * height];
         let rows = rgb.chunks_exact_mut((width * 3).max(1));
         let rows = rows.zip(known.chunks_exact_mut(width.max(1)));
         for ((rgb, known), y) in rows.zip(0u64..) {
             let at = format.base.saturating_add(y.saturating_mul(u64::from(format.pitch)));
-            read(at, &mut row, &mut told)?;
-            let pixels = row.chunks_exact(size).zip(told.chunks_exact(size));
+            read(at, &mut row, &mut states)?;
+            let pixels = row.chunks_exact(size).zip(states.chunks_exact(size));
             let to = rgb.as_chunks_mut::<3>().0.iter_mut().zip(known);
-            for ((bytes, told), (rgb, known)) in pixels.zip(to) {
-                *known = together(told);
+            for ((bytes, store_states), (rgb, known)) in pixels.zip(to) {
+                *known = together(store_states);
                 if *known != StoreState::Stored {
                     continue;
                 }
@@ -161,9 +161,9 @@ impl RenderedScreen {
 
 /// What is known of a pixel whose bytes these are: all of them, or not.
 #[inline]
-fn together(told: &[StoreState]) -> StoreState {
+fn together(states: &[StoreState]) -> StoreState {
     let mut out = StoreState::Stored;
-    for k in told {
+    for k in states {
         match k {
             StoreState::Stored => {}
             StoreState::Lost => return StoreState::Lost,

@@ -128,14 +128,14 @@ impl<'a> Work<'a> {
         match mark.kind {
             MarkKind::Handler { line, value, last } => {
                 // What an interrupt event told already, its handler tells once more.
-                let told = self.waiting.get_mut(line as usize).and_then(Option::take);
-                let event = told.map_or(mark.event, |w| w.event);
-                let time = if told.is_some() {
+                let inferred_interrupt = self.waiting.get_mut(line as usize).and_then(Option::take);
+                let event = inferred_interrupt.map_or(mark.event, |w| w.event);
+                let time = if inferred_interrupt.is_some() {
                     self.time(event, mark.time)
                 } else {
                     mark.time
                 };
-                let new = value & !told.map_or(0, |w| w.status);
+                let new = value & !inferred_interrupt.map_or(0, |w| w.status);
                 self.interrupt(
                     InferredInterrupt {
                         event,

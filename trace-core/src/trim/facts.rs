@@ -63,7 +63,7 @@ pub(super) fn remap(
     wanted: &TrimRequest,
     numbers: &[u64],
     gone: &[bool],
-    told: &mut TrimSummary,
+    summary: &mut TrimSummary,
 ) {
     let number = |event: u64| {
         let at = usize::try_from(event).ok().and_then(|e| numbers.get(e));
@@ -102,7 +102,7 @@ pub(super) fn remap(
             _ => false,
         };
         if !holds {
-            told.extras_out.push(name.clone());
+            summary.extras_out.push(name.clone());
         }
         holds
     });
@@ -116,14 +116,14 @@ pub(super) fn remap(
     let mut cuts = whole.cuts();
     cuts.push(Cut {
         source: wanted.source.clone(),
-        events: told.events[0],
-        jobs: told.jobs,
-        kept_jobs: ranges(&told.jobs_kept),
+        events: summary.events[0],
+        jobs: summary.jobs,
+        kept_jobs: ranges(&summary.jobs_kept),
         kept_events: match &wanted.part {
             Part::Jobs(_) => None,
             Part::Events(r) => Some([*r.start(), *r.end()]),
         },
-        supplied: told.supplied,
+        supplied: summary.supplied,
     });
     if let Ok(json) = serde_json::to_vec(&cuts) {
         out.extras.insert(CUTS.into(), json);

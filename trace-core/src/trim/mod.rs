@@ -175,7 +175,7 @@ pub struct TrimResult {
 pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) -> Result<TrimResult, TrimError> {
     let events = recording.events.len();
     let wanted = &extend_to_whole_writes(recording, wanted);
-    let mut told = TrimSummary {
+    let mut trim_summary = TrimSummary {
         events: [events as u64; 2],
         ..TrimSummary::default()
     };
@@ -183,12 +183,12 @@ pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) ->
         Some(map) => JobParts::new(recording, map, progress)?,
         None => JobParts::default(),
     };
-    told.jobs = parts.len() as u64;
+    trim_summary.jobs = parts.len() as u64;
     let mut gone = match &wanted.part {
         Part::Jobs(jobs) => mark_dropped_for_jobs(jobs, &parts, events)?,
         Part::Events(range) => mark_dropped_for_range(range, events)?,
     };
-    told.job_events_out = match &wanted.part {
+    trim_summary.job_events_out = match &wanted.part {
         Part::Jobs(_) => gone.iter().filter(|g| **g).count() as u64,
         Part::Events(_) => 0,
     };
@@ -199,33 +199,33 @@ pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) ->
             events: events as u64,
         })? = true;
     }
-    told.jobs_kept = match &wanted.part {
+    trim_summary.jobs_kept = match &wanted.part {
         Part::Jobs(jobs) => jobs.iter().copied().collect(),
         Part::Events(_) => parts.list_kept_jobs(&gone),
     };
     if !gone.contains(&true) && wanted.frames.is_none() && wanted.supplied.is_empty() {
-        told.frames = [memory::frames(recording); 2];
-        told.pages = [recording.memory.pages.len() as u64; 2];
+        trim_summary.frames = [memory::frames(recording); 2];
+        trim_summary.pages = [recording.memory.pages.len() as u64; 2];
         return Ok(TrimResult {
             recording: recording.clone(),
             events: (0..events as u64).collect(),
-            summary: told,
+            summary: trim_summary,
         });
     }
     if let Some(block) = recording.find_damage(progress)? {
         return Err(TrimError::Damaged { block: Box::new(block) });
     }
-    let plan = memory::Plan::new(recording, wanted, &parts, &told.jobs_kept, progress)?;
+    let plan = memory::Plan::new(recording, wanted, &parts, &trim_summary.jobs_kept, progress)?;
     for (event, gone) in gone.iter_mut().enumerate() {
         if let Some(row) = recording.events.host_write(event)
             && !*gone
             && !plan.is_write_kept(event as u64, &row)
         {
             *gone = true;
-            told.host_writes_out += 1;
+            trim_summary.host_writes_out += 1;
         }
     }
-    build(recording, wanted, &parts, &plan, &gone, told, progress)
+    build(recording, wanted, &parts, &plan, &gone, trim_summary, progress)
 }
 
 /// What the CPU wrote at once stays together: memory is known again only behind all of it.

@@ -128,7 +128,7 @@ pub fn collect(
 ) -> Result<Values, Cancelled> {
     progress.set_total(accesses.len() as u64);
     let bits = field.map_or(u64::MAX, |f| f.insert(0, u64::MAX));
-    let (mut told_by, mut told) = (Vec::new(), Vec::new());
+    let (mut told_by, mut entries) = (Vec::new(), Vec::new());
     let mut held = 0;
     let mut walk = accesses.iter();
     while walk.len() > 0 {
@@ -150,10 +150,10 @@ pub fn collect(
             };
             if which.includes(access.write) && mask & bits != 0 {
                 told_by.push(event as u32);
-                told.push(field.map_or(held, |f| f.extract(held)));
+                entries.push(field.map_or(held, |f| f.extract(held)));
             }
         }
         progress.advance(chunk as u64)?;
     }
-    Ok(Values::new(told_by, told))
+    Ok(Values::new(told_by, entries))
 }

@@ -126,10 +126,10 @@ proptest! {
         let touching = touching(&r);
         let of = sorted.get(&REGISTER).cloned().unwrap_or_default();
         prop_assert_eq!(of.iter().collect::<Vec<_>>(), touching.iter().collect::<Vec<_>>());
-        let told = collect(&r, Some(device), REGISTER, None, &of, AccessFilter::Both, &Progress::new()).unwrap();
+        let values = collect(&r, Some(device), REGISTER, None, &of, AccessFilter::Both, &Progress::new()).unwrap();
         for event in 0..r.events.len() as u64 + 2 {
             let held = history::value_at(&r, Some(device), REGISTER, &of, event);
-            prop_assert_eq!(held.map(|h| (h.event, h.value)), told.at(event));
+            prop_assert_eq!(held.map(|h| (h.event, h.value)), values.at(event));
             prop_assert_eq!(held.map(|h| of.all().get(h.place)), held.map(|h| Some(h.event)));
             prop_assert_eq!(held.map(|h| of.writes().contains(h.event)), held.map(|h| h.write));
         }
@@ -169,8 +169,8 @@ proptest! {
         prop_assert_eq!(v.range(), values.iter().min().copied().zip(values.iter().max().copied()));
         for e in [0, at / 2, at, at + 5] {
             let n = events.partition_point(|x| *x <= e);
-            let told = n.checked_sub(1).map(|n| (u64::from(events[n]), values[n]));
-            prop_assert_eq!(v.at(u64::from(e)), told);
+            let reported = n.checked_sub(1).map(|n| (u64::from(events[n]), values[n]));
+            prop_assert_eq!(v.at(u64::from(e)), reported);
         }
     }
 }
@@ -205,7 +205,7 @@ fn nothing_and_one_value_are_drawn_too_and_work_can_be_stopped() {
     assert_eq!((before, pieces.len()), (Some(9), 0));
     let stopped = Progress::new();
     stopped.cancel();
-    let told = collect(
+    let result = collect(
         &Recording::default(),
         None,
         0,
@@ -214,5 +214,5 @@ fn nothing_and_one_value_are_drawn_too_and_work_can_be_stopped() {
         AccessFilter::Both,
         &stopped,
     );
-    assert_eq!(told.err(), Some(Cancelled));
+    assert_eq!(result.err(), Some(Cancelled));
 }

@@ -185,7 +185,7 @@ fn other_inputs_are_told_by_copy_and_by_snapshot_with_their_elements() {
 #[test]
 fn arguments_dimensions_fills_and_places_are_told_by_name() {
     let a = Run::new();
-    let told = |b: Run| {
+    let describe = |b: Run| {
         let d = both(&a.recording(), &b.recording());
         let list = d.calls.list.into_iter();
         list.flat_map(|c| c.fields)
@@ -199,16 +199,16 @@ fn arguments_dimensions_fills_and_places_are_told_by_name() {
         ..a.clone()
     };
     assert_eq!(
-        told(changed),
+        describe(changed),
         [
             "grid: 12×1×1 -> 13×1×1",
             "argument 2 (int): 3000 -> 2999",
             "argument 3 (float): 2 -> 0.5"
         ]
     );
-    assert_eq!(told(Run { filled: 7, ..a.clone() })[..1], ["value: 0x0 -> 0x7"]);
+    assert_eq!(describe(Run { filled: 7, ..a.clone() })[..1], ["value: 0x0 -> 0x7"]);
     assert_eq!(
-        told(Run {
+        describe(Run {
             in_place: true,
             ..a.clone()
         }),

@@ -141,8 +141,8 @@ fn walk(r: &Recording, address: u64, event: u64) -> Told {
             };
         } else if may_write(r, e, address) {
             now = Told::Launch(e);
-        } else if let Some(told) = certain(r, e, address) {
-            now = told;
+        } else if let Some(report) = certain(r, e, address) {
+            now = report;
         }
     }
     if matches!(now, Told::Known(_)) {
@@ -154,9 +154,9 @@ fn walk(r: &Recording, address: u64, event: u64) -> Told {
         }
         if let Some(CallEvent::Copy(c)) = r.events.call(e as usize)
             && c.kind == CopyKind::DeviceToHost as u32
-            && let Some(told) = certain(r, e, address)
+            && let Some(report) = certain(r, e, address)
         {
-            return told;
+            return report;
         }
     }
     now
@@ -260,7 +260,7 @@ proptest! {
                 next = p.range.end;
                 for address in p.range.clone() {
                     let byte = read.bytes[(address - range.start) as usize];
-                    let told = walk(&r, address, event);
+                    let report = walk(&r, address, event);
                     let mine = match p.state {
                         ContentState::Known(..) => Told::Known(byte),
                         ContentState::Unknown(UnknownReason::NotAllocated, _) => Told::NotTaken,
@@ -269,7 +269,7 @@ proptest! {
                         ContentState::Unknown(UnknownReason::NotRecorded, e) => Told::NotHeld(e),
                         ContentState::Unknown(..) => panic!("{:?}", p.state),
                     };
-                    prop_assert_eq!(mine, told, "byte {} at {}", address - range.start, event);
+                    prop_assert_eq!(mine, report, "byte {} at {}", address - range.start, event);
                     if let Told::Known(known) = mine {
                         let was = held[event as usize].get(address);
                         prop_assert_eq!(known, was, "byte {} at {}", address - range.start, event);
@@ -302,8 +302,8 @@ proptest! {
                 prop_assert_eq!(who.certain.map(|c| c.0), last);
                 let behind = last.map_or(since, |l| l + 1);
                 let launches: Vec<u64> = (behind..event).rev().filter(|e| may_write(&r, *e, address)).collect();
-                let told: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
-                prop_assert_eq!(&told, &launches);
+                let entries: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
+                prop_assert_eq!(&entries, &launches);
                 let launched = |e: &u64| matches!(r.events.call(*e as usize), Some(CallEvent::Launch(_)));
                 let all = (behind..event).filter(launched).count() as u64;
                 prop_assert_eq!(who.others + who.readers + launches.len() as u64, all);

@@ -87,8 +87,8 @@ fn arguments_are_decoded_by_signature_and_layout() {
         arguments_at: 1 << 40,
         ..row(&n.recording, n.launches[0])
     };
-    let told = c.arguments(&n.recording, n.launches[0], &short);
-    assert!(told.iter().all(|a| a.value == Value::Missing), "{told:?}");
+    let report = c.arguments(&n.recording, n.launches[0], &short);
+    assert!(report.iter().all(|a| a.value == Value::Missing), "{report:?}");
     assert_eq!(c.find_function("relu"), Some(1));
     assert_eq!(c.find_function("_Z4reluPfi"), Some(1));
     assert_eq!(c.find_function("f"), None, "several have an f");
@@ -159,8 +159,8 @@ fn who_wrote_a_byte_leads_to_copies_for_certain_and_to_launches_otherwise() {
     );
     // Before it the one launch is in doubt that may have its address.
     let before = c.find_last_writer(r, n.scores + 8, n.around);
-    let told: Vec<(u64, ReferenceKind)> = before.launches.iter().map(|l| (l.event, l.reference)).collect();
-    assert_eq!(told, [(n.launches[2], ReferenceKind::ArgumentWord)]);
+    let entries: Vec<(u64, ReferenceKind)> = before.launches.iter().map(|l| (l.event, l.reference)).collect();
+    assert_eq!(entries, [(n.launches[2], ReferenceKind::ArgumentWord)]);
     assert_eq!((before.certain, before.change, before.others), (None, None, 2));
     assert_eq!(scores.byte.is_some(), scores.state.is_known());
     let image = c.find_last_writer(r, n.image, end);

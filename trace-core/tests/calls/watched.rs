@@ -94,18 +94,18 @@ proptest! {
                 read.pieces.iter().find(|p| p.range.contains(&at)).unwrap().state
             };
             for (n, at) in range.clone().enumerate() {
-                let told = state(&now, at);
-                if told.is_known() {
+                let content_state = state(&now, at);
+                if content_state.is_known() {
                     let was = held[event as usize].get(at);
-                    prop_assert_eq!(now.bytes[n], was, "byte {} at {}: {:?}", n, event, told);
+                    prop_assert_eq!(now.bytes[n], was, "byte {} at {}: {:?}", n, event, content_state);
                 } else {
-                    prop_assert!(!state(&before, at).is_known(), "byte {} at {}: {:?}", n, event, told);
+                    prop_assert!(!state(&before, at).is_known(), "byte {} at {}: {:?}", n, event, content_state);
                 }
                 // What was copied on the device is in doubt where it came from.
-                if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = told
+                if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = content_state
                     && !(launch..event).any(|e| wrote(&r, e, at))
                 {
-                    prop_assert!(!calls.is_traced(at, launch), "byte {} at {}: {:?}", n, event, told);
+                    prop_assert!(!calls.is_traced(at, launch), "byte {} at {}: {:?}", n, event, content_state);
                 }
             }
         }
@@ -167,8 +167,8 @@ proptest! {
                 let behind = changed.map_or(behind, |e| e + 1);
                 let may = (behind..event).rev().filter(|e| may_write(&r, *e, at));
                 let (sure, doubt): (Vec<u64>, Vec<u64>) = may.partition(|e| calls.is_traced(at, *e));
-                let told: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
-                prop_assert_eq!(told, doubt);
+                let entries: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
+                prop_assert_eq!(entries, doubt);
                 prop_assert_eq!(who.excluded, sure.len() as u64);
             }
         }
@@ -179,8 +179,8 @@ proptest! {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
         let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
-        let told = board(&r, &held, 0..end, 0..PLACES, true);
-        let calls = calls.with_memory_trace(Arc::new(MemoryTrace::from_bytes(&told.to_bytes().unwrap()).unwrap()), &Progress::new());
+        let trace = board(&r, &held, 0..end, 0..PLACES, true);
+        let calls = calls.with_memory_trace(Arc::new(MemoryTrace::from_bytes(&trace.to_bytes().unwrap()).unwrap()), &Progress::new());
         let calls = calls.unwrap();
         for event in 0..=end {
             for p in calls.pieces(&r, WINDOW..WINDOW + PLACES * PLACE, event) {
@@ -194,12 +194,12 @@ proptest! {
             let left = calls.launch_changes(l.event).unwrap();
             prop_assert!(left.complete);
             let inside = left.list.iter().filter(|l| l.buffer.is_some());
-            let told: u64 = inside.map(|l| l.bytes).sum();
+            let reported: u64 = inside.map(|l| l.bytes).sum();
             let (was, is) = (&held[l.event as usize], &held[l.event as usize + 1]);
             let byte = |held: &DeviceMemory, a| held.get(a);
             let all = WINDOW..WINDOW + PLACES * PLACE;
             let all = all.filter(|a| byte(was, *a) != byte(is, *a)).count();
-            prop_assert_eq!(told, all as u64);
+            prop_assert_eq!(reported, all as u64);
             for l in left.list.iter().filter(|l| l.buffer.is_some()) {
                 let b = calls.buffers().get(l.buffer.unwrap()).unwrap();
                 prop_assert!(b.at <= l.span.start && l.span.end <= b.end() && b.kind == BufferKind::Allocated);

@@ -214,11 +214,11 @@ fn a_writer_killed_at_200_random_moments_loses_nothing_durable() {
         }
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
-        let told = lines
+        let report_text = lines
             .lines()
             .map_while(Result::ok)
             .filter_map(|l| l.strip_prefix("durable ")?.parse().ok());
-        let durable: u64 = told.last().unwrap_or(before);
+        let durable: u64 = report_text.last().unwrap_or(before);
         match container::open(&path) {
             Ok(r) => {
                 let file = KineFile::open(&path).unwrap();

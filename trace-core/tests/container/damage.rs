@@ -274,11 +274,11 @@ fn tables_that_lie_are_refused_with_their_place() {
         (K::Snapshots, 24, 1, "has 2 elements"),
         (K::PageImages, 24, 2, "rows of 4096 bytes"),
     ];
-    for (kind, field, value, told) in cases {
+    for (kind, field, value, message) in cases {
         let error = container::from_bytes(forged(&bytes, kind, field, value)).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains(told) && text.contains("byte 0x"),
+            text.contains(message) && text.contains("byte 0x"),
             "{kind:?} field {field}: {text}"
         );
     }
@@ -350,10 +350,10 @@ fn unknown_codecs_are_refused_by_their_number() {
     packed[record + 56] = 1 << 3 | 1;
     let d = *blake3::hash(&packed[record..record + 96]).as_bytes();
     packed[record + 96..].copy_from_slice(&d);
-    let told = container::from_bytes(packed).unwrap_err();
+    let error = container::from_bytes(packed).unwrap_err();
     assert!(
-        matches!(told, ContainerError::UnknownCodec { codec: 3, .. }) && !told.is_damage(),
-        "{told}"
+        matches!(error, ContainerError::UnknownCodec { codec: 3, .. }) && !error.is_damage(),
+        "{error}"
     );
     let mut lying = bytes.clone();
     let file = KineFile::from_bytes(bytes).unwrap();
@@ -365,10 +365,10 @@ fn unknown_codecs_are_refused_by_their_number() {
     reseal_tables(&mut lying);
     let r = lent(lying.clone()).unwrap();
     assert_eq!(r.events.time.get(0), None);
-    let told = r.damage.first().unwrap().to_string();
+    let text = r.damage.first().unwrap().to_string();
     assert!(
-        told.contains("event-time, block 0") && told.contains("codec 3"),
-        "{told}"
+        text.contains("event-time, block 0") && text.contains("codec 3"),
+        "{text}"
     );
     let report = container::verify_bytes(lying).unwrap();
     assert!(
@@ -430,9 +430,9 @@ fn a_damaged_section_is_told_once() {
     let at = facts.offset;
     bytes[at as usize] ^= 1;
     let report = container::verify_bytes(bytes).unwrap();
-    let told: Vec<_> = report.findings.iter().map(|p| (p.byte, p.message.clone())).collect();
+    let entries: Vec<_> = report.findings.iter().map(|p| (p.byte, p.message.clone())).collect();
     assert_eq!(
-        told,
+        entries,
         [(at, "section facts, block 0 does not agree with its digest".to_owned())]
     );
 }
@@ -607,11 +607,11 @@ fn the_search_for_a_commit_in_a_terabyte_of_nothing_shows_progress_and_can_be_ca
         std::thread::yield_now();
     }
     watched.cancel();
-    let told = opening.join().unwrap();
+    let result = opening.join().unwrap();
     assert!(
-        matches!(told, Err(ImportError::Cancelled(_))),
+        matches!(result, Err(ImportError::Cancelled(_))),
         "{:?}",
-        told.map(|r| r.events.len())
+        result.map(|r| r.events.len())
     );
 }
 
@@ -641,8 +641,8 @@ fn an_attachment_that_is_longer_than_a_record_is_refused_before_it_is_read() {
     std::fs::write(&path, &bytes[..table]).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&end, far as u64).unwrap();
-    let told = container::open(&path).unwrap_err().to_string();
-    assert!(told.contains("73400320 bytes cannot be such a record"), "{told}");
+    let report = container::open(&path).unwrap_err().to_string();
+    assert!(report.contains("73400320 bytes cannot be such a record"), "{report}");
 }
 
 /// Takes everything and keeps nothing.
@@ -666,8 +666,8 @@ fn no_more_is_attached_than_is_read_back() {
         w.extra(name, &most).unwrap();
     }
     for (name, bytes) in [("e", &most[..1]), ("a", &[&most[..], &[0]].concat()[..])] {
-        let told = w.extra(name, bytes).unwrap_err();
-        assert!(matches!(told, ContainerError::Refused(_)), "{told}");
+        let error = w.extra(name, bytes).unwrap_err();
+        assert!(matches!(error, ContainerError::Refused(_)), "{error}");
     }
 }
 

@@ -443,12 +443,17 @@ fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
     let rows: Vec<UndecodedRow> = r.events.undecoded.iter().take(2).collect();
     r.events.undecoded = rows.into();
     let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    let told: Vec<_> = report.findings.iter().map(|p| p.message.as_str()).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().any(|m| m.contains("event 1 goes to space 9")), "{told:?}");
+    let messages: Vec<_> = report.findings.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
     assert!(
-        told.iter().any(|m| m.contains("event 4 names row 2, its table has 2")),
-        "{told:?}"
+        messages.iter().any(|m| m.contains("event 1 goes to space 9")),
+        "{messages:?}"
+    );
+    assert!(
+        messages
+            .iter()
+            .any(|m| m.contains("event 4 names row 2, its table has 2")),
+        "{messages:?}"
     );
 }
 

@@ -251,10 +251,10 @@ fn derived_data_knows_whether_it_is_stale() {
 fn what_contradicts_itself_is_not_written() {
     let mut w = Writer::begin(MemorySink::default()).unwrap();
     w.push(SectionKind::EventKind, &[1u8, 2]).unwrap();
-    let told = w.commit().unwrap_err().to_string();
+    let report = w.commit().unwrap_err().to_string();
     assert!(
-        told.contains("event-space has 0 rows, column event-kind has 2"),
-        "{told}"
+        report.contains("event-space has 0 rows, column event-kind has 2"),
+        "{report}"
     );
     assert!(w.push(SectionKind::EventTime, &[1u8]).is_err(), "rows of another size");
     assert!(

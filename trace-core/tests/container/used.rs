@@ -126,7 +126,7 @@ fn agrees(sound: &Recording, lent: &Recording) -> bool {
 fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionInfo) {
     let mut damaged = bytes.to_vec();
     damaged[at] ^= 1 << bit;
-    let told = format!("bit {bit} of byte {at:#x} in {section:?}");
+    let text = format!("bit {bit} of byte {at:#x} in {section:?}");
     let file = KineFile::from_bytes(damaged.clone()).unwrap();
     let lent = file.recording().unwrap();
     let whole = agrees(sound, &lent);
@@ -142,36 +142,36 @@ fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionI
     if kind == SectionKind::Derived {
         // It is made again, or it is what it was.
         let kept = derived(&KineFile::from_bytes(bytes.to_vec()).unwrap());
-        assert!(timeline.is_none() || timeline == kept.0, "{told}");
-        assert!(pyramid.is_none() || pyramid == kept.1, "{told}");
-        assert!(whole && !lent.damage.has_damage(), "{told}: {found:?}");
+        assert!(timeline.is_none() || timeline == kept.0, "{text}");
+        assert!(pyramid.is_none() || pyramid == kept.1, "{text}");
+        assert!(whole && !lent.damage.has_damage(), "{text}: {found:?}");
     } else if whole {
         // Nothing that was changed was used: images have digests of their own.
-        assert!(found.is_empty(), "{told}: {found:?}");
+        assert!(found.is_empty(), "{text}: {found:?}");
         assert!(
             kind == SectionKind::PageImages && !(section.offset..section.offset + section.bytes).contains(&(at as u64)),
-            "{told} is used without a word"
+            "{text} is used without a word"
         );
     } else {
-        assert!(!found.is_empty() && found.iter().all(names), "{told}: {found:?}");
+        assert!(!found.is_empty() && found.iter().all(names), "{text}: {found:?}");
         // The block is told, and that it holds the byte.
         assert!(
             found
                 .iter()
                 .any(|b| b.bytes.contains(&(at as u64)) || b.reason.is_some()),
-            "{told}: {found:?}"
+            "{text}: {found:?}"
         );
         assert!(
             matches!(container::to_bytes(&lent), Err(ContainerError::DamagedSource(_))),
-            "{told}: it is written as if it were sound"
+            "{text}: it is written as if it were sound"
         );
-        assert!(container::from_bytes(damaged.clone()).is_err(), "{told}");
+        assert!(container::from_bytes(damaged.clone()).is_err(), "{text}");
     }
     let report = container::verify_bytes(damaged).unwrap();
-    assert!(!report.is_sound(), "{told}");
+    assert!(!report.is_sound(), "{text}");
     assert!(
         report.findings.iter().any(|p| p.message.contains(kind.name())),
-        "{told}: {report:?}"
+        "{text}: {report:?}"
     );
 }
 
@@ -351,16 +351,16 @@ fn nothing_makes_damaged_data_sound() {
             damaged[(s.offset + s.bytes / 2) as usize] ^= 4;
             std::fs::write(&from, &damaged).unwrap();
             let lent = container::open(&from).unwrap();
-            for told in [
+            for error in [
                 container::write(&lent, &to, &Progress::new()).unwrap_err(),
                 timeline::write(&lent, &to, &Progress::new()).unwrap_err(),
             ] {
-                let text = told.to_string();
+                let text = error.to_string();
                 // Images whose digests are damaged are damaged, too.
                 let images = s.kind == Some(SectionKind::PageDigests) && text.contains("page-images");
                 assert!(images || text.contains(s.kind.unwrap().name()), "{text}");
                 assert!(text.contains("kinescope verify"), "{text}");
-                assert!(!to.exists() && told.is_damage());
+                assert!(!to.exists() && error.is_damage());
             }
         }
     }

@@ -94,7 +94,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
         others: HashSet::new(),
         time: 0,
         event: 0,
-        told: None,
+        reported: None,
         missed: 0,
         left_out: None,
     };
@@ -380,7 +380,7 @@ struct Instants<'a> {
     others: HashSet<u32>,
     time: u64,
     event: usize,
-    told: Option<usize>,
+    reported: Option<usize>,
     missed: u64,
     left_out: Option<usize>,
 }
@@ -579,8 +579,8 @@ impl ChangeSink for Instants<'_> {
 
     fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError> {
         match key {
-            Key::Event if self.told != Some(self.event) => {
-                self.told = Some(self.event);
+            Key::Event if self.reported != Some(self.event) => {
+                self.reported = Some(self.event);
                 self.write_event_once()
             }
             Key::Status(line) => {

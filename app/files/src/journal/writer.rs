@@ -449,9 +449,9 @@ impl Worker {
         let Some(path) = self.fallback.clone() else {
             return Err(None);
         };
-        let told = |e: io::Error| Some(format!("{}: {e}", path.display()));
+        let describe = |e: io::Error| Some(format!("{}: {e}", path.display()));
         if self.other.is_none() {
-            let made = self.fallback_file(&path).map_err(told)?;
+            let made = self.fallback_file(&path).map_err(describe)?;
             self.other = Some(made);
         }
         let Some((file, path)) = &mut self.other else {
@@ -460,7 +460,7 @@ impl Worker {
         for w in self.waiting.iter().skip(self.fallen) {
             if let Err(e) = file.add(w.text.as_bytes()) {
                 file.mend();
-                return Err(told(e));
+                return Err(describe(e));
             }
             self.fallen += 1;
         }

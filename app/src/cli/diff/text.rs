@@ -252,17 +252,17 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         }
         more(out, h.list.len())?;
     }
-    let told = &r.descriptors;
-    if !told.list.is_empty() {
+    let report = &r.descriptors;
+    if !report.list.is_empty() {
         out.line("\nDescriptors of jobs, by field")?;
-        for d in told.list.iter().take(most) {
+        for d in report.list.iter().take(most) {
             out.line(format_args!("  {}", describe_descriptor(d)))?;
             for f in &d.fields {
                 let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
                 out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
             }
         }
-        more(out, told.list.len())?;
+        more(out, report.list.len())?;
     }
     if !m.list.is_empty() {
         out.line("\nMapped pages")?;

@@ -108,17 +108,17 @@ pub fn compare(
     rules: Arc<Rules>,
     progress: &Progress,
 ) -> Result<Comparison, ComparisonError> {
-    let told = |e: String| match progress.check() {
+    let describe = |e: String| match progress.check() {
         Ok(()) => ComparisonError::Unreadable(e),
         Err(_) => ComparisonError::Stopped,
     };
     let (recording, kept) = match &with {
         ComparisonSource::File(path) => {
-            let opened = source::open(path, progress).map_err(|e| told(e.to_string()))?;
+            let opened = source::open(path, progress).map_err(|e| describe(e.to_string()))?;
             (opened.recording, (opened.pyramid, opened.timeline))
         }
         ComparisonSource::Outcome(outcome) => {
-            let read = container::from_bytes(outcome.recording.clone()).map_err(|e| told(e.to_string()))?;
+            let read = container::from_bytes(outcome.recording.clone()).map_err(|e| describe(e.to_string()))?;
             (read, (None, None))
         }
     };

@@ -83,9 +83,9 @@ pub(super) fn guess_format(bytes: u64) -> ScreenFormat {
 ///
 /// # Errors
 /// What is wrong with it, and what was expected.
-pub fn parse(told: &str) -> Result<ScreenFormat, String> {
+pub fn parse(message: &str) -> Result<ScreenFormat, String> {
     let wrong = |what: String| format!("{what} (expected {EXPECTED})");
-    let mut parts = told.split(',').map(str::trim);
+    let mut parts = message.split(',').map(str::trim);
     let size = parts.next().unwrap_or_default();
     let side = |t: &str| t.parse::<u32>().ok();
     let sides = size.split_once('x').and_then(|(w, h)| side(w).zip(side(h)));

@@ -166,11 +166,11 @@ impl Screen {
     /// A form to begin with by hand: what the registers tell at an event or told before, or a common one.
     #[must_use]
     pub fn propose_format(&self, event: u64) -> ScreenFormat {
-        let told = self
+        let format = self
             .display
             .as_ref()
             .and_then(|d| d.last_screen(event).or_else(|| d.last_screen(u64::MAX)));
-        told.unwrap_or_else(|| manual_format::guess_format(self.framebuffer.end()))
+        format.unwrap_or_else(|| manual_format::guess_format(self.framebuffer.end()))
     }
 
     /// The screen after an event and all before it.

@@ -113,11 +113,11 @@ pub(super) fn call(doc: &Document, c: &Comparison, d: &CallDifference, ui: &mut 
     }
     errors::ui(&content.elements, ui);
     let p = palette(ui);
-    let told = match content.type_from {
+    let message = match content.type_from {
         TypeFrom::Signature => "The type is that of a function that was given the buffer.",
         TypeFrom::Guess => "The type is what the bytes look like.",
     };
-    ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     bytes(doc, c, d, content, ui);
 }
 

@@ -106,8 +106,8 @@ pub(super) fn ui(
         let leads = describe_step(step);
         // What is sure has a full mark, what could have been an empty one.
         let sign = if sure { "●" } else { "○" };
-        let told = if sure { leads } else { format!("{leads} · possible") };
-        ui.label(RichText::new(format!("{sign} {told}")).font(small()).color(p.quiet));
+        let message = if sure { leads } else { format!("{leads} · possible") };
+        ui.label(RichText::new(format!("{sign} {message}")).font(small()).color(p.quiet));
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
         let place = match (step.a, step.b) {
             (Some(a), Some(b)) => format!("A {} · B {}", text::count(a), text::count(b)),
@@ -115,7 +115,7 @@ pub(super) fn ui(
             (None, Some(b)) => format!("B {}", text::count(b)),
             (None, None) => String::new(),
         };
-        let name = format!("cause: {told} {what} {values} {place}");
+        let name = format!("cause: {message} {what} {values} {place}");
         r.widget_info(|| WidgetInfo::labeled(Role::Link, true, name.clone()));
         if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 2.0, p.raised);

@@ -97,8 +97,8 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool
 pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let sides = Sides::new(doc, c, view.space);
     let Some(beside) = sides.beside() else {
-        let told = "Memory stands side by side where both recordings hold an address space of the same number.";
-        widgets::empty_state(ui, icons::SQUARES_FOUR, told, None);
+        let message = "Memory stands side by side where both recordings hold an address space of the same number.";
+        widgets::empty_state(ui, icons::SQUARES_FOUR, message, None);
         return;
     };
     if view.byte.is_none() {

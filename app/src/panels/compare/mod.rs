@@ -99,7 +99,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 /// What the panel says while there is no second recording.
 fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let told = match &doc.comparison.failed {
+    let message = match &doc.comparison.failed {
         Some((name, why)) => format!("{name} was not compared: {why}"),
         None => {
             "Compare this recording with another: their events on one timeline, and what differs as a list. Drop a file \
@@ -116,7 +116,7 @@ fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
         ui.label(RichText::new(icon).size(28.0).color(p.quiet));
         ui.add_space(4.0);
         ui.set_max_width(560.0_f32.min(ui.available_width()));
-        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         ui.add_space(8.0);
         let mut button = |words: &str, id: &'static str| {
             if ui.button(words).clicked() {

@@ -132,13 +132,13 @@ impl Completion {
             }
             let more = self.offered.candidates.len().saturating_sub(SHOWN);
             let keys = "↓ ↑ choose · Tab takes · Esc hides";
-            let told = if more > 0 {
+            let message = if more > 0 {
                 format!("{keys} · {} in all", more + SHOWN)
             } else {
                 keys.to_owned()
             };
             ui.add_space(2.0);
-            ui.label(RichText::new(told).font(small()).color(p.quiet));
+            ui.label(RichText::new(message).font(small()).color(p.quiet));
         });
         if let Some(n) = taken {
             self.take(n, text, field.id, ui);

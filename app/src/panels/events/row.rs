@@ -116,9 +116,9 @@ pub(super) fn ui(
         None => {}
     }
     if table.has("means") {
-        let told = descriptions::describe_event(doc, event);
-        if table.text(ui, "means", rect, &told, body(), p.quiet) {
-            cut.push(told);
+        let message = descriptions::describe_event(doc, event);
+        if table.text(ui, "means", rect, &message, body(), p.quiet) {
+            cut.push(message);
         }
     }
     let thread = doc.recording.events.thread.get(at).unwrap_or(0);

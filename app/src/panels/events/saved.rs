@@ -48,10 +48,10 @@ fn shown(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
     let p = palette(ui);
     if now.is_empty() || view.wrong.is_some() {
         if doc.changes().filters().is_empty() {
-            let told = "Write a filter to save it here and show it as a lane of the timeline.";
+            let message = "Write a filter to save it here and show it as a lane of the timeline.";
             ui.add_space(4.0);
             let left = egui::Layout::top_down(egui::Align::Min);
-            ui.with_layout(left, |ui| ui.label(RichText::new(told).color(p.quiet)));
+            ui.with_layout(left, |ui| ui.label(RichText::new(message).color(p.quiet)));
             ui.add_space(4.0);
         }
         return;
@@ -120,11 +120,11 @@ fn list(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
     });
     let lanes = filters.iter().filter(|f| f.1.lane).count();
     if lanes > crate::document::lanes::MAX_FILTER_LANES {
-        let told = format!(
+        let message = format!(
             "The first {} lanes are shown.",
             crate::document::lanes::MAX_FILTER_LANES
         );
-        ui.label(RichText::new(told).font(small()).color(p.warning));
+        ui.label(RichText::new(message).font(small()).color(p.warning));
     }
     if let Some((of, new)) = change {
         doc.save_filter(&of, new);

@@ -67,12 +67,12 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
     let Some(index) = view.editing else {
         ui.horizontal(|ui| {
             ui.set_height(24.0);
-            let told = if contents.is_editable() {
+            let message = if contents.is_editable() {
                 "Click a value to edit it; write several with spaces between."
             } else {
                 "A replay makes these values itself: edit an input and replay."
             };
-            ui.label(RichText::new(told).font(small()).color(p.quiet));
+            ui.label(RichText::new(message).font(small()).color(p.quiet));
         });
         return;
     };
@@ -126,8 +126,8 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
             r.select_all();
         }
         if let Some(w) = &view.wrong {
-            let told = RichText::new(format!("▲ {w}")).font(small()).color(p.error);
-            ui.add(egui::Label::new(told).truncate()).on_hover_text(w);
+            let rich_text = RichText::new(format!("▲ {w}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(rich_text).truncate()).on_hover_text(w);
         }
     });
 }
@@ -251,7 +251,7 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffer
             }
             if r.hovered() {
                 let now = values::format_element(element, b);
-                let told = old.map_or_else(
+                let message = old.map_or_else(
                     || format!("[{}] {now}", text::count(index)),
                     |o| {
                         format!(
@@ -261,7 +261,7 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffer
                         )
                     },
                 );
-                r.on_hover_text(told);
+                r.on_hover_text(message);
             }
         }
     });

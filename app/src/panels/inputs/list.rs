@@ -86,8 +86,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
         }
         let more = section.fit - section.shown.len();
         if more > 0 {
-            let told = format!("{} more, found by name", text::count(more as u64));
-            ui.label(RichText::new(told).color(p.quiet));
+            let message = format!("{} more, found by name", text::count(more as u64));
+            ui.label(RichText::new(message).color(p.quiet));
         }
     }
     if !any {

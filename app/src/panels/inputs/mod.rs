@@ -55,13 +55,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Listing inputs and outputs …", None);
             return;
         }
-        let told = if doc.facts.calls.is_some() {
+        let message = if doc.facts.calls.is_some() {
             "This recording of calls holds no copies between host and device, so there is none to edit. Memory shows \
              its buffers."
         } else {
             "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach."
         };
-        if widgets::empty_state(ui, icons::PENCIL_SIMPLE, told, Some("Show memory")) {
+        if widgets::empty_state(ui, icons::PENCIL_SIMPLE, message, Some("Show memory")) {
             asks.run_command("show-memory");
         }
         return;

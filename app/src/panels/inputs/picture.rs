@@ -215,8 +215,8 @@ pub fn picture(
     if let Some([x, y]) = r.hover_pos().and_then(pixel_under)
         && let Some(e) = shape.elements(x, y)
     {
-        let told = pixel_text(contents, element, &shape, [x, y], e);
-        r.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
+        let message = pixel_text(contents, element, &shape, [x, y], e);
+        r.on_hover_text_at_pointer(RichText::new(message).font(mono_small()));
     }
 }
 
@@ -232,8 +232,8 @@ fn pixel_text(contents: &BufferContents, element: ElementType, shape: &Shape, [x
     let size = element.bytes();
     let value = |i: u64| values::format_element(element, &contents.part(i.saturating_mul(size as u64), size));
     let list = if shape.is_colour() { &e[..] } else { &e[..1] };
-    let told: Vec<String> = list.iter().map(|i| value(*i)).collect();
-    format!("{x}, {y} · [{}] {}", text::count(e[0]), told.join(" "))
+    let messages: Vec<String> = list.iter().map(|i| value(*i)).collect();
+    format!("{x}, {y} · [{}] {}", text::count(e[0]), messages.join(" "))
 }
 
 fn dab(view: &mut View, shape: &Shape, [x, y]: [u64; 2], size: u32) {

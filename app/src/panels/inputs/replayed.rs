@@ -31,7 +31,7 @@ pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
     let Some(out) = find_output(&outcome, name) else { return };
     let p = palette(ui);
     let newer = doc.replay.outcome_revision != doc.changes().revision();
-    let (told, ink) = match (doc.replay.last_failure.is_some(), newer, outcome.computed) {
+    let (message, ink) = match (doc.replay.last_failure.is_some(), newer, outcome.computed) {
         (true, ..) => ("! replayed before the last attempt", p.warning),
         (_, true, _) => ("replayed before your last edit", p.edited),
         (_, _, false) => ("! replayed, not computed", p.warning),
@@ -45,7 +45,7 @@ pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
     });
     inset.show(ui, |ui| {
         ui.spacing_mut().item_spacing = vec2(4.0, 2.0);
-        ui.label(RichText::new(told).font(small()).color(ink));
+        ui.label(RichText::new(message).font(small()).color(ink));
         let diff = doc.replay.output_diffs.iter().find(|c| c.name == name);
         ui.scope(|ui| {
             if newer || doc.replay.last_failure.is_some() {

@@ -134,9 +134,9 @@ pub(super) fn ui(
     let name = contents.buffer().name.clone();
     let count = contents.buffer().bytes / element.bytes() as u64;
     let mut form = view.tensor.take().filter(|f| f.buffer == name).unwrap_or_else(|| {
-        let told = doc.facts.shapes.get(&name);
-        let told = told.filter(|_| element.bytes() == contents.buffer().element.bytes());
-        let sides = told.cloned().or_else(|| {
+        let report = doc.facts.shapes.get(&name);
+        let report = report.filter(|_| element.bytes() == contents.buffer().element.bytes());
+        let sides = report.cloned().or_else(|| {
             let s = view.shape_of(doc, contents.buffer(), element)?;
             Some(match (s.tiles, s.is_colour()) {
                 (1, false) => vec![s.height, s.width],
@@ -257,12 +257,12 @@ fn axes(form: &mut Form, tensor: &Tensor, ui: &mut Ui) {
             };
             let on = now.0 || now.1;
             let r = ui.selectable_label(on, RichText::new(word).color(if on { p.text } else { p.quiet }));
-            let told = match now {
+            let message = match now {
                 (true, _) => format!("Axis {axis} runs down"),
                 (_, true) => format!("Axis {axis} runs across"),
                 _ => format!("Show axis {axis}"),
             };
-            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &told));
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &message));
             let r = r.on_hover_text("a click makes it run across, and the one that did run down");
             if r.clicked() && !now.1 {
                 form.slice.down = Some(form.slice.across);
@@ -368,7 +368,7 @@ fn map(
         let index = v.key.slice.index(row * v.every.0, column * v.every.1);
         Some((v.key.tensor.element(&index)?, index))
     };
-    let told = |place: (u64, u64)| {
+    let describe = |place: (u64, u64)| {
         let (n, index) = element_of(place)?;
         let value = v.list.get((place.0 * v.columns + place.1) as usize).copied().flatten();
         let index: Vec<String> = index.iter().map(u64::to_string).collect();
@@ -382,7 +382,7 @@ fn map(
         }
     }
     let under = r.hover_pos().map_or((row, column), cell_at);
-    let line = told(under).unwrap_or_default();
+    let line = describe(under).unwrap_or_default();
     legend(ui, p, v, at, &line);
     widgets::add_copy_menu(&r, &[("value under the pointer", line)]);
     ui.advance_cursor_after_rect(Rect::from_min_max(at.min, pos2(at.right(), at.bottom() + 46.0)));
@@ -399,12 +399,12 @@ fn legend(ui: &Ui, p: &Palette, v: &Values, at: Rect, line: &str) {
     }
     ui.painter()
         .rect_stroke(bar, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
-    let mut told = format!("{} … {}", text::format_short(v.low), text::format_short(v.high));
+    let mut message = format!("{} … {}", text::format_short(v.low), text::format_short(v.high));
     if v.every != (1, 1) {
-        told += &format!(", one in {} × {} shown", v.every.0, v.every.1);
+        message += &format!(", one in {} × {} shown", v.every.0, v.every.1);
     }
     let right = bar.right_center() + vec2(8.0, 0.0);
-    ui.painter().text(right, Align2::LEFT_CENTER, told, small(), p.quiet);
+    ui.painter().text(right, Align2::LEFT_CENTER, message, small(), p.quiet);
     let below = pos2(at.left(), bar.bottom() + 12.0);
     ui.painter()
         .text(below, Align2::LEFT_CENTER, line, mono_small(), p.text);

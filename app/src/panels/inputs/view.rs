@@ -103,11 +103,11 @@ impl View {
     pub fn shape_of(&self, doc: &Document, buffer: &Buffer, element: ElementType) -> Option<Shape> {
         let count = buffer.bytes / element.bytes() as u64;
         let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
-        let told = || {
+        let describe = || {
             let sides = doc.facts.shapes.get(&buffer.name)?;
             Shape::from_dimensions(sides).filter(|_| element.bytes() == buffer.element.bytes())
         };
-        let chosen = chosen.or_else(told);
+        let chosen = chosen.or_else(describe);
         chosen.or_else(|| shape::candidates(count).into_iter().next())
     }
 

@@ -24,12 +24,12 @@ pub fn ui(
 ) {
     let count = contents.buffer().bytes / element.bytes() as u64;
     let mut shapes = shape::candidates(count);
-    let told = doc.facts.shapes.get(&contents.buffer().name);
-    if let Some(told) = told.and_then(|sides| Shape::from_dimensions(sides))
+    let report_text = doc.facts.shapes.get(&contents.buffer().name);
+    if let Some(report) = report_text.and_then(|sides| Shape::from_dimensions(sides))
         && element.bytes() == contents.buffer().element.bytes()
-        && !shapes.contains(&told)
+        && !shapes.contains(&report)
     {
-        shapes.insert(0, told);
+        shapes.insert(0, report);
     }
     let show = view.show.unwrap_or(if shapes.is_empty() {
         ViewMode::Plot

@@ -84,13 +84,13 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
         CallEvent::Order(o) => o.flags,
         CallEvent::Allocation(_) | CallEvent::Call(_) => 0,
     };
-    for (bit, told) in [
+    for (bit, message) in [
         (CALL_CAPTURED, "went into a graph; the device did not do it then"),
         (CALL_OF_GRAPH, "a launch of a graph did this"),
         (CALL_ASYNC, "returned before it was done"),
     ] {
         if flags & bit != 0 {
-            widgets::key_wrapped(ui, "how", StyledText::body(told).colour(p.quiet));
+            widgets::key_wrapped(ui, "how", StyledText::body(message).colour(p.quiet));
         }
     }
     widgets::failed_call(ui, call.result());
@@ -119,12 +119,12 @@ fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c:
     let p = palette(ui);
     let way = CopyKind::from_raw(c.kind);
     let host = |ui: &mut Ui, key: &str, at: u64| {
-        let told = if at == 0 {
+        let message = if at == 0 {
             "host".to_owned()
         } else {
             format!("host {at:#x}")
         };
-        widgets::key_value(ui, key, StyledText::mono(told).colour(p.quiet));
+        widgets::key_value(ui, key, StyledText::mono(message).colour(p.quiet));
     };
     match way {
         Some(CopyKind::HostToDevice) => {
@@ -180,18 +180,18 @@ fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c:
 
 fn rows(ui: &mut Ui, rows: u64, pitch: u64) {
     if rows > 1 {
-        let told = format!(
+        let message = format!(
             "{}, {} apart",
             text::count_noun(rows, "row", "rows"),
             text::bytes(pitch)
         );
-        widgets::key_value(ui, "rows", StyledText::mono(told));
+        widgets::key_value(ui, "rows", StyledText::mono(message));
     }
 }
 
 /// An order, and what it makes wait for what.
 fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
-    let told = match OrderKind::from_raw(o.kind) {
+    let message = match OrderKind::from_raw(o.kind) {
         Some(OrderKind::Record) => "an event behind what the stream has",
         Some(OrderKind::StreamWaits) => "the stream waits for an event",
         Some(OrderKind::StreamDone) => "the host waits for the stream",
@@ -200,14 +200,14 @@ fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, ev
         Some(OrderKind::HostFunction) => "a function of the host in the stream",
         None => "of an unknown kind",
     };
-    widgets::key_wrapped(ui, "what", StyledText::body(told));
+    widgets::key_wrapped(ui, "what", StyledText::body(message));
     if o.event != OrderRow::NONE {
         widgets::key_value(ui, "event no.", StyledText::mono(o.event.to_string()));
     }
     let waits = calls.order().edges_in(event..event + 1).first().copied();
     if let Some(e) = waits {
-        let told = format!("event {}, {}", text::count(e.from), calls.stream_name(e.from_stream));
-        if widgets::key_link(ui, "waits for", &told).clicked() {
+        let summary = format!("event {}, {}", text::count(e.from), calls.stream_name(e.from_stream));
+        if widgets::key_link(ui, "waits for", &summary).clicked() {
             doc.go(e.from);
         }
     }

@@ -21,17 +21,17 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
     ui.label(RichText::new(format!("L{level}{index} on the walk of {va:#x}")).font(mono()));
     let snapshots = &doc.recording.memory.snapshots;
     let n = snapshots.partition_point(|s| s.event <= doc.moment()).max(1);
-    let told = match snapshots.len() {
+    let message = match snapshots.len() {
         0 => format!("AS {} · no snapshot of memory", of.number),
         1 => format!("AS {} · as in the only snapshot of memory", of.number),
         all => format!("AS {} · as in snapshot {n} of {all}", of.number),
     };
     let event = n.checked_sub(1).and_then(|n| snapshots.get(n)).map(|s| s.event);
-    let shown = ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).truncate());
+    let shown = ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).truncate());
     if let Some(e) = event {
-        let told =
+        let summary =
             "Tables are known as snapshots hold them, and between snapshots where writes of the CPU are recorded.";
-        shown.on_hover_text(format!("This one stood before event {}. {told}", text::count(e)));
+        shown.on_hover_text(format!("This one stood before event {}. {summary}", text::count(e)));
     }
     ui.add_space(4.0);
     match step {
@@ -51,14 +51,14 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
             }
         }
         None => {
-            let told = format!("The walk of this address ends above level {level} as memory stands now.");
-            ui.add(egui::Label::new(RichText::new(told).color(p.warning)).wrap());
+            let message = format!("The walk of this address ends above level {level} as memory stands now.");
+            ui.add(egui::Label::new(RichText::new(message).color(p.warning)).wrap());
         }
     }
     let span = page_table_entries::entry_span(va, level);
     let range = format!("{:#x}..{:#x}", span.start, span.end);
-    let told = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
-    let shown = widgets::key_value(ui, "translates", StyledText::mono(&told));
+    let message = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
+    let shown = widgets::key_value(ui, "translates", StyledText::mono(&message));
     widgets::add_copy_menu(&shown.on_hover_text(&range), &[("range", range)]);
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
@@ -77,10 +77,10 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
     reference_list::ui(doc, asks, ui);
     ui.add_space(6.0);
     for t in doc.xrefs.static_xrefs().iter().take(4) {
-        let told = RichText::new(&t.description).font(small()).color(p.quiet);
-        ui.add(egui::Label::new(told).wrap());
+        let rich_text = RichText::new(&t.description).font(small()).color(p.quiet);
+        ui.add(egui::Label::new(rich_text).wrap());
     }
-    let told =
+    let summary =
         "That a job reads it is told from where its chain points; the MMU may still hold what an earlier walk read.";
-    ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    ui.add(egui::Label::new(RichText::new(summary).font(small()).color(p.quiet)).wrap());
 }

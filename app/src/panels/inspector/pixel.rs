@@ -66,17 +66,17 @@ pub fn framebuffer_pixel(
     if let Some([x, y]) = pixel {
         if let Some(Ok(look)) = views.screen.look() {
             let f = look.format;
-            let told = format!("{}×{} {}", f.width, f.height, f.pixel.name());
-            widgets::key_value(ui, "of picture", StyledText::body(told));
+            let message = format!("{}×{} {}", f.width, f.height, f.pixel.name());
+            widgets::key_value(ui, "of picture", StyledText::body(message));
         }
         let drawn = views.screen.drawn();
         let known = drawn.and_then(|d| d.known_at(x, y));
-        let told = match (drawn.and_then(|d| d.pixel(x, y)), known) {
+        let styled_text = match (drawn.and_then(|d| d.pixel(x, y)), known) {
             (Some([r, g, b]), _) => StyledText::mono(format!("#{r:02x}{g:02x}{b:02x}")),
             (None, Some(StoreState::Lost)) => StyledText::body("stored without its value").colour(p.warning),
             _ => StyledText::body("never stored so far").colour(p.quiet),
         };
-        widgets::key_value(ui, "colour", told);
+        widgets::key_value(ui, "colour", styled_text);
     }
     reference_list::ui(doc, asks, ui);
     ui.add_space(4.0);

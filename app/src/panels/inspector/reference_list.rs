@@ -40,12 +40,12 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Read and written");
     if !doc.xrefs.is_for(followed) || !doc.xrefs.is_complete() {
-        let told = if doc.xrefs.is_searching() {
+        let message = if doc.xrefs.is_searching() {
             "Looking for what touches it …"
         } else {
             "The timeline looks for what touches it when it is shown."
         };
-        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         return;
     }
     let moment = doc.moment();
@@ -59,12 +59,12 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         (list.len(), before, from, rows)
     };
     if n == 0 {
-        let told = "No event of the recording is known to touch it.";
-        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        let message = "No event of the recording is known to touch it.";
+        ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         page_references(doc, asks, ui, followed);
         return;
     }
-    let told = format!(
+    let summary = format!(
         "{}, {} of them before the moment",
         text::count_noun(n as u64, "event", "events"),
         text::count(before as u64)
@@ -73,12 +73,12 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         "next-touch",
         "every one is a mark in the first lane of the timeline; the next one",
     );
-    ui.label(RichText::new(told).font(small()).color(p.quiet))
+    ui.label(RichText::new(summary).font(small()).color(p.quiet))
         .on_hover_text(hover);
     let others = |ui: &mut Ui, n: usize, word: &str| {
         if n > 0 {
-            let told = format!("{} {word}", text::count(n as u64));
-            ui.label(RichText::new(told).font(small()).color(p.quiet));
+            let summary = format!("{} {word}", text::count(n as u64));
+            ui.label(RichText::new(summary).font(small()).color(p.quiet));
         }
     };
     let mut go = None;

@@ -40,30 +40,30 @@ fn parameters(view: &View, ui: &mut Ui) {
     };
     let r = &code.resources;
     let mut any = false;
-    let mut tell = |ui: &mut Ui, key: &str, told: Option<String>| {
-        if let Some(told) = told {
+    let mut describe = |ui: &mut Ui, key: &str, summary: Option<String>| {
+        if let Some(message) = summary {
             any = true;
-            widgets::key_value(ui, key, StyledText::mono(told));
+            widgets::key_value(ui, key, StyledText::mono(message));
         }
     };
-    tell(ui, "registers", r.registers.map(|n| format!("{n} a thread")));
-    tell(ui, "shared", r.shared.map(|n| format!("{} a block", text::bytes(n))));
-    tell(ui, "local", r.local.map(|n| format!("{} a thread", text::bytes(n))));
-    tell(ui, "constant", r.constant.map(text::bytes));
-    tell(
+    describe(ui, "registers", r.registers.map(|n| format!("{n} a thread")));
+    describe(ui, "shared", r.shared.map(|n| format!("{} a block", text::bytes(n))));
+    describe(ui, "local", r.local.map(|n| format!("{} a thread", text::bytes(n))));
+    describe(ui, "constant", r.constant.map(text::bytes));
+    describe(
         ui,
         "threads",
         r.max_threads.map(|n| format!("{} at most", text::count(u64::from(n)))),
     );
-    tell(
+    describe(
         ui,
         "bound",
         r.bound.map(|d| format!("{} by its source", api_trace::format_dims(d))),
     );
-    tell(ui, "required", r.required.map(api_trace::format_dims));
-    tell(ui, "cluster", r.cluster.map(api_trace::format_dims));
-    tell(ui, "barriers", r.barriers.filter(|n| *n > 0).map(|n| n.to_string()));
-    tell(ui, "instructions", r.code.map(text::bytes));
+    describe(ui, "required", r.required.map(api_trace::format_dims));
+    describe(ui, "cluster", r.cluster.map(api_trace::format_dims));
+    describe(ui, "barriers", r.barriers.filter(|n| *n > 0).map(|n| n.to_string()));
+    describe(ui, "instructions", r.code.map(text::bytes));
     if !any {
         ui.label(
             RichText::new("the recording does not tell")
@@ -94,13 +94,13 @@ fn module(view: &View, ui: &mut Ui, calls: &Calls, function: u32) {
             widgets::key_value(ui, "size", StyledText::mono(text::bytes(m.bytes)));
         }
         if !m.missing.is_empty() {
-            let told = StyledText::body(format!("! not stored: {}", m.missing)).colour(p.warning);
-            widgets::key_wrapped(ui, "code", told);
+            let styled_text = StyledText::body(format!("! not stored: {}", m.missing)).colour(p.warning);
+            widgets::key_wrapped(ui, "code", styled_text);
         }
         if !m.globals.is_empty() {
-            let told = text::count_noun(m.globals.len() as u64, "variable", "variables");
+            let message = text::count_noun(m.globals.len() as u64, "variable", "variables");
             let names: Vec<&str> = m.globals.iter().take(40).map(|g| g.name.as_str()).collect();
-            widgets::key_value(ui, "holds", StyledText::body(told)).on_hover_text(names.join("\n"));
+            widgets::key_value(ui, "holds", StyledText::body(message)).on_hover_text(names.join("\n"));
         }
     }
     if let Some(code) = view.code.as_ref().filter(|c| !c.arch.is_empty()) {
@@ -125,8 +125,8 @@ fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, fun
     let all = calls.launches_of(function);
     widgets::section(ui, &text::count_noun(all.len() as u64, "launch", "launches"));
     if all.is_empty() {
-        let told = "never launched in this recording";
-        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        let summary = "never launched in this recording";
+        ui.label(RichText::new(summary).font(small()).color(p.quiet));
         return;
     }
     let meant = doc.current_launch();
@@ -163,15 +163,15 @@ fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, fun
             pos2(number.right() + 10.0, rect.top()),
             pos2(rect.right() - 92.0, rect.bottom()),
         );
-        let told = format!(
+        let message = format!(
             "{} in {}",
             api_trace::format_dims(launch.grid),
             api_trace::format_dims(launch.block)
         );
-        paint_text(ui, at, Align2::LEFT_CENTER, &told, mono(), p.text);
+        paint_text(ui, at, Align2::LEFT_CENTER, &message, mono(), p.text);
         let event = Rect::from_min_max(pos2(rect.right() - 90.0, rect.top()), rect.max);
-        let told = format!("event {}", text::count(l.event));
-        paint_text(ui, event, Align2::RIGHT_CENTER, &told, small(), p.quiet);
+        let message = format!("event {}", text::count(l.event));
+        paint_text(ui, event, Align2::RIGHT_CENTER, &message, small(), p.quiet);
         let r = r.on_hover_text(format!("grid and block, {}", calls.stream_name(l.stream)));
         if r.clicked() {
             go = Some(l.event);

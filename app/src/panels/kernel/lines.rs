@@ -59,14 +59,14 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
             mono_small(),
             p.quiet,
         );
-        let told = line.replace('\t', "    ");
-        let words = told.trim_start();
+        let message = line.replace('\t', "    ");
+        let words = message.trim_start();
         let ink = match words {
             _ if entry => p.job,
             w if w.starts_with("//") || w.starts_with('.') => p.quiet,
             _ => p.text,
         };
-        let galley = ui.painter().layout_no_wrap(told, mono(), ink);
+        let galley = ui.painter().layout_no_wrap(message, mono(), ink);
         widest = widest.max(galley.size().x);
         let at = pos2(rect.left() + NUMBERS - offset, rect.center().y - galley.size().y / 2.0);
         let code = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
@@ -99,7 +99,7 @@ fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
             ui.add_space(12.0);
             ui.vertical(|ui| {
                 ui.set_max_width((ui.available_width() - 16.0).clamp(120.0, 560.0));
-                let told = match (code.kind, &code.problem) {
+                let message = match (code.kind, &code.problem) {
                     (_, Some(why)) => format!("The kernel's code cannot be shown: {why}."),
                     (CodeKind::Cubin, None) => {
                         let of = if code.arch.is_empty() { String::new() } else { format!(" for {}", code.arch) };
@@ -107,13 +107,13 @@ fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
                     }
                     _ => "The module holds no PTX of this kernel.".to_owned(),
                 };
-                ui.add(egui::Label::new(RichText::new(told).color(p.text)).wrap());
+                ui.add(egui::Label::new(RichText::new(message).color(p.text)).wrap());
                 if code.problem.is_none() {
                     ui.add_space(6.0);
-                    let told = "A program keeps PTX beside machine code when it is compiled for a virtual architecture \
+                    let summary = "A program keeps PTX beside machine code when it is compiled for a virtual architecture \
                                 too, as with -gencode arch=compute_80,code=compute_80. The machine code is printed by \
                                 NVIDIA's tool, cuobjdump --dump-sass, from the program or library that it came from.";
-                    ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+                    ui.add(egui::Label::new(RichText::new(summary).color(p.quiet)).wrap());
                 }
                 let module = calls
                     .facts()
@@ -134,8 +134,8 @@ fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
                         };
                         let taken = if h.selected { ", taken by the driver" } else { "" };
                         let packed = if h.compressed { ", compressed" } else { "" };
-                        let told = format!("{word} for {}{packed}, {}{taken}", h.arch, text::bytes(h.bytes));
-                        ui.label(RichText::new(told).font(small()).color(if h.selected { p.text } else { p.quiet }));
+                        let message = format!("{word} for {}{packed}, {}{taken}", h.arch, text::bytes(h.bytes));
+                        ui.label(RichText::new(message).font(small()).color(if h.selected { p.text } else { p.quiet }));
                     }
                 }
             });

@@ -27,8 +27,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     };
     follow(doc, view, &calls);
     let Some(function) = view.function else {
-        let told = "This recording holds calls, and no function of the device among them.";
-        if widgets::empty_state(ui, icons::CPU, told, Some("Show events")) {
+        let message = "This recording holds calls, and no function of the device among them.";
+        if widgets::empty_state(ui, icons::CPU, message, Some("Show events")) {
             asks.run_command("show-events");
         }
         return;
@@ -138,9 +138,9 @@ fn bar(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, functi
                 area.show_rows(ui, 20.0, n, |ui, rows| {
                     for f in rows {
                         let f = f as u32;
-                        let told = text::truncate_middle(api_trace::short_function_name(calls.function_name(f)), 64);
-                        let told = RichText::new(told).font(mono());
-                        if ui.selectable_label(view.function == Some(f), told).clicked() {
+                        let message = text::truncate_middle(api_trace::short_function_name(calls.function_name(f)), 64);
+                        let rich_text = RichText::new(message).font(mono());
+                        if ui.selectable_label(view.function == Some(f), rich_text).clicked() {
                             view.function = Some(f);
                             ui.close();
                         }
@@ -160,8 +160,8 @@ fn bar(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, functi
             if widgets::icon_button(ui, icons::COPY, "Copy the PTX").clicked() {
                 asks.run_command("copy-ptx");
             }
-            let told = text::count_noun(code.lines() as u64, "line", "lines");
-            ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+            let message = text::count_noun(code.lines() as u64, "line", "lines");
+            ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).truncate());
         });
     });
 }
@@ -201,10 +201,10 @@ fn search(view: &mut View, code: &KernelCode, ui: &mut Ui) {
         r.request_focus();
     }
     if !wanted.is_empty() {
-        let told = match view.hits.1.len() {
+        let rich_text = match view.hits.1.len() {
             0 => RichText::new("not found").color(p.warning),
             n => RichText::new(text::count_noun(n as u64, "line", "lines")).color(p.quiet),
         };
-        ui.label(told.font(small()));
+        ui.label(rich_text.font(small()));
     }
 }

@@ -67,14 +67,14 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u3
 /// What the launch changed, as a board saw it; or the offer to ask one.
 fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, event: u64) {
     let p = palette(ui);
-    let quiet = |ui: &mut Ui, told: &str| {
-        ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    let quiet = |ui: &mut Ui, message: &str| {
+        ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     };
     if let Some(left) = calls.launch_changes(event) {
         for l in left.list.iter().take(MAX_LISTED_ARGUMENTS) {
             let name = api_trace::format_change_location(calls, l);
-            let told = text::bytes(l.bytes);
-            let r = widgets::key_link(ui, "changed", &format!("{name}, {told}"));
+            let summary = text::bytes(l.bytes);
+            let r = widgets::key_link(ui, "changed", &format!("{name}, {summary}"));
             let hover = format!(
                 "{} of {name} between {:#x} and {:#x} are others behind it, as {} saw",
                 text::count_noun(l.bytes, "byte", "bytes"),
@@ -100,8 +100,8 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
     }
     ui.add_space(4.0);
     ui.horizontal(|ui| {
-        let told = "what memory this launch changed";
-        memory_trace_buttons::button(doc, asks, ui, "what it changed", told, || {
+        let message = "what memory this launch changed";
+        memory_trace_buttons::button(doc, asks, ui, "what it changed", message, || {
             MemoryTraceRequest::for_launch(event, Vec::new())
         });
     });
@@ -126,8 +126,8 @@ fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
         widgets::key_value(ui, "cluster", StyledText::mono(api_trace::format_dims(row.cluster)));
     }
     if row.shared > 0 {
-        let told = format!("{} asked for", text::bytes(u64::from(row.shared)));
-        widgets::key_value(ui, "shared", StyledText::mono(told));
+        let message = format!("{} asked for", text::bytes(u64::from(row.shared)));
+        widgets::key_value(ui, "shared", StyledText::mono(message));
     }
     if row.flags & LaunchRow::COOPERATIVE != 0 {
         widgets::key_value(ui, "cooperative", StyledText::body("all blocks run at once"));
@@ -165,8 +165,8 @@ fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
             }
         }
         Value::Bytes(list) => {
-            let told = text::count_noun(a.raw.len() as u64, "byte", "bytes");
-            widgets::key_value(ui, &key, StyledText::mono(told)).on_hover_text(&hover);
+            let message = text::count_noun(a.raw.len() as u64, "byte", "bytes");
+            widgets::key_value(ui, &key, StyledText::mono(message)).on_hover_text(&hover);
             for (at, to, place) in list.iter().take(MAX_LISTED_ARGUMENTS) {
                 let words = calls.buffers().format_location(*place);
                 let r = widgets::key_link(ui, &format!("  + {at:#x}"), &words);

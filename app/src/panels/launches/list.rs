@@ -143,24 +143,24 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             }
         }
         for id in ["launch", "event", "grid", "block", "shared", "host"] {
-            let (told, ink) = cell_text(calls, id, n, l.event, &launch, p);
-            table.text(ui, id, rect, &told, mono(), ink);
+            let (message, ink) = cell_text(calls, id, n, l.event, &launch, p);
+            table.text(ui, id, rect, &message, mono(), ink);
         }
         for id in ["stream", "result"] {
-            let (told, ink) = cell_text(calls, id, n, l.event, &launch, p);
-            table.text(ui, id, rect, &told, crate::theme::body(), ink);
+            let (message, ink) = cell_text(calls, id, n, l.event, &launch, p);
+            table.text(ui, id, rect, &message, crate::theme::body(), ink);
         }
         if table.has("arguments") {
-            let told = arguments(doc, calls, l.event, &launch);
-            if table.text(ui, "arguments", rect, &told, mono(), p.quiet) {
-                cut = Some(told);
+            let message = arguments(doc, calls, l.event, &launch);
+            if table.text(ui, "arguments", rect, &message, mono(), p.quiet) {
+                cut = Some(message);
             }
         }
         if table.has("changed") {
-            let told = api_trace::describe_launch_changes(calls, l.event);
-            let told = told.as_deref().unwrap_or("–");
-            if table.text(ui, "changed", rect, told, mono(), p.quiet) {
-                cut = Some(told.to_owned());
+            let summary = api_trace::describe_launch_changes(calls, l.event);
+            let line_text = summary.as_deref().unwrap_or("–");
+            if table.text(ui, "changed", rect, line_text, mono(), p.quiet) {
+                cut = Some(line_text.to_owned());
             }
         }
         let own = [
@@ -201,13 +201,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
 /// The arguments of a launch on one line, pointers by their buffers: as many as anybody reads in a list.
 fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String {
     let all = calls.arguments(&doc.recording, event, l);
-    let told: Vec<String> = all
+    let messages: Vec<String> = all
         .iter()
         .take(MAX_ARGUMENTS)
         .map(|a| a.describe_labelled(calls))
         .collect();
     let more = if all.len() > MAX_ARGUMENTS { ", …" } else { "" };
-    format!("{}{more}", told.join(", "))
+    format!("{}{more}", messages.join(", "))
 }
 
 /// What a cell says, and in which colour.

@@ -30,8 +30,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         return show_no_calls(doc, asks, ui, "launches of kernels with their arguments");
     };
     if calls.launches().is_empty() {
-        let told = "This recording holds calls, and none of them launched a kernel.";
-        if widgets::empty_state(ui, icons::LIGHTNING, told, Some("Show events")) {
+        let message = "This recording holds calls, and none of them launched a kernel.";
+        if widgets::empty_state(ui, icons::LIGHTNING, message, Some("Show events")) {
             asks.run_command("show-events");
         }
         return;
@@ -79,11 +79,11 @@ pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, w
         );
         return;
     }
-    let told = format!(
+    let message = format!(
         "This recording holds no calls of a driver. Of a CUDA program recorded with `kinescope record --with cuda` there \
          are {what} here."
     );
-    if widgets::empty_state(ui, icons::LIGHTNING, &told, Some("Show events")) {
+    if widgets::empty_state(ui, icons::LIGHTNING, &message, Some("Show events")) {
         asks.run_command("show-events");
     }
 }
@@ -150,8 +150,8 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui:
             view.filter.clear();
         }
         if view.sort != LaunchSort::Order || view.falling {
-            let told = RichText::new("in order").font(small());
-            let r = ui.add(egui::Button::new(told).frame_when_inactive(false));
+            let rich_text = RichText::new("in order").font(small());
+            let r = ui.add(egui::Button::new(rich_text).frame_when_inactive(false));
             if r.on_hover_text("sorts the launches by when they were made").clicked() {
                 (view.sort, view.falling) = (LaunchSort::Order, false);
             }
@@ -159,17 +159,17 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui:
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(10.0);
             let all = calls.launches().len() as u64;
-            let told = match &view.rows {
+            let message = match &view.rows {
                 _ if view.choosing.is_some() => "sorting…".to_owned(),
                 Some(rows) if rows.len() as u64 != all => {
                     format!("{} of {}", text::count(rows.len() as u64), text::count(all))
                 }
                 _ => text::count_noun(all, "launch", "launches"),
             };
-            ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
+            ui.add(egui::Label::new(RichText::new(message).color(p.quiet).font(mono())).truncate());
             if !calls.has_all_changes() {
-                let told = "what each launch changed";
-                memory_trace_buttons::button(doc, asks, ui, "what each changed", told, || {
+                let summary = "what each launch changed";
+                memory_trace_buttons::button(doc, asks, ui, "what each changed", summary, || {
                     memory_trace::request_for_launches(&doc.recording)
                 });
             }

@@ -36,8 +36,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
-        let told = "This recording holds no address space, so there is no memory to show by GPU address.";
-        if widgets::empty_state(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
+        let message = "This recording holds no address space, so there is no memory to show by GPU address.";
+        if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
             asks.run_command("show-events");
         }
         return;

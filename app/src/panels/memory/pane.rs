@@ -65,7 +65,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
     ui.horizontal(|ui| {
         ui.set_height(26.0);
         ui.add_space(8.0);
-        let told = match &t.list {
+        let message = match &t.list {
             Some(l) => match l.iter().filter(|t| !t.page && t.event.is_some()).count() as u64 {
                 0 => "is touched by no event of the recording".to_owned(),
                 n => format!("is touched by {}", text::count_noun(n, "event", "events")),
@@ -78,7 +78,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
         if widgets::add_copy_menu(&r, &[("address", at)]).clicked() {
             view.show(doc, t.space, t.va, 1);
         }
-        ui.label(RichText::new(told).color(p.quiet));
+        ui.label(RichText::new(message).color(p.quiet));
         writer::ui(doc, view, asks, ui, &t);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(4.0);
@@ -159,9 +159,9 @@ fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }
     let caret = if open { icons::CARET_DOWN } else { icons::CARET_RIGHT };
-    let told = format!("{caret} {} more on its page", text::count(n as u64));
+    let message = format!("{caret} {} more on its page", text::count(n as u64));
     let cell = rect.with_min_x(rect.left() + 84.0);
-    paint_text(ui, cell, Align2::LEFT_CENTER, &told, body(), p.quiet);
+    paint_text(ui, cell, Align2::LEFT_CENTER, &message, body(), p.quiet);
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
@@ -214,15 +214,15 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         ui.set_height(22.0);
         ui.add_space(12.0);
         let what = if chosen.is_some() { "selected" } else { "in view" };
-        let mut told = format!(
+        let mut message = format!(
             "{} values of {} {what}, from {va:#x}",
             text::count(bytes / size),
             element.name()
         );
         if held.every > 1 {
-            told += &format!(", one in {} drawn", text::count(held.every));
+            message += &format!(", one in {} drawn", text::count(held.every));
         }
-        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        ui.label(RichText::new(message).font(small()).color(p.quiet));
     });
     if held.points.is_empty() {
         let none = "None of these values is in the recording, or none is finite.";

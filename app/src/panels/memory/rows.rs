@@ -298,9 +298,9 @@ fn folded_ui(ui: &mut Ui, va: u64, end: u64, (mapped, next): (bool, Option<u64>)
     ui.painter()
         .text(at, Align2::LEFT_CENTER, format!("{va:#014x}"), mono(), p.quiet);
     let what = if mapped { "mapped, not recorded" } else { "not mapped" };
-    let told = format!("{} {what}", text::bytes(end - va));
+    let message = format!("{} {what}", text::bytes(end - va));
     let at = pos2(row.left() + c.hex, y);
-    let used = ui.painter().text(at, Align2::LEFT_CENTER, told, small(), p.quiet);
+    let used = ui.painter().text(at, Align2::LEFT_CENTER, message, small(), p.quiet);
     let Some(next) = next else { return false };
     let words = "next recorded bytes";
     let galley = ui

@@ -30,8 +30,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         }
     }
     if let Some(w) = &view.wrong {
-        let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
-        ui.add(egui::Label::new(told).truncate()).on_hover_text(w);
+        let rich_text = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+        ui.add(egui::Label::new(rich_text).truncate()).on_hover_text(w);
     } else if let Some((_, progress)) = view.searching.clone() {
         ui.label(RichText::new("searching").font(small()).color(p.quiet));
         if widgets::icon_button(ui, icons::X, "Stop searching").clicked() {
@@ -54,11 +54,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             _ => None,
         };
         let more = if n >= MAX_HITS { "the first " } else { "" };
-        let told = match at {
+        let message = match at {
             Some(i) => format!("{} of {more}{}", text::count(i as u64 + 1), text::count(n as u64)),
             None => format!("{more}{} found", text::count(n as u64)),
         };
-        ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+        ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).truncate());
     }
 }
 

@@ -252,9 +252,9 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
     let names: Vec<&str> = map.map_or_else(Vec::new, |m| m.layouts().map(|l| l.name.as_str()).collect());
     if names.is_empty() {
-        let told = "No register map of this recording has a layout. A [[layout]] in a map of your own is one; \
+        let message = "No register map of this recording has a layout. A [[layout]] in a map of your own is one; \
                     docs/register-map.md tells how.";
-        widgets::empty_state(ui, icons::SQUARES_FOUR, told, None);
+        widgets::empty_state(ui, icons::SQUARES_FOUR, message, None);
         view.structure = Some(s);
         return;
     }
@@ -376,8 +376,8 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
         }
     }
     let keys = ui.interact(area, id, Sense::click());
-    let told = format!("Structure {} at {:#x}", s.layout, s.at);
-    keys.widget_info(|| WidgetInfo::labeled(Role::Tree, true, &told));
+    let message = format!("Structure {} at {:#x}", s.layout, s.at);
+    keys.widget_info(|| WidgetInfo::labeled(Role::Tree, true, &message));
     let mut rows = view.fields;
     let count = s.rows(fields);
     let focused = keys.has_focus();
@@ -480,12 +480,12 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
     } else if let Some((va, bytes)) = go {
         view.show(doc, s.space, va, bytes);
     }
-    let told = format!("{} · {}", text::count_noun(fields, "row", "rows"), layout.doc);
+    let message = format!("{} · {}", text::count_noun(fields, "row", "rows"), layout.doc);
     if !layout.doc.is_empty() {
         ui.painter().text(
             area.right_bottom() - egui::vec2(12.0, 2.0),
             Align2::RIGHT_BOTTOM,
-            &told,
+            &message,
             small(),
             p.quiet,
         );

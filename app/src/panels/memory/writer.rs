@@ -27,8 +27,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         None => {
             ask = link(ui);
             if t.writer.is_some() {
-                let told = "inputs were edited since";
-                ui.label(RichText::new(told).font(small()).color(p.edited));
+                let message = "inputs were edited since";
+                ui.label(RichText::new(message).font(small()).color(p.edited));
             }
         }
         Some(WriterLookup::Pending(progress)) => busy(ui, "replaying", progress),
@@ -37,16 +37,16 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             ask = link(ui);
         }
         Some(WriterLookup::Failed(why)) => {
-            let told = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
-            ui.add(egui::Label::new(told).truncate()).on_hover_text(why);
+            let rich_text = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(rich_text).truncate()).on_hover_text(why);
         }
-        Some(WriterLookup::Ready(told, more)) => {
-            let (short, long) = (told.summarize(), told.describe());
-            match (told.job(), &told.location) {
+        Some(WriterLookup::Ready(report, more)) => {
+            let (short, long) = (report.summarize(), report.describe());
+            match (report.job(), &report.location) {
                 (Some(_), Some(_)) => {
                     let r = widgets::link(ui, &format!("last writer {short}"), &short);
                     if r.on_hover_text(RichText::new(long).font(mono())).clicked() {
-                        asks.show_writer_thread(told);
+                        asks.show_writer_thread(report);
                     }
                 }
                 (Some(place), None) => {
@@ -72,11 +72,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
 /// How far work is, and a cross to stop it.
 fn busy(ui: &mut Ui, what: &str, progress: &Progress) {
     let p = palette(ui);
-    let told = match progress.fraction() {
+    let message = match progress.fraction() {
         Some(f) => format!("{what} {:.0} %", f * 100.0),
         None => format!("{what}…"),
     };
-    ui.label(RichText::new(told).font(small()).color(p.quiet));
+    ui.label(RichText::new(message).font(small()).color(p.quiet));
     if widgets::icon_button(ui, icons::X, "Stop asking").clicked() {
         progress.cancel();
     }
@@ -88,8 +88,8 @@ fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space:
     let given = doc.edited_inputs();
     let Some(t) = &mut view.references else { return };
     t.key.clone_from(&given.key);
-    if let Some(told) = doc.writers.find_answer(&given.key, space, va) {
-        t.writer = Some(WriterLookup::Ready(told, None));
+    if let Some(report) = doc.writers.find_answer(&given.key, space, va) {
+        t.writer = Some(WriterLookup::Ready(report, None));
         return;
     }
     if let Some(run) = doc.writers.find_run(&given.key) {
@@ -152,18 +152,18 @@ fn failed_writer(e: &WriterError) -> WriterLookup {
 fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<TracedReplay>, (space, va): (u32, u64)) {
     let Some(t) = &mut view.references else { return };
     let (recording, key) = (Arc::clone(&doc.recording), t.key.clone());
-    let told = match run.writer(&doc.recording, space, va) {
-        Ok(told) => told,
+    let report = match run.writer(&doc.recording, space, va) {
+        Ok(report) => report,
         Err(e) if is_too_many_writes(&e) => {
             let (run, given) = (Arc::clone(run), doc.edited_inputs());
             let path = doc.path.clone();
             let progress = asks.start_work("replaying with the writes to one page remembered", move |progress| {
                 let made = TracedReplay::new(&recording, &given, Some((&run, space, va)), progress);
-                let told = made.and_then(|r| {
-                    let told = r.writer(&recording, space, va)?;
-                    r.with_shader_reads(&recording, space, told, progress)
+                let result = made.and_then(|r| {
+                    let report = r.writer(&recording, space, va)?;
+                    r.with_shader_reads(&recording, space, report, progress)
                 });
-                store_answer(path, given, (space, va), told)
+                store_answer(path, given, (space, va), result)
             });
             t.writer = Some(WriterLookup::Pending(progress));
             return;
@@ -173,16 +173,16 @@ fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<T
             return;
         }
     };
-    if !told.is_from_shader() {
-        let told = Arc::new(told);
-        doc.writers.store_answer(&key, space, va, &told);
-        t.writer = Some(WriterLookup::Ready(told, None));
+    if !report.is_from_shader() {
+        let writer_report = Arc::new(report);
+        doc.writers.store_answer(&key, space, va, &writer_report);
+        t.writer = Some(WriterLookup::Ready(writer_report, None));
         return;
     }
-    let (run, given, path, first) = (Arc::clone(run), doc.edited_inputs(), doc.path.clone(), told.clone());
+    let (run, given, path, first) = (Arc::clone(run), doc.edited_inputs(), doc.path.clone(), report.clone());
     let progress = asks.start_work("following the thread that wrote the byte", move |progress| {
-        let told = run.with_shader_reads(&recording, space, told, progress);
-        store_answer(path, given, (space, va), told)
+        let result = run.with_shader_reads(&recording, space, report, progress);
+        store_answer(path, given, (space, va), result)
     });
     t.writer = Some(WriterLookup::Ready(Arc::new(first), Some(progress)));
 }
@@ -192,25 +192,25 @@ fn store_answer(
     path: std::path::PathBuf,
     given: EditedInputs,
     (space, va): (u32, u64),
-    told: Result<WriterReport, WriterError>,
+    result: Result<WriterReport, WriterError>,
 ) -> WorkCompletion {
     Box::new(move |desk| {
         if desk.doc.path != path {
             return;
         }
-        let told = told.map(Arc::new);
-        if let Ok(told) = &told {
-            desk.doc.writers.store_answer(&given.key, space, va, told);
+        let outcome = result.map(Arc::new);
+        if let Ok(report) = &outcome {
+            desk.doc.writers.store_answer(&given.key, space, va, report);
         }
         let mine = |t: &&mut ByteReferences| t.space == space && t.va == va && t.key == given.key;
         let Some(t) = desk.views.memory.references.as_mut().filter(mine) else {
             return;
         };
-        t.writer = Some(match (told, t.writer.take()) {
-            (Ok(told), _) => WriterLookup::Ready(told, None),
+        t.writer = Some(match (outcome, t.writer.take()) {
+            (Ok(writer_report), _) => WriterLookup::Ready(writer_report, None),
             // Who it was stays known when the person does not want the rest.
-            (Err(WriterError::Debug(DebugError::Cancelled(_))), Some(WriterLookup::Ready(told, _))) => {
-                WriterLookup::Ready(told, None)
+            (Err(WriterError::Debug(DebugError::Cancelled(_))), Some(WriterLookup::Ready(writer_report, _))) => {
+                WriterLookup::Ready(writer_report, None)
             }
             (Err(e), _) => failed_writer(&e),
         });

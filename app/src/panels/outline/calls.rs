@@ -51,8 +51,8 @@ fn by_launches(ui: &Ui, calls: &Arc<Calls>) -> Arc<Vec<u32>> {
 
 fn more(ui: &mut Ui, label: &str, n: usize) -> bool {
     let p = palette(ui);
-    let told = StyledText::body(format!("{} more", text::count(n as u64))).colour(p.quiet);
-    list_row(ui, label, false, 0.0, told, StyledText::mono("")).clicked()
+    let styled_text = StyledText::body(format!("{} more", text::count(n as u64))).colour(p.quiet);
+    list_row(ui, label, false, 0.0, styled_text, StyledText::mono("")).clicked()
 }
 
 fn kernels(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Arc<Calls>) {
@@ -112,17 +112,17 @@ fn streams(doc: &mut Document, ui: &mut Ui, calls: &Calls) {
             right,
         );
         let blocks = calls.facts().streams.get(s as usize).is_some_and(|s| s.flags & 1 != 0);
-        let told = if blocks {
+        let message = if blocks {
             "does not wait for the default stream"
         } else {
             "waits for the default stream"
         };
-        let told = if s == 0 {
+        let message = if s == 0 {
             "the other streams wait for it, unless they are told not to"
         } else {
-            told
+            message
         };
-        if row.on_hover_text(format!("calls that go to it\n{told}")).clicked() {
+        if row.on_hover_text(format!("calls that go to it\n{message}")).clicked() {
             // The next one behind the moment, so that clicking again goes along it.
             let n = events.partition_point(|e| *e <= doc.moment());
             if let Some(e) = events.get(n).or(events.first()) {
@@ -160,8 +160,11 @@ fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls)
             name,
             StyledText::mono(text::bytes(b.bytes)),
         );
-        let told = format!("{:#x}, {}", b.at, b.kind.name());
-        widgets::add_copy_menu(&row.clone().on_hover_text(told), &[("address", format!("{:#x}", b.at))]);
+        let message = format!("{:#x}, {}", b.at, b.kind.name());
+        widgets::add_copy_menu(
+            &row.clone().on_hover_text(message),
+            &[("address", format!("{:#x}", b.at))],
+        );
         if row.clicked() {
             doc.select(Selection::Memory {
                 space: 0,
@@ -202,11 +205,11 @@ fn modules(asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
             )
         };
         let row = list_row(ui, &format!("outline module {n}"), false, 0.0, left, right);
-        let mut told = format!("from {}", m.origin);
+        let mut message = format!("from {}", m.origin);
         if !m.missing.is_empty() {
-            told.push_str(&format!("\nnot stored: {}", m.missing));
+            message.push_str(&format!("\nnot stored: {}", m.missing));
         }
-        if row.on_hover_text(told).clicked() {
+        if row.on_hover_text(message).clicked() {
             let of = |f: &trace_core::recording::CallFunction| f.module == Some(n);
             if let Some(f) = calls.facts().functions.iter().position(of) {
                 asks.push(UiAction::Kernel(f as u32));

@@ -63,12 +63,12 @@ fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         if let Some(m) = mapping {
             ui.label(RichText::new(icons::CARET_RIGHT).size(10.0).color(p.quiet));
             let r = widgets::link(ui, "Map of the mapping", &format!("{:#x}", m.va));
-            let told = format!(
+            let message = format!(
                 "{} {}",
                 text::count_noun(m.pages, "page", "pages"),
                 format_rights(m.rights)
             );
-            if r.on_hover_text(told).clicked() {
+            if r.on_hover_text(message).clicked() {
                 view.frame(m.va, m.pages);
                 view.at = at;
             }
@@ -101,12 +101,12 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let per_cell = 1u64 << cell;
     ui.horizontal(|ui| {
         ui.set_height(24.0);
-        let told = format!(
+        let message = format!(
             "{:#x}, a cell is {}",
             view.first_page << 12,
             text::bytes(per_cell * 4096)
         );
-        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        ui.label(RichText::new(message).font(small()).color(p.quiet));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             let about = view.at.unwrap_or(0) >> 12;
             if widgets::icon_button(ui, icons::PLUS, "Zoom map in").clicked() {
@@ -166,8 +166,8 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         ui.painter()
             .rect_stroke(r, 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
     }
-    let told = walk::describe_walk(doc, view.space, va);
-    response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
+    let message = walk::describe_walk(doc, view.space, va);
+    response.on_hover_text_at_pointer(RichText::new(message).font(mono_small()));
 }
 
 fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
@@ -198,9 +198,9 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
     ui.painter().add(Shape::mesh(mesh));
     if is_bare(view, space) {
         let at = pos2(rect.center().x, rect.center().y);
-        let told = "nothing is mapped here";
+        let message = "nothing is mapped here";
         ui.painter()
-            .text(at, egui::Align2::CENTER_CENTER, told, mono(), p.quiet);
+            .text(at, egui::Align2::CENTER_CENTER, message, mono(), p.quiet);
     }
 }
 

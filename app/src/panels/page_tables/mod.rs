@@ -32,13 +32,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
-        let told = if doc.facts.calls.is_some() {
+        let message = if doc.facts.calls.is_some() {
             "This is a recording of a driver's calls: it holds no page tables, which the driver keeps to itself. Memory \
              shows the buffers that the calls took."
         } else {
             "This recording holds no page tables: no address space was set up in it."
         };
-        if widgets::empty_state(ui, icons::TREE_STRUCTURE, told, Some("Show events")) {
+        if widgets::empty_state(ui, icons::TREE_STRUCTURE, message, Some("Show events")) {
             asks.run_command("show-events");
         }
         return;
@@ -92,7 +92,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         }
         let zero = space.pages_with(PageContent::Zero);
         let dumped = space.pages_with(PageContent::Data) + zero;
-        let told = format!(
+        let message = format!(
             "{} · root {:#x} · {} in {} · {} recorded, {} of it zero",
             space.format,
             space.root,
@@ -128,7 +128,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
                 ui.label(RichText::new("colour by").color(p.quiet));
             }
             ui.with_layout(egui::Layout::left_to_right(egui::Align::Center), |ui| {
-                ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).truncate());
+                ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).truncate());
             });
         });
     });
@@ -150,7 +150,7 @@ fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         for mark in Mark::ALL {
             let pages = space.marks.pages(mark);
             let on = view.mark == Some(mark);
-            let told = match pages {
+            let message = match pages {
                 0 if mark == Mark::MappedTwice && space.marks.not_compared => {
                     format!("{} not looked for", mark.title())
                 }
@@ -161,7 +161,7 @@ fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
                 0 => p.quiet,
                 _ => mark_colour(p, mark),
             };
-            let label = RichText::new(told).font(small()).color(ink);
+            let label = RichText::new(message).font(small()).color(ink);
             let r = ui.add_enabled_ui(pages > 0, |ui| ui.selectable_label(on, label)).inner;
             r.widget_info(|| WidgetInfo::selected(Role::RadioButton, pages > 0, on, format!("Pages {}", mark.title())));
             if r.on_hover_text(mark.reason()).clicked() {
@@ -170,8 +170,8 @@ fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             }
         }
         if let Some(e) = &space.problem {
-            let told = RichText::new(format!("! {e}")).font(small()).color(p.warning);
-            ui.add(egui::Label::new(told).truncate());
+            let rich_text = RichText::new(format!("! {e}")).font(small()).color(p.warning);
+            ui.add(egui::Label::new(rich_text).truncate());
         }
     });
 }

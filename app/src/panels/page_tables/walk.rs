@@ -149,13 +149,13 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
         }
         let x = if wide { 178.0 } else { 82.0 };
         put(x, rect.width(), &format!("{word} {to}"), c);
-        let mut told = format!(
+        let mut message = format!(
             "the entry stands at {at} and is {:#018x}; a click selects it and shows what wrote and read it",
             s.raw
         );
         let bits = format_entry_bits(&doc.recording, format_of(doc, space), s);
         for (name, value) in &bits {
-            told += &format!("\n{name}: {value}");
+            message += &format!("\n{name}: {value}");
         }
         let target = to.trim_start_matches("→ ").to_owned();
         let forms = [
@@ -169,21 +169,21 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
             level: s.level,
         };
         copy_menu::for_selection(&r, doc, asks, &forms, &entry);
-        r.on_hover_text(told);
+        r.on_hover_text(message);
     }
     if let Some(level) = chosen {
         doc.select(Selection::Entry { space, va, level });
     }
     match (&w.result, w.steps.last()) {
         (Ok(_), Some(s)) => {
-            let told = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
-            ui.add(egui::Label::new(told).wrap());
+            let rich_text = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
+            ui.add(egui::Label::new(rich_text).wrap());
             let holds = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
         }
         (Err(e), _) => {
-            let told = RichText::new(format!("▲ {e}")).font(small()).color(p.error);
-            ui.add(egui::Label::new(told).wrap());
+            let rich_text = RichText::new(format!("▲ {e}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(rich_text).wrap());
         }
         _ => {}
     }

@@ -31,9 +31,9 @@ pub(super) fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(8.0);
-    let told =
+    let message =
         "Choose a register to see its values over events or time. A field is found by its name or by REGISTER.field.";
-    ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+    ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
     if let Some(register) = doc.current_register() {
         let line = PlotLine { register, field: None };
         if ui
@@ -86,16 +86,16 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
     }
     let list = find_lines(doc, &view.find);
     if list.is_empty() {
-        let told = format!(
+        let message = format!(
             "No register or field that is accessed is called like {}.",
             view.find.trim()
         );
-        ui.label(RichText::new(told).color(p.quiet));
+        ui.label(RichText::new(message).color(p.quiet));
         return;
     }
     if doc.changes().plots().len() >= usize::from(MAX_PLOTS) {
-        let told = format!("{MAX_PLOTS} lines are plotted, which is all there is room for. Take one out first.");
-        ui.label(RichText::new(told).font(small()).color(p.warning));
+        let message = format!("{MAX_PLOTS} lines are plotted, which is all there is room for. Take one out first.");
+        ui.label(RichText::new(message).font(small()).color(p.warning));
     }
     let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
     let mut toggled = list.first().filter(|_| enter && !view.find.trim().is_empty()).cloned();

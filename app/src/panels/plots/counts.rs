@@ -52,18 +52,18 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     let p = palette(ui);
     let by = view.by.0;
     ui.horizontal(|ui| {
-        let told = if events.found_for.trim().is_empty() {
+        let message = if events.found_for.trim().is_empty() {
             "All accesses.".to_owned()
         } else {
             format!("Accesses that pass {}", events.found_for.trim())
         };
-        let label = egui::Label::new(RichText::new(told).color(p.quiet)).truncate();
+        let label = egui::Label::new(RichText::new(message).color(p.quiet)).truncate();
         ui.add(label)
             .on_hover_text("The filter of the event table says what is counted");
     });
     if let Some(why) = &events.wrong {
-        let told = format!("The filter cannot be read: {why}.");
-        if widgets::empty_state(ui, icons::WARNING, &told, Some("Mend the filter")) {
+        let message = format!("The filter cannot be read: {why}.");
+        if widgets::empty_state(ui, icons::WARNING, &message, Some("Mend the filter")) {
             asks.run_command("filter");
         }
         return;
@@ -75,8 +75,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     let key: Key = (events.found_for.clone(), by.label(), doc.facts.pending.len());
     ask(doc, view, events, asks, &key);
     if let Some(why) = view.counted.error(&key) {
-        let told = format!("Accesses were not counted: {why}.");
-        if widgets::empty_state(ui, icons::WARNING, &told, Some("Count again")) {
+        let message = format!("Accesses were not counted: {why}.");
+        if widgets::empty_state(ui, icons::WARNING, &message, Some("Count again")) {
             view.counted.0 = None;
         }
         return;
@@ -87,19 +87,19 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     };
     if counted.groups.is_empty() && doc.recording.events.value.is_empty() {
         let calls = doc.facts.calls.is_some();
-        let told = if calls {
+        let text = if calls {
             "This recording has no register accesses to count. Launches lists its kernel launches."
         } else {
             "This recording has no register accesses to count."
         };
-        if widgets::empty_state(ui, icons::CHART_BAR, told, calls.then_some("Show launches")) {
+        if widgets::empty_state(ui, icons::CHART_BAR, text, calls.then_some("Show launches")) {
             asks.run_command("show-launches");
         }
         return;
     }
     if counted.groups.is_empty() {
-        let told = "No access passes the filter.";
-        if widgets::empty_state(ui, icons::CHART_BAR, told, Some("Show all events")) {
+        let text = "No access passes the filter.";
+        if widgets::empty_state(ui, icons::CHART_BAR, text, Some("Show all events")) {
             asks.run_command("clear-filter");
         }
         return;
@@ -182,8 +182,8 @@ fn draw(ui: &mut Ui, counted: &AccessCounts, by: GroupBy, in_order: bool) -> Opt
     let p = palette(ui);
     let n = counted.groups.len().min(SHOWN);
     if counted.groups.len() > SHOWN {
-        let told = format!("The first {SHOWN} of {}.", text::count(counted.groups.len() as u64));
-        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        let message = format!("The first {SHOWN} of {}.", text::count(counted.groups.len() as u64));
+        ui.label(RichText::new(message).font(small()).color(p.quiet));
     }
     let groups = || (0..n).filter_map(|i| counted.get(i, in_order));
     let list: Vec<bars::ChartBar> = groups()

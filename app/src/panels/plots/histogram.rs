@@ -39,15 +39,15 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Line whose values are counted"));
         if let Some(h) = view.histogram() {
             let values = text::count_noun(h.total, "value", "values");
-            let told = format!("{values}, {} different", text::count(h.different));
-            ui.label(RichText::new(told).color(p.quiet));
+            let message = format!("{values}, {} different", text::count(h.different));
+            ui.label(RichText::new(message).color(p.quiet));
         }
     });
     let key: Key = (line.clone(), view.access_filter);
     ask(view, asks, &key);
     if let Some(why) = view.histogram.error(&key) {
-        let told = format!("The values were not counted: {why}.");
-        if widgets::empty_state(ui, icons::WARNING, &told, Some("Count again")) {
+        let message = format!("The values were not counted: {why}.");
+        if widgets::empty_state(ui, icons::WARNING, &message, Some("Count again")) {
             view.histogram.0 = None;
         }
         return;
@@ -57,11 +57,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         return;
     };
     if h.total == 0 {
-        let told = format!(
+        let message = format!(
             "No access tells a value of {}: choose reads and writes.",
             line_names::line_name(doc, &line)
         );
-        widgets::empty_state(ui, icons::CHART_BAR, &told, None);
+        widgets::empty_state(ui, icons::CHART_BAR, &message, None);
         return;
     }
     let ink = line_names::line_colour(p, slot);

@@ -52,8 +52,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         measure(doc, view, asks, &key);
     }
     if let Some(why) = view.between.error(&key) {
-        let told = RichText::new(format!("▲ {why}")).color(p.error).font(small());
-        ui.add(egui::Label::new(told).wrap());
+        let rich_text = RichText::new(format!("▲ {why}")).color(p.error).font(small());
+        ui.add(egui::Label::new(rich_text).wrap());
         return;
     }
     let Some(m) = view.between.result(&key).cloned() else {
@@ -61,13 +61,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             ui.label(RichText::new("measuring…").color(p.quiet));
             return;
         }
-        let told = if empty {
+        let message = if empty {
             "Write two filters: times are measured from each event that passes the first to the next one that passes the second."
         } else {
             "Press Enter to measure how long it takes from the first to the second."
         };
         let example = empty.then_some("From submits to job interrupts");
-        if widgets::empty_state(ui, icons::CLOCK, told, example) {
+        if widgets::empty_state(ui, icons::CLOCK, message, example) {
             view.from = "submit".into();
             view.to = "irq.line = job".into();
             let key = (view.from.clone(), view.to.clone());
@@ -78,8 +78,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         return;
     };
     if m.0.times.is_none() {
-        let told = "No event that passes the first filter is followed by one that passes the second.";
-        widgets::empty_state(ui, icons::CLOCK, told, None);
+        let message = "No event that passes the first filter is followed by one that passes the second.";
+        widgets::empty_state(ui, icons::CLOCK, message, None);
         return;
     }
     let mut go = None;
@@ -148,15 +148,15 @@ fn figures(ui: &mut Ui, b: &IntervalStatistics) -> Option<u64> {
         }
     }
     if b.repeated > 0 {
-        let told = format!(
+        let message = format!(
             "{} while one was open",
             text::count_noun(b.repeated, "beginning", "beginnings")
         );
-        widgets::key_wrapped(ui, "repeated", StyledText::body(told));
+        widgets::key_wrapped(ui, "repeated", StyledText::body(message));
     }
     if b.strays > 0 {
-        let told = format!("{} without a beginning", text::count_noun(b.strays, "end", "ends"));
-        widgets::key_wrapped(ui, "strays", StyledText::body(told));
+        let message = format!("{} without a beginning", text::count_noun(b.strays, "end", "ends"));
+        widgets::key_wrapped(ui, "strays", StyledText::body(message));
     }
     if let Some(e) = b.open
         && widgets::key_link(ui, "not ended", &format!("event {}", text::count(e))).clicked()

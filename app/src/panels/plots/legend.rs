@@ -40,7 +40,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
     let values = view.values_of(line).cloned();
     let held = values.as_ref().and_then(|v| v.at(doc.moment()));
     let known = view.values.get(line);
-    let told = match (&held, &values) {
+    let message = match (&held, &values) {
         (Some((_, v)), _) => line_names::format_value(doc, line, *v, view.decimal),
         (None, Some(v)) if v.is_empty() => "none".to_owned(),
         (None, Some(_)) => "not yet".to_owned(),
@@ -51,7 +51,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
     };
     let name = line_names::line_name(doc, line);
     let selected = *doc.selection() == Selection::Register(line.register);
-    r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("Line {name} {told}")));
+    r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("Line {name} {message}")));
     if selected {
         crate::theme::widgets::select(ui, rect);
     } else if r.hovered() || r.has_focus() {
@@ -70,7 +70,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
     let inner = body.with_min_x(body.left() + 26.0).with_max_x(body.right() - 4.0);
     let ink = if held.is_some() { p.text } else { p.quiet };
     let most = inner.with_min_x(inner.left() + inner.width() * 0.42);
-    let used = paint_text(ui, most, Align2::RIGHT_CENTER, &told, mono(), ink);
+    let used = paint_text(ui, most, Align2::RIGHT_CENTER, &message, mono(), ink);
     let rest = Rect::from_min_max(inner.min, pos2(inner.right() - used - 8.0, inner.bottom()));
     paint_middle(ui, rest, Align2::LEFT_CENTER, &name, mono(), p.text);
     let gone = rect.with_min_x(rect.right() - 22.0);

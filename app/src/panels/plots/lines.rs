@@ -371,16 +371,16 @@ fn hover(
         return;
     };
     let event = doc.facts.axis.nearest(axis, to.value_from_position(at).x);
-    let mut told = format!("event {} · {}", text::count(event), doc.format_time(event));
+    let mut message = format!("event {} · {}", text::count(event), doc.format_time(event));
     for (_, line, values) in lines {
         let value = values
             .at(event)
             .map(|(_, v)| line_names::format_value(doc, line, v, view.decimal));
-        told += &format!(
+        message += &format!(
             "\n{} {}",
             line_names::line_name(doc, line),
             value.as_deref().unwrap_or("not known yet")
         );
     }
-    r.clone().on_hover_text_at_pointer(told);
+    r.clone().on_hover_text_at_pointer(message);
 }

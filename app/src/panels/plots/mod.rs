@@ -27,9 +27,9 @@ use trace_query::GroupBy;
 /// Draws the panel. `events`: the filter that is counted.
 pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
-        let told =
+        let message =
             "This recording holds no events: it was made from a memory dump. There are no values over time to plot.";
-        widgets::empty_state(ui, icons::CHART_BAR, told, None);
+        widgets::empty_state(ui, icons::CHART_BAR, message, None);
         return;
     }
     let full = ui.available_rect_before_wrap().shrink2(vec2(PAD, 2.0));
@@ -47,13 +47,13 @@ pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: 
 /// What is about chosen registers and fields.
 fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if !doc.facts.has_stage(Stage::Registers) {
-        let told = "Sorting accesses by register …";
-        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+        let message = "Sorting accesses by register …";
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
         return;
     }
     if doc.facts.registers.is_empty() {
-        let told = "No register is accessed in this recording, so there are no values to plot. The event table lists what it holds.";
-        widgets::empty_state(ui, icons::CHART_BAR, told, None);
+        let message = "No register is accessed in this recording, so there are no values to plot. The event table lists what it holds.";
+        widgets::empty_state(ui, icons::CHART_BAR, message, None);
         return;
     }
     gather::gather(doc, view, asks);

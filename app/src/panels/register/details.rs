@@ -44,12 +44,12 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
     }
     let Some((event, access, held)) = current_access(doc, register) else {
         ui.add_space(8.0);
-        let told = if doc.facts.has_stage(Stage::Registers) {
+        let message = if doc.facts.has_stage(Stage::Registers) {
             "Nothing accessed it before this moment."
         } else {
             "Its accesses are being sorted out…"
         };
-        ui.label(RichText::new(told).color(p.quiet));
+        ui.label(RichText::new(message).color(p.quiet));
         history(doc, asks, ui, register);
         return;
     };
@@ -65,19 +65,19 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
             let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
             // What the map names, addresses and flags are told as it tells them.
             let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != NumberFormat::Hex;
-            let told = |v: u64| {
+            let describe = |v: u64| {
                 if number {
                     doc.numbers.format_unsized(v)
                 } else {
                     f.field.text(v)
                 }
             };
-            let was = changed.map(told);
+            let was = changed.map(describe);
             field_row(
                 ui,
                 &range,
                 &f.field.name,
-                &if number { told(f.value) } else { f.text.clone() },
+                &if number { describe(f.value) } else { f.text.clone() },
                 was.as_deref(),
                 &field_help(f.field, f.value),
             );
@@ -314,18 +314,18 @@ fn field_row(ui: &mut Ui, range: &str, name: &str, value: &str, was: Option<&str
     let names = cell(rect.left() + 58.0, rect.right() - used - 6.0);
     let shown = name.replace('_', " ").to_lowercase();
     widgets::paint_text(ui, names, Align2::LEFT_CENTER, &shown, crate::theme::body(), p.text);
-    let mut told = format!("{shown} {value}");
+    let mut message = format!("{shown} {value}");
     if let Some(w) = was {
-        told += &format!(", was {w}");
+        message += &format!(", was {w}");
     }
     if !help.is_empty() {
-        told += &format!("\n{help}");
+        message += &format!("\n{help}");
     }
     let forms = [
         ("value", value.to_owned()),
         ("name and value", format!("{name} {value}")),
     ];
-    widgets::add_copy_menu(&response, &forms).on_hover_text(told);
+    widgets::add_copy_menu(&response, &forms).on_hover_text(message);
 }
 
 fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::Color32) {

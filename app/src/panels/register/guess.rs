@@ -64,9 +64,9 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         widgets::section(ui, "It looks like");
         let hints = g.hints();
         for hint in &hints {
-            let told = hint.to_string();
-            let r = ui.add(egui::Label::new(RichText::new(&told).font(body())).wrap());
-            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("looks like {told}")));
+            let message = hint.to_string();
+            let r = ui.add(egui::Label::new(RichText::new(&message).font(body())).wrap());
+            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("looks like {message}")));
         }
         if hints.is_empty() {
             ui.label(RichText::new("nothing that is known by its accesses").color(p.quiet));
@@ -98,24 +98,24 @@ fn facts(g: &Guess, ui: &mut Ui) {
         "accesses",
         StyledText::body(format!("{} reads, {} writes", count(g.reads), count(g.writes))),
     );
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     if g.partial > 0 {
-        told.push(("of a part", format!("{} accesses", count(g.partial))));
+        entries.push(("of a part", format!("{} accesses", count(g.partial))));
     }
     let after = g.read_back + g.read_other;
     if after > 0 {
         let same = format!("{} of {} reads give what was written", count(g.read_back), count(after));
-        told.push(("after writes", same));
+        entries.push(("after writes", same));
     }
     if g.cleared + g.kept > 0 {
         let all = count(g.cleared + g.kept);
-        told.push((
+        entries.push((
             "writing ones",
             format!("{} of {all} times cleared bits", count(g.cleared)),
         ));
     }
     if g.rises + g.falls > 0 {
-        told.push(("reads", format!("{} rise, {} fall", count(g.rises), count(g.falls))));
+        entries.push(("reads", format!("{} rise, {} fall", count(g.rises), count(g.falls))));
     }
     if g.polls > 0 {
         let who: Vec<String> = g
@@ -130,10 +130,10 @@ fn facts(g: &Guess, ui: &mut Ui) {
             count(g.polled),
             who.join(", ")
         );
-        told.push(("polled", polled));
-        told.push(("waits for", text::hex(g.awaited, width)));
+        entries.push(("polled", polled));
+        entries.push(("waits for", text::hex(g.awaited, width)));
     }
-    for (key, value) in told {
+    for (key, value) in entries {
         widgets::key_wrapped(ui, key, StyledText::body(value));
     }
 }
@@ -185,10 +185,10 @@ fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
         };
         let times = text::count(f.count);
         let ns = text::offset_us(f.ns);
-        let told = format!("{times} of {} · {far} · {ns}", text::count(g.writes));
-        let label = format!("followed by {deed} {name}, {told}");
+        let message = format!("{times} of {} · {far} · {ns}", text::count(g.writes));
+        let label = format!("followed by {deed} {name}, {message}");
         let left = StyledText::mono(format!("{deed} {name}"));
-        let r = widgets::list_row(ui, &label, false, 0.0, left, StyledText::body(told));
+        let r = widgets::list_row(ui, &label, false, 0.0, left, StyledText::body(message));
         if r.clicked() {
             go = Some(f.offset);
         }

@@ -187,17 +187,17 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
     let p = palette(ui);
     if doc.facts.registers.is_empty() {
         if !doc.facts.has_stage(crate::document::facts::Stage::Registers) {
-            let told = "Sorting accesses by register …";
-            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            let message = "Sorting accesses by register …";
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
             return;
         }
-        let told = if doc.facts.calls.is_some() {
+        let message = if doc.facts.calls.is_some() {
             "This is a recording of a driver's calls: it accesses no registers. Register shows those of recordings that \
              were taken beneath a driver; here Launches and Events hold what happened."
         } else {
             "No register is accessed in this recording. Events holds what happened in it."
         };
-        widgets::empty_state(ui, icons::CPU, told, None);
+        widgets::empty_state(ui, icons::CPU, message, None);
         return;
     }
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(ui.available_rect_before_wrap().shrink(12.0)));

@@ -37,9 +37,9 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
         let upto = fact.accesses.all().count_before(end);
         let last = upto.checked_sub(1).filter(|_| upto > seen);
         seen = upto;
-        let told =
+        let held_value =
             last.and_then(|_| lookup::find_register_value(&doc.recording, &doc.facts, register, end.saturating_sub(1)));
-        let Some(held) = told else { continue };
+        let Some(held) = held_value else { continue };
         if out.last().is_none_or(|s| (s.1, s.2) != (held.value, held.write)) {
             out.push((i, held.value, held.write));
         }

@@ -21,9 +21,9 @@ pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: u32) {
     let height = BITS + LINES as f32 * LINE + 2.0;
     let (full, _) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
     let Some((event, access, held)) = current_access(doc, register) else {
-        let told = "nothing accessed it before this moment";
+        let summary = "nothing accessed it before this moment";
         ui.painter()
-            .text(full.left_top(), Align2::LEFT_TOP, told, small(), p.quiet);
+            .text(full.left_top(), Align2::LEFT_TOP, summary, small(), p.quiet);
         return;
     };
     let ink = if access.write { p.write } else { p.read };
@@ -79,13 +79,13 @@ pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: u32) {
         let was = was.map(|b| format!(", was {}", f.field.text(b))).unwrap_or_default();
         let r = ui.interact(span, ui.scope_id().with(("field", f.field.lo)), Sense::hover());
         let range = bit_range(f.field.lo, f.field.hi);
-        let told = format!("{range} {name} {}{was}", f.text);
-        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("bits {told}")));
+        let message = format!("{range} {name} {}{was}", f.text);
+        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("bits {message}")));
         let help = field_help(f.field, f.value);
         r.on_hover_text(if help.is_empty() {
-            told
+            message
         } else {
-            format!("{told}\n{help}")
+            format!("{message}\n{help}")
         });
         // Names stand under the first bit of their field where there is room, and are told on hover where there is none.
         let galley = |t: String, font, ink| ui.painter().layout_no_wrap(t, font, ink);

@@ -84,11 +84,11 @@ fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport)
         asks.run_command("show-page-tables");
     }
     if let Some((name, by)) = &f.nearest_buffer {
-        let told = match by {
+        let message = match by {
             0 => format!("{name}, inside it"),
             n => format!("{name}, {} away", text::bytes(*n)),
         };
-        if widgets::key_link(ui, "nearest", &told).clicked() {
+        if widgets::key_link(ui, "nearest", &message).clicked() {
             doc.select(Selection::Buffer(name.clone()));
             asks.run_command("show-inputs");
         }
@@ -137,8 +137,8 @@ pub(super) fn divergences(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
     ui.add_space(8.0);
     ui.label(RichText::new(title).font(crate::theme::strong()).color(p.error));
     if n > o.divergences.len() as u64 {
-        let told = format!("the first {} are listed", text::count(o.divergences.len() as u64));
-        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        let message = format!("the first {} are listed", text::count(o.divergences.len() as u64));
+        ui.label(RichText::new(message).font(small()).color(p.quiet));
     }
     head(ui);
     let height = (o.divergences.len() as f32 * ROW).min(8.0 * ROW);
@@ -232,8 +232,8 @@ fn explain_divergence(doc: &Document, d: &Divergence) -> Vec<String> {
         .and_then(|e| doc.recording.events.access(e));
     let device = doc.facts.device;
     let value = |v: u64| {
-        let told = access.and_then(|a| device?.describe(&Access { value: v, ..a }));
-        let means = told.unwrap_or_default();
+        let message = access.and_then(|a| device?.describe(&Access { value: v, ..a }));
+        let means = message.unwrap_or_default();
         match means.as_str() {
             "" => format!("{v:#x}"),
             m => format!("{v:#x}, {m}"),
@@ -276,7 +276,7 @@ pub(super) fn findings(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         }
     }
     if o.findings.len() > FINDINGS {
-        let told = format!("and {} more, in the saved outcome", o.findings.len() - FINDINGS);
-        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        let summary = format!("and {} more, in the saved outcome", o.findings.len() - FINDINGS);
+        ui.label(RichText::new(summary).font(small()).color(p.quiet));
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         let fact = doc.facts.job_submitted_at(j.submit_event);
         let why = fact
             .and_then(|f| job_outcome::find_job_outcome(doc, f))
-            .and_then(|told| told.1);
+            .and_then(|report| report.1);
         let what = fact.map(descriptions::describe_job).unwrap_or_default();
         let y = rect.center().y;
         ui.painter().text(

@@ -53,8 +53,8 @@ pub(in crate::panels) fn is_edited(doc: &Document, o: &Outcome) -> bool {
 fn describe_result(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {
-        let told = "the recording does not hold what was there at its end, so there is nothing to compare with";
-        return (told.into(), p.quiet);
+        let message = "the recording does not hold what was there at its end, so there is nothing to compare with";
+        return (message.into(), p.quiet);
     }
     let known = c.elements - c.unknown;
     let part = match c.unknown {
@@ -145,10 +145,10 @@ pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&Out
         };
         ui.painter()
             .text(pos2(rect.left(), y), Align2::LEFT_CENTER, i.to_string(), mono(), ink);
-        let told = format!("{}{}", if wrong { "▲ " } else { "" }, number(element, bytes, *v));
+        let message = format!("{}{}", if wrong { "▲ " } else { "" }, number(element, bytes, *v));
         let right = if wrong { p.error } else { p.quiet };
         ui.painter()
-            .text(pos2(rect.right(), y), Align2::RIGHT_CENTER, told, mono(), right);
+            .text(pos2(rect.right(), y), Align2::RIGHT_CENTER, message, mono(), right);
         let (a, b) = (
             rect.left() + names,
             (rect.right() - numbers).max(rect.left() + names + 12.0),

@@ -171,10 +171,10 @@ fn replay_options(doc: &mut Document, ui: &mut Ui) {
 fn tolerance_field(doc: &mut Document, ui: &mut Ui) {
     widgets::section(ui, "Output tolerance");
     let wrong = doc.replay.parse_tolerance(&doc.buffers).err();
-    let told = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with \
+    let message = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with \
                 semicolons between";
     let alike = &mut doc.replay.tolerance;
-    field::checked_text(ui, "Outputs alike", alike, ("exact", told), wrong.is_some());
+    field::checked_text(ui, "Outputs alike", alike, ("exact", message), wrong.is_some());
     field::error_line(ui, wrong.as_deref());
 }
 

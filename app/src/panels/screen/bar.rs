@@ -37,8 +37,8 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
             _ => "the recording has no picture of the screen at its end".to_owned(),
         };
         let no_replay = "no replay gave a picture of the screen yet";
-        let hover = |there: bool, told: &str, why: &str| if there { told.to_owned() } else { why.to_owned() };
-        for (what, word, there, told) in [
+        let hover = |there: bool, text: &str, why: &str| if there { text.to_owned() } else { why.to_owned() };
+        for (what, word, there, message) in [
             (
                 PictureKind::Stores,
                 "stores",
@@ -77,7 +77,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
                 view.picture_kind == what,
                 word,
                 &format!("Show {word}"),
-                &told,
+                &message,
                 there,
             ) {
                 view.picture_kind = what;
@@ -86,7 +86,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
         ui.add_space(12.0);
         ui.label(RichText::new("form").color(p.quiet));
         let by_hand = view.manual.is_some();
-        let told = match &screen.display {
+        let message = match &screen.display {
             Some(d) => format!(
                 "base, pitch, size and pixels as the registers of the {} tell them at the moment",
                 d.name()
@@ -98,14 +98,14 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
             !by_hand,
             "registers",
             "Form from registers",
-            &told,
+            &message,
             screen.display.is_some(),
         ) {
             view.manual = None;
             view.wrong = None;
         }
-        let told = "base, pitch, size and pixels as you say them";
-        if choice(ui, by_hand, "by hand", "Form by hand", told, true) && !by_hand {
+        let text = "base, pitch, size and pixels as you say them";
+        if choice(ui, by_hand, "by hand", "Form by hand", text, true) && !by_hand {
             begin(doc, view, screen);
         }
         // Without registers there is no other way.
@@ -131,8 +131,8 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
                 view.zoom = None;
                 view.middle = None;
             }
-            let told = RichText::new(zoom_text(view.drawn_zoom)).font(mono()).color(p.quiet);
-            ui.add_sized(vec2(44.0, 20.0), egui::Label::new(told).halign(egui::Align::RIGHT));
+            let rich_text = RichText::new(zoom_text(view.drawn_zoom)).font(mono()).color(p.quiet);
+            ui.add_sized(vec2(44.0, 20.0), egui::Label::new(rich_text).halign(egui::Align::RIGHT));
         });
     });
 }
@@ -202,8 +202,8 @@ fn manual_fields(view: &mut View, ui: &mut Ui, screen: &Screen) {
     if let Some(w) = &view.wrong {
         ui.horizontal(|ui| {
             ui.add_space(12.0);
-            let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
-            ui.add(egui::Label::new(told).truncate());
+            let rich_text = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+            ui.add(egui::Label::new(rich_text).truncate());
         });
     }
 }
@@ -226,8 +226,8 @@ fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
                         (0, _) => parts.push((format!("all of {of} are the same"), false)),
                         (n, bounds) => {
                             let place = bounds.map(|[l, t, r, b]| format!(", within {l}, {t} to {r}, {b}"));
-                            let told = format!("▲ {} of {of} differ, by {} at most", text::count(n), c.worst);
-                            parts.push((told + &place.unwrap_or_default(), true));
+                            let message = format!("▲ {} of {of} differ, by {} at most", text::count(n), c.worst);
+                            parts.push((message + &place.unwrap_or_default(), true));
                         }
                     }
                     let left = u64::from(c.width) * u64::from(c.height) - c.compared;

@@ -119,9 +119,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         super::choose(doc, view, asks, under);
     }
     if let Some(at) = response.hover_pos().and_then(pixel) {
-        let told = describe_pixel(doc, view, screen, at);
+        let message = describe_pixel(doc, view, screen, at);
         painter.rect_stroke(place(at), 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
-        response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
+        response.on_hover_text_at_pointer(RichText::new(message).font(mono_small()));
     }
 }
 
@@ -138,20 +138,20 @@ fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
     }
     let Some(Err(none)) = view.look() else { return };
     let (why, first) = (none.why.clone(), none.first);
-    let told = format!("At this event there is no screen. {why}.");
+    let message = format!("At this event there is no screen. {why}.");
     let action = match first {
         Some(e) if e != doc.moment() => format!("Go to event {}, with which there is one", text::count(e)),
         _ => {
             widgets::empty_state(
                 ui,
                 icons::FILM_STRIP,
-                &format!("{told} Its form can be set by hand above."),
+                &format!("{message} Its form can be set by hand above."),
                 None,
             );
             return;
         }
     };
-    if widgets::empty_state(ui, icons::FILM_STRIP, &told, Some(&action))
+    if widgets::empty_state(ui, icons::FILM_STRIP, &message, Some(&action))
         && let Some(e) = first
     {
         doc.go(e);
@@ -227,16 +227,16 @@ fn keys(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &Ui, resp
 /// What is told of a pixel under the pointer.
 fn describe_pixel(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> String {
     let m = doc.moment();
-    if let Some((at, event, told)) = &view.hovered
+    if let Some((at, event, text)) = &view.hovered
         && (*at, *event) == ([x, y], m)
         && view.picture_kind == PictureKind::Stores
     {
-        return told.clone();
+        return text.clone();
     }
     let color = |c: [u8; 3]| format!("#{:02x}{:02x}{:02x}", c[0], c[1], c[2]);
     let of = |p: Option<&Picture>| p.and_then(|p| p.pixel(x, y)).map_or("none".to_owned(), color);
     let recorded = screen.expected.as_ref().and_then(|e| e.as_ref().ok());
-    let told = match view.picture_kind {
+    let message = match view.picture_kind {
         PictureKind::Recorded => of(recorded),
         PictureKind::Replayed => of(view.replayed_picture().map(|p| &**p)),
         PictureKind::Difference => {
@@ -252,12 +252,12 @@ fn describe_pixel(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32
             format!("recorded {} · {with}", of(recorded))
         }
         PictureKind::Stores => {
-            let told = describe_last_store(doc, view, screen, [x, y]).unwrap_or_default();
-            view.hovered = Some(([x, y], m, told.clone()));
-            return told;
+            let message = describe_last_store(doc, view, screen, [x, y]).unwrap_or_default();
+            view.hovered = Some(([x, y], m, message.clone()));
+            return message;
         }
     };
-    format!("{x}, {y} · {told}")
+    format!("{x}, {y} · {message}")
 }
 
 fn describe_last_store(doc: &Document, view: &View, screen: &Screen, [x, y]: [u32; 2]) -> Option<String> {

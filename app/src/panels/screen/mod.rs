@@ -24,9 +24,9 @@ const PANE: f32 = 316.0;
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if !has_framebuffer(&doc.recording) {
-        let told = "This recording holds no framebuffer: nothing was stored to a window that is one. Logs of drivers that \
+        let message = "This recording holds no framebuffer: nothing was stored to a window that is one. Logs of drivers that \
                     draw text or pictures themselves show their screen here.";
-        if widgets::empty_state(ui, icons::FILM_STRIP, told, Some("Show events")) {
+        if widgets::empty_state(ui, icons::FILM_STRIP, message, Some("Show events")) {
             asks.run_command("show-events");
         }
         return;
@@ -38,13 +38,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             return;
         }
         ScreenLoad::Loading(_) => {
-            let told = "Reading the stores to the framebuffer …";
-            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            let message = "Reading the stores to the framebuffer …";
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
             return;
         }
         ScreenLoad::Failed(why) => {
-            let told = format!("The screen is not shown: {why}.");
-            if widgets::empty_state(ui, icons::FILM_STRIP, &told, Some("Try again")) {
+            let summary = format!("The screen is not shown: {why}.");
+            if widgets::empty_state(ui, icons::FILM_STRIP, &summary, Some("Try again")) {
                 view.load = ScreenLoad::NotStarted;
             }
             return;

@@ -14,8 +14,8 @@ use trace_core::screen::{Store, StoreState};
 /// Draws the pane.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let Some([x, y]) = view.pixel else {
-        let told = "Click a pixel to list every store to it.";
-        widgets::empty_state(ui, icons::FILM_STRIP, told, None);
+        let message = "Click a pixel to list every store to it.";
+        widgets::empty_state(ui, icons::FILM_STRIP, message, None);
         return;
     };
     let p = palette(ui);
@@ -54,13 +54,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
     let color = drawn.as_ref().and_then(|d| d.pixel(x, y));
     let known = drawn.as_ref().and_then(|d| d.known_at(x, y));
-    let told = match (color, known) {
+    let text = match (color, known) {
         (Some([r, g, b]), _) => StyledText::mono(format!("#{r:02x}{g:02x}{b:02x}  {r} {g} {b}")),
         (None, Some(StoreState::Lost)) => StyledText::body("stored without its value").colour(p.warning),
         (None, Some(_)) => StyledText::body("never stored so far").colour(p.quiet),
         (None, None) => StyledText::body("outside the screen").colour(p.quiet),
     };
-    let line = widgets::key_value(&mut facts, "colour", told);
+    let line = widgets::key_value(&mut facts, "colour", text);
     if let Some(c) = color {
         let at = pos2(line.rect.right() - 10.0, line.rect.center().y);
         swatch(ui, Rect::from_center_size(at, vec2(20.0, 12.0)), c);
@@ -100,18 +100,18 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     let Some(found) = view.stores.as_ref().and_then(|s| s.found.clone()) else {
-        let told = RichText::new("looking for stores …").font(small()).color(p.quiet);
+        let rich_text = RichText::new("looking for stores …").font(small()).color(p.quiet);
         ui.horizontal(|ui| {
             ui.add_space(12.0);
-            ui.label(told);
+            ui.label(rich_text);
         });
         return;
     };
     if found.list.is_empty() {
         ui.horizontal(|ui| {
             ui.add_space(12.0);
-            let told = "No store of the recording reaches this pixel: it shows what stood in video memory before.";
-            ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+            let message = "No store of the recording reaches this pixel: it shows what stood in video memory before.";
+            ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         });
         return;
     }
@@ -145,22 +145,22 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
             mono(),
             p.quiet,
         );
-        let told = s
+        let summary = s
             .value
             .map_or("not known".to_owned(), |v| doc.numbers.format(v, s.width));
-        table.text_middle(ui, "value", rect, &told, ink);
+        table.text_middle(ui, "value", rect, &summary, ink);
         if let Some((c, cell)) = color(s, look).zip(table.cell("colour", rect)) {
             swatch(ui, Rect::from_center_size(cell.center(), vec2(18.0, 12.0)), c);
         }
         if response.clicked() {
             go = Some(s.event);
         }
-        let told = format!(
+        let summary = format!(
             "a store of {} at {:#x}; a click goes there",
             text::bytes(u64::from(s.width)),
             s.offset
         );
-        response.on_hover_text(told);
+        response.on_hover_text(summary);
     });
     table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;

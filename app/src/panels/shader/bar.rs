@@ -34,8 +34,8 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, 
                     let area = egui::ScrollArea::vertical().max_height(320.0);
                     area.show_rows(ui, 20.0, all.len(), |ui, rows| {
                         for (n, r) in all.iter().enumerate().take(rows.end).skip(rows.start) {
-                            let told = RichText::new(name(r, all)).font(mono());
-                            if ui.selectable_value(&mut view.chosen, (job, n), told).clicked() {
+                            let rich_text = RichText::new(name(r, all)).font(mono());
+                            if ui.selectable_value(&mut view.chosen, (job, n), rich_text).clicked() {
                                 ui.close();
                             }
                         }
@@ -59,16 +59,16 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, 
             follow.widget_info(|| {
                 egui::WidgetInfo::selected(egui::accesskit::Role::Button, true, open, "Follow a thread")
             });
-            let told = "run one thread of the job on the software GPU and step along its clauses (T)";
-            if follow.on_hover_text(told).clicked() {
+            let message = "run one thread of the job on the software GPU and step along its clauses (T)";
+            if follow.on_hover_text(message).clicked() {
                 view.toggle_thread(false);
             }
             let n = listing.unknown_operations;
             if n > 0 {
-                let told = format!("! {} unknown", text::count(n));
+                let summary = format!("! {} unknown", text::count(n));
                 let label = "Next unknown operation";
                 let r = ui.add(
-                    egui::Button::new(RichText::new(told).font(small()).color(p.warning)).frame_when_inactive(false),
+                    egui::Button::new(RichText::new(summary).font(small()).color(p.warning)).frame_when_inactive(false),
                 );
                 r.widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::Button, true, label));
                 let r = r.on_hover_text(
@@ -80,12 +80,12 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, 
             }
             let clauses = text::count_noun(listing.begins.len() as u64, "clause", "clauses");
             let operations = text::count_noun(listing.operations, "operation", "operations");
-            let told = if listing.code.end.is_complete() {
+            let rich_text = if listing.code.end.is_complete() {
                 RichText::new(format!("{clauses} · {operations}")).color(p.quiet)
             } else {
                 RichText::new(format!("▲ {clauses}, then {}", listing.code.end.describe())).color(p.error)
             };
-            ui.add(egui::Label::new(told.font(small())).truncate());
+            ui.add(egui::Label::new(rich_text.font(small())).truncate());
         });
     });
 }
@@ -127,11 +127,11 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
         return;
     }
     let at = view.hit.and_then(|h| view.hits.1.binary_search(&h).ok());
-    let told = match at {
+    let message = match at {
         Some(i) => format!("{} of {}", text::count(i as u64 + 1), text::count(n as u64)),
         None => text::count(n as u64),
     };
-    ui.label(RichText::new(told).font(small()).color(p.quiet));
+    ui.label(RichText::new(message).font(small()).color(p.quiet));
     let hits = Arc::clone(&view.hits.1);
     if widgets::icon_button(ui, icons::CARET_UP, "Previous hit in the shader").clicked() {
         next(view, &hits, false);

@@ -255,14 +255,14 @@ fn head_row(
     let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reachable);
     let sources = listing.sources.get(&clause).map_or(&[][..], Vec::as_slice);
     if !reached {
-        let told = ui.painter().text(
+        let report = ui.painter().text(
             pos2(right, y),
             Align2::RIGHT_CENTER,
             "nothing leads here",
             small(),
             p.warning,
         );
-        right = told.left() - 10.0;
+        right = report.left() - 10.0;
     }
     // Several branches to one clause: the last is nearest.
     for from in sources.iter().rev().take(3) {
@@ -281,10 +281,10 @@ fn head_row(
         } else {
             "from".into()
         };
-        let told = ui
+        let report = ui
             .painter()
             .text(pos2(right, y), Align2::RIGHT_CENTER, word, small(), p.quiet);
-        right = told.left() - 10.0;
+        right = report.left() - 10.0;
     }
     let rest = Rect::from_min_max(pos2(name.right() + 14.0, rect.top()), pos2(right, rect.bottom()));
     paint_text(ui, rest, Align2::LEFT_CENTER, header, mono_small(), p.quiet);
@@ -461,12 +461,12 @@ fn operation(
                 }
             }
             None if kind == TokenKind::Unknown => {
-                let told = format!("! {part}");
+                let message = format!("! {part}");
                 paint_text(
                     ui,
                     Rect::from_min_max(place.min, cell.max),
                     Align2::LEFT_CENTER,
-                    &told,
+                    &message,
                     mono(),
                     p.warning,
                 );

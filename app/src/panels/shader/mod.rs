@@ -22,9 +22,13 @@ pub use view::View;
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let (job, all) = match find_current_shaders(doc, view) {
         Ok(found) => found,
-        Err(EmptyState { icon, told, action }) => {
+        Err(EmptyState {
+            icon,
+            told: message,
+            action,
+        }) => {
             let (label, command) = action.unzip();
-            if widgets::empty_state(ui, icon, &told, label)
+            if widgets::empty_state(ui, icon, &message, label)
                 && let Some(command) = command
             {
                 asks.run_command(command);
@@ -40,12 +44,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     };
     if listing.lines.is_empty() {
         let entry = listing.code.entry;
-        let told = match listing.code.end {
+        let message = match listing.code.end {
             CodeEnd::Unreadable(_) => format!("The recording does not hold the shader's code at {entry}."),
             CodeEnd::Broken(e) => format!("What stands at {entry} is no shader: {e}."),
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
-        if widgets::empty_state(ui, icons::CPU, &told, Some("Show the bytes")) {
+        if widgets::empty_state(ui, icons::CPU, &message, Some("Show the bytes")) {
             memory(doc, asks, job, entry.0);
         }
         return;
@@ -77,9 +81,9 @@ struct EmptyState {
 
 /// The job whose shader is shown, and the shaders that it runs.
 fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<ChainShader>>), EmptyState> {
-    let nothing = |icon, told: &str, action| EmptyState {
+    let nothing = |icon, text: &str, action| EmptyState {
         icon,
-        told: told.to_owned(),
+        told: text.to_owned(),
         action,
     };
     if doc.facts.jobs.is_empty() || !doc.facts.has_stage(Stage::Chains) {
@@ -129,7 +133,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         }
     };
     if all.is_empty() {
-        let told = match (&job.chain.space, job.chain.first()) {
+        let message = match (&job.chain.space, job.chain.first()) {
             (None, _) => format!("The address space of job {} is not in the recording.", job.index),
             (_, Some(c)) if c.decoded => {
                 format!("Job {} runs no shader: it is a {} job.", job.index, c.kind)
@@ -138,7 +142,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         };
         return Err(EmptyState {
             icon: icons::CPU,
-            told,
+            told: message,
             action: Some(("Show jobs", "show-jobs")),
         });
     }

@@ -76,12 +76,12 @@ fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lan
     if r.clicked() {
         doc.go(event);
     }
-    let told = format!(
+    let message = format!(
         "Cursor {name}: event {} · {}\nDrag to move. Click to go there.",
         crate::theme::text::count(event),
         doc.format_time(event)
     );
-    r.on_hover_cursor(CursorIcon::ResizeHorizontal).on_hover_text(told);
+    r.on_hover_cursor(CursorIcon::ResizeHorizontal).on_hover_text(message);
 }
 
 /// The span between the cursors: a line with both ends marked, and its length.
@@ -105,11 +105,11 @@ fn span(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     } else {
         to + FLAG + 6.0
     };
-    let told = ui.interact(
+    let response = ui.interact(
         Rect::from_min_max(pos2(from, y - 2.0), pos2(to.max(from + 1.0), y + 2.0)),
         ui.scope_id().with("cursor span"),
         Sense::hover(),
     );
-    told.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
     note_at(ui, pos2(at, y), scale.area.right(), &words);
 }

@@ -130,8 +130,8 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             (name, kind)
         }
         Lane::Stream(n) => {
-            let told = doc.facts.calls.as_ref().and_then(|c| c.streams.get(*n));
-            let name = told.map(|s| s.name.clone()).filter(|n| !n.is_empty());
+            let call_stream = doc.facts.calls.as_ref().and_then(|c| c.streams.get(*n));
+            let name = call_stream.map(|s| s.name.clone()).filter(|n| !n.is_empty());
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }
         Lane::MemoryUse => ("memory".into(), "taken"),

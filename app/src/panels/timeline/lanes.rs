@@ -51,13 +51,13 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[SingleEvent
             doc.pin(*r);
         }
     } else if let Lane::FilterMatches(text) = lane {
-        let told = match (doc.lanes.rows(text), doc.lanes.error(text)) {
+        let message = match (doc.lanes.rows(text), doc.lanes.error(text)) {
             (Some(rows), _) => format!("{} of {}", describe_count(rows.len(), "event"), text::count(doc.len())),
             (None, Some(why)) => format!("does not fit this recording: {why}"),
             (None, None) => "looking for them…".into(),
         };
-        let told = format!("{text}\n{told}\nclick to take the lane away");
-        if response.on_hover_text(told).clicked()
+        let message = format!("{text}\n{message}\nclick to take the lane away");
+        if response.on_hover_text(message).clicked()
             && let Some(saved) = doc.changes().filter(text).cloned()
         {
             doc.save_filter(text, Some(SavedFilter { lane: false, ..saved }));
@@ -276,9 +276,9 @@ pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -
             }
         }
         Some(Lane::References) => {
-            let told = super::reference_lane::describe_at(doc, scale, x);
-            if !told.is_empty() {
-                return told;
+            let message = super::reference_lane::describe_at(doc, scale, x);
+            if !message.is_empty() {
+                return message;
             }
         }
         Some(Lane::FilterMatches(text)) => {
@@ -293,8 +293,8 @@ pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -
         Some(Lane::Stream(n)) => {
             let lanes = streams::list_streams(doc).get(*n).copied().unwrap_or_default();
             let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
-            if let Some(told) = streams::describe_pixel(scale, lanes, pixel) {
-                return told;
+            if let Some(message) = streams::describe_pixel(scale, lanes, pixel) {
+                return message;
             }
             let one = [lanes.launches, lanes.copies].into_iter().flatten();
             if let Some(e) = one.filter_map(|lane| find_event_in_pixel(doc, scale, lane, x)).next() {

@@ -149,7 +149,7 @@ fn measured(ui: &Ui, scale: &Scale, lanes: Rect, m: &Measure, (a, b): (f64, f64)
         ui.painter().vline(x, y - 4.0..=y + 4.0, Stroke::new(1.0, p.text));
     }
     let words = m.describe();
-    let told = ui.interact(band, ui.scope_id().with("measured"), Sense::hover());
-    told.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Measured {words}")));
+    let response = ui.interact(band, ui.scope_id().with("measured"), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Measured {words}")));
     note_at(ui, pos2(x0 + 6.0, y - 11.0), scale.area.right(), &words);
 }

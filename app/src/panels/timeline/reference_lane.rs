@@ -106,7 +106,7 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
 /// Draws the lane: writes filled, reads as frames, what names it as a line.
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
-    let told = match doc.xref_target() {
+    let message = match doc.xref_target() {
         None if doc.facts.calls.is_some() => {
             "select a buffer or a byte of the device, and the copies and launches that touch it light up here"
         }
@@ -114,7 +114,7 @@ pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
         Some(_) if doc.xrefs.is_searching() => "looking for what touches it…",
         Some(_) => "",
     };
-    widgets::paint_text(ui, row, Align2::LEFT_CENTER, told, small(), p.quiet);
+    widgets::paint_text(ui, row, Align2::LEFT_CENTER, message, small(), p.quiet);
     for m in scale.trail.iter() {
         let x = event_x(doc, scale, m.event);
         let mark = Rect::from_min_size(pos2(x, row.top() + 5.0), vec2(MARK, row.height() - 10.0));

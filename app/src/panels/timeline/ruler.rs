@@ -74,14 +74,14 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         }
         let spot = Rect::from_center_size(pos2(x, y), vec2(8.0, 10.0));
         let idle = doc.facts.gaps.get(m.first_item).map_or(0, |g| g.1);
-        let told = ui.interact(spot, ui.scope_id().with(("gap", m.first_item)), Sense::hover());
+        let response = ui.interact(spot, ui.scope_id().with(("gap", m.first_item)), Sense::hover());
         let what = if m.items == 1 {
             format!("{} without an event", text::duration(idle))
         } else {
             format!("{} without an event", describe_count(m.items as u64, "time"))
         };
-        told.widget_info(|| WidgetInfo::labeled(Role::Label, true, &what));
-        told.on_hover_text(what);
+        response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &what));
+        response.on_hover_text(what);
     }
 }
 

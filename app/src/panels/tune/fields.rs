@@ -89,12 +89,12 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
     if widgets::paint_middle(ui, rect, Align2::LEFT_CENTER, &name, mono(), p.job) {
         r.on_hover_text(&name);
     }
-    let told = format!(
+    let message = format!(
         "{} × {}",
         format_dimensions(launch.row.grid),
         format_dimensions(launch.row.block)
     );
-    widgets::key_value(ui, "grid × block", StyledText::mono(told));
+    widgets::key_value(ui, "grid × block", StyledText::mono(message));
     if widgets::key_link(ui, "event", &text::count(launch.event)).clicked() {
         doc.go(launch.event);
     }
@@ -162,9 +162,9 @@ fn caches(view: &mut View, ui: &mut Ui) {
             let r = ui.selectable_label(*wanted, RichText::new(cache.name()).font(small()));
             let on = *wanted;
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("cache {}", cache.name())));
-            let told = "how a multiprocessor's memory is shared out between cache and shared memory; none chosen: as the \
+            let message = "how a multiprocessor's memory is shared out between cache and shared memory; none chosen: as the \
                         code has it";
-            if r.on_hover_text(told).clicked() {
+            if r.on_hover_text(message).clicked() {
                 *wanted = !*wanted;
             }
         }
@@ -179,26 +179,26 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
         ui.horizontal(|ui| {
             let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
             widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "code", body(), p.quiet);
-            let told = format!("{} · {}", module.name, module.kind.name());
-            ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.edited)).truncate());
+            let message = format!("{} · {}", module.name, module.kind.name());
+            ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.edited)).truncate());
             if widgets::icon_button(ui, crate::theme::icons::X, &format!("Leave {} out", module.name)).clicked() {
                 gone = Some(n);
             }
         });
-        let told = "the function in it, mangled or, for CUDA C++, an expression like scale<float, 4>";
+        let summary = "the function in it, mangled or, for CUDA C++, an expression like scale<float, 4>";
         code_field(
             ui,
             &module.name,
-            ("function", "named as the recorded one", told),
+            ("function", "named as the recorded one", summary),
             &mut module.function,
         );
         if module.kind == ReplacementKind::Source {
             if module.options.is_empty() {
                 module.options.push(String::new());
             }
-            let told = "options of the compiler of CUDA C++, with spaces between, as --use_fast_math";
+            let summary = "options of the compiler of CUDA C++, with spaces between, as --use_fast_math";
             for text in module.options.iter_mut().take(1) {
-                code_field(ui, &module.name, ("options", "none", told), text);
+                code_field(ui, &module.name, ("options", "none", summary), text);
             }
         }
     }
@@ -217,12 +217,12 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
 }
 
 /// A field of code that is tried: what it is for, what is meant where it is empty, and what can stand in it.
-fn code_field(ui: &mut Ui, code: &str, (what, empty, told): (&str, &str, &str), text: &mut String) {
+fn code_field(ui: &mut Ui, code: &str, (what, empty, message): (&str, &str, &str), text: &mut String) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
         widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, what, small(), p.quiet);
-        fields::checked_text(ui, &format!("{what} of {code}"), text, (empty, told), false);
+        fields::checked_text(ui, &format!("{what} of {code}"), text, (empty, message), false);
     });
 }
 
@@ -303,7 +303,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
     };
     if let Some(running) = doc.tuning.running() {
         let part = running.progress.fraction();
-        let told = match part {
+        let message = match part {
             Some(f) => format!("{:.0} % on {}", f * 100.0, running.board),
             None => format!("making ready on {}", running.board),
         };
@@ -317,7 +317,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
             if stop.on_hover_text("what was measured until then is kept").clicked() {
                 running.progress.cancel();
             }
-            let passed = format!("{told} · {} s", running.since.elapsed().as_secs());
+            let passed = format!("{message} · {} s", running.since.elapsed().as_secs());
             ui.add(egui::Label::new(RichText::new(passed).font(small()).color(p.quiet)).truncate());
         });
         return;

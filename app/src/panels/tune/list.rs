@@ -242,14 +242,14 @@ fn row(ui: &Ui, of: &Line<'_>, (table, fields): (&Table, &[Field]), rect: Rect, 
         r.on_hover_text(format!("▲ {why}"));
     } else if let Some(s) = spread {
         let range = format!("{} to {}", text::duration(s.min), text::duration(s.max));
-        let told = format!(
+        let message = format!(
             "{}\n{} median of {}, {range}, standard deviation {}",
             of.point,
             text::duration(s.median),
             s.count,
             text::duration(s.stdev as u64)
         );
-        r.on_hover_text(told);
+        r.on_hover_text(message);
     }
     clicked
 }

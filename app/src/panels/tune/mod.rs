@@ -27,19 +27,19 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     find_launches(doc, view, asks);
     match &view.launch_lookup {
         LaunchLookup::NotStarted | LaunchLookup::Pending => {
-            let told = "Looking for launches among the events…";
-            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            let message = "Looking for launches among the events…";
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
             return;
         }
         LaunchLookup::Ready(None) => {
-            let told = "Tuning tries a launch of a recorded CUDA program with other dimensions, bounds or code. This \
+            let message = "Tuning tries a launch of a recorded CUDA program with other dimensions, bounds or code. This \
                         recording holds no CUDA calls.";
-            widgets::empty_state(ui, icons::CHART_BAR, told, None);
+            widgets::empty_state(ui, icons::CHART_BAR, message, None);
             return;
         }
         LaunchLookup::Ready(Some(l)) if l.list.is_empty() => {
-            let told = "No launch was made in this recording, or none that succeeded.";
-            widgets::empty_state(ui, icons::CHART_BAR, told, None);
+            let message = "No launch was made in this recording, or none that succeeded.";
+            widgets::empty_state(ui, icons::CHART_BAR, message, None);
             return;
         }
         LaunchLookup::Ready(Some(_)) => {}

@@ -57,8 +57,9 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
 /// Before the first one, or when it came to nothing.
 fn show_no_result(doc: &Document, ui: &mut Ui) {
     if doc.tuning.running().is_some() {
-        let told = "The launch is made with one point after the other. What comes of it stands here when it is over.";
-        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+        let message =
+            "The launch is made with one point after the other. What comes of it stands here when it is over.";
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
         return;
     }
     match &doc.tuning.failure {
@@ -66,9 +67,9 @@ fn show_no_result(doc: &Document, ui: &mut Ui) {
             widgets::empty_state(ui, icons::WARNING_CIRCLE, &format!("It was not tuned: {why}."), None);
         }
         None => {
-            let told = "Nothing was tried yet. Say on the left what is to be tried, and press Tune: each point is launched \
+            let message = "Nothing was tried yet. Say on the left what is to be tried, and press Tune: each point is launched \
                         from the same memory, and counts only if it leaves there what the recorded launch leaves.";
-            widgets::empty_state(ui, icons::CHART_BAR, told, None);
+            widgets::empty_state(ui, icons::CHART_BAR, message, None);
         }
     }
 }
@@ -89,7 +90,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str,
         });
     });
     let rejected = view.update_drawn(tuned).rejected;
-    let mut told = format!(
+    let mut message = format!(
         "{} of {} points tried, {} rejected · {} · {} on {board} ({})",
         text::count(tuned.points.len() as u64),
         text::count(tuned.space),
@@ -99,9 +100,9 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str,
         tuned.device
     );
     if tuned.processes > 1 {
-        told.push_str(&format!(" · {} processes", tuned.processes));
+        message.push_str(&format!(" · {} processes", tuned.processes));
     }
-    ui.add(egui::Label::new(RichText::new(&told).font(small()).color(p.quiet)).truncate())
+    ui.add(egui::Label::new(RichText::new(&message).font(small()).color(p.quiet)).truncate())
         .on_hover_ui(|ui| phases(ui, tuned));
     let working = clocks::format_load_clocks(&tuned.load).map(|load| format!("working {load} · "));
     let states = format!(
@@ -188,7 +189,7 @@ fn phases(ui: &mut Ui, tuned: &TuneReport) {
 /// Where the table can go.
 fn exports(tuned: &Arc<TuneReport>, asks: &mut UiActions, ui: &mut Ui) {
     ui.menu_button("Export…", |ui| {
-        for (word, told, columns, format) in [
+        for (word, message, columns, format) in [
             ("CSV", "all columns, as comma-separated text", Columns::All, Format::Csv),
             ("Parquet", "all columns", Columns::All, Format::Parquet),
             (
@@ -198,7 +199,7 @@ fn exports(tuned: &Arc<TuneReport>, asks: &mut UiActions, ui: &mut Ui) {
                 Format::Csv,
             ),
         ] {
-            if ui.button(word).on_hover_text(told).clicked() {
+            if ui.button(word).on_hover_text(message).clicked() {
                 asks.push(UiAction::SaveTuned {
                     tuned: Arc::clone(tuned),
                     columns,

@@ -307,8 +307,8 @@ mod tests {
     #[test]
     fn values_are_read_as_they_are_written() {
         let list = values("f", "0 off, 0x2=on and more,3  = idle").unwrap_or_default();
-        let told: Vec<(u64, &str)> = list.iter().map(|(v, n)| (*v, n.as_str())).collect();
-        assert_eq!(told, [(0, "off"), (2, "on and more"), (3, "idle")]);
+        let entries: Vec<(u64, &str)> = list.iter().map(|(v, n)| (*v, n.as_str())).collect();
+        assert_eq!(entries, [(0, "off"), (2, "on and more"), (3, "idle")]);
         assert!(values("f", "").is_err() && values("f", "x on").is_err());
         assert!(values("f", "1 a, 0x1 b").is_err_and(|e| e.contains("two names")));
     }

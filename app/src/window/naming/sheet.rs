@@ -218,10 +218,10 @@ fn fields(open: &mut NameSheet, ui: &mut Ui, enter: &mut bool) {
                                 ui.selectable_value(&mut f.kind, k, *word);
                             }
                         });
-                    let told = format!("Kind of field {n}");
+                    let message = format!("Kind of field {n}");
                     combo
                         .response
-                        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, &told));
+                        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, &message));
                     let hint = match f.kind {
                         2 => Some(("Values", "0 off, 1 on", 150.0)),
                         4 => Some(("Shift", "shift", 40.0)),

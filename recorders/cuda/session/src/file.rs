@@ -49,7 +49,7 @@ pub(crate) struct File {
     named: (u64, u64),
     events: u64,
     /// Number of the tables' state that is in the file.
-    told: Option<u64>,
+    reported: Option<u64>,
     /// Events that are in the file as of the last commit.
     committed: u64,
     /// Events of the last commit that room was kept behind.
@@ -79,7 +79,7 @@ impl File {
             rows: BTreeMap::new(),
             named: (0, 0),
             events: 0,
-            told: None,
+            reported: None,
             committed: 0,
             safe: 0,
             snapshots: BTreeMap::new(),
@@ -108,12 +108,12 @@ impl File {
 
     /// Whether there is something to commit.
     pub fn has_more(&self, version: u64) -> bool {
-        self.committed != self.events || self.told != Some(version)
+        self.committed != self.events || self.reported != Some(version)
     }
 
     /// Number of the tables' state that is in the file.
     pub fn stored_version(&self) -> Option<u64> {
-        self.told
+        self.reported
     }
 
     /// Stores bytes that begin `phase` bytes into a page: the ids of the pages.
@@ -304,22 +304,26 @@ impl File {
 
     /// Makes everything so far durable, and what is told where it is given. `last`: nothing comes behind it; why the
     /// recording ends here, where the program went on.
-    pub fn commit(&mut self, told: Option<&TablesSnapshot>, last: Option<Option<&str>>) -> Result<(), SessionError> {
+    pub fn commit(
+        &mut self,
+        tables_snapshot: Option<&TablesSnapshot>,
+        last: Option<Option<&str>>,
+    ) -> Result<(), SessionError> {
         self.flush()?;
-        if let Some(told) = told {
-            let mut facts = told.facts.clone();
+        if let Some(snapshot) = tables_snapshot {
+            let mut facts = snapshot.facts.clone();
             facts.process.ended = last.is_some_and(|cut| cut.is_none());
             let json = serde_json::to_vec(&facts).map_err(|source| SessionError::Facts {
                 path: self.path.clone(),
                 source,
             })?;
-            let facts = facts_of(told, last.flatten(), self.events);
+            let facts = facts_of(snapshot, last.flatten(), self.events);
             let written = self
                 .writer
                 .facts(&facts)
                 .and_then(|()| self.writer.extra(CALL_FACTS, &json));
             written.map_err(|source| self.failed(source))?;
-            self.told = Some(told.version);
+            self.reported = Some(snapshot.version);
         }
         self.writer.set_progress(&Progress::new());
         self.writer.commit().map_err(|source| self.failed(source))?;
@@ -337,8 +341,8 @@ impl File {
     }
 
     /// What was to be written could not be: the file ends with what it had a little before, and says why.
-    pub fn finish_truncated(&mut self, told: &TablesSnapshot, why: &str) -> Result<(), SessionError> {
-        let facts = facts_of(told, Some(why), self.safe);
+    pub fn finish_truncated(&mut self, snapshot: &TablesSnapshot, why: &str) -> Result<(), SessionError> {
+        let facts = facts_of(snapshot, Some(why), self.safe);
         let writer = &mut self.writer;
         let written = writer
             .roll_back()
@@ -351,10 +355,10 @@ impl File {
 }
 
 /// What is told of a recording; `cut` says why it ends behind so many events, where the program went on.
-fn facts_of(told: &TablesSnapshot, cut: Option<&str>, events: u64) -> Facts {
+fn facts_of(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Facts {
     let mut facts = Facts {
-        identity: told.identity.clone(),
-        findings: told.findings.clone(),
+        identity: snapshot.identity.clone(),
+        findings: snapshot.findings.clone(),
         ..Facts::default()
     };
     facts.identity.clock = Clock::SinceStart;

@@ -244,12 +244,12 @@ mod tests {
                 let n = place.index(changed.len());
                 changed[n] = changed[n].wrapping_add(*by);
             }
-            let told = held.update(at, bytes, 0, &hash_pages(at, &changed));
+            let ranges = held.update(at, bytes, 0, &hash_pages(at, &changed));
             let page = |n: usize| (at + n as u64) / 4096;
             let differ: std::collections::BTreeSet<u64> =
                 (0..content.len()).filter(|n| content[*n] != changed[*n]).map(page).collect();
             for n in 0..content.len() {
-                let within = told.iter().any(|r| r.contains(&(n as u64)));
+                let within = ranges.iter().any(|r| r.contains(&(n as u64)));
                 prop_assert_eq!(within, differ.contains(&page(n)));
             }
         }

@@ -151,8 +151,8 @@ impl Session {
                 // Whatever happens in it: nobody may wait for a thread that is no more.
                 let write = std::panic::AssertUnwindSafe(|| Writer::new(&mut file, limit).write(&own));
                 if std::panic::catch_unwind(write).is_err() {
-                    let tell = || give_up(&mut file, &own, "the recorder's writer had a fault");
-                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell));
+                    let describe = || give_up(&mut file, &own, "the recorder's writer had a fault");
+                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(describe));
                 }
                 own.going.store(false, Ordering::Relaxed);
                 own.done.store(true, Ordering::Release);

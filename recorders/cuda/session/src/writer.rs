@@ -26,9 +26,9 @@ const NOTIFY_EVERY_BYTES: u64 = 16 << 20;
 /// Ends a recording that cannot be written any more, and says so in the file where that is possible.
 pub(crate) fn give_up(file: &mut File, shared: &Shared, why: &str) {
     shared.give_up(why);
-    let told = shared.tables().snapshot();
+    let tables_snapshot = shared.tables().snapshot();
     // Nothing more can be done where that fails as well: the file has what it had.
-    let _ = file.finish_truncated(&told, why);
+    let _ = file.finish_truncated(&tables_snapshot, why);
 }
 
 /// What the thread that writes has at hand.
@@ -79,10 +79,11 @@ impl<'a> Writer<'a> {
                 // Who calls needs the tables: they are not held while the disk is at work.
                 let version = shared.tables().version();
                 if last || (now >= due && self.file.has_more(version)) {
-                    let told =
+                    let tables_snapshot =
                         (last || self.file.stored_version() != Some(version)).then(|| shared.tables().snapshot());
                     let why = shared.why().filter(|_| last);
-                    self.file.commit(told.as_ref(), last.then_some(why.as_deref()))?;
+                    self.file
+                        .commit(tables_snapshot.as_ref(), last.then_some(why.as_deref()))?;
                     due = now + (now.elapsed() * SHARE).max(every);
                     every = (every * 2).min(COMMIT_EVERY);
                 }

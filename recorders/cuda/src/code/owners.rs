@@ -53,18 +53,19 @@ impl Code {
         let d = driver();
         let mut name = std::ptr::null();
         // SAFETY: the driver says of a handle that is none of its own that it is wrong.
-        let (mut told, mut kernel) = (unsafe { d.cuFuncGetName(&raw mut name, handle) }, false);
-        if told.is_err() {
+        let (mut result, mut kernel) = (unsafe { d.cuFuncGetName(&raw mut name, handle) }, false);
+        if result.is_err() {
             // SAFETY: as above.
-            told = unsafe { d.cuKernelGetName(&raw mut name, handle) };
-            kernel = told.is_ok();
+            result = unsafe { d.cuKernelGetName(&raw mut name, handle) };
+            kernel = result.is_ok();
         }
-        let name = if told.is_ok() { text(name) } else { String::new() };
+        let name = if result.is_ok() { text(name) } else { String::new() };
         let owner = if kernel {
             let mut library = std::ptr::null_mut();
             // SAFETY: as above, with a place for the answer.
-            let told = unsafe { d.cuKernelGetLibrary(&raw mut library, handle) };
-            told.ok()
+            let result = unsafe { d.cuKernelGetLibrary(&raw mut library, handle) };
+            result
+                .ok()
                 .map(|()| library as usize)
                 .filter(|l| self.loaded.contains_key(l))
         } else {
@@ -79,9 +80,9 @@ impl Code {
         let d = driver();
         let mut module: CuModule = std::ptr::null_mut();
         // SAFETY: a place for the answer; the driver says of a handle that is none of its own that it is wrong.
-        let told = unsafe { d.cuFuncGetModule(&raw mut module, handle) }.is_ok();
+        let is_reported = unsafe { d.cuFuncGetModule(&raw mut module, handle) }.is_ok();
         let origin = self.origin(module as usize);
-        if told && self.loaded.contains_key(&origin) {
+        if is_reported && self.loaded.contains_key(&origin) {
             return Some(origin);
         }
         // A kernel's function has a handle of its own, in the nodes of graphs for one. Asking for it may load the kernel's
@@ -95,10 +96,10 @@ impl Code {
         let owner = kernels.into_iter().find_map(|(kernel, owner)| {
             let mut function = std::ptr::null_mut();
             // SAFETY: a kernel that the program asked for, and a place for the answer.
-            let told = unsafe { d.cuKernelGetFunction(&raw mut function, kernel as *mut c_void) };
-            (told.is_ok() && function == handle).then_some(owner)
+            let result = unsafe { d.cuKernelGetFunction(&raw mut function, kernel as *mut c_void) };
+            (result.is_ok() && function == handle).then_some(owner)
         });
-        if let (true, Some(library)) = (told, owner) {
+        if let (true, Some(library)) = (is_reported, owner) {
             self.add_library_module(module as usize, library);
         }
         owner

@@ -114,7 +114,7 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
     }
     nodes.truncate(count);
     let all = sort_by_edges(graph, nodes).into_iter();
-    let told = |node: CuGraphNode| Node {
+    let describe = |node: CuGraphNode| Node {
         handle: node as usize,
         enabled: true,
         work: read_work(r, node, depth).unwrap_or_else(|| {
@@ -122,7 +122,7 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
             NodeWork::Nothing
         }),
     };
-    all.map(told).collect()
+    all.map(describe).collect()
 }
 
 /// What a node does; `None`: the driver does not tell.

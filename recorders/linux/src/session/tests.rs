@@ -74,10 +74,13 @@ fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_orde
     let (dir, kernel) = (dir(), FakeKernel::pc());
     let before = capture_state(&kernel);
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &["sh", "-c", "exit 3"]);
-    let told = record(&kernel, &request, &StopRequest::default()).unwrap();
+    let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
     assert_same_state(&capture_state(&kernel), &before, "");
-    assert_eq!((told.capture.exit_code, told.capture.cut.clone()), (Some(3), None));
-    assert_eq!(told.notes, Vec::<String>::new());
+    assert_eq!(
+        (summary.capture.exit_code, summary.capture.cut.clone()),
+        (Some(3), None)
+    );
+    assert_eq!(summary.notes, Vec::<String>::new());
     assert_eq!(list_leftovers(&dir), ["out.kine"]);
     let done = kernel.take_actions();
     let tracing = "/sys/kernel/tracing";
@@ -125,7 +128,7 @@ fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_orde
     let Some(Hardware::Pci(f)) = r.hardware() else { panic!() };
     assert_eq!((f.class, f.bars.len()), (Some(0x03_0000), 3));
     let capture = r.capture().unwrap();
-    assert_eq!(capture, told.capture);
+    assert_eq!(capture, summary.capture);
     assert_eq!((capture.command.len(), capture.kernel.as_str()), (3, "6.1.0-56-amd64"));
     assert!(
         r.events.marks.iter().any(|m| m == "kinescope: run sh -c exit 3"),
@@ -156,13 +159,14 @@ fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
     // A driver of which programs see a copy alone has no picture, and that is told.
     kernel.put("/sys/bus/pci/devices/0000:00:03.0/drm/card0", "");
     (request.keep_log, request.output) = (false, dir.path().join("other.kine"));
-    let told = record(&kernel, &request, &StopRequest::default()).unwrap();
+    let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
     assert!(
-        told.capture
+        summary
+            .capture
             .unobserved
             .iter()
             .any(|u| u == "the picture at the end: fb0 is a copy of what this driver shows"),
-        "{told:?}"
+        "{summary:?}"
     );
     let r = import::open(&request.output, &Progress::new()).unwrap();
     assert!(!r.extras.contains_key(trace_core::screen::SCREEN_AT_END));
@@ -174,12 +178,15 @@ fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
     let before = kernel.list_visible();
     let mut request = request(&dir, "pci:0000:00:04.0", None, &[]);
     (request.method, request.keep_log) = (Some(Method::Kprobes), true);
-    let told = record(&kernel, &request, &StopRequest::default()).unwrap();
+    let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
     // Not even a buffer's size: the instance has its own.
     assert_same_state(&kernel.list_visible(), &before, "");
-    assert_eq!((told.capture.driver.as_str(), told.capture.exit_code), ("igb", None));
+    assert_eq!(
+        (summary.capture.driver.as_str(), summary.capture.exit_code),
+        ("igb", None)
+    );
     assert_eq!(list_leftovers(&dir), ["out.kine", "out.resource.txt", "out.txt"]);
-    assert_eq!(told.log, Some(dir.path().join("out.txt")));
+    assert_eq!(summary.log, Some(dir.path().join("out.txt")));
     let r = import::open(&request.output, &Progress::new()).unwrap();
     let accesses: Vec<_> = r
         .events
@@ -215,28 +222,28 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
             let mut request = request(&dir, device, driver, &["true"]);
             request.method = Some(with);
             kernel.fail_in(step);
-            let told = record(&kernel, &request, &StopRequest::default());
+            let result = record(&kernel, &request, &StopRequest::default());
             if !kernel.has_failed() {
-                assert!(told.is_ok());
+                assert!(result.is_ok());
                 assert!(step > 30, "{step} steps");
                 break;
             }
             // What failed may be one of the steps back: the next recording does it.
-            if matches!(told, Err(RecordError::NotRestored(_))) {
+            if matches!(result, Err(RecordError::NotRestored(_))) {
                 let again = record(&kernel, &request, &StopRequest::default());
-                assert!(again.is_ok(), "{with}, step {step}: {told:?}, then {again:?}");
-            } else if told.is_err() {
+                assert!(again.is_ok(), "{with}, step {step}: {result:?}, then {again:?}");
+            } else if result.is_err() {
                 failed += 1;
                 assert_eq!(
                     list_leftovers(&dir),
                     Vec::<String>::new(),
-                    "{with}, step {step}: {told:?}"
+                    "{with}, step {step}: {result:?}"
                 );
             }
             assert_same_state(
                 &capture_state(&kernel),
                 &before,
-                &format!("{with}, step {step}: {told:?}"),
+                &format!("{with}, step {step}: {result:?}"),
             );
         }
         assert!(failed > 5, "{failed}");
@@ -272,19 +279,19 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(ours.try_clone().unwrap());
         drop(ours);
-        let told = guard::watch(theirs, &kernel, &request.run_folder);
+        let result = guard::watch(theirs, &kernel, &request.run_folder);
         // The guard cannot say that it is ready to somebody who is gone.
-        let told = told
+        let messages = result
             .or_else(|_| guard::recover(&kernel, &request.run_folder, "it was killed"))
             .unwrap();
-        assert_same_state(&capture_state(&kernel), &before, &format!("step {step}: {told:?}"));
+        assert_same_state(&capture_state(&kernel), &before, &format!("step {step}: {messages:?}"));
         assert_eq!(
             guard::recover(&kernel, &request.run_folder, "").unwrap(),
             Vec::<String>::new()
         );
         drop(lock);
-        let told = record(&kernel, &request, &StopRequest::default()).unwrap();
-        assert_eq!(told.notes, Vec::<String>::new(), "step {step}");
+        let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
+        assert_eq!(summary.notes, Vec::<String>::new(), "step {step}");
     }
 }
 
@@ -322,7 +329,7 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
     journal.apply(change, || Ok(())).unwrap();
     drop(journal);
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let told = std::thread::scope(|s| {
+    let messages = std::thread::scope(|s| {
         let guard = s.spawn(|| guard::watch(theirs, &kernel, &request.run_folder).unwrap());
         // The command is the recorder's child here: it is waited for from now on, so that it never stays as one that has
         // ended while the guard looks for it.
@@ -333,7 +340,7 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
         ended.join().unwrap();
         guard.join().unwrap()
     });
-    assert!(told[0].contains("the recorder was killed"), "{told:?}");
+    assert!(messages[0].contains("the recorder was killed"), "{messages:?}");
     assert_same_state(&capture_state(&kernel), &before, "");
     assert_eq!(list_leftovers(&dir), ["out.kine"]);
     let r = import::open(&request.output, &Progress::new()).unwrap();
@@ -382,31 +389,34 @@ fn people_are_told_what_to_do() {
     let before = capture_state(&kernel);
     let rv100 = |driver, command: &[&str]| request(&dir, "pci:1002:5159", driver, command);
     assert!(why(&FakeKernel::default(), &rv100(None, &[])).contains("mount -t tracefs"));
-    let told = why(&kernel, &rv100(None, &[]));
+    let report = why(&kernel, &rv100(None, &[]));
     assert!(
-        told.contains("several drivers fit it: radeon, radeonfb; --driver NAME chooses"),
-        "{told}"
+        report.contains("several drivers fit it: radeon, radeonfb; --driver NAME chooses"),
+        "{report}"
     );
-    let told = why(&kernel, &rv100(Some("nouveau"), &[]));
-    assert!(told.contains("there is no driver `nouveau`"), "{told}");
-    let told = why(&kernel, &rv100(Some("radeonfb"), &["no-such-command"]));
+    let report = why(&kernel, &rv100(Some("nouveau"), &[]));
+    assert!(report.contains("there is no driver `nouveau`"), "{report}");
+    let report = why(&kernel, &rv100(Some("radeonfb"), &["no-such-command"]));
     assert!(
-        told.contains("no folder of PATH") && told.contains("nothing was changed"),
-        "{told}"
+        report.contains("no folder of PATH") && report.contains("nothing was changed"),
+        "{report}"
     );
     kernel.refuse("radeonfb");
-    let told = why(&kernel, &rv100(Some("radeonfb"), &[]));
+    let report = why(&kernel, &rv100(Some("radeonfb"), &[]));
     assert!(
-        told.contains("the driver radeonfb did not take it") && told.contains("dmesg"),
-        "{told}"
+        report.contains("the driver radeonfb did not take it") && report.contains("dmesg"),
+        "{report}"
     );
     assert_same_state(&capture_state(&kernel), &before, "");
     let mut away = rv100(Some("radeonfb"), &[]);
     away.output = dir.path().join("no/such/out.kine");
     assert!(why(&kernel, &away).contains("no/such"));
     kernel.put("/sys/kernel/tracing/current_tracer", "function_graph\n");
-    let told = why(&kernel, &rv100(Some("radeonfb"), &[]));
-    assert!(told.contains("echo nop > /sys/kernel/tracing/current_tracer"), "{told}");
+    let report = why(&kernel, &rv100(Some("radeonfb"), &[]));
+    assert!(
+        report.contains("echo nop > /sys/kernel/tracing/current_tracer"),
+        "{report}"
+    );
     let held = Lock::acquire(&dir.path().join("run")).unwrap();
     assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is under way"));
     drop(held);

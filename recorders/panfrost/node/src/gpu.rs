@@ -166,9 +166,9 @@ impl Gpu {
     pub(crate) fn append_to(
         &self,
         writer: &mut Writer<FileSink>,
-        tell: impl FnOnce(&mut Facts),
+        describe: impl FnOnce(&mut Facts),
     ) -> Result<(), ContainerError> {
-        self.driver.append_to(writer, tell)
+        self.driver.append_to(writer, describe)
     }
 
     /// Ends the recording; the GPU goes on.

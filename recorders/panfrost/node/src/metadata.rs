@@ -179,7 +179,7 @@ impl RecordingMetadata {
                 reasons.push((why, vec![chain]));
             }
         }
-        let told = |(why, chains): (&str, Vec<(GpuVa, u64)>)| {
+        let describe = |(why, chains): (&str, Vec<(GpuVa, u64)>)| {
             let listed: Vec<String> = chains.iter().take(MAX_LISTED).map(|(va, _)| va.to_string()).collect();
             let more = match chains.len().saturating_sub(MAX_LISTED) {
                 0 => String::new(),
@@ -193,7 +193,7 @@ impl RecordingMetadata {
                 None => finding,
             }
         };
-        reasons.into_iter().map(told).collect()
+        reasons.into_iter().map(describe).collect()
     }
 }
 

@@ -40,8 +40,8 @@ unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
 ///
 /// # Safety
 /// `to` is the caller's structure, filled in when `told` is 0.
-unsafe fn disguise(fd: c_int, told: c_int, to: *mut Known) -> c_int {
-    if told == 0 && find_node_file(fd).is_some() {
+unsafe fn disguise(fd: c_int, reported: c_int, to: *mut Known) -> c_int {
+    if reported == 0 && find_node_file(fd).is_some() {
         // SAFETY: as the caller's.
         unsafe {
             (*to).st_mode = libc::S_IFCHR | 0o666;
@@ -49,7 +49,7 @@ unsafe fn disguise(fd: c_int, told: c_int, to: *mut Known) -> c_int {
             (*to).st_size = 0;
         }
     }
-    told
+    reported
 }
 
 type Stat = unsafe extern "C" fn(*const c_char, *mut Known) -> c_int;
@@ -144,13 +144,13 @@ unsafe fn is_descriptor(fd: c_int, path: *const c_char, flags: c_int) -> bool {
 ///
 /// # Safety
 /// Path and structure are the caller's, the structure filled in when `told` is 0.
-unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, told: c_int, to: *mut Known) -> c_int {
+unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, reported: c_int, to: *mut Known) -> c_int {
     // SAFETY: as the caller's.
     unsafe {
         if is_descriptor(folder, path, flags) {
-            disguise(folder, told, to)
+            disguise(folder, reported, to)
         } else {
-            told
+            reported
         }
     }
 }
@@ -220,8 +220,8 @@ pub unsafe extern "C" fn statx(
         // SAFETY: structures of numbers, for which zero is a value.
         let (mut known, mut out): (Known, libc::statx) = unsafe { std::mem::zeroed() };
         // SAFETY: a structure of this function.
-        let told = unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, &raw mut known) };
-        if told == 0 && !to.is_null() {
+        let reported = unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, &raw mut known) };
+        if reported == 0 && !to.is_null() {
             out.stx_mask = libc::STATX_BASIC_STATS;
             out.stx_mode = known.st_mode as u16;
             out.stx_nlink = 1;
@@ -233,18 +233,18 @@ pub unsafe extern "C" fn statx(
             // SAFETY: the caller's structure, into which the C library would write it.
             unsafe { to.write(out) };
         }
-        return told;
+        return reported;
     }
-    let told = real!("statx", Statx, -1, folder, path, flags, mask, to);
+    let reported = real!("statx", Statx, -1, folder, path, flags, mask, to);
     // SAFETY: path and structure are the caller's, and the structure was filled in.
     unsafe {
-        if told == 0 && is_descriptor(folder, path, flags) && find_node_file(folder).is_some() {
+        if reported == 0 && is_descriptor(folder, path, flags) && find_node_file(folder).is_some() {
             (*to).stx_mode = (libc::S_IFCHR | 0o666) as u16;
             ((*to).stx_rdev_major, (*to).stx_rdev_minor) = (paths::MAJOR, paths::MINOR);
             (*to).stx_size = 0;
         }
     }
-    told
+    reported
 }
 
 fn check_access(place: VirtualPath, rights: c_int) -> c_int {

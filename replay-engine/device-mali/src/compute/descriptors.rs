@@ -458,16 +458,18 @@ mod tests {
                             m.write(PhysAddr(number(&bo["va"]) + n * 4096), page).unwrap();
                         }
                     }
-                    for told in submit["jobs"]
+                    for parsed_json in submit["jobs"]
                         .as_array()
                         .unwrap()
                         .iter()
                         .filter(|j| j["type"] == "compute")
                     {
                         let model = if gpu.ends_with("g52") { Model::G52 } else { Model::G71 };
-                        let job = read(&m, number(&told["va"]), model)
+                        let job = read(&m, number(&parsed_json["va"]), model)
                             .unwrap_or_else(|e| panic!("{}: {e:?}", program.display()));
-                        let (rsd, count) = (&told["rsd"], |v: &serde_json::Value| v.as_u64().unwrap() as usize);
+                        let (rsd, count) = (&parsed_json["rsd"], |v: &serde_json::Value| {
+                            v.as_u64().unwrap() as usize
+                        });
                         let sizes = |v: &serde_json::Value| {
                             v.as_array()
                                 .unwrap()
@@ -475,8 +477,8 @@ mod tests {
                                 .map(|n| n.as_u64().unwrap() as u32)
                                 .collect::<Vec<_>>()
                         };
-                        assert_eq!(job.dispatch.size.to_vec(), sizes(&told["workgroup_size"]));
-                        assert_eq!(job.dispatch.workgroups.to_vec(), sizes(&told["num_workgroups"]));
+                        assert_eq!(job.dispatch.size.to_vec(), sizes(&parsed_json["workgroup_size"]));
+                        assert_eq!(job.dispatch.workgroups.to_vec(), sizes(&parsed_json["num_workgroups"]));
                         assert_eq!(job.shader, number(&rsd["shader"]));
                         assert_eq!(job.uniform_buffers.len(), count(&rsd["ubo_count"]));
                         assert_eq!(job.push_uniforms.len(), count(&rsd["push_uniform_count_64bit"]));
@@ -486,7 +488,7 @@ mod tests {
                         assert_eq!(job.barrier, rsd["barrier"].as_bool().unwrap());
                         let set = job.preload.iter().fold(0, |s, (r, _)| s | 1u64 << (r - 48));
                         assert_eq!(set, number(&rsd["preload"]) & 0x7fff);
-                        assert_eq!(job.attribute_buffers, number(&told["attribute_buffers"]));
+                        assert_eq!(job.attribute_buffers, number(&parsed_json["attribute_buffers"]));
                         seen += 1;
                     }
                 }

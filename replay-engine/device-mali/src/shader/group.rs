@@ -221,8 +221,8 @@ pub(crate) fn translate_clause(code: &[u8], push: &[u64]) -> Result<(Block, Vec<
     let mut translator = Translator::new(&given);
     let clause = bifrost::Clause::from_code(code, 0).map_err(|e| e.to_string())?;
     let block = translator.clause(&clause).map_err(|all| {
-        let told: Vec<String> = all.into_iter().map(|u| u.operation).collect();
-        told.join(", ")
+        let messages: Vec<String> = all.into_iter().map(|u| u.operation).collect();
+        messages.join(", ")
     })?;
     Ok((block, translator.pool.words().to_vec()))
 }

@@ -36,7 +36,7 @@
 //! let texture = Texture::load(Arch::V6, &mut memory, 0 + u64::from(texture) * 32)?;
 //! let sampler = Sampler::load(&mut memory, 128 + u64::from(sampler) * 32)?;
 //! let registers = op.run(&mut memory, &texture, &sampler, (0, 1), &staging, Derivatives::default())?;
-//! assert_eq!((op.written(), registers), (15, [77, 0, 0, 1]));
+//! assert_eq!((op.written_mask(), registers), (15, [77, 0, 0, 1]));
 //! # Ok::<(), device_mali::texture::TexError<()>>(())
 //! ```
 //!

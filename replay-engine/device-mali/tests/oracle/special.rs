@@ -116,8 +116,8 @@ fn exponent(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
     let how = parts(i);
     let negate = i.get(Modifier::Neg0) == M::Neg;
     // The modifier `neg` is one of the result here, not of the source, whose sign does not matter.
-    let told = |x: &Number| exponents(x, how).map_or(0, |(_, told)| if negate { -told } else { told });
-    let values: Vec<i64> = floats(i, 0, s[0], format)?.iter().map(told).collect();
+    let describe = |x: &Number| exponents(x, how).map_or(0, |(_, reported)| if negate { -reported } else { reported });
+    let values: Vec<i64> = floats(i, 0, s[0], format)?.iter().map(describe).collect();
     if format == F32 {
         if denormal(i, 0, s[0]) {
             return Some(Value::FREE);

@@ -272,11 +272,11 @@ fn chains_are_followed_as_the_hardware_fetches_them() {
     };
     // A header that none is: told, and followed nevertheless.
     let odd = patched(16, &[0xff]);
-    let told = match verify(&odd.plan, &odd.pages, &target()) {
+    let message = match verify(&odd.plan, &odd.pages, &target()) {
         Ok(v) => v.unproved.join(" "),
         Err(e) => panic!("{e}"),
     };
-    assert!(told.contains("none that a driver writes"), "{told}");
+    assert!(message.contains("none that a driver writes"), "{message}");
     let mut bytes = [0u8; 16];
     bytes[0] = 0xff;
     bytes[8..].copy_from_slice(&head.0.to_le_bytes());
@@ -293,25 +293,28 @@ fn chains_are_followed_as_the_hardware_fetches_them() {
 #[test]
 fn a_chain_that_something_can_write_under_any_address_is_told_as_unproved() {
     let whole = compiled(&sample(SAMPLE));
-    let tell = |c: &Compiled| {
+    let describe = |c: &Compiled| {
         let v = verify(&c.plan, &c.pages, &target()).unwrap_or_else(|e| panic!("{e}"));
         v.unproved.iter().any(|u| u.contains("can write"))
     };
-    assert!(tell(&whole), "the driver maps its chain of several jobs for writing");
+    assert!(
+        describe(&whole),
+        "the driver maps its chain of several jobs for writing"
+    );
     let head = whole.plan.jobs[0].head_va;
     let format = whole.plan.spaces[0].format;
     let step = steps(&whole, head)[3];
     let frame = step.raw & ((1 << 48) - 1) & !0xfff;
     let leaf = |rights| trace_core::mmu::encode_leaf(format, trace_core::PhysAddr(frame), rights, 0);
     let read_only = with_entry(whole, step.entry_at, |_| leaf(trace_core::mmu::Rights::RO));
-    assert!(!tell(&read_only), "nothing can write it");
+    assert!(!describe(&read_only), "nothing can write it");
     // The same frame once more, for writing, at an address that was not mapped.
     let free = trace_core::PhysAddr((step.entry_at.0 & !0xfff) | 511 << 3);
     let aliased = with_entry(read_only, free, |raw| {
         assert_eq!(raw & 1, 0, "the entry is free");
         leaf(trace_core::mmu::Rights::RW)
     });
-    assert!(tell(&aliased));
+    assert!(describe(&aliased));
 }
 
 #[test]

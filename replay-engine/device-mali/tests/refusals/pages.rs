@@ -33,7 +33,7 @@ fn rule_2_a_table_flipped_in_one_bit() {
         let head = whole.plan.jobs[0].head_va;
         let path = steps(&whole, head);
         assert_eq!(path.len(), 4);
-        let (mut left, mut told) = (0, 0);
+        let (mut left, mut reported) = (0, 0);
         for step in path {
             for bit in 12..48 {
                 let flipped = with_entry(whole.clone(), step.entry_at, |raw| raw ^ 1 << bit);
@@ -52,11 +52,11 @@ fn rule_2_a_table_flipped_in_one_bit() {
                         left += 1;
                     }
                     // Inside, another rule may see that the flip makes no sense: a shared table, a table as data.
-                    Err(_) => told += 1,
+                    Err(_) => reported += 1,
                 }
             }
         }
-        println!("{name}: {left} flips leave the pages, {told} more are refused for what they do inside");
+        println!("{name}: {left} flips leave the pages, {reported} more are refused for what they do inside");
         assert!(left > 100);
     }
 }

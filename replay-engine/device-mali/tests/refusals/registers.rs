@@ -125,14 +125,14 @@ fn rule_1_at_compile_time() {
     assert!(v.unproved.iter().any(|u| u.contains("0x3ff0..0x4000")), "{v:?}");
     // The outcome names it and says how often it was used.
     let o = play(&c);
-    let told = o
+    let finding = o
         .findings
         .iter()
         .find(|f| f.kind == FindingKind::UnknownRegister)
         .unwrap();
     assert!(
-        told.place == "registers 0x3ff0..0x4000" && told.message.ends_with("allowed it: 0 reads, 1 write"),
-        "{told:?}"
+        finding.place == "registers 0x3ff0..0x4000" && finding.message.ends_with("allowed it: 0 reads, 1 write"),
+        "{finding:?}"
     );
     let with = |ranges: &[std::ops::Range<u32>]| {
         let options = CompileOptions {

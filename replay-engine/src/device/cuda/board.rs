@@ -130,14 +130,14 @@ impl CudaBoard {
         for r in &plan.rewrites {
             *outcome.rewrites.entry(r.kind).or_insert(0) += 1;
         }
-        let mut told = CallsOutcome::default();
+        let mut calls_outcome = CallsOutcome::default();
         if let Some(tune) = &calls.tune {
             let tuned = run_with_resume(tune, |next| self.tuned(&request, next, limit, progress))?;
             outcome.verdict = Verdict::Match;
             outcome.computed = true;
             outcome.device.clone_from(&tuned.device);
-            told.tuned = Some(tuned);
-            outcome.calls = Some(told);
+            calls_outcome.tuned = Some(tuned);
+            outcome.calls = Some(calls_outcome);
             return Ok(outcome);
         }
         if let Some(watch) = &calls.watch {
@@ -159,18 +159,18 @@ impl CudaBoard {
                 outcome.device_ns = played.runs_ns.iter().copied().min().unwrap_or(0);
                 outcome.fingerprint = fingerprint(&outcome.outputs);
                 outcome.device = played.device;
-                told.launches = played.launches;
-                told.ready_ns = played.ready_ns;
-                told.parts = played.parts;
-                told.mapped = played.mapped;
-                told.graph = played.graph;
-                told.restored = played.restored;
-                told.left_out = played.left_out;
-                told.launch_ns = played.launch_ns;
-                told.guard = played.guard;
+                calls_outcome.launches = played.launches;
+                calls_outcome.ready_ns = played.ready_ns;
+                calls_outcome.parts = played.parts;
+                calls_outcome.mapped = played.mapped;
+                calls_outcome.graph = played.graph;
+                calls_outcome.restored = played.restored;
+                calls_outcome.left_out = played.left_out;
+                calls_outcome.launch_ns = played.launch_ns;
+                calls_outcome.guard = played.guard;
             }
             WorkerOutcome::Stopped { event, sure, why } => {
-                told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
+                calls_outcome.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
             WorkerOutcome::Failed(why) => outcome.failure = Some(why),
             WorkerOutcome::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
@@ -178,7 +178,7 @@ impl CudaBoard {
                 outcome.failure = Some("the process that plays answered something else".to_owned());
             }
         }
-        outcome.calls = Some(told);
+        outcome.calls = Some(calls_outcome);
         Ok(outcome)
     }
 
@@ -193,7 +193,7 @@ impl CudaBoard {
     ) -> Result<Outcome, String> {
         let done = run_worker(&self.players, request, limit, progress)
             .map_err(|e| format!("the process that watches cannot be started: {e}"))?;
-        let mut told = CallsOutcome::default();
+        let mut calls_outcome = CallsOutcome::default();
         match done {
             WorkerOutcome::Watched(mut watch, device) => {
                 let path = request.outputs.iter().map(|folder| folder.join("0.bin")).next();
@@ -209,10 +209,10 @@ impl CudaBoard {
                 if let Some(s) = &mut watch.stopped {
                     s.function = s.event.and_then(|e| function_at(plan, e));
                 }
-                told.watched = Some(watch);
+                calls_outcome.watched = Some(watch);
             }
             WorkerOutcome::Stopped { event, sure, why } => {
-                told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
+                calls_outcome.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
             WorkerOutcome::Failed(why) => outcome.failure = Some(why),
             WorkerOutcome::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
@@ -220,7 +220,7 @@ impl CudaBoard {
                 outcome.failure = Some("the process that watches answered something else".to_owned());
             }
         }
-        outcome.calls = Some(told);
+        outcome.calls = Some(calls_outcome);
         Ok(outcome)
     }
 

@@ -111,14 +111,14 @@ impl Code {
         if let Some(module) = self.modules.get(number).copied().flatten() {
             return Ok(module);
         }
-        let told = facts.modules.get(number);
-        let told = told.ok_or_else(|| wrong("its module is not in the recording's list".to_owned()))?;
-        if !told.missing.is_empty() {
-            return Err(wrong(format!("its code is not in the recording: {}", told.missing)));
+        let call_module = facts.modules.get(number);
+        let report = call_module.ok_or_else(|| wrong("its module is not in the recording's list".to_owned()))?;
+        if !report.missing.is_empty() {
+            return Err(wrong(format!("its code is not in the recording: {}", report.missing)));
         }
-        let bytes = contents.code(told);
+        let bytes = contents.code(report);
         let mut bytes = bytes.ok_or_else(|| wrong("its code is not whole in the recording".to_owned()))?;
-        if told.kind == CodeKind::Ptx && bytes.last() != Some(&0) {
+        if report.kind == CodeKind::Ptx && bytes.last() != Some(&0) {
             bytes.push(0);
         }
         let mut module = std::ptr::null_mut();
@@ -144,10 +144,10 @@ impl Code {
     }
 
     fn globals(&mut self, facts: &CallFacts, module: usize) {
-        let (Some(told), Some(Some(handle))) = (facts.modules.get(module), self.modules.get(module)) else {
+        let (Some(call_module), Some(Some(handle))) = (facts.modules.get(module), self.modules.get(module)) else {
             return;
         };
-        for global in &told.globals {
+        for global in &call_module.globals {
             let Ok(name) = CString::new(global.name.as_bytes()) else {
                 continue;
             };

@@ -55,7 +55,7 @@ pub fn trace_memory(
     options: &StageOptions,
     ask: &MemoryTraceRequest,
     progress: &Progress,
-    told: &mut dyn FnMut(u64),
+    report: &mut dyn FnMut(u64),
 ) -> Result<MemoryTraceRun, CudaReplayError> {
     let begun = Instant::now();
     let mut stage = Stage::new(contents, script, options)?;
@@ -98,7 +98,7 @@ pub fn trace_memory(
             if std::mem::take(&mut stale) {
                 kept.update(stage.tools())?;
             }
-            told(*event);
+            report(*event);
         }
         match stage.play_one(progress) {
             Ok(()) => {}

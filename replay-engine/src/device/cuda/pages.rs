@@ -253,44 +253,44 @@ impl SavedMemory {
     fn leaves_room(&self, bytes: u64) -> bool {
         let (mut free, mut all) = (0, 0);
         // SAFETY: places for the answers. What is not answered is tried.
-        let told = unsafe { self.driver.cuMemGetInfo_v2(&raw mut free, &raw mut all) };
-        told.is_err() || bytes.saturating_add(RESERVE.min(all as u64 / 16)) <= free as u64
+        let result = unsafe { self.driver.cuMemGetInfo_v2(&raw mut free, &raw mut all) };
+        result.is_err() || bytes.saturating_add(RESERVE.min(all as u64 / 16)) <= free as u64
     }
 
     /// Puts back what has changed since.
     pub(super) fn restore(&self, tools: &CompareKernel) -> Result<RestoreStats, CudaError> {
         let d = &self.driver;
-        let mut told = RestoreStats {
+        let mut stats = RestoreStats {
             changed_alone: true,
             ..Default::default()
         };
         for (at, bytes, copied) in &self.ranges {
             let pages = bytes.div_ceil(PAGE);
-            told.of += pages;
+            stats.of += pages;
             match copied {
                 SavedRange::Device { copy, flags } => {
                     // SAFETY: memory of this value, as long as is said.
                     unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
                     if tools.compare(*at, copy.at, flags.at, pages, true)? {
-                        told.pages += self.flags(flags, pages)?.iter().filter(|f| **f != 0).count() as u64;
+                        stats.pages += self.flags(flags, pages)?.iter().filter(|f| **f != 0).count() as u64;
                     } else {
                         // SAFETY: a range that is mapped, and memory as long as it.
                         unsafe { d.cuMemcpyDtoD_v2(*at, copy.at, *bytes as usize)? };
-                        told.pages += pages;
-                        told.changed_alone = false;
+                        stats.pages += pages;
+                        stats.changed_alone = false;
                     }
                 }
                 SavedRange::Host(was) => {
                     // SAFETY: as many bytes as the range has.
                     unsafe { d.cuMemcpyHtoD_v2(*at, was.as_ptr().cast(), was.len())? };
-                    told.pages += pages;
-                    told.changed_alone &= pages <= 1;
+                    stats.pages += pages;
+                    stats.changed_alone &= pages <= 1;
                 }
             }
         }
         // SAFETY: waits for all.
         unsafe { d.cuCtxSynchronize()? };
-        Ok(told)
+        Ok(stats)
     }
 
     /// Makes this copy one of memory as it is now.

@@ -118,7 +118,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
     pub fn play(
         &mut self,
         progress: &Progress,
-        told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
+        report: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
     ) -> Result<PlayResult, CudaReplayError> {
         let repeat = self.options.repeat.max(1);
         let stage = &mut self.stage;
@@ -160,7 +160,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
                 }
                 None => {
                     stage.rewind();
-                    stage.play_rest(progress, told)?
+                    stage.play_rest(progress, report)?
                 }
             };
             runs.push(begun.elapsed());

@@ -180,8 +180,8 @@ impl Script {
                 CallEvent::Call(c) => {
                     let name = script.facts.names.get(c.name as usize).map_or("", String::as_str);
                     if name == MAPPED_TWICE {
-                        let told = recording.events.call_arguments(c.arguments_at, c.arguments);
-                        let words = told.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
+                        let report = recording.events.call_arguments(c.arguments_at, c.arguments);
+                        let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
                         let words = words.ok_or_else(|| damaged("a mapping that does not tell its place"))?;
                         let [at, bytes, of] = three(words);
                         same.insert(at, MemoryAlias { at, bytes, of });

@@ -20,13 +20,13 @@ pub(super) struct Streams {
 impl Streams {
     /// The streams of a recording. The first is the default stream. `graph`: none of them waits for another by itself,
     /// as it has to be where they are captured.
-    pub fn new(driver: Driver, told: &[CallStream], graph: bool) -> Result<Self, CudaReplayError> {
+    pub fn new(driver: Driver, call_streams: &[CallStream], graph: bool) -> Result<Self, CudaReplayError> {
         let mut all = Self {
             driver,
             streams: Vec::new(),
             events: BTreeMap::new(),
         };
-        for (n, s) in told.iter().take(MAX_STREAMS).enumerate() {
+        for (n, s) in call_streams.iter().take(MAX_STREAMS).enumerate() {
             let mut stream = std::ptr::null_mut();
             if n > 0 || graph {
                 let flags = if graph {

@@ -67,8 +67,8 @@ impl<'a> Variants<'a> {
         let driver = stage.driver();
         let recorded = stage.function(function)?;
         let facts = &stage.script().facts;
-        let told = facts.functions.get(function as usize)?.clone();
-        let module = told.module.and_then(|m| facts.modules.get(m as usize));
+        let call_function = facts.functions.get(function as usize)?.clone();
+        let module = call_function.module.and_then(|m| facts.modules.get(m as usize));
         let capability = [DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR].map(|attribute| {
             let mut value = 0;
             // SAFETY: a place for the answer. What is not answered stays 0.
@@ -79,7 +79,7 @@ impl<'a> Variants<'a> {
             driver,
             recorded,
             globals: module.map(|m| m.globals.clone()).unwrap_or_default(),
-            facts: told,
+            facts: call_function,
             code,
             replaced,
             capability,
@@ -260,7 +260,7 @@ impl<'a> Variants<'a> {
 
     /// Whether a function's parameters lie as the recorded one's do. A driver that does not tell them is believed.
     fn takes_the_same(&self, function: CuFunction) -> bool {
-        let told = |n: usize| {
+        let describe = |n: usize| {
             let (mut offset, mut bytes) = (0usize, 0usize);
             // SAFETY: a function that is loaded, and places for the answers.
             let answer = unsafe {
@@ -270,7 +270,7 @@ impl<'a> Variants<'a> {
             answer.map(|()| [offset as u64, bytes as u64])
         };
         let wanted = &self.facts.parameters;
-        match told(0) {
+        match describe(0) {
             Err(cuda_driver::CudaError::Missing { .. }) => return true,
             Err(_) => return wanted.is_empty(),
             Ok(_) if wanted.is_empty() => return true,
@@ -279,8 +279,8 @@ impl<'a> Variants<'a> {
         let all_are = wanted
             .iter()
             .enumerate()
-            .all(|(n, p)| told(n).is_ok_and(|is| is == p.map(u64::from)));
-        all_are && told(wanted.len()).is_err()
+            .all(|(n, p)| describe(n).is_ok_and(|is| is == p.map(u64::from)));
+        all_are && describe(wanted.len()).is_err()
     }
 
     fn unload(&self, variant: &Variant) {

@@ -49,7 +49,7 @@ pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std
         // process.
         ended = match answer {
             Answer::Tuned(t) => matches!(t.ended, crate::tune::TuneEnd::Broken { .. }),
-            Answer::Watched(told, _) => told.stopped.is_some(),
+            Answer::Watched(report, _) => report.stopped.is_some(),
             _ => false,
         };
         line(&mut to, answer)
@@ -183,11 +183,11 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
             ..StageOptions::default()
         };
         let to_both = Mutex::new(to);
-        let mut told = |so_far| {
+        let mut describe = |so_far| {
             // Whoever does not hear it hears what it came to, or is gone.
             let _ = send_answer(&to_both, &Answer::Sofar(so_far));
         };
-        let work = || super::tune(&recording, &script, &options, tune, &progress, &mut told);
+        let work = || super::tune(&recording, &script, &options, tune, &progress, &mut describe);
         let tuned = run_watched(work, &progress, request.stop.as_deref(), &to_both)?;
         let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
         return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
@@ -237,7 +237,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
         differing: c.difference.as_ref().map_or(0, |d| d.count),
         largest: c.difference.as_ref().and_then(|d| d.largest),
     };
-    let told = ReplayReport {
+    let report = ReplayReport {
         device: done.device,
         launches: done.launches,
         outputs: done.outputs.iter().zip(&done.contents).map(output).collect(),
@@ -258,7 +258,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
         launch_ns: done.launch_ns,
         guard: done.guard,
     };
-    to(&Answer::Played(told)).map_err(Failure::Told)
+    to(&Answer::Played(report)).map_err(Failure::Told)
 }
 
 /// Watches memory, and puts what was seen into the folder for outputs.
@@ -271,11 +271,11 @@ fn watch(
     to: AnswerSink<'_>,
 ) -> Result<(), Failure> {
     let to_both = Mutex::new(to);
-    let mut told = |event| {
+    let mut describe = |event| {
         // Whoever does not hear it is gone.
         let _ = send_answer(&to_both, &Answer::At(event));
     };
-    let work = || super::trace_memory(recording, script, options, ask, progress, &mut told);
+    let work = || super::trace_memory(recording, script, options, ask, progress, &mut describe);
     let seen = run_watched(work, progress, None, &to_both)?;
     if let Some(folder) = &request.outputs {
         let path = folder.join("0.bin");
@@ -328,15 +328,15 @@ fn run_watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&P
     let (over, wait) = channel::<()>();
     std::thread::scope(|scope| {
         let watch = move || {
-            let mut told = 0;
+            let mut reported = 0;
             while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(PART_TICK) {
                 if stop.is_some_and(Path::exists) {
                     progress.cancel();
                 }
                 let now = (progress.fraction().unwrap_or(0.0) * 1e6) as u32;
                 // Whoever does not hear how far it is hears what it came to, or is gone.
-                if now > told && send_answer(to, &Answer::Part(now)).is_ok() {
-                    told = now;
+                if now > reported && send_answer(to, &Answer::Part(now)).is_ok() {
+                    reported = now;
                 }
             }
         };
@@ -370,7 +370,7 @@ fn open_recording(path: &Path, progress: &Progress) -> Result<(Recording, Script
         return Ok((recording, script));
     }
     let bytes = std::fs::read(path).map_err(|e| file(&e))?;
-    let told = calls::PlanRecording::from_plan_bytes(bytes).map_err(|e| file(&e))?;
-    let script = told.script().map_err(|e| file(&e))?;
-    Ok((told.recording, script))
+    let plan_recording = calls::PlanRecording::from_plan_bytes(bytes).map_err(|e| file(&e))?;
+    let script = plan_recording.script().map_err(|e| file(&e))?;
+    Ok((plan_recording.recording, script))
 }

@@ -175,11 +175,13 @@ pub fn run_worker(
 ) -> std::io::Result<WorkerOutcome> {
     let first = once(players, request, limit, progress)?;
     let why = match first.ended {
-        WorkerEnd::Answered(Answer::Played(told)) => return Ok(WorkerOutcome::Played(told)),
+        WorkerEnd::Answered(Answer::Played(report)) => return Ok(WorkerOutcome::Played(report)),
         WorkerEnd::Answered(Answer::Failed(why)) => return Ok(WorkerOutcome::Failed(why)),
         WorkerEnd::Answered(Answer::Devices(all)) => return Ok(WorkerOutcome::Devices(all)),
         WorkerEnd::Answered(Answer::Tuned(tuned)) => return Ok(WorkerOutcome::Tuned(tuned)),
-        WorkerEnd::Answered(Answer::Watched(told, device)) => return Ok(WorkerOutcome::Watched(told, device)),
+        WorkerEnd::Answered(Answer::Watched(memory_trace_report, device)) => {
+            return Ok(WorkerOutcome::Watched(memory_trace_report, device));
+        }
         WorkerEnd::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
         WorkerEnd::Answered(Answer::At(_) | Answer::Part(_) | Answer::Sofar(_)) => {
             "the process that played it ended in the middle of it".to_owned()
@@ -305,7 +307,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
     if let Some(mut to) = kept.0.as_mut().and_then(|c| c.stdin.take()) {
         let _ = to.write_all(&text);
     }
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     if let Some(from) = kept.0.as_mut().and_then(|c| c.stdout.take()) {
         let read = move || {
             let lines = BufReader::new(from.take(MAX_TEXT)).lines();
@@ -314,7 +316,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
                 .map_while(Result::ok)
                 .filter_map(|l| serde_json::from_str::<Answer>(&l).ok());
             for answer in answers {
-                if tell.send(answer).is_err() {
+                if sender.send(answer).is_err() {
                     break;
                 }
             }
@@ -328,7 +330,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
     let mut stop_by: Option<Instant> = None;
     let mut heard = ProgressLog::default();
     let ended = loop {
-        match told.recv_timeout(TICK) {
+        match receiver.recv_timeout(TICK) {
             Ok(Answer::At(event)) => (at, told_last) = (Some(event), Instant::now()),
             Ok(Answer::Sofar(so_far)) => heard.record(so_far),
             Ok(Answer::Part(millionths)) => {

@@ -41,9 +41,9 @@ pub(super) fn bind(host: &Host, address: Address, driver: &str) -> Result<bool, 
     if !host.has(format!("sys/bus/pci/drivers/{driver}")) {
         return Ok(false);
     }
-    let told = |path: String, word: &str| host.write(path, word).map_err(failed(address));
-    told(format!("{}/driver_override", address.folder()), driver)?;
-    told(format!("sys/bus/pci/drivers/{driver}/bind"), &address.to_string())?;
+    let describe = |path: String, word: &str| host.write(path, word).map_err(failed(address));
+    describe(format!("{}/driver_override", address.folder()), driver)?;
+    describe(format!("sys/bus/pci/drivers/{driver}/bind"), &address.to_string())?;
     Ok(true)
 }
 
@@ -56,21 +56,21 @@ pub(in crate::device) fn restore_driver(host: &Host, address: Address, taken: &D
         Ok(Err(e)) => wrong.push(e.to_string()),
         Err(e) => wrong.push(e.to_string()),
     }
-    let mut told = |done: Result<(), HostError>| wrong.extend(done.err().map(|e| e.to_string()));
+    let mut describe = |done: Result<(), HostError>| wrong.extend(done.err().map(|e| e.to_string()));
     if let Some(driver) = &taken.bound {
         if host.link(format!("{}/driver", address.folder())).as_ref() == Some(driver) {
             let path = format!("sys/bus/pci/drivers/{driver}/unbind");
-            told(host.write(path, &address.to_string()));
+            describe(host.write(path, &address.to_string()));
         }
         // A line end alone means no driver in particular.
-        told(host.write(format!("{}/driver_override", address.folder()), "\n"));
+        describe(host.write(format!("{}/driver_override", address.folder()), "\n"));
     }
     if taken.enabled {
-        told(host.write(format!("{}/enable", address.folder()), "0"));
+        describe(host.write(format!("{}/enable", address.folder()), "0"));
     }
     if let Some(driver) = &taken.from {
         let path = format!("sys/bus/pci/drivers/{driver}/bind");
-        told(host.write(path, &address.to_string()));
+        describe(host.write(path, &address.to_string()));
     }
     wrong
 }

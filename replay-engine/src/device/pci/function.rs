@@ -119,22 +119,22 @@ impl Function {
             Name::At(address) => f.address == *address,
             Name::Ids { vendor, device } => (f.pci.vendor, f.pci.device) == (*vendor, *device),
         });
-        let told = |of: &mut dyn Iterator<Item = &Self>| {
-            let told: Vec<String> = of.map(|f| format!("{} ({})", f.address, f.ids())).collect();
-            match told.len() {
+        let describe = |of: &mut dyn Iterator<Item = &Self>| {
+            let messages: Vec<String> = of.map(|f| format!("{} ({})", f.address, f.ids())).collect();
+            match messages.len() {
                 0 => "none".to_owned(),
-                _ => told.join(", "),
+                _ => messages.join(", "),
             }
         };
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only.clone()),
             (None, _) => Err(PciError::Absent {
                 name: name.to_string(),
-                known: told(&mut all.iter()),
+                known: describe(&mut all.iter()),
             }),
             (Some(a), Some(b)) => Err(PciError::Ambiguous {
                 name: name.to_string(),
-                functions: told(&mut [a, b].into_iter().chain(found)),
+                functions: describe(&mut [a, b].into_iter().chain(found)),
             }),
         }
     }

@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn functions_are_named_by_address_or_by_ids() {
-        for (text, told) in [
+        for (text, message) in [
             ("0000:00:03.0", "0000:00:03.0"),
             ("00:1f.7", "0000:00:1f.7"),
             ("10000:E1:00.0", "10000:e1:00.0"),
             ("1002:5159", "1002:5159"),
         ] {
-            assert_eq!(Name::parse(text).unwrap().to_string(), told);
+            assert_eq!(Name::parse(text).unwrap().to_string(), message);
         }
         assert!(matches!(Name::parse("1234:11e8"), Ok(Name::Ids { .. })));
         for bad in [

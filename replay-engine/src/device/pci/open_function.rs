@@ -49,8 +49,8 @@ struct Claim<'a> {
 
 impl Claim<'_> {
     fn tell(&self) -> Result<(), PciError> {
-        let told = self.guard.map(|g| g.watch_function(self.address, &self.taken));
-        told.unwrap_or(Ok(())).map_err(PciError::Guard)
+        let result = self.guard.map(|g| g.watch_function(self.address, &self.taken));
+        result.unwrap_or(Ok(())).map_err(PciError::Guard)
     }
 
     /// Takes it from its driver.
@@ -232,7 +232,7 @@ impl OpenFunction {
             ));
         }
         let free = memory::available(host) / 2 / options.among.max(1);
-        let (memory, told) = match vfio.memory(options.memory.min(free), limit.unwrap_or(LOW)) {
+        let (memory, message) = match vfio.memory(options.memory.min(free), limit.unwrap_or(LOW)) {
             Ok((reached, mapping)) => Memory::from_dma_mapping(reached, mapping).with_description(),
             Err(why) => (Memory::none(), format!("no memory for DMA: {why}")),
         };
@@ -240,7 +240,7 @@ impl OpenFunction {
         let interrupts = Interrupts::from_vfio(&vfio).map_err(failed)?;
         Ok(Self {
             description: format!(
-                "contained by an IOMMU (group {}); {}; {told}",
+                "contained by an IOMMU (group {}); {}; {message}",
                 group.number,
                 interrupts.describe()
             ),
@@ -291,7 +291,7 @@ impl OpenFunction {
             true => Err("the IOMMU keeps the function from memory that only VFIO could let it reach".to_owned()),
             false => Memory::from_huge_pages(host, options.memory, options.among, limit),
         };
-        let (memory, told) = match memory {
+        let (memory, message) = match memory {
             Ok(memory) => memory.with_description(),
             Err(why) => (Memory::none(), format!("no memory for DMA: {why}")),
         };
@@ -303,7 +303,7 @@ impl OpenFunction {
         };
         let why = why.map_or_else(String::new, |why| format!("contained by nothing: {why}; "));
         Ok(Self {
-            description: format!("{why}{}; {told}", interrupts.describe()),
+            description: format!("{why}{}; {message}", interrupts.describe()),
             function,
             config,
             interrupts,

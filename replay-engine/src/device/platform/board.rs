@@ -124,7 +124,7 @@ impl PlatformBoard {
             Some(_) => "its registers through UIO",
             None => "its registers through /dev/mem, because no UIO driver of this kernel has it",
         };
-        let (memory, told) = memory(host, &of, options.memory);
+        let (memory, message) = memory(host, &of, options.memory);
         let hardware = Hardware::Platform(of.device.clone());
         let mut board = Self {
             info: DeviceInfo {
@@ -161,7 +161,7 @@ impl PlatformBoard {
         let iommu = of.iommu.as_ref();
         let iommu = iommu.map_or_else(String::new, |i| format!("; {}", i.describe()));
         board.info.description = format!(
-            "{} at {:#x}; {way}; {}; {told}{iommu}",
+            "{} at {:#x}; {way}; {}; {message}{iommu}",
             board.info.gpu_name,
             of.device.windows.first().map_or(0, |w| w.base),
             board.interrupts.describe()
@@ -317,11 +317,11 @@ fn memory(host: &Host, of: &PlatformNode, most: u64) -> (Memory, String) {
     let mapped = mapped.and_then(|file| Mapping::map_file(&file, base, bytes).map_err(|e| e.to_string()));
     match mapped {
         Ok(mapping) => {
-            let told = format!("{} MiB of reserved memory at {base:#x}", bytes >> 20);
+            let message = format!("{} MiB of reserved memory at {base:#x}", bytes >> 20);
             let mut memory = Memory::at_bus_address(base, mapping);
             // What was there before is anybody's.
             memory.note_device_writes();
-            (memory, told)
+            (memory, message)
         }
         Err(why) => none(format!("its memory-region cannot be mapped: {why}")),
     }

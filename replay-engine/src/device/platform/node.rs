@@ -127,19 +127,19 @@ impl PlatformNode {
             Name::At { .. } => d.name == name.to_string(),
             Name::Compatible(text) => d.device.compatible.contains(text),
         });
-        let told = |of: &mut dyn Iterator<Item = &Self>| {
-            let told: Vec<&str> = of.map(|d| d.name.as_str()).collect();
-            told.join(", ")
+        let describe = |of: &mut dyn Iterator<Item = &Self>| {
+            let messages: Vec<&str> = of.map(|d| d.name.as_str()).collect();
+            messages.join(", ")
         };
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only.clone()),
             (None, _) => Err(PlatformError::Absent {
                 name: name.to_string(),
-                known: told(&mut all.iter()),
+                known: describe(&mut all.iter()),
             }),
             (Some(a), Some(b)) => Err(PlatformError::Ambiguous {
                 name: name.to_string(),
-                devices: told(&mut [a, b].into_iter().chain(found)),
+                devices: describe(&mut [a, b].into_iter().chain(found)),
             }),
         }
     }

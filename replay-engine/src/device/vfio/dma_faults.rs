@@ -49,9 +49,9 @@ impl FaultLog {
                 Err(_) => break,
             }
         }
-        let mut told = filter_faults(&records, &self.name);
-        told.truncate(MAX_LINES);
-        told
+        let mut messages = filter_faults(&records, &self.name);
+        messages.truncate(MAX_LINES);
+        messages
     }
 }
 
@@ -73,13 +73,13 @@ pub fn filter_faults(records: &[String], name: &str) -> Vec<String> {
     let short = name.split_once(':').map_or(name, |(_, rest)| rest);
     let stream = stream(short);
     let mut event = false;
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for record in records {
         let of_x86 =
             (record.contains("DMAR:") && record.contains("fault addr") && record.contains(&format!("[{short}]")))
                 || (record.contains("AMD-Vi:") && record.contains("IO_PAGE_FAULT") && record.contains(short));
         if of_x86 {
-            told.push(record.clone());
+            messages.push(record.clone());
         } else if record.contains("arm-smmu-v3") {
             let word = record
                 .rsplit_once("0x")
@@ -90,11 +90,11 @@ pub fn filter_faults(records: &[String], name: &str) -> Vec<String> {
                 && let (Some(word), Some(stream)) = (word, stream)
                 && word >> 32 == stream
             {
-                told.push(format!("the SMMU's event {:#x}", word & 0xff));
+                messages.push(format!("the SMMU's event {:#x}", word & 0xff));
             }
         }
     }
-    told
+    messages
 }
 
 /// `00:02.0` as 16 bits.

@@ -157,10 +157,10 @@ impl Container {
         let mut bytes = size::<form::vfio_iommu_type1_info>() as usize;
         loop {
             let mut answer = vec![0u64; bytes.div_ceil(8)];
-            let told = (answer.len() * 8) as u32;
+            let reported = (answer.len() * 8) as u32;
             if let Some(first) = answer.first_mut() {
                 // Its size, and no flags.
-                *first = u64::from_ne_bytes(pair(told, 0));
+                *first = u64::from_ne_bytes(pair(reported, 0));
             }
             let call = Call {
                 opcode: IOMMU_GET_INFO,

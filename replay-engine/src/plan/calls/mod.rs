@@ -126,7 +126,7 @@ impl PlanRecording {
             .ok_or(PlanCallsError::NotCalls)?;
         let first = (PLAN_FILE_MAGIC.len() + size_of::<u64>() + record.len()) as u64;
         let plan = Plan::from_bytes(record)?;
-        let mut told = outline_recording(&plan)?;
+        let mut plan_recording = outline_recording(&plan)?;
         // In the file they lie in the order of their digests.
         let places: BTreeMap<Digest, u64> = plan.digests().into_iter().zip(0..).collect();
         let offset = |(n, digest): (usize, &Digest)| {
@@ -135,10 +135,10 @@ impl PlanRecording {
         };
         let offsets: Result<Vec<u64>, PlanCallsError> = plan.images.iter().enumerate().map(offset).collect();
         let store = PageStore::mapped(Arc::new(FileBytes(bytes)), plan.images.clone(), offsets?);
-        told.recording.memory.pages = store.ok_or(PlanCallsError::Image {
+        plan_recording.recording.memory.pages = store.ok_or(PlanCallsError::Image {
             number: plan.images.len(),
         })?;
-        Ok(told)
+        Ok(plan_recording)
     }
 
     /// What a replay does, step by step, by the events of the original.

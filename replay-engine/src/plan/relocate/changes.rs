@@ -196,8 +196,8 @@ impl RelocatedMemory<'_> {
     fn image(&mut self, patch: &Patch, page: &Page) -> Result<u32, CompileError> {
         let pages = &self.recording.memory.pages;
         let stored = patch.stored.filter(|_| patch.plain);
-        let told = stored.and_then(|id| Some((pages.digest(id)?, pages.page(id)?)));
-        let (digest, page): (Digest, &Page) = told.unwrap_or_else(|| (*blake3::hash(page).as_bytes(), page));
+        let reported = stored.and_then(|id| Some((pages.digest(id)?, pages.page(id)?)));
+        let (digest, page): (Digest, &Page) = reported.unwrap_or_else(|| (*blake3::hash(page).as_bytes(), page));
         if let Some(number) = self.image_numbers.get(&digest) {
             return Ok(*number);
         }

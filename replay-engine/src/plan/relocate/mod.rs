@@ -422,18 +422,18 @@ mod tests {
             pages: 1 << 20,
         };
         let progress = Progress::new();
-        let told = RelocatedMemory::new(&r, arena, &progress).err();
+        let error = RelocatedMemory::new(&r, arena, &progress).err();
         assert!(
             matches!(
-                told,
+                error,
                 Some(CompileError::TooManyMapped {
                     limit: MAX_VISITED_PAGES
                 })
             ),
-            "{told:?}"
+            "{error:?}"
         );
         progress.cancel();
-        let told = RelocatedMemory::new(&r, arena, &progress).err();
-        assert!(matches!(told, Some(CompileError::Cancelled(_))), "{told:?}");
+        let error = RelocatedMemory::new(&r, arena, &progress).err();
+        assert!(matches!(error, Some(CompileError::Cancelled(_))), "{error:?}");
     }
 }

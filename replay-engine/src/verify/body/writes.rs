@@ -223,19 +223,19 @@ impl<'a> Walker<'a> {
 
     /// Rule 5: the job is the one that the plan lists here.
     fn same_job(&self, event: u32, head: u64, slot: u8) -> Result<(), Refusal> {
-        let tell =
+        let describe =
             |(event, head, slot): (u64, u64, u8)| format!("submit at event {event}, head {head:#x}, slot {slot}");
         let index = self.jobs;
         let listed = usize::try_from(index).ok().and_then(|i| self.plan.jobs.get(i));
         let found = (u64::from(event), head, slot);
         let said = listed.map(|j| (j.submit_event, j.head_va.0, j.slot));
         if said != Some(found) {
-            let said = said.map_or_else(|| "no such job".to_owned(), tell);
-            let found = tell(found);
+            let said = said.map_or_else(|| "no such job".to_owned(), describe);
+            let found = describe(found);
             return self.refuse(5, Reason::OtherJob { index, said, found });
         }
         if let Some(done) = listed.and_then(|j| j.done_event).filter(|d| *d <= u64::from(event)) {
-            let (said, found) = (format!("done at event {done}"), tell(found));
+            let (said, found) = (format!("done at event {done}"), describe(found));
             return self.refuse(5, Reason::OtherJob { index, said, found });
         }
         Ok(())

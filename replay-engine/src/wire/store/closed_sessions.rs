@@ -78,8 +78,8 @@ mod tests {
         let at_once = Duration::ZERO;
         assert_eq!(store.wait_for_closed(&keys[0], at_once), None);
         store.write_closed(&[(keys[0], 2), (keys[1], 0)]).unwrap();
-        let told = keys.map(|k| store.wait_for_closed(&k, at_once));
-        assert_eq!(told, [Some(2), Some(0), None]);
+        let options = keys.map(|k| store.wait_for_closed(&k, at_once));
+        assert_eq!(options, [Some(2), Some(0), None]);
         // Whoever forgets the next one is not told of the one before.
         store.pin("x", keys[2], "").unwrap();
         store.forget("x").unwrap();

@@ -229,12 +229,12 @@ impl Gpu {
             let mut own = std::ptr::null();
             // SAFETY: a function of this code, and a place for the answer, which is a text.
             unsafe {
-                let told = if code.library {
+                let result = if code.library {
                     self.d.cuKernelGetName(&raw mut own, **function)
                 } else {
                     self.d.cuFuncGetName(&raw mut own, **function)
                 };
-                told.is_ok() && CStr::from_ptr(own).to_bytes() == name.as_bytes()
+                result.is_ok() && CStr::from_ptr(own).to_bytes() == name.as_bytes()
             }
         };
         let found = all.iter().find(named).copied();

@@ -111,8 +111,8 @@ fn run_all(gpu: &Gpu, table: &[&Entry], out: Option<&Path>, repeat: u32) -> anyh
     for e in table {
         let work = (e.make)();
         for _ in 0..repeat.max(1) {
-            let (told, right) = run(gpu, e.name, &work, out).unwrap_or_else(|e| (format!("{e:#}"), false));
-            println!("{} {:12} {told}", if right { "ok    " } else { "FAILED" }, e.name);
+            let (message, right) = run(gpu, e.name, &work, out).unwrap_or_else(|e| (format!("{e:#}"), false));
+            println!("{} {:12} {message}", if right { "ok    " } else { "FAILED" }, e.name);
             good &= right;
         }
     }

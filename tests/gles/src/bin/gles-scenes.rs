@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         };
         match (scene.run)(&gpu) {
-            Ok(told) => println!("ok     {name:12} {told}"),
+            Ok(message) => println!("ok     {name:12} {message}"),
             Err(e) => {
                 println!("FAILED {name:12} {e}");
                 good = false;

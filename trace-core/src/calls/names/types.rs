@@ -186,8 +186,8 @@ impl Parser<'_> {
         if self.peek() != Some(b'I') {
             return Some(t);
         }
-        let (told, _) = self.template_arguments()?;
-        self.add_substitution(Type::plain(format!("{}{told}", t.words())))
+        let (message, _) = self.template_arguments()?;
+        self.add_substitution(Type::plain(format!("{}{message}", t.words())))
     }
 
     /// `F … E`: a function.

@@ -90,7 +90,7 @@ pub(super) fn compare(
         return Ok(ContentComparison::Same);
     };
     elements.add_equal((bytes / size).saturating_sub(compared));
-    let told = |side: Side<'_>| {
+    let describe = |side: Side<'_>| {
         let mut out = vec![0; MAX_SHOWN_BYTES.min(usize::try_from(bytes - first_byte).unwrap_or(MAX_SHOWN_BYTES))];
         side.0.read_copy_content(side.1, first_byte, &mut out).then_some(out)
     };
@@ -98,8 +98,8 @@ pub(super) fn compare(
         bytes,
         bytes_differ,
         first_byte,
-        bytes_a: told(a).unwrap_or_default(),
-        bytes_b: told(b).unwrap_or_default(),
+        bytes_a: describe(a).unwrap_or_default(),
+        bytes_b: describe(b).unwrap_or_default(),
         elements: elements.finish(),
         type_from,
         tolerance: Some(tolerance).filter(Tolerance::is_some),

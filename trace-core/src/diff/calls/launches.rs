@@ -139,7 +139,7 @@ fn describe_argument(
 ) {
     let at = |list: &WordPointers, at: u32| list.iter().find(|p| p.0 == at).map(|p| p.2);
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
-    let mut told = 0;
+    let mut reported = 0;
     for ((x, y), offset) in a.1.chunks(8).zip(b.1.chunks(8)).zip((0u32..).step_by(8)) {
         let (p, q) = (at(a.2, offset), at(b.2, offset));
         let (v, w) = (number(x), number(y));
@@ -150,8 +150,8 @@ fn describe_argument(
         if same {
             continue;
         }
-        told += 1;
-        if told > MAX_WORDS {
+        reported += 1;
+        if reported > MAX_WORDS {
             out.push((name.to_owned(), "more words".to_owned(), "that differ".to_owned()));
             return;
         }

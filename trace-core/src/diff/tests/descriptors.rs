@@ -146,10 +146,10 @@ fn descriptors_alone_make_two_recordings_differ() {
     );
     assert!(!d.is_empty());
     let found = find_causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
-    let told = summarize((&r, &other), (&d, &aligned), &found);
-    assert_eq!((told.same, told.part), (false, Some(Part::Descriptors)));
+    let summary = summarize((&r, &other), (&d, &aligned), &found);
+    assert_eq!((summary.same, summary.part), (false, Some(Part::Descriptors)));
     assert_eq!(
-        told.sentence,
+        summary.sentence,
         "A descriptor (job-header) of job 0 differs; events and page tables are the same."
     );
 }
@@ -178,16 +178,16 @@ fn one_sentence_begins_with_the_input_that_differs_and_tells_the_output_that_fol
     let other = with_in(&other, at("c"), &[0x55], |event| event == end);
     let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
     let found = find_causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
-    let told = summarize((&r, &other), (&d, &aligned), &found);
-    assert_eq!((told.same, told.part), (false, Some(Part::Buffers)));
+    let summary = summarize((&r, &other), (&d, &aligned), &found);
+    assert_eq!((summary.same, summary.part), (false, Some(Part::Buffers)));
     assert_eq!(
-        told.sentence,
+        summary.sentence,
         "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same."
     );
     let (d, aligned) = compare(&r, &r, &Rules::default(), &Progress::new()).unwrap();
-    let told = summarize((&r, &r), (&d, &aligned), &[]);
+    let summary = summarize((&r, &r), (&d, &aligned), &[]);
     assert_eq!(
-        (told.same, told.part, told.sentence.as_str()),
+        (summary.same, summary.part, summary.sentence.as_str()),
         (true, None, "No difference.")
     );
 }
@@ -214,10 +214,10 @@ fn outputs_that_were_not_computed_are_not_compared() {
     assert!(d.is_empty() && d.pages.ignored == 1, "{d:?}");
     assert_eq!(d.not_computed, NotComputed { a: 0, b: 1 });
     assert_eq!(diff(&other, &r), d.clone().swapped());
-    let told = summarize((&r, &other), (&d, &aligned), &[]);
-    assert_eq!(told.sentence, "No difference in what is compared.");
+    let summary = summarize((&r, &other), (&d, &aligned), &[]);
+    assert_eq!(summary.sentence, "No difference in what is compared.");
     assert_eq!(
-        told.not_compared,
+        summary.not_compared,
         "Outputs not compared: not computed (1 of 1 job of the second)."
     );
 }

@@ -481,13 +481,13 @@ fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
         (2, 2, 2, 1, 3, true)
     );
     let both = |n| JobPair { a: Some(n), b: Some(n) };
-    let told: Vec<_> = h
+    let entries: Vec<_> = h
         .list
         .iter()
         .map(|d| (d.job, d.a, d.b, d.va.0, d.bytes, d.bytes_a.clone(), d.bytes_b.clone()))
         .collect();
     assert_eq!(
-        told,
+        entries,
         [
             (both(0), Some(0), Some(0), 0x5011, 2, vec![2, 3], vec![7, 8]),
             (both(0), Some(0), None, 0x5013, 1, vec![4], vec![]),
@@ -524,9 +524,9 @@ fn accesses_without_a_value_are_compared_by_their_place() {
     let (a, b) = (beside_accesses(&[0, 8, 16], &[]), beside_accesses(&[0, 16, 24], &[]));
     let d = diff(&a, &b);
     assert_eq!((d.events.equal, d.events.deleted, d.events.inserted), (2, 1, 1));
-    let told: Vec<_> = d.events.list.iter().map(|e| (e.kind, e.a, e.b, e.offset)).collect();
+    let entries: Vec<_> = d.events.list.iter().map(|e| (e.kind, e.a, e.b, e.offset)).collect();
     let undecoded = EventKind::Undecoded;
-    assert_eq!(told, [(undecoded, Some(1), None, 8), (undecoded, None, Some(2), 24)]);
+    assert_eq!(entries, [(undecoded, Some(1), None, 8), (undecoded, None, Some(2), 24)]);
     assert!(diff(&a, &a).is_empty());
     assert_eq!(diff(&b, &a), d.swapped());
 }

@@ -125,7 +125,7 @@ fn registers_are_found_however_they_are_accessed() {
 
 #[test]
 fn wrong_filters_are_told_with_the_place() {
-    for (text, told) in [
+    for (text, message) in [
         (
             "wirte",
             "no field, kind of event or register is called `wirte`; did you mean `write`?\nwirte\n^^^^^",
@@ -243,7 +243,7 @@ fn wrong_filters_are_told_with_the_place() {
             "no interrupt line is called `jbo`; did you mean `job`?\nirq.line = jbo\n           ^^^",
         ),
     ] {
-        assert_eq!(wrong(text), told, "{text}");
+        assert_eq!(wrong(text), message, "{text}");
     }
 }
 
@@ -274,13 +274,13 @@ fn hostile_filters_are_refused() {
 fn without_a_register_map_words_are_still_explained() {
     let mut r = sample().0;
     r.facts.identity.gpu_id = 0;
-    let told = |t: &str| Query::parse(t).unwrap().compile(&r, None).unwrap_err().to_string();
+    let describe = |t: &str| Query::parse(t).unwrap().compile(&r, None).unwrap_err().to_string();
     assert_eq!(
-        told("wirte"),
+        describe("wirte"),
         "no field or kind of event is called `wirte`; did you mean `write`?"
     );
     assert_eq!(
-        told("JS1_COMMAND = 1"),
+        describe("JS1_COMMAND = 1"),
         "`JS1_COMMAND` would be a register, and no register map names any register of this recording"
     );
     assert_eq!(found("reg = X or offset = 0", &(r, Derived::default())), [1]);

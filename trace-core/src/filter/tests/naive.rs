@@ -358,13 +358,13 @@ impl Naive<'_> {
         if t.condition == Condition::Bare && t.mask.is_none() {
             return raw != 0;
         }
-        let told = match found.map(|f| &f.kind) {
+        let reported = match found.map(|f| &f.kind) {
             Some(FieldKind::NumberPlusOne) => raw.saturating_add(1),
             Some(FieldKind::PowerOfTwo) => 1u64.checked_shl(raw as u32).unwrap_or(u64::MAX),
             Some(FieldKind::Address { shift }) => raw.checked_shl(*shift).unwrap_or(0),
             _ => raw & low_bits(hi - lo + 1),
         };
-        holds(t, told, &name)
+        holds(t, reported, &name)
     }
 }
 

@@ -376,8 +376,8 @@ proptest! {
     fn no_text_makes_the_parser_or_completion_panic(text in "\\PC{0,60}", at in 0usize..70) {
         let on = super::sample();
         if let Err(e) = crate::filter::Query::parse(&text).and_then(|q| q.compile(&on.0, None)) {
-            let told = e.caret(&text, "");
-            prop_assert!(told.contains('^'));
+            let message = e.caret(&text, "");
+            prop_assert!(message.contains('^'));
         }
         let offered = crate::filter::complete(&text, at, &on.0);
         prop_assert!(text.get(offered.replace).is_some());

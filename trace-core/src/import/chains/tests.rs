@@ -38,10 +38,10 @@ fn a_folder_is_read() {
         ("x", GpuVa(0x10000), 64, ElementType::F32)
     );
     assert_eq!(x.role, Some(BufferRole::Output));
-    let told: Vec<&str> = chains.findings.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<&str> = chains.findings.iter().map(|f| f.message.as_str()).collect();
     assert!(
-        told.len() == 2 && told[0].contains("\"far\"") && told[1].contains("\"none\""),
-        "{told:?}"
+        messages.len() == 2 && messages[0].contains("\"far\"") && messages[1].contains("\"none\""),
+        "{messages:?}"
     );
     let [submit] = &chains.submits[..] else {
         panic!("{chains:?}")

@@ -116,7 +116,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportE
         odd: (0, 0),
     };
     let mut line = Vec::new();
-    let mut told = 0;
+    let mut reported = 0;
     for number in 0u64.. {
         line.clear();
         // A line without an end is cut into pieces, none of which is in a form that is known.
@@ -124,10 +124,10 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportE
         if read.map_err(|e| ImportError::io(path, e))? == 0 {
             break;
         }
-        told += line.len() as u64;
-        if number % 4096 == 0 || told >= STEP {
-            progress.advance(told)?;
-            told = 0;
+        reported += line.len() as u64;
+        if number % 4096 == 0 || reported >= STEP {
+            progress.advance(reported)?;
+            reported = 0;
         }
         match std::str::from_utf8(&line).ok().and_then(parse_line) {
             Some(Parsed::Access(a)) => t.accesses.push(a),
@@ -146,7 +146,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportE
         }
         t.used += line.len() as u64;
     }
-    progress.advance(told)?;
+    progress.advance(reported)?;
     Ok(t)
 }
 
@@ -452,7 +452,7 @@ mod tests {
             .enumerate()
             .map(|(i, (o, v))| (1000 + i as u64 * 10, 1, *o, *v as u32))
             .collect();
-        let told = |history: &[(u32, u64)]| {
+        let describe = |history: &[(u32, u64)]| {
             let (mut f, mut lost) = (Vec::new(), Vec::new());
             assert!(
                 apply(
@@ -468,14 +468,14 @@ mod tests {
             assert_eq!(warnings, lost.len());
             lost.iter().map(|l| l.count).collect::<Vec<_>>()
         };
-        assert_eq!(told(&all), []);
+        assert_eq!(describe(&all), []);
         let mut swapped = all.clone();
         swapped.swap(20, 21);
         swapped[300..320].reverse();
-        assert_eq!(told(&swapped), []);
+        assert_eq!(describe(&swapped), []);
         let mut short = all.clone();
         short.drain(200..301);
-        assert_eq!(told(&short), [Some(101)]);
+        assert_eq!(describe(&short), [Some(101)]);
     }
 
     /// Many accesses are alike: however many are missing, the others keep their own times.

@@ -98,7 +98,7 @@ pub(super) fn parse(
     let mut image = [0; PAGE_SIZE];
     let mut c = Contents::default();
     let mut odd = Oddities::default();
-    let mut told = 0;
+    let mut reported = 0;
     'regions: while r.left() > 0 {
         let at = r.at();
         let Some(Header {
@@ -160,9 +160,9 @@ pub(super) fn parse(
             if id == PageId::ZERO {
                 c.zero_pages += 1;
             }
-            if r.at() - told >= STEP {
-                progress.advance(r.at() - told)?;
-                told = r.at();
+            if r.at() - reported >= STEP {
+                progress.advance(r.at() - reported)?;
+                reported = r.at();
             }
             // `nents` was checked against the region, so this stays inside it.
             if va != start + index * PAGE || pa % PAGE != 0 {
@@ -192,7 +192,7 @@ pub(super) fn parse(
             }
         }
     }
-    progress.advance(r.bytes().saturating_sub(told))?;
+    progress.advance(r.bytes().saturating_sub(reported))?;
     let kind = FindingKind::NotUsed;
     odd.strayed.report(
         kind,

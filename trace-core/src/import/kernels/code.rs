@@ -26,11 +26,11 @@ pub(super) fn find_code_files(database: &Database) -> Vec<Vec<PathBuf>> {
     let folder = database.path.parent().unwrap_or(Path::new(""));
     let own = |only: bool| if only { database.path.file_stem() } else { None };
     let mut all = Vec::new();
-    for told in &database.modules {
-        let told = Path::new(told);
+    for message in &database.modules {
+        let report = Path::new(message);
         let mut files = Vec::new();
-        if let Some(stem) = told.file_stem() {
-            let apart = folder.join(told).parent().map(Path::to_owned);
+        if let Some(stem) = report.file_stem() {
+            let apart = folder.join(report).parent().map(Path::to_owned);
             for place in apart.iter().map(PathBuf::as_path).chain([folder]) {
                 files.extend(named(place, stem));
             }
@@ -215,16 +215,16 @@ pub(super) struct ParameterBuffer {
 }
 
 /// Lays values out.
-pub(super) fn lay_out(values: &[Vec<u8>], told: Option<&KernelInfo>) -> ParameterBuffer {
+pub(super) fn lay_out(values: &[Vec<u8>], info: Option<&KernelInfo>) -> ParameterBuffer {
     let sizes = || values.iter().map(|v| v.len() as u64);
-    let fitting = told.filter(|t| {
+    let fitting = info.filter(|t| {
         let same = t.parameters.iter().map(|p| u64::from(p[1])).eq(sizes());
         // Parameters of code that means harm may lie anywhere.
         same && t.parameters.iter().all(|p| u64::from(p[0]) < u64::from(u16::MAX))
     });
-    let (parameters, note) = match (fitting, told) {
+    let (parameters, note) = match (fitting, info) {
         (Some(t), _) => (t.parameters.clone(), None),
-        (None, told) => {
+        (None, info) => {
             let mut at = 0u64;
             let mut parameters = Vec::new();
             for size in sizes() {
@@ -234,7 +234,7 @@ pub(super) fn lay_out(values: &[Vec<u8>], told: Option<&KernelInfo>) -> Paramete
                 at = aligned + size;
             }
             let numbers = sizes().all(|s| matches!(s, 1 | 2 | 4 | 8));
-            let note = match (told, numbers) {
+            let note = match (info, numbers) {
                 (Some(_), _) => {
                     Some("the module tells other parameters than were recorded; these were laid out by size")
                 }
@@ -289,19 +289,19 @@ mod tests {
     #[test]
     fn code_that_fits_tells_where_arguments_lie() {
         let values = [vec![1; 4], vec![2; 12]];
-        let told = KernelInfo {
+        let info = KernelInfo {
             parameters: vec![[0, 4], [16, 12]],
             ..KernelInfo::default()
         };
-        let laid = lay_out(&values, Some(&told));
+        let laid = lay_out(&values, Some(&info));
         assert_eq!((laid.parameters.as_slice(), laid.note), (&[[0, 4], [16, 12]][..], None));
         assert_eq!((laid.bytes.len(), laid.bytes[15], laid.bytes[16]), (28, 0, 2));
         for wrong in [vec![[0, 4]], vec![[0, 4], [16, 8]], vec![[0, 4], [1 << 30, 12]]] {
-            let told = KernelInfo {
+            let info = KernelInfo {
                 parameters: wrong,
                 ..KernelInfo::default()
             };
-            let laid = lay_out(&values, Some(&told));
+            let laid = lay_out(&values, Some(&info));
             assert_eq!(laid.parameters, [[0, 4], [4, 12]]);
             assert!(laid.note.is_some_and(|n| n.contains("other parameters")));
         }

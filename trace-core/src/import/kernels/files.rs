@@ -16,8 +16,8 @@ impl<'a> RecordingBuilder<'a> {
     pub(super) fn modules(&mut self) -> Result<(), ImportError> {
         let database = self.database;
         for (n, files) in code::find_code_files(database).into_iter().enumerate() {
-            let told = database.modules.get(n).map(String::as_str);
-            let told = told.map(|t| format_path(Path::new(t)));
+            let text = database.modules.get(n).map(String::as_str);
+            let summary = text.map(|t| format_path(Path::new(t)));
             let mut found = None;
             for file in files {
                 // What stands for one module stands for no other: no file is read twice.
@@ -36,7 +36,7 @@ impl<'a> RecordingBuilder<'a> {
             }
             let module = match &found {
                 Some(code) => {
-                    let message = match &told {
+                    let message = match &summary {
                         Some(bitcode) => format!("it is taken for the code in the place of {bitcode}, LLVM bitcode"),
                         None => "it is taken for the code, of which the database names none".to_owned(),
                     };
@@ -51,7 +51,7 @@ impl<'a> RecordingBuilder<'a> {
                     }
                 }
                 None => {
-                    let (place, missing) = match told {
+                    let (place, missing) = match summary {
                         Some(bitcode) => {
                             let why = format!(
                                 "LLVM bitcode of {bitcode} cannot be loaded by a driver; put a cubin, fatbin or PTX of the \

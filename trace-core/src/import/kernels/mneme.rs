@@ -111,16 +111,16 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
 }
 
 fn database(path: &Path) -> Result<Database, ImportError> {
-    let told: DatabaseFile = super::read_json(path)?;
-    let start = hexadecimal(path, "VAddr", &told.start)?;
-    let hash = match told.static_hash {
+    let file: DatabaseFile = super::read_json(path)?;
+    let start = hexadecimal(path, "VAddr", &file.start)?;
+    let hash = match file.static_hash {
         Hash::Number(n) => n.to_string(),
         Hash::Text(t) => t,
     };
-    let plain = told.kernel.split(INTERNAL).next().unwrap_or_default();
-    let demangled: Arc<str> = Some(told.demangled).filter(|d| *d != plain).unwrap_or_default().into();
-    let name: Arc<str> = told.kernel.as_str().into();
-    let launches = told.instances.into_iter().map(|(dynamic, i)| Launch {
+    let plain = file.kernel.split(INTERNAL).next().unwrap_or_default();
+    let demangled: Arc<str> = Some(file.demangled).filter(|d| *d != plain).unwrap_or_default().into();
+    let name: Arc<str> = file.kernel.as_str().into();
+    let launches = file.instances.into_iter().map(|(dynamic, i)| Launch {
         name: Arc::clone(&name),
         demangled: Arc::clone(&demangled),
         grid: i.grid_dims.into(),
@@ -138,11 +138,11 @@ fn database(path: &Path) -> Result<Database, ImportError> {
         tool: "Mneme",
         window: CallWindow {
             base: start,
-            bytes: told.bytes,
+            bytes: file.bytes,
         },
-        modules: told.modules,
+        modules: file.modules,
         launches,
-        argument_names: told.arguments,
+        argument_names: file.arguments,
         static_hash: Some(hash),
     };
     database.validate()
@@ -310,8 +310,8 @@ fn label(file: &mut Snapshot<'_>) -> Result<Option<Label>, ImportError> {
     let Some(norm_name) = norms.get(usize::from(norm)) else {
         return Err(file.malformed(at + 10, format!("no norm has the number {norm}")));
     };
-    let told = element != 0 || threshold != 0.0 || kind != 0 || norm != 0 || !tag.is_empty();
-    Ok(told.then(|| Label {
+    let is_reported = element != 0 || threshold != 0.0 || kind != 0 || norm != 0 || !tag.is_empty();
+    Ok(is_reported.then(|| Label {
         element: *known,
         threshold,
         threshold_kind,

@@ -192,11 +192,11 @@ impl Database {
     }
 
     /// Where a file lies that the database names: where its path says, or beside the database.
-    fn file(&self, told: &str) -> PathBuf {
+    fn file(&self, message: &str) -> PathBuf {
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        let told = Path::new(told);
-        let there = folder.join(told);
-        match told.file_name() {
+        let report = Path::new(message);
+        let there = folder.join(report);
+        match report.file_name() {
             Some(name) if !there.is_file() => folder.join(name),
             _ => there,
         }
@@ -209,7 +209,9 @@ impl Database {
             .iter()
             .take(MAX_LAUNCHES)
             .flat_map(|l| [&l.before, &l.after]);
-        let named = snapshots.filter(|told| !told.is_empty()).map(|told| self.file(told));
+        let named = snapshots
+            .filter(|message| !message.is_empty())
+            .map(|text| self.file(text));
         let mut all: Vec<PathBuf> = named.collect();
         all.extend(code::find_code_files(self).into_iter().flatten());
         all.sort();

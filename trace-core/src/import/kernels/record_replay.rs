@@ -76,9 +76,9 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
 }
 
 fn database(path: &Path) -> Result<Database, ImportError> {
-    let told: DatabaseFile = super::read_json(path)?;
-    let start = hexadecimal(path, "StartVAAddr", &told.start)?;
-    let launches = told.kernels.into_iter().map(|(key, k)| Launch {
+    let file: DatabaseFile = super::read_json(path)?;
+    let start = hexadecimal(path, "StartVAAddr", &file.start)?;
+    let launches = file.kernels.into_iter().map(|(key, k)| Launch {
         demangled: "".into(),
         grid: k.grid.into(),
         block: k.block.into(),
@@ -95,9 +95,9 @@ fn database(path: &Path) -> Result<Database, ImportError> {
         tool: "RecordReplay",
         window: CallWindow {
             base: start,
-            bytes: told.bytes,
+            bytes: file.bytes,
         },
-        modules: told.modules,
+        modules: file.modules,
         launches: launches.collect(),
         argument_names: Vec::new(),
         static_hash: None,

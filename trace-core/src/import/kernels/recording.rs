@@ -195,7 +195,7 @@ impl<'a> RecordingBuilder<'a> {
         for (name, v) in &mut before.variables {
             self.place_variable(name, v)?;
         }
-        let (module, told) = self.code_of(&launch.name);
+        let (module, info) = self.code_of(&launch.name);
         let lacking = self.find_missing_variables(module, &before);
         if !lacking.is_empty() {
             let names: Vec<&str> = lacking.iter().take(8).map(String::as_str).collect();
@@ -207,11 +207,11 @@ impl<'a> RecordingBuilder<'a> {
             );
             self.note(FindingKind::NotUsed, &*name, message);
         }
-        let laid = code::lay_out(&before.arguments, told.as_ref());
+        let laid = code::lay_out(&before.arguments, info.as_ref());
         if let Some(note) = laid.note {
             self.note(FindingKind::Assumed, &*name, note);
         }
-        let function = self.function(launch, module, told, &laid);
+        let function = self.function(launch, module, info, &laid);
         let launches = self.launches.len() as u64 + 1;
         let own = self.launches.iter().filter(|l| l.function == function).count() as u64 + 1;
         let moment = |all: &mut Self, name: u32| {
@@ -347,9 +347,9 @@ impl<'a> RecordingBuilder<'a> {
         let known = self.variables.get(name).copied();
         let wrong = |what: String| Err(ImportError::malformed(&self.database.path, FilePosition::Whole, what));
         let at = match (known, v.at) {
-            (Some((at, size)), told) if size == bytes && told.is_none_or(|t| t == at) => at,
-            (Some((at, size)), told) => {
-                let now = told.map_or_else(String::new, |t| format!(" at {t:#x}"));
+            (Some((at, size)), reported) if size == bytes && reported.is_none_or(|t| t == at) => at,
+            (Some((at, size)), reported) => {
+                let now = reported.map_or_else(String::new, |t| format!(" at {t:#x}"));
                 return wrong(format!(
                     "the variable {name} is {size} bytes at {at:#x} in one snapshot and {bytes} bytes{now} in another"
                 ));
@@ -373,9 +373,15 @@ impl<'a> RecordingBuilder<'a> {
     }
 
     /// Number of a launch's function.
-    fn function(&mut self, launch: &Launch, module: u32, told: Option<KernelInfo>, laid: &ParameterBuffer) -> u32 {
-        let told = told.unwrap_or_default();
-        let name = Some(told.name)
+    fn function(
+        &mut self,
+        launch: &Launch,
+        module: u32,
+        kernel_info: Option<KernelInfo>,
+        laid: &ParameterBuffer,
+    ) -> u32 {
+        let info = kernel_info.unwrap_or_default();
+        let name = Some(info.name)
             .filter(|n| !n.is_empty())
             .unwrap_or_else(|| launch.name.to_string());
         let list = &mut self.facts.functions;
@@ -385,9 +391,9 @@ impl<'a> RecordingBuilder<'a> {
                 demangled: launch.demangled.to_string(),
                 module: Some(module),
                 parameters: laid.parameters.clone(),
-                registers: told.registers,
-                shared: told.shared,
-                local: told.local,
+                registers: info.registers,
+                shared: info.shared,
+                local: info.local,
                 ..CallFunction::default()
             });
             list.len() - 1

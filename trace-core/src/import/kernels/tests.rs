@@ -517,14 +517,14 @@ fn what_is_missing_is_told_and_the_rest_is_read() {
     let f = folder(&[("d.json", json.as_bytes()), ("b", &whole), ("a", &whole)]);
     let r = f.open().unwrap();
     assert_eq!(r.events.launches.len(), 1);
-    let told = messages(&r, FindingKind::NotRecorded);
+    let lines = messages(&r, FindingKind::NotRecorded);
     assert!(
-        told[1].starts_with("nowhere.bin, the launch of gone is left out"),
-        "{told:?}"
+        lines[1].starts_with("nowhere.bin, the launch of gone is left out"),
+        "{lines:?}"
     );
     assert!(
-        told[2].starts_with("nowhere, the memory behind the launch of half is not there"),
-        "{told:?}"
+        lines[2].starts_with("nowhere, the memory behind the launch of half is not there"),
+        "{lines:?}"
     );
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("the launch of same is left out"));
     std::fs::remove_file(f.folder.path().join("b")).unwrap();

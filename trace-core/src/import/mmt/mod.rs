@@ -130,12 +130,12 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
     let packed = is_packed(&file);
     let mut records = Records::new(unpacked(file, &read, progress).map_err(io)?);
     let mut import = Import::default();
-    let (mut told, mut count) = (0, 0u64);
+    let (mut reported, mut count) = (0, 0u64);
     let end = loop {
         if count % LOOK_EVERY == 0 {
             let now = read.load(Ordering::Relaxed);
-            progress.advance(now - told)?;
-            told = now;
+            progress.advance(now - reported)?;
+            reported = now;
             if packed {
                 let events = (import.events.len() as u64).saturating_mul(EVENT_BYTES);
                 check_memory(path, events.saturating_add(import.noted as u64), progress)?;
@@ -161,7 +161,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
             Err(e) => return Err(io(e)),
         }
     };
-    progress.advance(read.load(Ordering::Relaxed) - told)?;
+    progress.advance(read.load(Ordering::Relaxed) - reported)?;
     let is_record = |kind: &Kind| *kind != Kind::Message;
     if !import.tally.records.keys().any(is_record) {
         let (place, why) = match end {
@@ -386,20 +386,20 @@ impl Import {
     fn report_findings(&mut self) {
         let tally = &self.tally;
         let of = |kind: Kind| tally.records.get(&kind).copied().unwrap_or(0);
-        let mut tell = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
+        let mut describe = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
         if !self.spaces.all.is_empty() {
             let message = "the log does not tell what the memory is that was mapped; each file is shown as registers, as \
                            large as what was mapped of it";
-            tell(FindingKind::Assumed, "spaces", message.to_owned());
+            describe(FindingKind::Assumed, "spaces", message.to_owned());
         }
         if self.spaces.unnamed {
             let message = "ranges are of files that the log does not name; accesses to them are in the space mapped";
-            tell(FindingKind::Assumed, "spaces", message.to_owned());
+            describe(FindingKind::Assumed, "spaces", message.to_owned());
         }
         if self.spaces.unknown_range {
             let message = "accesses are to ranges of which the log does not tell how they were mapped; each of them is a \
                            space of its own";
-            tell(FindingKind::Assumed, "spaces", message.to_owned());
+            describe(FindingKind::Assumed, "spaces", message.to_owned());
         }
         if tally.wide > 0 {
             let message = format!(
@@ -407,7 +407,7 @@ impl Import {
                  behind the other",
                 tally.wide, tally.pieces
             );
-            tell(FindingKind::Assumed, "accesses", message);
+            describe(FindingKind::Assumed, "accesses", message);
         }
         if tally.carried > tally.noted {
             let message = format!(
@@ -416,7 +416,7 @@ impl Import {
                 tally.carried,
                 records::KEPT
             );
-            tell(FindingKind::NotUsed, "ioctls", message);
+            describe(FindingKind::NotUsed, "ioctls", message);
         }
         for (n, what) in [
             (
@@ -433,7 +433,7 @@ impl Import {
             (of(Kind::Sync), "synchronization marks, which mean nothing afterwards"),
         ] {
             if n > 0 {
-                tell(FindingKind::NotUsed, "records", format!("{n} {what}, were left out"));
+                describe(FindingKind::NotUsed, "records", format!("{n} {what}, were left out"));
             }
         }
     }

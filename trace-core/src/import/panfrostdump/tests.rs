@@ -97,7 +97,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
             .any(|f| f.message.contains("more bytes than the file has"))
     );
     // An object that was not mapped, one past the address range, one at an odd address.
-    for (at, to, told) in [
+    for (at, to, text) in [
         (4000 + 16, 0u64, "was not mapped"),
         (4000 + 24, u64::MAX << 12, "no buffer object has"),
         (4000 + 24, 0x10001, "no buffer object has"),
@@ -105,8 +105,8 @@ fn damage_is_told_and_what_is_sound_is_read() {
     ] {
         let r = change(at, &to.to_le_bytes());
         assert!(
-            r.facts.findings.iter().any(|f| f.message.contains(told)),
-            "{told}: {:?}",
+            r.facts.findings.iter().any(|f| f.message.contains(text)),
+            "{text}: {:?}",
             r.facts.findings
         );
     }
@@ -129,8 +129,8 @@ fn real_dumps_are_read_as_mesas_reader_reads_them() {
     let lines = include_str!("mesa-reader.txt").lines().filter(|l| !l.starts_with('#'));
     let mut read = 0;
     for line in lines {
-        let told: Vec<&str> = line.split(' ').collect();
-        let [name, head, product, registers, lines, bos @ ..] = &told[..] else {
+        let messages: Vec<&str> = line.split(' ').collect();
+        let [name, head, product, registers, lines, bos @ ..] = &messages[..] else {
             panic!("{line}")
         };
         let hex = |t: &str| u64::from_str_radix(t, 16).unwrap();

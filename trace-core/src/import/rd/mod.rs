@@ -176,13 +176,13 @@ impl<'a> Import<'a> {
                 self.chip.take_id(bytes.fold(0u64, |n, b| n << 8 | u64::from(*b)));
             }
             Kind::Address => {
-                let told = address(&section, self.path)?;
+                let report = address(&section, self.path)?;
                 if std::mem::take(&mut self.submitted) {
                     self.buffers.clear();
                 }
-                self.buffer = Some(told);
+                self.buffer = Some(report);
                 if self.regions.len() < MAX_REGIONS {
-                    self.regions.entry(told).or_default();
+                    self.regions.entry(report).or_default();
                 }
             }
             Kind::Contents => self.contents(section),
@@ -398,8 +398,8 @@ impl<'a> Import<'a> {
 
     /// What was taken for granted, and what was not used.
     fn report_findings(&mut self) {
-        let mut tell = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
-        tell(
+        let mut describe = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
+        describe(
             FindingKind::Assumed,
             generated_tables::PLACE,
             "the file holds no page tables, rights or physical addresses: all three were made for the buffers in it, with \
@@ -407,7 +407,7 @@ impl<'a> Import<'a> {
                 .to_owned(),
         );
         let walked = &self.tally.walked;
-        tell(
+        describe(
             FindingKind::Assumed,
             "register writes",
             format!(
@@ -419,7 +419,7 @@ impl<'a> Import<'a> {
         );
         let submits = self.tally.sections.get(&Kind::CommandsAt).copied().unwrap_or(0);
         if submits > 0 {
-            tell(
+            describe(
                 FindingKind::Assumed,
                 "jobs",
                 format!(
@@ -432,7 +432,7 @@ impl<'a> Import<'a> {
         }
         if self.chip.is_unknown() {
             let message = "the file does not tell the GPU; its commands are read as those of the oldest";
-            tell(FindingKind::Assumed, "GPU", message.to_owned());
+            describe(FindingKind::Assumed, "GPU", message.to_owned());
         }
         for (n, what) in [
             (walked.missing, "pieces of commands are not in the file as a whole"),
@@ -444,12 +444,12 @@ impl<'a> Import<'a> {
             (self.other_length, "contents have another length than their buffer"),
         ] {
             if n > 0 {
-                tell(FindingKind::NotUsed, "sections", format!("{n} {what}"));
+                describe(FindingKind::NotUsed, "sections", format!("{n} {what}"));
             }
         }
         if walked.endless {
             let message = "the commands lead to more commands than a file of this size has; the rest was not followed";
-            tell(FindingKind::NotUsed, "commands", message.to_owned());
+            describe(FindingKind::NotUsed, "commands", message.to_owned());
         }
         let used = [
             Kind::Test,
@@ -466,10 +466,10 @@ impl<'a> Import<'a> {
                 kind.name(),
                 *kind as u32
             );
-            tell(FindingKind::NotUsed, "sections", message);
+            describe(FindingKind::NotUsed, "sections", message);
         }
         for (number, n) in self.unknown.iter().take(16) {
-            tell(
+            describe(
                 FindingKind::NotUsed,
                 "sections",
                 format!("{n} sections of the kind {number}, which is not known"),
@@ -477,7 +477,7 @@ impl<'a> Import<'a> {
         }
         if self.unknown.len() > 16 {
             let more = self.unknown.len() - 16;
-            tell(
+            describe(
                 FindingKind::NotUsed,
                 "sections",
                 format!("sections of {more} more kinds that are not known"),

@@ -133,7 +133,7 @@ pub(super) struct Sections<'a> {
     progress: &'a Progress,
     /// Bytes of the file that were read, packed as they are.
     read: Arc<AtomicU64>,
-    told: u64,
+    reported: u64,
     at: u64,
     /// Sections of unknown kinds since the last known one, and the byte of the first of them.
     unknown: (u64, u64),
@@ -159,7 +159,7 @@ impl<'a> Sections<'a> {
             path,
             progress,
             read,
-            told: 0,
+            reported: 0,
             at: 0,
             unknown: (0, 0),
         })
@@ -181,8 +181,8 @@ impl<'a> Sections<'a> {
     /// The next section, or how the file ends.
     pub(super) fn next(&mut self) -> Result<Result<Section, End>, ImportError> {
         let read = self.read.load(Ordering::Relaxed);
-        self.progress.advance(read - self.told)?;
-        self.told = read;
+        self.progress.advance(read - self.reported)?;
+        self.reported = read;
         let at = self.at;
         match self.section() {
             Ok(found) => Ok(found),

@@ -148,16 +148,20 @@ const SECTIONS: [(&str, [u64; 14], u64); 7] = [
 
 #[test]
 fn sections_are_counted_as_mesas_reader_counts_them() {
-    for (name, told, content_bytes) in SECTIONS {
+    for (name, report, content_bytes) in SECTIONS {
         let (recording, tally) = import_with_tally(&sample(&format!("{name}.rd.gz")), &Progress::new()).unwrap();
         let own = |number: usize| {
             let kind = Kind::ALL.get(number)?;
             tally.sections.get(kind).copied()
         };
         let counts: [u64; 14] = std::array::from_fn(|n| own(n).unwrap_or(0));
-        assert_eq!((counts, tally.content_bytes), (told, content_bytes), "{name}");
-        assert_eq!(tally.sections.values().sum::<u64>(), told.iter().sum::<u64>(), "{name}");
-        assert_eq!(recording.events.submits.len() as u64, told[5], "{name}");
+        assert_eq!((counts, tally.content_bytes), (report, content_bytes), "{name}");
+        assert_eq!(
+            tally.sections.values().sum::<u64>(),
+            report.iter().sum::<u64>(),
+            "{name}"
+        );
+        assert_eq!(recording.events.submits.len() as u64, report[5], "{name}");
         // What was told last of each buffer is what its addresses hold at the end.
         assert!(
             recording
@@ -179,18 +183,18 @@ fn sections_are_counted_as_mesas_reader_counts_them() {
 fn registers_are_written_as_mesas_reference_decodes_tell() {
     for (name, first, count) in SAMPLES {
         let (recording, _) = import_with_tally(&sample(&format!("{name}.rd.gz")), &Progress::new()).unwrap();
-        let (own, told) = (written(&recording, first, count), reference(name));
+        let (own, entries) = (written(&recording, first, count), reference(name));
         // The references tell commands that are executed for each tile or draw once, the recording each time.
         let set = |v: &[(u32, u32)]| v.iter().copied().collect::<BTreeSet<_>>();
-        assert_eq!(set(&own), set(&told), "{name}");
+        assert_eq!(set(&own), set(&entries), "{name}");
         let (n, m) = match name {
             "es2gears-a320" => (5651, 2962),
             "fd-clouds" => (931, 561),
             n if n.starts_with("dEQP-GLES2") => (1971, 1578),
-            _ => (told.len(), told.len()),
+            _ => (entries.len(), entries.len()),
         };
-        assert_eq!((own.len(), told.len()), (n, m), "{name}");
-        assert_eq!(own == told, n == m, "{name}: the order of the writes");
+        assert_eq!((own.len(), entries.len()), (n, m), "{name}");
+        assert_eq!(own == entries, n == m, "{name}: the order of the writes");
     }
 }
 
@@ -332,9 +336,9 @@ fn damage_is_told_and_what_is_sound_is_read() {
     // Behind what is sound they end it, and are told.
     let mut behind = sound.clone();
     behind.resize(sound.len() + (64 << 10), 0);
-    let told = read(&behind).unwrap();
-    assert_eq!(told.events.len(), r.events.len());
-    let finding = told
+    let recording = read(&behind).unwrap();
+    assert_eq!(recording.events.len(), r.events.len());
+    let finding = recording
         .facts
         .findings
         .iter()
@@ -349,7 +353,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
         (12, &[1, 2, 3, 4]),
         (4, &[]),
     ]);
-    let told: Vec<String> = read(&odd)
+    let messages: Vec<String> = read(&odd)
         .unwrap()
         .facts
         .findings
@@ -363,6 +367,6 @@ fn damage_is_told_and_what_is_sound_is_read() {
         "of the kind context",
         "does not tell the GPU",
     ] {
-        assert!(told.iter().any(|t| t.contains(why)), "{why}: {told:?}");
+        assert!(messages.iter().any(|t| t.contains(why)), "{why}: {messages:?}");
     }
 }

@@ -154,11 +154,11 @@ pub(super) fn choose(
             let found = best(&|i| functions.get(i).is_some_and(|f| named.names(&f.pci)));
             found.map(Some).ok_or_else(|| {
                 let all: Vec<String> = functions.iter().map(name_of).collect();
-                let told = match all.is_empty() {
+                let text = match all.is_empty() {
                     true => "tells of none".to_owned(),
                     false => format!("tells of {}", all.join(", ")),
                 };
-                let message = format!("the device that was asked for is not in the log, which {told}");
+                let message = format!("the device that was asked for is not in the log, which {text}");
                 ImportError::malformed(path, FilePosition::Whole, message)
             })
         }

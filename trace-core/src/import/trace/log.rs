@@ -287,7 +287,7 @@ impl Log {
                 .map(|(w, _)| w.accesses)
                 .sum()
         };
-        let told = [
+        let report = [
             (
                 stray + left_out(&|o| *o == Owner::Memory),
                 "lie in more ranges than a recording has spaces",
@@ -302,7 +302,7 @@ impl Log {
                 "are to configuration spaces of other devices",
             ),
         ];
-        for (accesses, why) in told.into_iter().filter(|(n, _)| *n > 0) {
+        for (accesses, why) in report.into_iter().filter(|(n, _)| *n > 0) {
             let message = format!("{accesses} accesses {why} and were left out");
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, "other devices", message));

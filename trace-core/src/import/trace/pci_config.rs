@@ -227,13 +227,13 @@ mod tests {
             (rv100.vendor, rv100.device, rv100.class, rv100.irq),
             (0x1002, 0x5159, Some(0x03_0000), Some(11))
         );
-        let told: Vec<_> = rv100
+        let entries: Vec<_> = rv100
             .bars
             .iter()
             .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
             .collect();
         assert_eq!(
-            told,
+            entries,
             [
                 (0, 0xfd00_0000, 0x100_0000, false, true),
                 (1, 0xc000, 0x100, true, false),
@@ -241,7 +241,7 @@ mod tests {
                 (6, 0xfeb0_0000, 0x2_0000, false, false)
             ]
         );
-        let told: Vec<_> = gpu.bars.iter().map(|b| (b.number, b.base, b.bytes)).collect();
-        assert_eq!(told, [(4, 0x80_fe00_0000, 0x4000)]);
+        let report: Vec<_> = gpu.bars.iter().map(|b| (b.number, b.base, b.bytes)).collect();
+        assert_eq!(report, [(4, 0x80_fe00_0000, 0x4000)]);
     }
 }

@@ -150,10 +150,10 @@ impl Qemu {
 
     /// An access to a register of a function's configuration space.
     fn config(&mut self, place: u32, register: u32, item: &Item, rows: &mut Rows) {
-        let told = self
+        let is_reported = self
             .functions
             .access(place, item.write, register, item.width, item.value as u32);
-        if told {
+        if is_reported {
             let function = self.number(place);
             for bar in self.functions.bars(place) {
                 let base = if bar.ports { PORTS | bar.base } else { bar.base };
@@ -264,7 +264,7 @@ impl Format for Qemu {
                 .map(|(name, n)| (*n, self.names.name(*name)))
                 .collect();
             names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-            let told: Vec<String> = names
+            let messages: Vec<String> = names
                 .iter()
                 .take(MAX_NAMES)
                 .map(|(n, name)| format!("{name} {n}"))
@@ -272,7 +272,7 @@ impl Format for Qemu {
             let more = if names.len() > MAX_NAMES { " …" } else { "" };
             let message = format!(
                 "{count} accesses to regions of other devices were left out: {}{more}",
-                told.join(", ")
+                messages.join(", ")
             );
             log.findings
                 .push(Finding::new(FindingKind::NotUsed, "other devices", message));

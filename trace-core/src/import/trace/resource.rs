@@ -77,12 +77,12 @@ mod tests {
             0x0000000000001000 0x00000000000010ff 0x0000000000040101\n\
             0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
         let bars = parse(text).unwrap().pci.bars;
-        let told: Vec<_> = bars
+        let entries: Vec<_> = bars
             .iter()
             .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
             .collect();
         assert_eq!(
-            told,
+            entries,
             [
                 (0, 0x1000_0000, 0x100_0000, false, true),
                 (1, 0x1000, 0x100, true, false)

@@ -150,7 +150,7 @@ fn take_all(
     each: &mut impl FnMut(&[Vec<u8>]) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
     let most = rayon::current_num_threads().clamp(1, 16);
-    let mut told = 0;
+    let mut reported = 0;
     let mut batch = Vec::with_capacity(most);
     while let Ok(first) = take.recv() {
         let mut read = first.read;
@@ -162,8 +162,8 @@ fn take_all(
             batch.push(next.bytes);
         }
         each(&batch)?;
-        progress.advance(read.saturating_sub(told))?;
-        told = read;
+        progress.advance(read.saturating_sub(reported))?;
+        reported = read;
         for bytes in batch.drain(..) {
             // Nobody takes it back once everything is read.
             let _ = give_back.send(bytes);
@@ -322,12 +322,12 @@ mod tests {
             bytes += batch.iter().map(Vec::len).sum::<usize>();
             Ok(())
         });
-        let told = ended.unwrap_err();
+        let error = ended.unwrap_err();
         assert!(
-            matches!(told, ImportError::OverLimit { limit, .. } if limit == 5 << 20),
-            "{told}"
+            matches!(error, ImportError::OverLimit { limit, .. } if limit == 5 << 20),
+            "{error}"
         );
-        assert!(told.to_string().contains("more than 5 MiB") && told.to_string().contains("`--limit 10MiB`"));
+        assert!(error.to_string().contains("more than 5 MiB") && error.to_string().contains("`--limit 10MiB`"));
         assert!(bytes <= 5 << 20, "{bytes}");
         limited.limit_unpacked(64 << 20);
         assert_eq!(blocks(file.path(), &limited, |_| Ok(())).unwrap(), End::Whole);

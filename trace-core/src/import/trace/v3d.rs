@@ -196,8 +196,11 @@ mod tests {
             .iter()
             .filter(|a| a.write && a.space == 1)
             .map(|a| (a.write, a.offset, a.value));
-        let told: Vec<_> = core.collect();
-        assert!(replayed.iter().all(|r| told.contains(r)), "{replayed:x?} {told:x?}");
+        let entries: Vec<_> = core.collect();
+        assert!(
+            replayed.iter().all(|r| entries.contains(r)),
+            "{replayed:x?} {entries:x?}"
+        );
         let names: Vec<&str> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
         assert_eq!((names, r.events.marks.len()), (vec!["hub", "core0"], 14));
         assert!(r.events.marks[0].starts_with("v3d_map_gpu_region start_page=0x00000020"));

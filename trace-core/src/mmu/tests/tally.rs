@@ -41,8 +41,8 @@ fn each_mapping_is_told_what_is_remarkable_about_it() {
         ],
         ..Scan::default()
     };
-    let told = tally(&scan, &[0xa..0xb, 0xf0..0xf1]);
-    let short: Vec<_> = told
+    let tallies = tally(&scan, &[0xa..0xb, 0xf0..0xf1]);
+    let short: Vec<_> = tallies
         .iter()
         .map(|t| (t.executable_and_writable, t.twice, t.without_content))
         .collect();
@@ -53,8 +53,8 @@ fn each_mapping_is_told_what_is_remarkable_about_it() {
         alias_va: GpuVa(also),
         pa: PhysAddr(0xb000),
     };
-    assert_eq!(told[0].aliases, [alias(0x2000, 0x8000)]);
-    assert_eq!(told[1].aliases, [alias(0x8000, 0x2000), alias(0x8000, 0x9000)]);
+    assert_eq!(tallies[0].aliases, [alias(0x2000, 0x8000)]);
+    assert_eq!(tallies[1].aliases, [alias(0x8000, 0x2000), alias(0x8000, 0x9000)]);
     // A run that goes through two mappings is cut between them.
     let scan = Scan {
         leaves: vec![
@@ -69,8 +69,8 @@ fn each_mapping_is_told_what_is_remarkable_about_it() {
         ],
         ..Scan::default()
     };
-    let told = tally(&scan, &[]);
-    let aliases: Vec<_> = told
+    let tallies = tally(&scan, &[]);
+    let aliases: Vec<_> = tallies
         .iter()
         .flat_map(|t| &t.aliases)
         .map(|a| (a.va.0, a.alias_va.0, a.pages, a.pa.0))
@@ -84,7 +84,7 @@ fn each_mapping_is_told_what_is_remarkable_about_it() {
         ]
     );
     assert_eq!(
-        told.iter().map(|t| (t.twice, t.without_content)).collect::<Vec<_>>(),
+        tallies.iter().map(|t| (t.twice, t.without_content)).collect::<Vec<_>>(),
         [(1, 1), (1, 1), (2, 2)]
     );
 }

@@ -36,8 +36,8 @@ fn every_embedded_map_parses_and_is_found_by_its_own_registers() {
                 "{}",
                 r.name
             );
-            let told = map.describe(r.offset, r.width, u64::MAX >> (64 - u32::from(r.width) * 8));
-            assert!(told.is_some_and(|t| !t.is_empty()), "{}", r.name);
+            let message = map.describe(r.offset, r.width, u64::MAX >> (64 - u32::from(r.width) * 8));
+            assert!(message.is_some_and(|t| !t.is_empty()), "{}", r.name);
             end = r.end();
         }
         assert!(map.at(end).is_none() && map.at(u32::MAX).is_none());
@@ -120,15 +120,15 @@ fn the_space_of_the_registers_is_the_one_that_the_map_names() {
 #[test]
 fn the_screen_is_told_by_registers() {
     let map = RegisterMap::by_name("bochs-display").unwrap();
-    let told = |fact, value| {
+    let describe = |fact, value| {
         let (_, source) = map.screen().find(|(_, s)| s.fact == fact).unwrap();
         source.read(value)
     };
-    assert_eq!(told(ScreenFact::Width, 1280), Some(1280));
-    assert_eq!(told(ScreenFact::On, 0x41), Some(1));
-    assert_eq!(told(ScreenFact::PaletteBits, 0x41), Some(6));
-    assert_eq!(told(ScreenFact::BigEndian, 0x1e1e_1e1e), Some(0));
-    assert_eq!(told(ScreenFact::BigEndian, 3), None);
+    assert_eq!(describe(ScreenFact::Width, 1280), Some(1280));
+    assert_eq!(describe(ScreenFact::On, 0x41), Some(1));
+    assert_eq!(describe(ScreenFact::PaletteBits, 0x41), Some(6));
+    assert_eq!(describe(ScreenFact::BigEndian, 0x1e1e_1e1e), Some(0));
+    assert_eq!(describe(ScreenFact::BigEndian, 3), None);
     assert_eq!(map.framebuffers(), ["bar0"]);
 }
 
@@ -137,7 +137,7 @@ fn the_screen_is_told_by_registers() {
 fn a_mode_of_an_ati_card_is_read_out_of_its_registers() {
     for name in ["rage128", "rv100"] {
         let map = RegisterMap::by_name(name).unwrap();
-        for (register, value, fact, told) in [
+        for (register, value, fact, reported) in [
             ("CRTC_H_TOTAL_DISP", 0x009f_00d7, ScreenFact::Width, 1280),
             ("CRTC_V_TOTAL_DISP", 0x031f_033b, ScreenFact::Height, 800),
             ("CRTC_PITCH", 0x00a0_00a0, ScreenFact::Pitch, 1280),
@@ -149,7 +149,11 @@ fn a_mode_of_an_ati_card_is_read_out_of_its_registers() {
             ("PALETTE_DATA", 0x00aa_5500, ScreenFact::PaletteColour, 0x00aa_5500),
         ] {
             let (r, source) = map.screen().find(|(_, s)| s.fact == fact).unwrap();
-            assert_eq!((r.name.as_str(), source.read(value)), (register, Some(told)), "{name}");
+            assert_eq!(
+                (r.name.as_str(), source.read(value)),
+                (register, Some(reported)),
+                "{name}"
+            );
             assert_eq!(r.replay.role, Some(Role::Screen));
         }
     }

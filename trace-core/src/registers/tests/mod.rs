@@ -84,7 +84,7 @@ fn gpus_are_known_by_product_and_not_by_revision() {
 #[test]
 fn values_are_told_in_a_short_line() {
     let map = mali();
-    for (name, value, told) in [
+    for (name, value, message) in [
         ("GPU_COMMAND", 1, "soft reset"),
         ("GPU_COMMAND", 0x77, "unknown 0x77"),
         ("JS1_COMMAND_NEXT", 1, "start"),
@@ -135,7 +135,7 @@ fn values_are_told_in_a_short_line() {
         ("SHADER_CONFIG", 0, "default"),
         ("SHADER_CONFIG", 0x10, "0x10"),
     ] {
-        assert_eq!(map.find_by_name(name).unwrap().describe(value), told, "{name}");
+        assert_eq!(map.find_by_name(name).unwrap().describe(value), message, "{name}");
     }
 }
 
@@ -412,8 +412,8 @@ fn a_map_that_is_far_larger_than_its_files_is_refused_while_it_is_built() {
     };
     let refused = |files: &[(&str, &str)]| {
         let began = std::time::Instant::now();
-        let told = RegisterMap::parse(files).err().map(|e| e.to_string());
-        assert!(told.is_some_and(|t| t.contains("more than 64 MiB")));
+        let reported = RegisterMap::parse(files).err().map(|e| e.to_string());
+        assert!(reported.is_some_and(|t| t.contains("more than 64 MiB")));
         assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     };
     refused(&[("m", head), ("x", &registers(&long.repeat(4), ""))]);

@@ -64,8 +64,8 @@ fn every_register_access_of_the_samples_has_a_name() {
                 *unnamed.entry((offset.into(), width)).or_default() += 1;
                 continue;
             }
-            let told = map.describe(offset, width, hex(words[5])).unwrap();
-            assert!(!told.is_empty(), "{line}");
+            let message = map.describe(offset, width, hex(words[5])).unwrap();
+            assert!(!message.is_empty(), "{line}");
             let register = map.find_accessed(offset, width).unwrap();
             if line.starts_with('W') {
                 assert!(register.access.is_writable(), "{line} writes {}", register.name);

@@ -103,7 +103,7 @@ fn whole_registers_and_parts_have_names() {
 #[test]
 fn values_are_told_of_what_was_touched() {
     let map = map();
-    for (offset, width, value, told) in [
+    for (offset, width, value, message) in [
         (0, 4, 0x0012_0304, "low 4 · high 3 · across 0x12"),
         (0, 4, 0, "off"),
         // A part: only whole fields of it, and nothing about the rest of the register.
@@ -120,7 +120,7 @@ fn values_are_told_of_what_was_touched() {
     ] {
         assert_eq!(
             map.describe(offset, width, value).unwrap(),
-            told,
+            message,
             "{width} bytes at {offset:#x}"
         );
     }

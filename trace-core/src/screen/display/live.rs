@@ -101,8 +101,8 @@ impl LiveDisplay {
     ) -> Result<Picture, LiveError<E>> {
         let format = mode.screen?;
         format.check(bytes)?;
-        let drawn = RenderedScreen::from_rows(&format, &self.palette, |at, row, told| {
-            told.fill(StoreState::Stored);
+        let drawn = RenderedScreen::from_rows(&format, &self.palette, |at, row, states| {
+            states.fill(StoreState::Stored);
             load(at, row)
         });
         let drawn = drawn.map_err(LiveError::Device)?;

@@ -130,8 +130,8 @@ impl MapScreen {
             what: name,
             value: field,
         };
-        let told = source.fact.read(u64::from(field) << source.fact.bits().0);
-        told.and_then(|t| u32::try_from(t).ok()).ok_or(unsupported)
+        let reported = source.fact.read(u64::from(field) << source.fact.bits().0);
+        reported.and_then(|t| u32::try_from(t).ok()).ok_or(unsupported)
     }
 
     /// A fact that is 0 where the map does not tell it or nothing has told its register.

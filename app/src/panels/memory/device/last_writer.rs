@@ -70,8 +70,8 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
         );
     }
     if let Some(b) = who.location.and_then(|p| calls.buffers().get(p.buffer)) {
-        let told = format!("{}, {}", text::bytes(b.bytes), b.kind.name());
-        widgets::key_value(ui, "buffer", StyledText::body(told));
+        let message = format!("{}, {}", text::bytes(b.bytes), b.kind.name());
+        widgets::key_value(ui, "buffer", StyledText::body(message));
         if b.kind != BufferKind::Variable
             && b.kind != BufferKind::Preexisting
             && widgets::key_link(ui, "taken", &format!("event {}", text::count(b.from))).clicked()
@@ -119,8 +119,8 @@ fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
 fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, who: &LastWriter) {
     let p = palette(ui);
     widgets::section(ui, "Who wrote it");
-    let quiet = |ui: &mut Ui, told: String| {
-        ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    let quiet = |ui: &mut Ui, message: String| {
+        ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     };
     let launch_words = |launch: u32| {
         let l = calls.launches().get(launch as usize);
@@ -141,13 +141,13 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
             "possibly"
         };
         let r = widgets::key_link(ui, key, &launch_words(t.launch));
-        let told = format!(
+        let message = format!(
             "event {} · {}\n{}",
             text::count(t.event),
             t.reference.describe(),
             calls.function_name(l.function)
         );
-        if r.on_hover_text(told).clicked() {
+        if r.on_hover_text(message).clicked() {
             doc.go_keeping_target(t.event);
         }
     }
@@ -162,14 +162,14 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
     }
     if let Some(c) = who.change {
         let r = widgets::key_link(ui, "changed it", &launch_words(c.launch));
-        let told = format!(
+        let message = format!(
             "event {} · from {:#04x} to {:#04x}, as {} saw it",
             text::count(c.event),
             c.before,
             c.after,
             api_trace::boards(calls)
         );
-        if r.on_hover_text(told).clicked() {
+        if r.on_hover_text(message).clicked() {
             doc.go_keeping_target(c.event);
         }
         widgets::key_value(
@@ -210,31 +210,34 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
             }
         }
     } else if who.launches.is_empty() && who.change.is_none() {
-        let told = match who.allocated_at {
+        let message = match who.allocated_at {
             Some(e) => format!("nobody since it was taken at event {}", text::count(e)),
             None if who.location.is_some() => "nobody in this recording".to_owned(),
             None => "there is no buffer that is known".to_owned(),
         };
-        quiet(ui, told);
+        quiet(ui, message);
     }
     if who.excluded > 0 {
-        let told = text::count_noun(who.excluded, "launch has", "launches have");
+        let message = text::count_noun(who.excluded, "launch has", "launches have");
         let boards = api_trace::boards(calls);
         quiet(
             ui,
-            format!("{told} its address since, and left it as it was, as {boards} saw"),
+            format!("{message} its address since, and left it as it was, as {boards} saw"),
         );
     }
     if who.readers > 0 {
-        let told = text::count_noun(who.readers, "launch has", "launches have");
-        quiet(ui, format!("{told} its address since, to read it by their signatures"));
+        let message = text::count_noun(who.readers, "launch has", "launches have");
+        quiet(
+            ui,
+            format!("{message} its address since, to read it by their signatures"),
+        );
     }
     if who.others > 0 {
-        let told = text::count_noun(who.others, "other launch", "other launches");
+        let message = text::count_noun(who.others, "other launch", "other launches");
         quiet(
             ui,
             format!(
-                "{told} since, with no address in this buffer among their arguments; one found in memory is not seen"
+                "{message} since, with no address in this buffer among their arguments; one found in memory is not seen"
             ),
         );
     }
@@ -245,8 +248,8 @@ fn trace_offer(doc: &Document, asks: &mut UiActions, ui: &mut Ui, ask: Option<&M
     if let Some(ask) = ask {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
-            let told = "which launch changed this byte, and what it holds";
-            memory_trace_buttons::button(doc, asks, ui, "which it was", told, || ask.clone());
+            let message = "which launch changed this byte, and what it holds";
+            memory_trace_buttons::button(doc, asks, ui, "which it was", message, || ask.clone());
         });
     }
     memory_trace_buttons::show_last_failure(doc, ui);

@@ -300,9 +300,9 @@ fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
 fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Rect) -> Option<u64> {
     let p = palette(ui);
     let state = pieces[0].state;
-    let mut told = format!("{} · {}", text::bytes(s.end - s.at), describe_state(calls, state));
+    let mut message = format!("{} · {}", text::bytes(s.end - s.at), describe_state(calls, state));
     if pieces[1].state != state {
-        told.push_str(&format!(" | {}", describe_state(calls, pieces[1].state)));
+        message.push_str(&format!(" | {}", describe_state(calls, pieces[1].state)));
     }
     let at = Rect::from_min_max(
         pos2(rect.left() + ADDRESS, rect.top()),
@@ -328,7 +328,7 @@ fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Re
         words.min,
         pos2((words.right() - kept).max(words.left()), words.bottom()),
     );
-    let used = paint_text(ui, room, Align2::LEFT_CENTER, &told, small(), p.quiet);
+    let used = paint_text(ui, room, Align2::LEFT_CENTER, &message, small(), p.quiet);
     let (event, galley) = event.zip(link)?;
     let left = pos2(room.left() + used + 12.0, room.center().y - galley.size().y / 2.0);
     let place = Rect::from_min_size(left, galley.size());
@@ -386,26 +386,26 @@ fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect,
                 pos2(left + (i + 1) as f32 * wide - 8.0, rect.bottom()),
             );
             let known = (first..first + part.len()).all(|n| is_known(read, at + n as u64));
-            let (told, ink) = match known && part.len() == e.bytes() {
+            let (message, ink) = match known && part.len() == e.bytes() {
                 true if (first..first + part.len()).any(differs) => (values::format_element(e, part), p.error),
                 true if part.iter().all(|b| *b == 0) => (values::format_element(e, part), p.quiet),
                 true => (values::format_element(e, part), p.text),
                 false => ("·".to_owned(), p.quiet),
             };
-            paint_text(ui, cell, Align2::RIGHT_CENTER, &told, mono(), ink);
+            paint_text(ui, cell, Align2::RIGHT_CENTER, &message, mono(), ink);
         }
         return;
     }
     for (i, b) in read.bytes.iter().enumerate() {
         let known = is_known(read, at + i as u64);
-        let (told, ink) = match known {
+        let (message, ink) = match known {
             true if differs(i) => (format!("{b:02x}"), p.error),
             true if *b == 0 => ("00".to_owned(), p.quiet),
             true => (format!("{b:02x}"), p.text),
             false => ("··".to_owned(), p.quiet),
         };
         let x = left + i as f32 * c.digit * 3.0;
-        ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, told, mono(), ink);
+        ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, message, mono(), ink);
         if c.letters && known {
             let letter = if b.is_ascii_graphic() { char::from(*b) } else { '.' };
             let ink = if b.is_ascii_graphic() { p.text } else { p.quiet };

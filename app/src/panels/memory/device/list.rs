@@ -48,17 +48,17 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             paint_middle(ui, cell, Align2::LEFT_CENTER, &b.name, body(), ink);
         }
         table.text(ui, "size", rect, &text::bytes(b.bytes), small(), p.quiet);
-        let mut told = format!("{:#x} · {}", b.at, b.kind.name());
+        let mut message = format!("{:#x} · {}", b.at, b.kind.name());
         if b.kind != BufferKind::Variable {
-            told.push_str(&format!("\ntaken at event {}", text::count(b.from)));
+            message.push_str(&format!("\ntaken at event {}", text::count(b.from)));
         }
         if let Some(to) = b.to {
-            told.push_str(&format!(", given back at event {}", text::count(to)));
+            message.push_str(&format!(", given back at event {}", text::count(to)));
         }
         if !here {
-            told.push_str("\nnot there at the moment");
+            message.push_str("\nnot there at the moment");
         }
-        let r = r.on_hover_text(told);
+        let r = r.on_hover_text(message);
         widgets::add_copy_menu(&r, &[("name", b.name.clone()), ("address", format!("{:#x}", b.at))]);
         if r.clicked() {
             chosen = Some((row as u32, b.at));

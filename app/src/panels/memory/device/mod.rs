@@ -32,8 +32,8 @@ const WHO: f32 = 132.0;
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Arc<Calls>) {
     if calls.buffers().list().is_empty() {
-        let told = "No memory of the device was taken in this recording.";
-        if widgets::empty_state(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
+        let message = "No memory of the device was taken in this recording.";
+        if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
             asks.run_command("show-events");
         }
         return;
@@ -123,7 +123,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, c
         view_as(view, ui);
         let launch = doc.current_launch().is_some();
         let of = if launch { "launch" } else { "event" };
-        for (side, word, told) in [
+        for (side, word, message) in [
             (Side::Before, "before", format!("memory as it is before this {of}")),
             (Side::After, "after", format!("memory as it is after this {of}")),
             (
@@ -135,14 +135,14 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, c
             let on = view.device.side == side;
             let r = ui.selectable_label(on, word);
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("Memory {word}")));
-            if r.on_hover_text(told).clicked() {
+            if r.on_hover_text(message).clicked() {
                 view.device.side = side;
             }
         }
         ask(doc, view, asks, ui, calls);
         if let Some(why) = &view.wrong {
-            let told = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
-            ui.add(egui::Label::new(told).truncate());
+            let rich_text = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(rich_text).truncate());
         }
     });
 }
@@ -161,11 +161,11 @@ fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &C
         return;
     }
     let range = b.at..b.end();
-    let told = match launch {
+    let message = match launch {
         true => "what memory holds before and after this launch, and all that the launch changed",
         false => "what this buffer holds here",
     };
-    memory_trace_buttons::button(doc, asks, ui, "what it holds", told, || match launch {
+    memory_trace_buttons::button(doc, asks, ui, "what it holds", message, || match launch {
         true => MemoryTraceRequest::for_launch(at, vec![(b.at, b.bytes)]),
         false => memory_trace::request_for_memory(range, first),
     });
@@ -215,19 +215,19 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
         Side::Both => "before | after",
     };
     parts.push(format!("{side} event {}", text::count(doc.moment())));
-    let told = parts.join(" · ");
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("place {told}")));
+    let message = parts.join(" · ");
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("place {message}")));
     paint_text(
         ui,
         rect.shrink2(vec2(12.0, 0.0)),
         Align2::LEFT_CENTER,
-        &told,
+        &message,
         small(),
         p.quiet,
     );
     ui.painter()
         .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
-    response.on_hover_text(told);
+    response.on_hover_text(message);
 }
 
 /// The event that a state goes back to, to be gone to.
@@ -240,13 +240,13 @@ fn event_of(state: ContentState) -> Option<u64> {
 
 /// A state in words, with the kernel's name where it is a launch's.
 fn describe_state(calls: &Calls, state: ContentState) -> String {
-    let told = text::group_digits(&api_trace::describe_state(calls, state));
+    let message = text::group_digits(&api_trace::describe_state(calls, state));
     let launch = event_of(state).and_then(|e| calls.launch_at(e));
     match (state, launch.and_then(|n| calls.launches().get(n as usize))) {
         (ContentState::Unknown(..), Some(l)) => format!(
-            "{told}, {}",
+            "{message}, {}",
             api_trace::short_function_name(calls.function_name(l.function))
         ),
-        _ => told,
+        _ => message,
     }
 }

@@ -237,13 +237,13 @@ pub fn strips(
 /// The void before an island, and how much it is.
 fn gap(painter: &Painter, inks: &Inks<'_>, (n, bytes): (usize, u64), bars: Rect, y: f32) {
     let p = inks.palette;
-    let told = match (n, bytes) {
+    let message = match (n, bytes) {
         (_, 0) => return,
         (0, b) => format!("{} from 0x0 on not mapped", text::bytes(b)),
         (_, b) => format!("{} not mapped", text::bytes(b)),
     };
     let middle = y + MARK as f32 / 2.0;
-    let galley = painter.layout_no_wrap(told, small(), p.quiet);
+    let galley = painter.layout_no_wrap(message, small(), p.quiet);
     let wide = galley.size().x;
     painter.galley(
         pos2(bars.left() + 28.0, middle - galley.size().y / 2.0),

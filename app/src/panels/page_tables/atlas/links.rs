@@ -87,11 +87,18 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                 paint_text(ui, cell(168.0, 198.0), left, &q.run.rights.to_string(), mono(), p.text);
                 // Told only where places differ in it, and then with a sign.
                 let differs = own.is_some_and(|o| manner(&o.run) != manner(&q.run));
-                let told = format!("attributes {:#04x}, shared {}", q.run.attributes, q.run.shared);
+                let message = format!("attributes {:#04x}, shared {}", q.run.attributes, q.run.shared);
                 if differs {
-                    paint_text(ui, cell(202.0, 400.0), left, &format!("! {told}"), small(), p.warning);
+                    paint_text(
+                        ui,
+                        cell(202.0, 400.0),
+                        left,
+                        &format!("! {message}"),
+                        small(),
+                        p.warning,
+                    );
                 }
-                let hover = format!("{at} of address space {number}: {}, {told}", q.run.rights);
+                let hover = format!("{at} of address space {number}: {}, {message}", q.run.rights);
                 let r = widgets::add_copy_menu(&r, &[("address", at)]).on_hover_text(hover);
                 if r.clicked() && !here {
                     go = Some((q.space, q.run.va.0));

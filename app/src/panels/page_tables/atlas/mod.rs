@@ -154,7 +154,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
             }
             ui.add_space(8.0);
             let n = doc.recording.memory.snapshots.len();
-            let mut told = match n {
+            let mut message = match n {
                 0 | 1 => "one snapshot of memory".to_owned(),
                 n => format!(
                     "as before event {}, snapshot {} of {}",
@@ -164,19 +164,19 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
                 ),
             };
             if !fresh {
-                told = "drawing …".into();
+                message = "drawing …".into();
             } else if view.atlas.measuring.is_some() && view.atlas.colour == Colour::Entropy {
-                told = "measuring …".into();
+                message = "measuring …".into();
             }
             let ink = match &map.problem {
                 Some(e) => {
-                    told = format!("! {e}");
+                    message = format!("! {e}");
                     p.warning
                 }
                 None => p.quiet,
             };
             let rest = ui.available_width();
-            let label = egui::Label::new(RichText::new(told).font(small()).color(ink)).truncate();
+            let label = egui::Label::new(RichText::new(message).font(small()).color(ink)).truncate();
             ui.add_sized(vec2(rest, 20.0), label.halign(egui::Align::RIGHT));
         });
     });
@@ -302,11 +302,11 @@ fn canvas(
     let full = ui.available_rect_before_wrap();
     let rect = Rect::from_min_max(full.min, full.max - vec2(0.0, legend::HEIGHT));
     let response = ui.interact(rect, ui.scope_id().with("address map"), Sense::click_and_drag());
-    let told = match view.atlas.shape {
+    let message = match view.atlas.shape {
         Shape::Square => "Map of the address space",
         Shape::Strips => "Strips of the address space",
     };
-    response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, told));
+    response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, message));
     if response.double_clicked() {
         view.atlas.fitted = None;
     }
@@ -372,8 +372,8 @@ fn canvas(
         }
     }
     if !response.dragged() {
-        let told = description::describe_cell(doc, &inks, view.space, &cell);
-        response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
+        let text = description::describe_cell(doc, &inks, view.space, &cell);
+        response.on_hover_text_at_pointer(RichText::new(text).font(mono_small()));
     }
 }
 

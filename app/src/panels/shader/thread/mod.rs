@@ -115,21 +115,21 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
     }
     fields(doc, view, asks, ui, job, runs);
     if let Some(w) = &view.thread.wrong {
-        let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
-        ui.add(egui::Label::new(told).wrap());
+        let rich_text = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+        ui.add(egui::Label::new(rich_text).wrap());
     }
     let run = view.thread.run.clone().filter(|r| r.job == job);
     match &run {
         Some(run) => {
             if run.key != doc.edit_key() {
-                let told = RichText::new("● inputs were edited since; run it again").color(p.edited);
-                ui.label(told.font(small()));
+                let rich_text = RichText::new("● inputs were edited since; run it again").color(p.edited);
+                ui.label(rich_text.font(small()));
             }
             steps(view, run, ui);
             stops(view, run, asks, ui);
         }
         None if view.thread.wrong.is_none() => {
-            let told = match &view.thread.running {
+            let message = match &view.thread.running {
                 Some((_, progress)) => match progress.fraction() {
                     Some(f) => format!("running up to the thread, {:.0} %", f * 100.0),
                     None => "running up to the thread…".into(),
@@ -138,7 +138,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
                          clause."
                     .into(),
             };
-            ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+            ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         }
         None => {}
     }
@@ -188,8 +188,8 @@ fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
             None => {
                 let run = ui.button("Run");
                 run.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Run the thread"));
-                let told = "replays up to the job on the software GPU (R)";
-                if run.on_hover_text(told).clicked() || enter {
+                let message = "replays up to the job on the software GPU (R)";
+                if run.on_hover_text(message).clicked() || enter {
                     start(doc, view, asks, job, runs, 0);
                 }
             }
@@ -302,12 +302,12 @@ fn reach(view: &mut View, stops: &StopConditions, forward: bool) {
             follow(view);
         }
         None => {
-            let told = if forward {
+            let message = if forward {
                 "no break comes after this"
             } else {
                 "no break comes before this"
             };
-            view.thread.stopped = Some(told.into());
+            view.thread.stopped = Some(message.into());
         }
     }
 }
@@ -334,12 +334,12 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
             }
         }
         let from = run.followed.from;
-        let told = format!(
+        let message = format!(
             "{} of {}",
             text::count(from + view.thread.step as u64 + 1),
             text::count(run.followed.executed.max(n as u64))
         );
-        let r = ui.label(RichText::new(told).font(mono()));
+        let r = ui.label(RichText::new(message).font(mono()));
         if !run.followed.is_complete() {
             let all = text::count_noun(run.followed.executed, "clause", "clauses");
             let kept = text::count(n as u64);
@@ -352,8 +352,8 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
     if let ThreadEnd::Stopped(why) = &run.followed.end
         && view.thread.step + 1 >= n
     {
-        let told = RichText::new(format!("▲ stopped: {why}")).color(p.error).font(small());
-        ui.add(egui::Label::new(told).wrap());
+        let rich_text = RichText::new(format!("▲ stopped: {why}")).color(p.error).font(small());
+        ui.add(egui::Label::new(rich_text).wrap());
     }
 }
 
@@ -373,17 +373,17 @@ fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
         }
         r.on_hover_text("stops where the thread reads or writes this byte; Enter goes on to there");
         let stops = &view.thread.stops;
-        let (told, ink) = if !stops.memory.trim().is_empty() && stops.address().is_none() {
+        let (message, ink) = if !stops.memory.trim().is_empty() && stops.address().is_none() {
             ("no address".to_owned(), p.error)
         } else {
             let n = stops.clauses.len() as u64;
-            let told = match n {
+            let message = match n {
                 0 => "or at a clause".into(),
                 n => format!("and {}", text::count_noun(n, "clause", "clauses")),
             };
-            (told, p.quiet)
+            (message, p.quiet)
         };
-        ui.label(RichText::new(told).font(small()).color(ink))
+        ui.label(RichText::new(message).font(small()).color(ink))
             .on_hover_text(asks.tooltip("toggle-break", "click in the margin of a clause to break there"));
     });
     let Some(step) = run.followed.steps.get(view.thread.step) else {
@@ -405,10 +405,10 @@ fn lanes(view: &mut View, run: &Run, first: u32, lanes: u32, ui: &mut Ui) {
         .saturating_mul(sx)
         .saturating_add(x);
     let side = (ui.available_width() / 32.0).floor().clamp(6.0, 10.0);
-    let told = format!("{} of {count} threads execute it", lanes.count_ones());
+    let message = format!("{} of {count} threads execute it", lanes.count_ones());
     let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 18.0), Sense::hover());
     ui.painter()
-        .text(head.left_center(), Align2::LEFT_CENTER, told, small(), p.quiet);
+        .text(head.left_center(), Align2::LEFT_CENTER, message, small(), p.quiet);
     let (rect, r) = ui.allocate_exact_size(vec2(side * count as f32, 16.0), Sense::click());
     r.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, format!("Lanes, {} of {count}", lanes.count_ones())));
     let over = r

@@ -85,9 +85,9 @@ impl Grid {
 pub(super) fn ui(ui: &mut Ui, what: &str, size: [u32; 3], chosen: [u32; 3]) -> Option<[u32; 3]> {
     let p = palette(ui);
     let [x, y, z] = size;
-    let told = format!("{what}s {x}×{y}×{z}");
+    let message = format!("{what}s {x}×{y}×{z}");
     let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 18.0), Sense::hover());
-    paint_text(ui, head, Align2::LEFT_CENTER, &told, small(), p.quiet);
+    paint_text(ui, head, Align2::LEFT_CENTER, &message, small(), p.quiet);
     let grid = Grid::new(size, ui.available_width());
     let room = vec2(grid.columns as f32 * grid.cell, grid.rows as f32 * grid.cell);
     let (area, _) = ui.allocate_exact_size(room, Sense::hover());

@@ -116,13 +116,13 @@ fn memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, job: u32, a: &Memor
     } else {
         String::new()
     };
-    let told = format!(
+    let message = format!(
         "{verb} {} at {:#x}: {value}{float}",
         text::count_noun(u64::from(a.bytes), "byte", "bytes"),
         a.va
     );
     if r.on_hover_cursor(egui::CursorIcon::PointingHand)
-        .on_hover_text(told)
+        .on_hover_text(message)
         .clicked()
     {
         let submit = doc.facts.jobs.get(job as usize).map_or(0, |j| j.submit);

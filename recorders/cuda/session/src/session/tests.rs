@@ -266,10 +266,12 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
         assert_eq!(arguments, l.function.to_le_bytes().repeat(256));
         assert_eq!(l.function as usize, at - 1);
     }
-    let told: Vec<&str> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<&str> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
     assert!(
-        told.iter().any(|f| f.contains("did not wait for some of its copies")),
-        "{told:?}"
+        messages
+            .iter()
+            .any(|f| f.contains("did not wait for some of its copies")),
+        "{messages:?}"
     );
 }
 

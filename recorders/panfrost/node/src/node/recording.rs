@@ -150,11 +150,11 @@ impl Node {
             None => self.journal.insert(Journal::begin(path)?),
         };
         let source = Provenance::for_program(&self.settings.program);
-        let told = &self.told_of;
-        journal.commit(events, &told.extras(), |writer| {
+        let metadata = &self.told_of;
+        journal.commit(events, &metadata.extras(), |writer| {
             gpu.append_to(writer, |facts| {
-                told.write_to(facts, &source, events, labels);
-                if told.error.is_none() {
+                metadata.write_to(facts, &source, events, labels);
+                if metadata.error.is_none() {
                     facts.lost.push(LostEvents {
                         before_event: events,
                         count: None,

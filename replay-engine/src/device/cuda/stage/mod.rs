@@ -277,9 +277,9 @@ impl<'a> Stage<'a> {
     pub fn play_rest(
         &mut self,
         progress: &Progress,
-        told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
+        report: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
     ) -> Result<u64, CudaReplayError> {
-        self.play_steps(self.script.last, progress, told)
+        self.play_steps(self.script.last, progress, report)
     }
 
     /// Takes memory down as the recording did behind everything else.
@@ -318,7 +318,7 @@ impl<'a> Stage<'a> {
         &mut self,
         end: usize,
         progress: &Progress,
-        told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
+        report: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
     ) -> Result<u64, CudaReplayError> {
         let script = self.script;
         let mut launches = 0;
@@ -332,7 +332,7 @@ impl<'a> Stage<'a> {
             let mut begun = None;
             if let Step::Launch(row, _) = step {
                 launches += 1;
-                told(*event)?;
+                report(*event)?;
                 let stream = self.streams.get(row.stream);
                 begun = self.times.as_mut().map(|times| (stream, times.begin(*event, stream)));
             }

@@ -63,7 +63,7 @@ pub fn tune(
     options: &StageOptions,
     ask: &TuneRequest,
     progress: &Progress,
-    told: &mut dyn FnMut(TuneProgress),
+    report: &mut dyn FnMut(TuneProgress),
 ) -> Result<TuneReport, TunerError> {
     let begun = Instant::now();
     let no_launch = TunerError::NoLaunch { event: ask.event };
@@ -92,7 +92,7 @@ pub fn tune(
     let before_health = sensor.health();
     let shown = function.map_or_else(String::new, |f| f.display_name().to_owned());
     let mut named = |so_far: TuneProgress| {
-        told(match so_far {
+        report(match so_far {
             TuneProgress::Begun(mut tuned) => {
                 (tuned.device, tuned.function) = (stage.device_name(), shown.clone());
                 tuned.before = before_health.clone();
@@ -103,7 +103,7 @@ pub fn tune(
     };
     let mut tuner = Tuner::new(&stage, variants, *row, arguments, ask, progress, phases)?;
     tuner.begun = begun;
-    tuner.told = Some(&mut named);
+    tuner.reported = Some(&mut named);
     tuner.sensor = Some(&sensor);
     let mut tuned = match tuner.reference(contents) {
         Ok(None) => search(ask, &recorded, &mut tuner, progress)?,
@@ -180,7 +180,7 @@ struct Tuner<'s, 'a> {
     held: u64,
     multiprocessor_threads: u32,
     /// Who hears how far it is.
-    told: Option<&'s mut dyn FnMut(TuneProgress)>,
+    reported: Option<&'s mut dyn FnMut(TuneProgress)>,
     sensor: Option<&'s Sensor>,
     load: Load,
     /// When the device was looked at last.
@@ -223,7 +223,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
             launches: 0,
             held: 0,
             multiprocessor_threads: u32::try_from(threads).unwrap_or(0),
-            told: None,
+            reported: None,
             sensor: None,
             load: Load::default(),
             looked: None,
@@ -520,8 +520,8 @@ impl Evaluator for Tuner<'_, '_> {
     }
 
     fn report_progress(&mut self, so_far: TuneProgress) {
-        if let Some(told) = &mut self.told {
-            told(so_far);
+        if let Some(report) = &mut self.reported {
+            report(so_far);
         }
     }
 }

@@ -60,8 +60,8 @@ impl Sensor {
     pub(super) fn open(stage: &Stage<'_>, nvml: JoinHandle<Result<Nvml, String>>) -> Self {
         let mut uuid = Uuid::default();
         // SAFETY: a place for the answer.
-        let told = unsafe { stage.driver().cuDeviceGetUuid_v2(&raw mut uuid, stage.device_number()) };
-        Self(match told {
+        let result = unsafe { stage.driver().cuDeviceGetUuid_v2(&raw mut uuid, stage.device_number()) };
+        Self(match result {
             Ok(()) => {
                 let nvml = nvml.join().unwrap_or_else(|_| Err("NVML ended its thread".to_owned()));
                 nvml.and_then(|nvml| nvml.device(&uuid))

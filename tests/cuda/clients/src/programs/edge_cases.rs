@@ -160,7 +160,7 @@ fn filled(w: &mut ProgramContext<'_>, waits: bool) -> ClientResult {
     let m = Mixing::new(w)?;
     let (stream, staging) = (m.gpu.stream()?, m.gpu.pinned(m.values.len())?);
     let values = mixed(&m.values, 11);
-    let (tell, wait) = std::sync::mpsc::channel();
+    let (sender, wait) = std::sync::mpsc::channel();
     let filling = Box::new(Filling {
         to: staging.as_mut_ptr(),
         values: values.clone(),
@@ -170,12 +170,12 @@ fn filled(w: &mut ProgramContext<'_>, waits: bool) -> ClientResult {
     // SAFETY: a function, and what it is called with, which is kept.
     unsafe { m.gpu.d.cuLaunchHostFunc(stream, fill as *mut c_void, data) }.map_err(text)?;
     if !waits {
-        tell.send(()).map_err(|e| e.to_string())?;
+        sender.send(()).map_err(|e| e.to_string())?;
     }
     let to = m.gpu.alloc(m.bytes())?;
     m.gpu.upload_async(to, staging, stream)?;
     if waits {
-        tell.send(()).map_err(|e| e.to_string())?;
+        sender.send(()).map_err(|e| e.to_string())?;
     }
     m.gpu.finish(stream)?;
     let got: Vec<u32> = m.gpu.download(to, m.values.len())?;

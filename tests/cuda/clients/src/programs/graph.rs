@@ -169,9 +169,9 @@ fn built(w: &mut ProgramContext<'_>) -> ClientResult {
     for round in 0..5u32 {
         let (mut value, mut factor) = (0x77, 2 + round);
         if round == 3 {
-            let mut told = [0u64; 4];
+            let mut report = [0u64; 4];
             // SAFETY: a place that is longer than what is told.
-            unsafe { gpu.d.cuGraphExecUpdate_v2(exec, other, told.as_mut_ptr().cast()) }.map_err(text)?;
+            unsafe { gpu.d.cuGraphExecUpdate_v2(exec, other, report.as_mut_ptr().cast()) }.map_err(text)?;
             factor = 2;
         }
         if round > 0 && round != 3 {

@@ -243,8 +243,8 @@ pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
                 }
                 10 => {
                     (value, child, factor, is_second) = (0x1234, 17, 6, false);
-                    let (mut node, mut told, mut all) = (null_mut(), 0, [0u64; 4]);
-                    match d.cuGraphExecUpdate(exec, other.graph, &raw mut node, &raw mut told) {
+                    let (mut node, mut reported, mut all) = (null_mut(), 0, [0u64; 4]);
+                    match d.cuGraphExecUpdate(exec, other.graph, &raw mut node, &raw mut reported) {
                         Err(CudaError::Missing { .. }) => {
                             d.cuGraphExecUpdate_v2(exec, other.graph, all.as_mut_ptr().cast())
                         }

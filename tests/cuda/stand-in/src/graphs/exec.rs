@@ -93,7 +93,7 @@ pub fn cuGraphExecDestroy(_: &Call, exec: CuGraphExec) -> Answer {
 }
 
 /// Nodes stay those of the graph that it was made ready from; what they do is the other graph's.
-pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, told: *mut c_void) -> Answer {
+pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, report: *mut c_void) -> Answer {
     call.context()?;
     let exec = EXECS.get(exec)?;
     let new = nodes_of(&*Graph::find(graph)?);
@@ -101,7 +101,7 @@ pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, told
     let same = |(a, b): (&ExecNode, &ExecNode)| std::mem::discriminant(&a.work) == std::mem::discriminant(&b.work);
     let fits = old.len() == new.len() && old.iter().zip(&new).all(same);
     // The first word of what is told: it fitted, or the topology changed.
-    give_if_wanted(told.cast::<u32>(), if fits { 0 } else { 2 });
+    give_if_wanted(report.cast::<u32>(), if fits { 0 } else { 2 });
     if !fits {
         return Err(GRAPH_UPDATE_FAILURE);
     }
@@ -117,12 +117,12 @@ pub fn cuGraphExecUpdate(
     exec: CuGraphExec,
     graph: CuGraph,
     node: *mut CuGraphNode,
-    told: *mut u32,
+    report: *mut u32,
 ) -> Answer {
     give_if_wanted(node, std::ptr::null_mut());
     let mut all = [0u64; 4];
     let done = cuGraphExecUpdate_v2(call, exec, graph, all.as_mut_ptr().cast());
-    give_if_wanted(told, all[0] as u32);
+    give_if_wanted(report, all[0] as u32);
     done
 }
 

@@ -23,7 +23,7 @@ const LINGER: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub struct Completion {
     at: Mutex<Option<Instant>>,
-    told: Condvar,
+    condvar: Condvar,
 }
 
 impl Completion {
@@ -34,14 +34,14 @@ impl Completion {
 
     fn tell(&self) {
         *lock(&self.at) = Some(Instant::now());
-        self.told.notify_all();
+        self.condvar.notify_all();
     }
 
     /// Waits until it is done.
     pub fn wait(&self) {
         let mut at = lock(&self.at);
         while at.is_none() {
-            at = self.told.wait(at).unwrap_or_else(PoisonError::into_inner);
+            at = self.condvar.wait(at).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -164,14 +164,14 @@ mod tests {
 
     #[test]
     fn addresses_that_are_none_of_a_window_are_refused_with_the_reason() {
-        for (of, told) in [
+        for (of, message) in [
             (&[(0u64, 1u32), (0, 2)][..], "hid the addresses"),
             (&[(0x1234_5678, 0), (0xfedc_ba90, 0)][..], "hash"),
             (&[(0xffff_ff80_08a8_0002, 0)][..], "hash"),
             (&[][..], "no access"),
         ] {
             let why = find(&entries(of)).unwrap_err();
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(message), "{why}");
         }
         assert_eq!(find(&entries(&[(0x1000, 0), (0x2000, 1)])).unwrap().address, 0);
         assert_eq!(find(&entries(&[(u64::MAX - 3, 0)])).unwrap().address, u64::MAX - 0xfff);

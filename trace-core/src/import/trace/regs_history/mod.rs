@@ -229,14 +229,14 @@ impl ParsedLog {
     /// What was of no use, and what was taken for granted.
     fn findings(&self, made: &RecordingBuilder, base: &Base, end: &End) -> Vec<Finding> {
         let mut findings = made.findings.clone();
-        let mut tell = |kind, place: &str, message: String| findings.push(Finding::new(kind, place, message));
+        let mut describe = |kind, place: &str, message: String| findings.push(Finding::new(kind, place, message));
         if let Some(why) = &base.assumed {
-            tell(FindingKind::Assumed, "registers", why.clone());
+            describe(FindingKind::Assumed, "registers", why.clone());
         }
         if made.timed {
             let message =
                 "the history has no times; its accesses have that at which the log printed them, and came before it";
-            tell(FindingKind::Assumed, "time", message.to_owned());
+            describe(FindingKind::Assumed, "time", message.to_owned());
         }
         let stitch = &self.stitch;
         let line = |n: u64| format!("line {n}");
@@ -244,12 +244,12 @@ impl ParsedLog {
         if n > 0 {
             let message =
                 format!("{n} lines from here on look like those of a history and are not whole; they were not used");
-            tell(FindingKind::NotUsed, &line(at), message);
+            describe(FindingKind::NotUsed, &line(at), message);
         }
         let (n, at) = self.other;
         if n > 0 {
             let message = format!("{n} lines from here on are of something else and were not used");
-            tell(FindingKind::NotUsed, &line(at), message);
+            describe(FindingKind::NotUsed, &line(at), message);
         }
         let device = stitch.device.as_deref().unwrap_or_default();
         for (n, what) in [
@@ -275,7 +275,7 @@ impl ParsedLog {
             ),
         ] {
             if n > 0 {
-                tell(FindingKind::NotUsed, "history", format!("{n} {what}"));
+                describe(FindingKind::NotUsed, "history", format!("{n} {what}"));
             }
         }
         if let Some(f) = super::log::describe_end(end, self.lines) {
