@@ -1,15 +1,15 @@
-//! Who wrote a byte: copies and fills for certain, launches where a board saw them change it, otherwise the launches
-//! that had an address in its buffer, the last first.
+//! The last writer of a byte: copies and fills for certain, launches if a target observed the change, otherwise the
+//! launches that had an address in the byte's buffer, most recent first.
 
 use super::rows::{Rows, written_rows};
 use super::{BufferLocation, BufferReference, Calls, ContentState, GAPS, ReferenceKind, copy_at};
 use crate::recording::{CopyKind, Recording};
 use std::ops::Range;
 
-/// Maximum number of launches that are told.
+/// Maximum number of launches listed.
 const MAX_LAUNCHES: usize = 1000;
 
-/// What wrote a byte for certain.
+/// A certain writer of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertainWriter {
     /// A copy from the host.
@@ -23,66 +23,66 @@ pub enum CertainWriter {
 /// A launch that may have written a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PossibleWriter {
-    /// Its event.
+    /// Event of the launch.
     pub event: u64,
     /// The launch, an index into [`Calls::launches`].
     pub launch: u32,
-    /// How it has the buffer's address.
+    /// How the launch references the buffer.
     pub reference: ReferenceKind,
 }
 
 /// A launch that changed a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteChange {
-    /// Its event.
+    /// Event of the launch.
     pub event: u64,
     /// The launch, an index into [`Calls::launches`].
     pub launch: u32,
-    /// The byte before it.
+    /// The byte before the launch.
     pub before: u8,
-    /// The byte behind it.
+    /// The byte after the launch.
     pub after: u8,
 }
 
-/// Who wrote a byte.
+/// The last writer of a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastWriter {
     /// The address.
     pub address: u64,
-    /// The place in a buffer; `None`: in none that the recording tells of.
+    /// The location in a buffer; `None` if it is in no buffer known from the recording.
     pub location: Option<BufferLocation>,
-    /// The byte, where it is known, and from where.
+    /// Whether the byte is known, and from which source.
     pub state: ContentState,
-    /// Its value, where it is known.
+    /// The value of the byte, if it is known.
     pub byte: Option<u8>,
-    /// The last copy or fill that wrote it, with its event.
+    /// The last copy or fill that wrote the byte, with its event.
     pub certain: Option<(u64, CertainWriter)>,
-    /// The last launch since then that changed it, as a board saw it or the recorder took it down.
+    /// The last later launch that changed the byte, as a target observed it or the recorder stored it.
     pub change: Option<ByteChange>,
-    /// The byte is another one than that launch left, and none is in doubt: what changed it since is not recorded, or
-    /// this launch leaves something else each time.
+    /// The byte differs from what that launch left, and no other launch is in doubt. Either an unrecorded writer
+    /// changed it since, or the result of the launch varies between runs.
     pub unrecorded: bool,
-    /// Launches since these that may have written it, the last one first; [`MAX_LAUNCHES`] at most.
+    /// Later launches that may have written the byte, most recent first; at most [`MAX_LAUNCHES`].
     pub launches: Vec<PossibleWriter>,
-    /// Launches since these that are not in doubt, with an address in the buffer: they left the byte as it was.
+    /// Later launches with an address in the buffer that are known to have left the byte unchanged.
     pub excluded: u64,
-    /// Launches since these that have an address in the buffer and by their signature do not write through it.
+    /// Later launches that have an address in the buffer and do not write through it by their signature.
     pub readers: u64,
-    /// Launches since these, not watched, whose arguments name the buffer in no way: only an address that they found in
-    /// memory could lead them there.
+    /// Later untraced launches whose arguments do not reference the buffer. They can reach it only with an address
+    /// that they load from memory.
     pub others: u64,
-    /// The event that took the memory; `None`: it was there before.
+    /// The event that allocated the memory; `None` if it existed before the recording.
     pub allocated_at: Option<u64>,
 }
 
-/// Where a list of launches that rises has the events of a range.
+/// Returns the part of a list sorted by launch whose events are in a range.
 fn launches_within<'a>(calls: &Calls, list: &'a [BufferReference], events: &Range<u64>) -> &'a [BufferReference] {
     let at = |event: u64| list.partition_point(|r| calls.launch_event(r.launch) < event);
     list.get(at(events.start)..at(events.end)).unwrap_or_default()
 }
 
 impl Calls {
-    /// Launches of the module that a variable is of; none for other buffers.
+    /// Returns the launches of the module that a variable belongs to; none for other buffers.
     fn module_launches(&self, buffer: u32, events: &Range<u64>) -> &[u32] {
         let module = self.buffers.get(buffer).and_then(|b| b.module);
         let list = module.and_then(|m| self.by_module.get(m as usize));
@@ -96,7 +96,7 @@ impl Calls {
         t.map_or((&[], &[]), |t| (t.write.as_slice(), t.read.as_slice()))
     }
 
-    /// The last launch among some events that may have written a buffer.
+    /// Returns the last launch in a range of events that may have written a buffer.
     #[must_use]
     pub fn find_last_possible_writer(&self, buffer: u32, events: Range<u64>) -> Option<BufferReference> {
         self.find_last_writer_where(buffer, events, |_| true)
@@ -115,7 +115,7 @@ impl Calls {
         later(named, module.into_iter().find(|l| wanted(*l)), |a, b| a >= b)
     }
 
-    /// The first launch among some events that may write a buffer.
+    /// Returns the first launch in a range of events that may write a buffer.
     #[must_use]
     pub fn find_first_possible_writer(&self, buffer: u32, events: Range<u64>) -> Option<BufferReference> {
         self.find_first_writer_where(buffer, events, |_| true)
@@ -134,7 +134,8 @@ impl Calls {
         later(named, module.into_iter().find(|l| wanted(*l)), |a, b| a <= b)
     }
 
-    /// Launches among some events that have the address of a buffer and may write it, the last one first.
+    /// Returns the launches in a range of events that have the address of a buffer and may write it, most recent
+    /// first.
     pub fn possible_writers(&self, buffer: u32, events: Range<u64>) -> impl Iterator<Item = BufferReference> + '_ {
         let mut named = launches_within(self, self.buffer_references(buffer).0, &events)
             .iter()
@@ -155,13 +156,14 @@ impl Calls {
         })
     }
 
-    /// Launches among some events that have the address of a buffer and by their signature only read it, in order.
+    /// Returns the launches in a range of events that have the address of a buffer and only read it by their
+    /// signature, in order.
     #[must_use]
     pub fn readers(&self, buffer: u32, events: Range<u64>) -> &[BufferReference] {
         launches_within(self, self.buffer_references(buffer).1, &events)
     }
 
-    /// Who wrote a byte, as it stands before an event happens.
+    /// Finds the last writer of a byte, as of just before an event.
     #[must_use]
     pub fn find_last_writer(&self, recording: &Recording, address: u64, event: u64) -> LastWriter {
         let place = self.buffers.locate(address, event);
@@ -183,7 +185,7 @@ impl Calls {
         };
         let behind = changed.map_or(unlooked.unwrap_or(behind), |c| c.event + 1);
         let mut doubt = self.find_uncertain_events(address, behind..event);
-        // What was not looked through is in doubt, whatever is known of it.
+        // Launches that were not examined are in doubt, whatever is known of the byte.
         doubt.splice(0..0, unlooked.map(|event| since..event));
         let (mut launches, mut writers, mut readers, mut others) = (Vec::new(), 0u64, 0u64, 0u64);
         for part in doubt.into_iter().rev() {
@@ -210,7 +212,7 @@ impl Calls {
         let behind = if unlooked.is_some() { since } else { behind };
         let reached = place.map_or(0, |p| self.possible_writers(p.buffer, behind..event).count() as u64);
         let byte = read.bytes.first().copied().filter(|_| state.is_known());
-        // With nobody in doubt the byte is what the last launch left, or something that is not recorded came between.
+        // If no launch is in doubt, the byte is what the last launch left, or an unrecorded change came between.
         let unrecorded = launches.is_empty() && changed.zip(byte).is_some_and(|(c, byte)| c.after != byte);
         LastWriter {
             address,
@@ -228,10 +230,10 @@ impl Calls {
         }
     }
 
-    /// The last launch among some events that is known to have changed a byte.
+    /// Finds the last launch in a range of events that is known to have changed a byte.
     ///
     /// # Errors
-    /// The event before which nobody looked further.
+    /// The event before which the search stopped.
     fn find_last_change(
         &self,
         recording: &Recording,
@@ -241,7 +243,7 @@ impl Calls {
         let seen = self.find_last_traced_change(address, events.clone());
         let taken = self.find_last_recorded_change(recording, address, events);
         let taken = match (taken, seen) {
-            // A later one is known all the same.
+            // A later change is known all the same.
             (Err(unlooked), Some(seen)) if seen.0 >= unlooked => None,
             (Err(unlooked), _) => return Err(unlooked),
             (Ok(taken), _) => taken,
@@ -258,7 +260,8 @@ impl Calls {
         }))
     }
 
-    /// Launches among some events that are known to have changed a byte, the last one first, so many at most.
+    /// Lists the launches in a range of events that are known to have changed a byte, most recent first, up to a
+    /// maximum number.
     #[must_use]
     pub fn list_changes(
         &self,
@@ -277,7 +280,7 @@ impl Calls {
         found
     }
 
-    /// The last copy or fill among some events that wrote a byte.
+    /// Finds the last copy or fill in a range of events that wrote a byte.
     #[must_use]
     pub fn find_last_write(
         &self,
@@ -292,7 +295,7 @@ impl Calls {
         Some((found.event, self.writer(recording, found.event, address)))
     }
 
-    /// How an event writes an address.
+    /// Returns how an event writes an address.
     fn writer(&self, recording: &Recording, event: u64, address: u64) -> CertainWriter {
         let Some(row) = copy_at(&recording.events, event) else {
             return CertainWriter::Fill;
@@ -309,7 +312,7 @@ impl Calls {
         }
     }
 
-    /// Copies and fills that write a byte among some events, in order, about `most` of them, the last ones.
+    /// Lists the copies and fills that write a byte in a range of events, in order; about the last `most` of them.
     #[must_use]
     pub fn list_writes(
         &self,
@@ -326,8 +329,8 @@ impl Calls {
             .collect()
     }
 
-    /// Copies from there and pieces of snapshots that read a byte among some events, in order, about `most` of them,
-    /// the last ones.
+    /// Lists the copies from the byte and the pieces of snapshots that read it in a range of events, in order; about
+    /// the last `most` of them.
     #[must_use]
     pub fn list_reads(&self, recording: &Recording, address: u64, events: Range<u64>, most: usize) -> Vec<u64> {
         let covers = |event: u64| {
@@ -341,8 +344,8 @@ impl Calls {
     }
 }
 
-/// Of a launch that names a buffer and one of its module the one that comes first by `before`; of one launch the way by
-/// name counts.
+/// Returns the later, by `before`, of a launch that references a buffer and a launch of the buffer's module. If both
+/// are the same launch, returns the reference by name.
 fn later(
     named: Option<BufferReference>,
     module: Option<u32>,

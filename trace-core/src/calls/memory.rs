@@ -1,9 +1,9 @@
-//! Memory of the device at an event, as far as the recording tells.
+//! Device memory at an event, as far as the recording and its memory traces determine it.
 //!
-//! A byte is known from what wrote it last for certain (a copy, a fill) or from when it was read back (a copy to the
-//! host, a snapshot), unless a launch that may have written it stands in between. What is read back later tells it too,
-//! where nothing may have written in between. Where a board was asked ([`super::Watched`]), launches that it watched
-//! are in doubt no more, and what it saw tells bytes, too.
+//! The last certain write of a byte (a copy, a fill) or a readback (a copy to the host, a snapshot) determines its
+//! value. The value is unknown if a launch in between may have written the byte. A later readback also determines the
+//! value, if nothing may have written in between. With a [`super::MemoryTrace`], traced launches are no longer in
+//! doubt, and the samples also determine bytes.
 
 use super::ranges::Entry;
 use super::rows::{Rows, written_rows};
@@ -12,65 +12,65 @@ use crate::recording::{CopyKind, CopyRow, NO_CONTENT, PageId, Recording};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Copies on the device that are followed from a byte back to where it came from.
+/// Maximum number of device-to-device copies that are followed back to the origin of a byte.
 const MAX_COPY_DEPTH: u32 = 64;
-/// Maximum number of bytes that are read at once.
+/// Maximum size of one read, bytes.
 pub const MAX_READ_BYTES: u64 = 1 << 30;
-/// Maximum number of pieces that a range is told in: the rest of it is told as not looked at.
+/// Maximum number of pieces of a range; the rest of the range is reported as not examined.
 const MAX_PIECES: usize = 1 << 20;
 
-/// Where bytes are known from.
+/// The source from which bytes are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentSource {
-    /// A copy from the host wrote them.
+    /// A copy from the host wrote the bytes.
     Copied,
-    /// A fill wrote them.
+    /// A fill wrote the bytes.
     Filled,
-    /// They were read back: by a copy to the host or by a snapshot.
+    /// A copy to the host or a snapshot read the bytes back.
     ReadBack,
-    /// A board had them so before the event happened.
+    /// A memory trace sampled the bytes before the event.
     TraceBefore,
-    /// A board had them so behind the launch at the event, which changed them or what lies around them.
+    /// A memory trace sampled the bytes after the launch at the event, which changed them or bytes around them.
     TraceAfter,
 }
 
 /// Why bytes are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownReason {
-    /// No memory is there.
+    /// No memory is allocated there.
     NotAllocated,
-    /// Nothing wrote them since the memory was taken, at the event.
+    /// Nothing wrote the bytes since the memory was allocated, at the event.
     NeverWritten,
-    /// A launch may have written them, at the event.
+    /// A launch may have written the bytes, at the event.
     Launch {
-        /// An argument points into the buffer; otherwise a word may only look like it.
+        /// Whether an argument points into the buffer; otherwise a word may only look like a pointer.
         certain: bool,
     },
-    /// A copy wrote them whose content the recording does not hold, at the event.
+    /// A copy at the event wrote the bytes, and the recording does not hold its content.
     NotRecorded,
-    /// The host writes there without a call.
+    /// The host can write the bytes without a call.
     Shared,
-    /// They were copied on the device more often than is followed, or the range has too many pieces.
+    /// The chain of device copies is longer than the limit, or the range has too many pieces.
     LimitExceeded,
 }
 
-/// What is known of bytes.
+/// Whether bytes are known, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentState {
-    /// The recording holds them; the event that told them.
+    /// The bytes are known, from this source and event.
     Known(ContentSource, u64),
-    /// It does not; the event since when, 0 where there is none.
+    /// The bytes are unknown, since this event; 0 if there is none.
     Unknown(UnknownReason, u64),
 }
 
 impl ContentState {
-    /// Whether the bytes are known.
+    /// Returns whether the bytes are known.
     #[must_use]
     pub fn is_known(self) -> bool {
         matches!(self, Self::Known(..))
     }
 
-    /// Whether the recording itself holds the bytes, and no board had to be asked.
+    /// Returns whether the recording itself holds the bytes, without a memory trace.
     #[must_use]
     pub fn is_recorded(self) -> bool {
         matches!(
@@ -82,7 +82,7 @@ impl ContentState {
         )
     }
 
-    /// In words: `unknown since the launch at event 12`.
+    /// Returns a description: `unknown since the launch at event 12`.
     #[must_use]
     pub fn describe(self) -> String {
         match self {
@@ -111,36 +111,36 @@ impl ContentState {
     }
 }
 
-/// A stretch of bytes of one state.
+/// A range of bytes with one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Its addresses.
+    /// The addresses of the range.
     pub range: Range<u64>,
-    /// What is known of it.
+    /// The state of the bytes.
     pub state: ContentState,
-    /// What is added to an address here for the address at which the event of the state has the byte; it differs from 0
-    /// behind copies on the device. Wraps around.
+    /// Offset from an address here to the address of the same byte at the event of the state. It differs from 0 after
+    /// device-to-device copies. Wraps around.
     shift: u64,
 }
 
-/// Bytes of the device's memory at an event.
+/// Bytes of device memory at an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBytes {
     /// The bytes; 0 where they are not known.
     pub bytes: Vec<u8>,
-    /// The stretches that they are made of, in order, without gaps.
+    /// The pieces of the range, in order, without gaps.
     pub pieces: Vec<Piece>,
 }
 
 impl Calls {
-    /// What is known of a range of addresses before an event happens. Costs by the pieces that it is told in.
+    /// Returns the state of a range of addresses just before an event. Cost is proportional to the number of pieces.
     #[must_use]
     pub fn pieces(&self, recording: &Recording, range: Range<u64>, event: u64) -> Vec<Piece> {
         self.first_pieces(recording, range, event, MAX_PIECES)
     }
 
-    /// As [`Calls::pieces`], found in so many steps at most, each of a piece or a part of one: the rest of the range is
-    /// one that was not looked at.
+    /// Returns the same as [`Calls::pieces`], found in at most `most` steps, each of a piece or a part of one. The
+    /// rest of the range is one piece that was not examined.
     #[must_use]
     pub fn first_pieces(&self, recording: &Recording, range: Range<u64>, event: u64, most: usize) -> Vec<Piece> {
         let mut out: Vec<Piece> = Vec::new();
@@ -161,7 +161,7 @@ impl Calls {
         out
     }
 
-    /// The bytes of a range of addresses before an event happens, at most [`MAX_READ_BYTES`] of them.
+    /// Reads a range of addresses just before an event, at most [`MAX_READ_BYTES`] bytes.
     #[must_use]
     pub fn read(&self, recording: &Recording, range: Range<u64>, event: u64) -> DeviceBytes {
         let end = range
@@ -187,7 +187,7 @@ impl Calls {
         DeviceBytes { bytes, pieces }
     }
 
-    /// The piece that a range begins with.
+    /// Returns the piece at the start of a range.
     fn piece(&self, recording: &Recording, range: Range<u64>, event: u64, deep: u32) -> Piece {
         let (at, events) = (range.start, &recording.events);
         let end = Cell::new(range.end);
@@ -203,7 +203,7 @@ impl Calls {
                 (bare.start, bare.end.min(self.events))
             }
         };
-        // Rows with gaps end the piece where a row or a gap ends.
+        // If rows have gaps, the piece ends where a row or a gap ends.
         let covers = |rows: Option<Rows>| {
             let Some(rows) = rows else { return false };
             let (inside, edge) = rows.covers(at);
@@ -220,7 +220,7 @@ impl Calls {
         end.set(end.get().min(self.next_trace_boundary(at)));
         let launch = self.find_possible_writer(at, buffer.map(|p| p.buffer), since..event, false);
         let shared = fact.is_some_and(|b| b.kind.is_shared());
-        // Before a buffer was taken something else lay there.
+        // Before this buffer was allocated, something else was there.
         let since = since.saturating_add(u64::from(fact.is_some_and(|b| b.kind.is_allocated())));
         let boards = fact.is_some() && !shared && !self.watched.is_empty();
         let moments = since..event.saturating_add(1);
@@ -230,16 +230,16 @@ impl Calls {
         let behind = |e: &Option<Entry>| e.as_ref().map_or(0, |e| e.event + 1);
         let launched = launch.map_or(0, |(e, _)| e + 1);
         let doubt = launched.max(changed.unwrap_or(0));
-        // What the recording holds counts, and what a board saw where it holds nothing.
+        // The recording takes precedence; a sample is used only where the recording holds nothing.
         if let Some(s) = seen.filter(|s| s.event + 1 > behind(&write).max(doubt) && !shared) {
             return known_piece(at..end.get(), ContentSource::ReadBack, s.event);
         }
         let last = write.filter(|w| w.event + 1 > doubt && !shared);
-        let told = last.and_then(|w| self.written_piece(recording, at..end.get(), &w, deep));
-        if let Some(piece) = told.as_ref().filter(|p| p.state.is_recorded()) {
+        let report = last.and_then(|w| self.written_piece(recording, at..end.get(), &w, deep));
+        if let Some(piece) = report.as_ref().filter(|p| p.state.is_recorded()) {
             return piece.clone();
         }
-        // What is read back later tells it too, unless something may have written in between.
+        // A later readback also determines the bytes, unless something may have written in between.
         let unwritten = |between: Range<u64>| {
             let buffer = buffer.map(|p| p.buffer);
             self.writes.first(at, between.clone(), wrote).is_none()
@@ -252,12 +252,12 @@ impl Calls {
         {
             return known_piece(at..end.get(), ContentSource::ReadBack, next.event);
         }
-        if let Some(piece) = told.as_ref().filter(|p| p.state.is_known()) {
+        if let Some(piece) = report.as_ref().filter(|p| p.state.is_known()) {
             return piece.clone();
         }
-        // A board had no content for a copy whose content the recording does not hold.
+        // A target had no content for a copy whose content the recording does not hold.
         let unheld = |p: &Piece| matches!(p.state, ContentState::Unknown(UnknownReason::NotRecorded, _));
-        if boards && !last.is_some_and(|_| told.as_ref().is_none_or(unheld)) {
+        if boards && !last.is_some_and(|_| report.as_ref().is_none_or(unheld)) {
             let before = self
                 .find_last_sample(at, moments)
                 .filter(|s| s.moment >= launched.max(behind(&write)));
@@ -266,13 +266,13 @@ impl Calls {
                     .filter(|s| unwritten(event..s.moment))
             };
             if let Some(s) = before.or_else(later) {
-                // Behind what was copied to here the copy may tell more.
-                let end = told.as_ref().map_or(end.get(), |p| p.range.end.min(end.get()));
+                // The copy may determine bytes after those that were copied to here.
+                let end = report.as_ref().map_or(end.get(), |p| p.range.end.min(end.get()));
                 return self.traced_piece(at..end, &s);
             }
         }
-        if let Some(mut piece) = told {
-            // What is read back later may tell the bytes behind a row's end.
+        if let Some(mut piece) = report {
+            // A later readback may determine the bytes after the end of a row.
             piece.range.end = piece.range.end.min(end.get());
             return piece;
         }
@@ -292,7 +292,7 @@ impl Calls {
         }
     }
 
-    /// A piece that a board told.
+    /// Returns a piece known from a memory trace.
     fn traced_piece(&self, range: Range<u64>, sight: &MemorySample) -> Piece {
         match self.find_change_before(range.start, sight.moment) {
             Some(launch) => known_piece(range, ContentSource::TraceAfter, launch),
@@ -300,7 +300,7 @@ impl Calls {
         }
     }
 
-    /// What a copy or a fill wrote; `None` where the recording does not hold it.
+    /// Returns the content that a copy or a fill wrote; `None` if the recording does not hold it.
     fn written_piece(&self, recording: &Recording, range: Range<u64>, write: &Entry, deep: u32) -> Option<Piece> {
         let (at, mut end) = (range.start, range.end);
         if fill_at(&recording.events, write.event).is_some() {
@@ -315,7 +315,7 @@ impl Calls {
         };
         let (to, from) = (Rows::from_destination(&row), Rows::from_source(&row));
         let (n, offset) = to.locate(at)?;
-        // Within one row, since rows follow each other otherwise where they came from.
+        // Stay within one row, because the next row may come from elsewhere.
         end = end.min(at.checked_add(to.bytes.checked_sub(offset)?)?);
         let origin = from.at.checked_add(n.checked_mul(from.pitch)?)?.checked_add(offset)?;
         let piece = self.piece(recording, origin..origin.checked_add(end - at)?, write.event, deeper);
@@ -327,8 +327,9 @@ impl Calls {
         })
     }
 
-    /// The last launch among some events that may have written an address, or the first, by its buffer; outside of
-    /// buffers any launch may have. Launches that a board watched are not in doubt. With its event.
+    /// Finds the last or the first launch in a range of events that may have written an address, by its buffer.
+    /// Outside all buffers, any launch may have written it. Traced launches are not in doubt. Returns the launch with
+    /// its event.
     fn find_possible_writer(
         &self,
         address: u64,
@@ -347,7 +348,8 @@ impl Calls {
         }
     }
 
-    /// As [`Calls::find_referencing_launch`]; launches that memory was taken down around wrote what is told behind them.
+    /// Returns the same as [`Calls::find_referencing_launch`]. A launch with snapshots around it wrote what the
+    /// snapshot after it holds.
     fn find_possible_writer_by_snapshots(
         &self,
         address: u64,
@@ -358,18 +360,18 @@ impl Calls {
         if self.around.is_empty() {
             return self.find_referencing_launch(buffer, events, first);
         }
-        let told = self
+        let reported = self
             .find_launch_with_changed_page(address, &events, first)
             .map(|e| (e, None));
         let open = self.find_writer_without_snapshots(buffer, &events, first);
         match first {
-            true => told.into_iter().chain(open).min_by_key(|f| f.0),
-            false => told.into_iter().chain(open).max_by_key(|f| f.0),
+            true => reported.into_iter().chain(open).min_by_key(|f| f.0),
+            false => reported.into_iter().chain(open).max_by_key(|f| f.0),
         }
     }
 
     /// Finds the last launch, or the first, that may have written a buffer and that has no snapshots around it. Goes
-    /// through the launches that reference the buffer, not through all that have no snapshots: those can be millions.
+    /// through the launches that reference the buffer, not through all without snapshots: those can be millions.
     fn find_writer_without_snapshots(
         &self,
         buffer: Option<u32>,
@@ -414,7 +416,7 @@ impl Calls {
         reached.map(|r| (self.launch_event(r.launch), Some(r)))
     }
 
-    /// Bytes as an event has them from an address on; `None` where they are not all held.
+    /// Fetches bytes from an address on as of an event; returns `None` if not all of them are held.
     fn fetch(
         &self,
         recording: &Recording,
@@ -449,7 +451,7 @@ fn unknown_piece(range: Range<u64>, why: UnknownReason, event: u64) -> Piece {
     }
 }
 
-/// Bytes as an event has them from an address on; `None` where the recording does not hold them all.
+/// Reads bytes from an address on as of an event; returns `None` if the recording does not hold all of them.
 fn read_recorded(recording: &Recording, known: ContentSource, event: u64, address: u64, to: &mut [u8]) -> Option<()> {
     if known == ContentSource::Filled {
         let row = fill_at(&recording.events, event)?;
@@ -458,7 +460,7 @@ fn read_recorded(recording: &Recording, known: ContentSource, event: u64, addres
         let element = u64::from(row.element.clamp(1, 4));
         let (_, offset) = rows.locate(address)?;
         for (n, b) in (offset..).zip(to.iter_mut()) {
-            // A piece over several rows: each begins with a whole element.
+            // In a piece of several rows, each row starts with a whole element.
             let within = if rows.rows > 1 && rows.pitch > 0 {
                 n % rows.pitch
             } else {
@@ -477,7 +479,7 @@ fn read_recorded(recording: &Recording, known: ContentSource, event: u64, addres
     copied_part(recording, &row, rows.before(address)?, to)
 }
 
-/// A part of what a copy moved, from so many bytes of its rows on.
+/// Reads a part of the data that a copy moved, from an offset in its rows on.
 fn copied_part(recording: &Recording, row: &CopyRow, from: u64, to: &mut [u8]) -> Option<()> {
     let end = from.checked_add(to.len() as u64)?;
     if row.pages_at == NO_CONTENT || end > row.total()? {
