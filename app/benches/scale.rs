@@ -1,11 +1,11 @@
-//! What the window costs on register traces of a million, ten million and a hundred million events, and on API traces of
-//! ten thousand, a hundred thousand and a million launches: the first frame with real content, panning and zooming over
-//! the lanes, the tables, a filter, state at any event, and memory.
+//! Costs of the window on large recordings: register traces of a million, ten million and a hundred million events, and
+//! API traces of ten thousand, a hundred thousand and a million launches. It measures the first frame with real
+//! content, panning and zooming the lanes, the tables, a filter, state at any event, and memory.
 //!
-//! Each recording is made in one process and looked at in a fresh one, so that memory is that of the window alone. What
-//! is timed is the interface's code of a frame (layout, panels, shapes): there is no graphics card in it. The yardstick
-//! of every figure is the same figure at the smallest size, in the same run. `KINESCOPE_SCALE` names other numbers of
-//! events, `KINESCOPE_SCALE_LAUNCHES` of launches: `KINESCOPE_SCALE=1000000,20000000`; an empty list leaves that part out.
+//! One process makes each recording and a new one measures it, so that the memory is that of the window alone. The
+//! timed part is the interface code of a frame (layout, panels, shapes), without a graphics card. The reference for
+//! every figure is the same figure at the smallest size, in the same run. `KINESCOPE_SCALE` sets other numbers of
+//! events, `KINESCOPE_SCALE_LAUNCHES` of launches: `KINESCOPE_SCALE=1000000,20000000`. An empty list skips that part.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,29 +27,29 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-/// Events of the register traces.
+/// Numbers of events of the register traces.
 const EVENTS: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 
-/// Launches of the API traces.
+/// Numbers of launches of the API traces.
 const LAUNCHES: [u64; 3] = [10_000, 100_000, 1_000_000];
 
-/// Launches of one run of the net that API traces are of.
+/// Launches in one run of the network in the API traces.
 const LAUNCHES_A_RUN: u64 = 4;
 
-/// Reads of a status before each job, so that a job comes with 142 accesses: as many as in GPUReplay's recording of
-/// alexnet, 8542 accesses of 60 jobs.
+/// Status reads before each job. A job then has 142 accesses, as many as in GPUReplay's recording of alexnet, which has
+/// 8542 accesses in 60 jobs.
 const WAITS: u64 = 127;
 
-/// Frames of each way to move.
+/// Frames for each kind of movement.
 const FRAMES: u32 = 600;
 
-/// A file of `bytes` is in the page cache, as far as that holds it.
+/// Reads a file to bring it into the page cache, as far as it fits.
 fn warm(path: &Path) {
     let mut file = std::fs::File::open(path).unwrap();
     std::io::copy(&mut file, &mut std::io::sink()).unwrap();
 }
 
-/// KiB of memory that no file backs.
+/// Returns the anonymous memory of this process, KiB.
 fn anonymous() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
@@ -60,7 +60,7 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-/// Numbers that look random, the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -73,7 +73,7 @@ impl Random {
     }
 }
 
-/// Times `FRAMES` frames, each after a step: median, 99th of a hundred, longest; ms.
+/// Times `FRAMES` frames, each after a step: median, 99th percentile and maximum, ms.
 fn frames(w: &mut Window, mut step: impl FnMut(&mut Window, u32)) -> [f64; 3] {
     let mut all: Vec<f64> = (0..FRAMES)
         .map(|i| {
@@ -111,7 +111,7 @@ fn key(w: &mut Window, key: egui::Key) {
     }
 }
 
-/// Opens a recording in a new window, and tells what it cost until all is known of it.
+/// Opens a recording in a new window, and prints the cost until all derived data is computed.
 fn opened(path: &Path) -> Window {
     let began = Instant::now();
     let mut w = Window::empty();
@@ -124,11 +124,11 @@ fn opened(path: &Path) -> Window {
         std::thread::sleep(Duration::from_micros(200));
         w.harness.step();
     }
-    // The frame in which the document came in shows it.
+    // This frame receives the document and shows it.
     w.harness.step();
     tell("first frame with content, ms", ms(opened.elapsed()));
     tell("the window itself before that, ms", ms(window));
-    // What is found out behind it, while the window goes on.
+    // Background computation of derived data, while the window keeps running.
     let mut worst = 0f64;
     let since = Instant::now();
     while !w.app().tasks.running().is_empty() || !w.doc().facts.pending.is_empty() {
@@ -145,13 +145,13 @@ fn opened(path: &Path) -> Window {
     w
 }
 
-/// Tells what frames cost while the timeline is panned and zoomed.
+/// Prints the cost of frames while the timeline is panned and zoomed.
 fn pan_and_zoom(w: &mut Window) {
     let n = w.doc().len();
     let middle = n as f64 / 2.0;
     let mut wide = n as f64;
     let panned = frames(w, |w, i| {
-        // Whole, and closer by steps; panned a hundredth at each width.
+        // The whole view, then closer in steps; panned by a hundredth at each width.
         if i % 30 == 0 {
             wide = if wide < 500.0 { n as f64 } else { wide / 2.5 };
         }
@@ -165,8 +165,8 @@ fn pan_and_zoom(w: &mut Window) {
     w.settle();
 }
 
-/// Tells what frames cost while the table in front is scrolled: anywhere, then on by pages and by the wheel. `any` gives an
-/// event that has a row.
+/// Prints the cost of frames while the front table is scrolled: to random rows, then by pages and by the wheel. `any`
+/// returns an event that has a row.
 fn scroll(w: &mut Window, name: &str, mut any: impl FnMut(&mut Window) -> u64) {
     let scrolled = frames(w, |w, i| match i % 4 {
         0 => {
@@ -188,8 +188,7 @@ fn scroll(w: &mut Window, name: &str, mut any: impl FnMut(&mut Window) -> u64) {
     tell_frames(name, scrolled);
 }
 
-/// Types a filter of the event table, and tells how long it took until its rows stood there, and the longest frame
-/// meanwhile.
+/// Types a filter of the event table. Prints the time until its rows are shown, and the longest frame meanwhile.
 fn filter(w: &mut Window, text: &str, name: &str) {
     let since = Instant::now();
     w.views().events.filter = text.to_owned();
@@ -209,7 +208,7 @@ fn filter(w: &mut Window, text: &str, name: &str) {
     w.settle();
 }
 
-/// Looks at a register trace, and tells what it cost, a line each.
+/// Measures a register trace and prints the figures, one per line.
 fn look(path: &Path) {
     let mut w = opened(path);
     let n = w.doc().len();
@@ -241,7 +240,7 @@ fn look(path: &Path) {
     tell("memory at the end, MiB", anonymous() as f64 / 1024.0);
 }
 
-/// Looks at an API trace, and tells what it cost, a line each.
+/// Measures an API trace and prints the figures, one per line.
 fn look_at_launches(path: &Path) {
     let mut w = opened(path);
     let calls = w.doc().api_trace().unwrap();
@@ -286,7 +285,7 @@ fn make_launches(path: &Path, launches: u64) {
     trace_core::timeline::write(&recording, path, &Progress::new()).unwrap();
 }
 
-/// Runs this program again for one thing.
+/// Runs this program again in a new process for one measurement.
 fn apart(what: &str, path: &Path, size: u64) -> Vec<(String, f64)> {
     let out = Command::new(std::env::current_exe().unwrap())
         .env("KINESCOPE_SCALE_DO", what)
@@ -315,7 +314,7 @@ fn main() {
             _ => look_at_launches(Path::new(&path)),
         };
     }
-    // A test run of all targets only looks whether it works.
+    // A test run of all targets only checks that the benchmark works.
     let measured = std::env::args().any(|a| a == "--bench");
     let sizes = |name: &str, all: &[u64], least: u64| -> Vec<u64> {
         let list = |text: String| {
@@ -351,7 +350,7 @@ fn main() {
     }
 }
 
-/// Prints a line for each figure, with a column for each size.
+/// Prints one line per figure, with a column for each size.
 fn print_columns(columns: &[Vec<(String, f64)>]) {
     let Some(first) = columns.first() else { return };
     for (row, (name, least)) in first.iter().enumerate() {

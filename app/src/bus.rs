@@ -1,9 +1,9 @@
-//! What is said when a mapped recording becomes shorter while it is open: one line on stderr, and in the window a crash
-//! report that names the file.
+//! The SIGBUS handler for a mapped recording that becomes shorter while it is open. It prints one line on stderr, and
+//! in the window it writes a crash report that names the file.
 //!
-//! A page of a mapped file that another program cut away cannot be read any more, and the system ends the program with
-//! SIGBUS at whatever instruction tried. No error can be returned from there, so the program dies as it would have, by
-//! the same signal; before that it says which file it was.
+//! If another program truncates a mapped file, the missing pages cannot be read. The system ends the program with
+//! SIGBUS at the instruction that tried. The code there cannot return an error, so the program still dies by that
+//! signal. Before that, it names the file.
 #![allow(
     unsafe_code,
     reason = "a signal's handler can only be put in place by hand; each call says why it is sound"
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trace_core::container::recording_at;
 
-/// The report to write, made ready while everything can still be asked for.
+/// The report to write, prepared while it is still safe to allocate and query.
 struct Report {
     path: CString,
     shown: String,
@@ -31,19 +31,19 @@ const REASON: &str = "SIGBUS: a page of the file could not be read. Another prog
                       in place while it was open, or the disk failed.\nWhat was changed in the window is in the journal \
                       beside the recording and is offered when it is opened again.\n";
 
-/// Makes every SIGBUS of this process name the recording, and then end the process as it would have.
+/// Makes every SIGBUS of this process report the recording, and then end the process as before.
 ///
 /// # Errors
-/// When the system does not take the handler.
+/// When the system rejects the handler.
 pub fn install() -> io::Result<()> {
     // SAFETY: all-zero is a valid value of this C structure of integers; the fields that count are set below.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = handle;
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
-    // The threads of the standard library have a second stack for handlers.
+    // The threads of the standard library have an alternate stack for handlers.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `action` is whole and lives through the call; the handler does only what a handler may (see there). What
-    // the standard library had in place for this signal told of stack overflows, which are SIGSEGV on Linux.
+    // SAFETY: `action` is fully initialised and lives through the call; the handler does only what a handler may (see
+    // there). The standard library's handler for this signal reported stack overflows, which are SIGSEGV on Linux.
     let done = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) };
     if done == 0 {
         Ok(())
@@ -52,11 +52,11 @@ pub fn install() -> io::Result<()> {
     }
 }
 
-/// Makes a report ready, to be written into `folder` when the signal comes, with `head` above what happened. Gives its
-/// path. The first call counts.
+/// Prepares a report that the handler writes to `folder`, with `head` at the top. Returns its path. Only the first call
+/// has an effect.
 ///
 /// # Errors
-/// When the folder cannot be made, or its name cannot be given to the system.
+/// When the folder cannot be created, or its name cannot be passed to the system.
 pub fn report_to(folder: &Path, head: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -71,7 +71,7 @@ pub fn report_to(folder: &Path, head: &str) -> io::Result<PathBuf> {
     Ok(PathBuf::from(&kept.shown))
 }
 
-/// Writes all of some bytes, as far as the system takes them.
+/// Writes all bytes of a text, as far as the system accepts them.
 fn write_fd(fd: libc::c_int, text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
@@ -84,21 +84,21 @@ fn write_fd(fd: libc::c_int, text: &str) {
     }
 }
 
-/// Runs where the signal struck: it may only read what is ready, and make system calls that are allowed in a handler.
-/// It takes no lock and no memory.
+/// Handles the signal. It only reads prepared data and makes system calls that are allowed in a handler. It takes no
+/// lock and allocates no memory.
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     if ENDING.swap(true, Ordering::SeqCst) {
-        // Another thread is telling already, and ends this one when it is done.
+        // Another thread is reporting already, and ends this one when it is done.
         loop {
             // SAFETY: has no arguments, and may be called in a handler.
             unsafe { libc::pause() };
         }
     }
-    // SAFETY: the system hands over a whole structure, or, on broken platforms, none.
+    // SAFETY: the system passes a complete structure or, on broken platforms, none.
     let info = unsafe { info.as_ref() };
-    // An address comes only with a fault of the machine; the signal can also be sent by hand.
+    // Only a hardware fault has an address; the signal can also be sent manually.
     let name = info.filter(|i| i.si_code > 0).and_then(|i| {
-        // SAFETY: for a fault of the machine the field is the address.
+        // SAFETY: for a hardware fault the field is the address.
         let at = unsafe { i.si_addr() };
         recording_at(at.addr())
     });
@@ -113,7 +113,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
     );
     if let Some(report) = REPORT.get() {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: the path ends in a zero and lives for ever. open, fsync and close may be called in a handler.
+        // SAFETY: the path ends in a zero and is never freed. open, fsync and close may be called in a handler.
         let fd = unsafe { libc::open(report.path.as_ptr(), flags, 0o600) };
         if fd >= 0 {
             for part in [
@@ -125,7 +125,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
             ] {
                 write_fd(fd, part);
             }
-            // SAFETY: the descriptor was opened above and belongs to nobody else.
+            // SAFETY: the descriptor was opened above and has no other owner.
             unsafe {
                 libc::fsync(fd);
                 libc::close(fd);
@@ -139,7 +139,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
             }
         }
     }
-    // The signal waits until this handler returns, and then does what it would have done.
+    // The signal is pending until this handler returns, and then has its default effect.
     // SAFETY: both may be called in a handler, with a signal's number and its default action.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);

@@ -1,4 +1,4 @@
-//! Pages of HTML that stand alone: no script, no other file, light or dark as the reader's system.
+//! Self-contained HTML pages: no script, no other file, light or dark like the reader's system.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -28,7 +28,7 @@ a { color: var(--more); }
 @media print { body { margin: 0; max-width: none; } }
 ";
 
-/// A page with this title and body.
+/// Renders a page with this title and body.
 #[must_use]
 pub fn page(title: &str, body: &Markup) -> String {
     html! {

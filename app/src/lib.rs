@@ -1,4 +1,4 @@
-//! The program kinescope: window and command line.
+//! The kinescope program: window and command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod bus;

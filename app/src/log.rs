@@ -1,17 +1,17 @@
-//! What the program did and what went wrong, for the Log panel and the crash report.
+//! The program log of actions and errors, for the Log panel and the crash report.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
-/// How grave a line is.
+/// Severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something was done.
+    /// An action was done.
     Info,
-    /// Something is odd.
+    /// An unusual condition.
     Warning,
-    /// Something failed.
+    /// An action failed.
     Error,
 }
 
@@ -20,9 +20,9 @@ pub enum Level {
 pub struct Line {
     /// Seconds since the program started, as text.
     pub time: String,
-    /// How grave it is.
+    /// Severity.
     pub level: Level,
-    /// What happened.
+    /// Message.
     pub text: String,
 }
 
@@ -65,18 +65,18 @@ pub fn push(level: Level, text: impl Into<String>) {
     store.added += 1;
 }
 
-/// How many lines were ever added.
+/// Returns the number of lines that were ever added.
 #[must_use]
 pub fn total_lines() -> u64 {
     store().added
 }
 
-/// Looks at the lines that are kept, oldest first, without copying them.
+/// Calls `at` with the stored lines, oldest first, without copying them.
 pub fn with_lines<T>(at: impl FnOnce(&VecDeque<Line>) -> T) -> T {
     at(&store().lines)
 }
 
-/// The log as text, a line a line.
+/// Returns the log as text, one entry per line.
 #[must_use]
 pub fn text() -> String {
     store()

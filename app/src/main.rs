@@ -1,4 +1,4 @@
-//! The program kinescope.
+//! The kinescope program.
 
 fn main() -> std::process::ExitCode {
     std::process::ExitCode::from(kinescope::cli::main())

@@ -1,5 +1,5 @@
-//! The buffers of a recording that a person looks at and edits by name, and where their recorded bytes are: mapped
-//! memory in a recording of jobs, what copies carried in a recording of calls.
+//! The named buffers of a recording and the location of their recorded bytes. In a job recording the bytes are in
+//! mapped memory. In an API trace they are in the recorded copies.
 
 use crate::changes::RecordedContents;
 use std::collections::HashMap;
@@ -8,21 +8,21 @@ use trace_core::GpuVa;
 use trace_core::memory::GpuMemoryView;
 use trace_core::recording::{Buffer, BufferRole, CopyKind, CopyRow, Recording};
 
-/// What a buffer of a recording of calls is.
+/// The origin of a buffer of an API trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginKind {
-    /// What the program copied to the device.
+    /// The program copied the bytes to the device.
     Input,
-    /// What memory held when the recorded range began.
+    /// Memory held the bytes at the start of the recorded range.
     InitialMemory,
-    /// What the program copied back.
+    /// The program copied the bytes back to the host.
     Output,
-    /// What memory held when the recorded range ended.
+    /// Memory held the bytes at the end of the recorded range.
     FinalMemory,
 }
 
 impl OriginKind {
-    /// In words.
+    /// Returns a short description of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,23 +33,25 @@ impl OriginKind {
         }
     }
 
-    /// Whether a replay takes other bytes in its place. It makes what comes back itself.
+    /// Whether a replay accepts replacement bytes for this buffer. Outputs and final memory are produced by the replay
+    /// itself.
     #[must_use]
     pub fn is_replaceable(self) -> bool {
         matches!(self, Self::Input | Self::InitialMemory)
     }
 }
 
-/// How a buffer of a recording of calls came to be.
+/// The kind, first copy and number of copies of a buffer of an API trace.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferOrigin {
-    /// What it is.
+    /// Kind of the origin.
     pub kind: OriginKind,
-    /// The first copy that carries it. Its device's side is where the buffer lies.
+    /// The first copy that carries the buffer. The device side of the copy is the buffer's address.
     pub row: CopyRow,
-    /// The event of that copy.
+    /// Event of that copy.
     pub event: u64,
-    /// How many copies carry a buffer of this name: a replay gives all of them the same bytes where a person edits it.
+    /// Number of copies that carry a buffer of this name. A replay gives all of them the same bytes if the user edits
+    /// the buffer.
     pub times: u64,
 }
 
@@ -60,32 +62,33 @@ pub struct Buffers {
     index: BufferIndex,
 }
 
-/// The buffers of a recording in the orders in which they are looked up. Takes time by the number of copies to make.
+/// Index of the buffers of a recording by name, address and event. Construction time is proportional to the number of
+/// copies.
 #[derive(Debug, Default)]
 pub struct BufferIndex {
     list: Vec<Buffer>,
-    /// As long as the list in a recording of calls, else empty.
+    /// One origin per entry of `list` in an API trace; otherwise empty.
     carried: Vec<BufferOrigin>,
     by_name: HashMap<String, usize>,
-    /// What goes to the device, by address and bytes.
+    /// Host-to-device copies by address and size in bytes.
     inputs: HashMap<(u64, u64), usize>,
-    /// What comes back, by the event of its copy.
+    /// Readbacks by the event of the copy.
     outputs: HashMap<u64, usize>,
     places: Vec<AddressSpan>,
 }
 
-/// Addresses from a buffer's first byte up to the one behind its last, gaps between rows included.
+/// Addresses from the first byte of a buffer to one past its last, including gaps between rows.
 #[derive(Clone, Copy, Debug)]
 struct AddressSpan {
     from: u64,
     to: u64,
-    /// The furthest end of those up to this one, which are ordered by where they begin.
+    /// Maximum `to` of this span and all spans before it. The spans are sorted by `from`.
     furthest: u64,
-    /// The buffer's place in the list.
+    /// Index of the buffer in the list.
     buffer: usize,
 }
 
-/// Where buffers lie, by address.
+/// Returns the address spans of the buffers, sorted by start address.
 fn places(list: &[Buffer], carried: &[BufferOrigin]) -> Vec<AddressSpan> {
     let place = |(buffer, b): (usize, &Buffer)| {
         let row = carried.get(buffer).map(|c| c.row).filter(|r| r.rows > 1);
@@ -111,21 +114,22 @@ fn places(list: &[Buffer], carried: &[BufferOrigin]) -> Vec<AddressSpan> {
 }
 
 impl BufferIndex {
-    /// Returns those that a recording of jobs names.
+    /// Builds the index of the buffers that a job recording names.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Self {
         let list = recording.facts.buffers.clone();
         Self::listed(list.into_iter().map(|b| (b, None)).collect())
     }
 
-    /// Returns those of a recording of calls. What the recording does not hold the bytes of is left out.
+    /// Builds the index of the buffers of an API trace. Leaves out buffers whose bytes are not in the recording.
     #[must_use]
     pub fn from_copies(recording: &Recording, mut all: Vec<(Buffer, BufferOrigin)>) -> Self {
         all.retain(|(b, c)| recording.has_copy_pages(&c.row) && c.row.total() == Some(b.bytes));
         Self::listed(all.into_iter().map(|(b, c)| (b, Some(c))).collect())
     }
 
-    /// In the order in which they are listed: inputs, outputs, the others. Of several of one name the first one is meant.
+    /// Sorts the buffers (inputs, outputs, others) and builds the index. If several buffers share a name, the first one
+    /// wins.
     fn listed(mut all: Vec<(Buffer, Option<BufferOrigin>)>) -> Self {
         all.sort_by_key(|(b, _)| match b.role {
             BufferRole::Input => 0,
@@ -158,31 +162,31 @@ impl BufferIndex {
 }
 
 impl Buffers {
-    /// The buffers of a recording, of which the index was made.
+    /// Combines a recording with the index that was built from it.
     #[must_use]
     pub fn new(recording: Arc<Recording>, index: BufferIndex) -> Self {
         Self { recording, index }
     }
 
-    /// All of them: inputs, outputs, the others.
+    /// Returns all buffers: inputs, outputs, others.
     #[must_use]
     pub fn list(&self) -> &[Buffer] {
         &self.index.list
     }
 
-    /// The buffer of this name.
+    /// Returns the buffer of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Buffer> {
         self.index.list.get(*self.index.by_name.get(name)?)
     }
 
-    /// How the buffer of this name came to be; `None` where it is none of a recording of calls.
+    /// Returns the origin of the buffer of this name, or `None` if it is not a buffer of an API trace.
     #[must_use]
     pub fn origin(&self, name: &str) -> Option<&BufferOrigin> {
         self.index.carried.get(*self.index.by_name.get(name)?)
     }
 
-    /// The buffer that a copy between host and device carries, an event of the recording.
+    /// Returns the buffer that a copy between host and device carries. `event` is the event of the copy.
     #[must_use]
     pub fn find_by_copy(&self, event: u64, row: &CopyRow) -> Option<&Buffer> {
         let n = match CopyKind::from_raw(row.kind) {
@@ -193,13 +197,13 @@ impl Buffers {
         self.index.list.get(*n?)
     }
 
-    /// Whether the buffer of this name may be edited: a replay of calls makes what comes back itself.
+    /// Whether the user may edit the buffer of this name. Buffers that a replay produces itself are not editable.
     #[must_use]
     pub fn is_editable(&self, name: &str) -> bool {
         self.extent(name).is_some()
     }
 
-    /// Where byte `offset` of a buffer lies; copies of rows have gaps between them.
+    /// Returns the address of byte `offset` of a buffer. Multi-row copies have gaps between rows.
     #[must_use]
     pub fn address_of(&self, name: &str, offset: u64) -> Option<GpuVa> {
         let buffer = self.get(name)?;
@@ -210,15 +214,15 @@ impl Buffers {
         buffer.va.checked_add(by.checked_add(offset % row.bytes)?)
     }
 
-    /// The buffer that an address of a space is in, and the byte of it. Of several, `liked` is given where it is among
-    /// them, else the shortest, and of these the first in the list.
+    /// Returns the buffer that contains an address, and the offset of the address in it. If several match, prefers the
+    /// one named `liked`, then the shortest, then the first in the list.
     #[must_use]
     pub fn at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
         let liked = self.index.by_name.get(liked).and_then(|n| self.within(*n, space, va));
         liked.or_else(|| self.nearest(space, va, |_| true))
     }
 
-    /// The same of those alone that may be edited.
+    /// Returns the same as [`Self::at`], but only for editable buffers and without a preferred name.
     #[must_use]
     pub fn input_at(&self, space: u32, va: u64) -> Option<(&Buffer, u64)> {
         self.nearest(space, va, |b| self.is_editable(&b.name))
@@ -233,7 +237,7 @@ impl Buffers {
         found.min_by_key(|(n, (b, _))| (b.bytes, *n)).map(|(_, at)| at)
     }
 
-    /// The buffer at a place of the list and the byte of it that lies at an address; `None`: it does not lie there.
+    /// Returns the buffer at index `n` and the offset of `va` in it, or `None` if the buffer does not contain `va`.
     fn within(&self, n: usize, space: u32, va: u64) -> Option<(&Buffer, u64)> {
         let b = self.index.list.get(n).filter(|b| b.address_space == space)?;
         let by = va.checked_sub(b.va.0)?;
@@ -247,8 +251,8 @@ impl Buffers {
         (offset < b.bytes).then_some((b, offset))
     }
 
-    /// Fills `out` with the buffer's bytes as recorded, from `offset` on, and gives how many of them the recording does not
-    /// hold; those are 0.
+    /// Fills `out` with the recorded bytes of a buffer, starting at `offset`. Returns the number of bytes that the
+    /// recording does not hold; these are 0.
     pub fn read(&self, name: &str, offset: u64, out: &mut [u8]) -> u64 {
         out.fill(0);
         let unknown = out.len() as u64;
@@ -272,7 +276,7 @@ impl Buffers {
         read.holes.iter().map(|(r, _)| r.end - r.start).sum()
     }
 
-    /// Whether anything can be read of the buffer of this name: its address space is in the recording.
+    /// Whether the buffer of this name can be read: its address space is in the recording.
     #[must_use]
     pub fn has_contents(&self, name: &str) -> bool {
         let space = |b: &Buffer| self.recording.facts.address_spaces.get(b.address_space as usize);
@@ -280,7 +284,7 @@ impl Buffers {
     }
 }
 
-/// Bytes from one row of a copy to the next on the device.
+/// Returns the distance between the rows of a copy in device memory, bytes.
 fn pitch(row: &CopyRow) -> u64 {
     let pitch = match CopyKind::from_raw(row.kind) {
         Some(CopyKind::DeviceToHost) => row.from_pitch,
@@ -314,7 +318,7 @@ mod tests {
 
     const AT: u64 = 0x1539_4000_0000;
 
-    /// A recording of one page, and a buffer of a copy of it.
+    /// Returns a recording of one page and a buffer that a copy carries.
     fn copied(row: CopyRow, carries: OriginKind) -> (Arc<Recording>, (Buffer, BufferOrigin)) {
         let mut pages = MemoryBuilder::new();
         let page: [u8; PAGE_SIZE] = std::array::from_fn(|n| n as u8);

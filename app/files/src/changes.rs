@@ -1,4 +1,4 @@
-//! What a person made on top of a recording: edits of buffers, notes, pinned registers, saved filters, plotted values.
+//! Changes that the user makes to a recording: buffer edits, notes, pinned registers, saved filters, plotted values.
 //! Everything can be undone.
 
 use crate::edited_buffer::{EditedBuffer, PAGE};
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 
-/// Bytes of a buffer from an offset on.
+/// A run of new bytes at an offset of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
     /// First byte changed.
@@ -19,20 +19,20 @@ pub struct Piece {
     pub new: Arc<[u8]>,
 }
 
-/// A note at an event, with what the person looked at when they wrote it.
+/// A note at an event, with the selection and panels at the time of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored")]
 pub struct Note {
-    /// What it says; paragraphs and lists as Markdown has them.
+    /// Text of the note; paragraphs and lists in Markdown.
     pub text: String,
-    /// What was selected.
+    /// Selection at the time of writing.
     pub selection: Selection,
-    /// Ids of the panels that were shown; empty: nobody kept that.
+    /// Ids of the panels that were shown; empty if they were not stored.
     pub panels: Vec<String>,
 }
 
 impl Note {
-    /// What the person looked at at `event`, where the note stands.
+    /// Returns the scene that the user saw when writing the note at `event`.
     #[must_use]
     pub fn scene(&self, event: u64) -> Scene {
         Scene {
@@ -43,7 +43,7 @@ impl Note {
     }
 }
 
-/// A note as journals hold it: earlier ones held the text alone.
+/// A note as stored in journals. Earlier journals stored only the text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {
@@ -86,35 +86,35 @@ impl From<Stored> for Note {
     }
 }
 
-/// A filter that the person saved.
+/// A filter that the user saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFilter {
-    /// What it is called; empty: by its text.
+    /// Name of the filter; empty if it is named by its text.
     pub name: String,
-    /// Whether the events that pass are a lane of the timeline.
+    /// Whether the matching events form a lane of the timeline.
     pub lane: bool,
 }
 
-/// Maximum number of edits and pieces of them that switches go through in the life of a recording's changes: far more
-/// than a person comes to, and the end of what a journal made to waste time can waste.
+/// Maximum number of edits and pieces that [`Change::Switch`] may process over the life of the changes of a recording.
+/// This is far more than a user needs. It bounds the time that a malicious journal can waste.
 const MAX_SWITCH_COST: u64 = 1 << 26;
 
-/// A register whose values are plotted, or a field of it.
+/// A plotted register, or a field of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PlotLine {
-    /// The register's offset.
+    /// Offset of the register.
     pub register: u32,
-    /// The field's name; `None`: the whole register.
+    /// Name of the field; `None` for the complete register.
     pub field: Option<String>,
 }
 
-/// What a person named.
+/// An item that the user named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamedItem {
     /// The register at this offset.
     Register(u32),
-    /// The range of memory that begins here.
+    /// The memory range that starts here.
     Memory {
         /// Index of the address space.
         space: u32,
@@ -123,32 +123,32 @@ pub enum NamedItem {
     },
 }
 
-/// One thing that the person did.
+/// One change that the user made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Bytes of a buffer became others.
+    /// Bytes of a buffer changed.
     Bytes {
-        /// The buffer's name.
+        /// Name of the buffer.
         buffer: String,
-        /// What was done, for the undo command: `paint 12 values of input`.
+        /// Title for the undo command, for example `paint 12 values of input`.
         title: String,
-        /// The bytes, in rising order.
+        /// The new bytes, in ascending order of offset.
         pieces: Vec<Piece>,
     },
-    /// The buffer is as recorded again.
+    /// The buffer was reverted to its recorded contents.
     Revert {
-        /// The buffer's name.
+        /// Name of the buffer.
         buffer: String,
     },
-    /// An edit that was made before is left out, or taken in again; those after it stay.
+    /// An earlier edit was disabled or enabled again. Later edits stay.
     Switch {
-        /// Its place among the changes that hold, from 0.
+        /// Index of the edit among the applied changes, from 0.
         edit: u64,
-        /// Whether it is taken in now.
+        /// Whether the edit is enabled now.
         on: bool,
     },
-    /// A note at an event came, changed or went.
+    /// A note at an event was added, changed or removed.
     Note {
         /// The event.
         event: u64,
@@ -157,16 +157,16 @@ pub enum Change {
         /// The note after.
         new: Option<Note>,
     },
-    /// A register got a lane of its own in the timeline, or lost it.
+    /// A register was given its own lane in the timeline, or lost it.
     Pin {
-        /// The register's offset.
+        /// Offset of the register.
         register: u32,
-        /// Whether it has one now.
+        /// Whether it has a lane now.
         on: bool,
     },
-    /// A buffer is read as elements of another type.
+    /// The element type of a buffer changed.
     Element {
-        /// The buffer's name.
+        /// Name of the buffer.
         buffer: String,
         /// Type before, by name; `None`: as recorded.
         old: Option<String>,
@@ -175,40 +175,40 @@ pub enum Change {
     },
     /// A filter was saved, renamed, made a lane or removed.
     Filter {
-        /// The filter.
+        /// Text of the filter.
         text: String,
-        /// How it was saved before.
+        /// The saved filter before.
         old: Option<SavedFilter>,
-        /// How it is saved now.
+        /// The saved filter after.
         new: Option<SavedFilter>,
     },
-    /// A register or a field of it is plotted, or no more.
+    /// A register or field was added to the plot or removed from it.
     Plot {
-        /// Which.
+        /// The register or field.
         line: PlotLine,
-        /// Its place among the colours, which it keeps when others go.
+        /// Colour slot, which stays the same when other lines are removed.
         slot: u8,
         /// Whether it is plotted now.
         on: bool,
     },
-    /// A register or a range of memory was named in a register map of the person's. The map's file is what counts: it
-    /// was written when this was done, and this is the way back. Read again, it changes no file.
+    /// A register or memory range was named in a register map of the user. The map file is the authority: it is written
+    /// when the change is made. This change only allows undo. Reading it back from a journal changes no file.
     Name {
         /// The file.
         file: String,
-        /// What was named.
+        /// The named item.
         of: NamedItem,
         /// The name, for the undo command.
         name: String,
-        /// The entry of the file before; `None`: there was none.
+        /// Entry of the file before; `None` if there was none.
         old: Option<String>,
-        /// The entry of the file after.
+        /// Entry of the file after.
         new: Option<String>,
     },
 }
 
 impl Change {
-    /// What it was, for the undo command.
+    /// Returns the title for the undo command.
     #[must_use]
     pub fn title(&self) -> String {
         match self {
@@ -242,7 +242,7 @@ impl Change {
 }
 
 impl Change {
-    /// What it is, with its place and its size.
+    /// Returns the title with the position and size of the change.
     #[must_use]
     pub fn describe(&self) -> String {
         let Self::Bytes { buffer, pieces, .. } = self else {
@@ -258,26 +258,26 @@ impl Change {
     }
 }
 
-/// What an edit starts from.
+/// The recorded contents that an edit is applied to.
 pub trait RecordedContents {
-    /// A buffer's first address and its size in bytes; `None`: there is no such buffer.
+    /// Returns the first address and size in bytes of a buffer, or `None` if there is no such buffer.
     fn extent(&self, buffer: &str) -> Option<(u64, u64)>;
 
-    /// Fills `out` with the buffer's bytes as recorded, from `offset` on; what is not known is zero.
+    /// Fills `out` with the recorded bytes of a buffer, starting at `offset`. Unknown bytes are zero.
     fn read(&self, buffer: &str, offset: u64, out: &mut [u8]);
 }
 
-/// The way back from a change.
+/// The state that undoes a change.
 #[derive(Clone, Debug)]
 enum UndoState {
-    /// The change says it itself.
+    /// The change itself holds its previous state.
     InChange,
-    /// Pages of a buffer as they were; `None`: as recorded.
+    /// Previous pages of a buffer; `None` for a page with its recorded contents.
     Pages {
         empty: EditedBuffer,
         pages: Vec<(u64, Option<Arc<[u8]>>)>,
     },
-    /// All that was edited of a buffer.
+    /// All previous edits of a buffer.
     Whole(Option<EditedBuffer>),
 }
 
@@ -287,7 +287,7 @@ struct AppliedChange {
     before: UndoState,
 }
 
-/// What the changes come to, and the way back.
+/// The applied changes, their result, and the state for undo.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     done: Vec<AppliedChange>,
@@ -298,16 +298,16 @@ pub struct Changes {
     pins: Vec<u32>,
     elements: BTreeMap<String, ElementType>,
     filters: Vec<(String, SavedFilter)>,
-    /// Places among `done` of the edits that are left out.
+    /// Indices among `done` of the disabled edits.
     off: BTreeSet<u64>,
-    /// What switching edits has cost so far, in edits and pieces of them gone through.
+    /// Cost of enabling and disabling edits so far: number of edits and pieces processed.
     gone_through: u64,
     plots: Vec<(u8, PlotLine)>,
     revision: u64,
 }
 
 impl Changes {
-    /// Does a change. `false`: it does not fit the buffer, and nothing was done.
+    /// Applies a change. Returns `false` if it does not fit the buffer; nothing changes then.
     pub fn apply(&mut self, change: Change, recorded: &dyn RecordedContents) -> bool {
         let Some(before) = self.act(&change, recorded) else {
             return false;
@@ -349,7 +349,7 @@ impl Changes {
         };
         let mut now = self.inputs.remove(buffer).unwrap_or_else(|| empty.clone());
         let mut old: BTreeMap<u64, Option<Arc<[u8]>>> = BTreeMap::new();
-        // Every page that is touched is copied once, however many pieces lie in it.
+        // Every affected page is copied once, independent of the number of pieces in it.
         let mut fresh: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
         for piece in pieces {
             let mut done = 0;
@@ -371,7 +371,7 @@ impl Changes {
             }
         }
         for (page, content) in fresh {
-            // As recorded is not an edit.
+            // A page with its recorded contents is not an edit.
             if content == read_span(recorded, buffer, &now.span(page)) {
                 now.pages.remove(&page);
             } else {
@@ -385,7 +385,7 @@ impl Changes {
         })
     }
 
-    /// Leaves an edit out or takes it in; `None`: it is none, or is so already.
+    /// Disables or enables an edit. Returns `None` if `edit` is not an edit or is already in this state.
     fn switch(&mut self, edit: u64, on: bool, recorded: &dyn RecordedContents) -> Option<UndoState> {
         let buffer = self.edited_buffer(edit)?.to_owned();
         if self.gone_through > MAX_SWITCH_COST {
@@ -404,7 +404,8 @@ impl Changes {
         Some(UndoState::Whole(was))
     }
 
-    /// The buffer of the edit at a place among the changes that hold; `None`: no edit stands there.
+    /// Returns the buffer of the edit at an index among the applied changes, or `None` if there is no edit at this
+    /// index.
     fn edited_buffer(&self, edit: u64) -> Option<&str> {
         match &self.done.get(usize::try_from(edit).ok()?)?.change {
             Change::Bytes { buffer, .. } => Some(buffer),
@@ -412,7 +413,7 @@ impl Changes {
         }
     }
 
-    /// A buffer's content anew, from all edits of it that are taken in.
+    /// Rebuilds the contents of a buffer from all its enabled edits.
     fn rebuild(&mut self, buffer: &str, recorded: &dyn RecordedContents) {
         self.inputs.remove(buffer);
         let done = std::mem::take(&mut self.done);
@@ -421,7 +422,7 @@ impl Changes {
             match &d.change {
                 Change::Bytes { buffer: b, pieces, .. } if b == buffer && !self.off.contains(&place) => {
                     self.gone_through += pieces.len() as u64;
-                    // It fitted when it was made.
+                    // The edit was valid when it was made.
                     let _ = self.put(buffer, pieces, recorded);
                 }
                 Change::Revert { buffer: b } if b == buffer => drop(self.inputs.remove(buffer)),
@@ -490,7 +491,7 @@ impl Changes {
         }
     }
 
-    /// Takes the last change back.
+    /// Undoes the last change and returns it.
     pub fn undo(&mut self) -> Option<Change> {
         let AppliedChange { change, before } = self.done.pop()?;
         match (&change, before) {
@@ -521,7 +522,7 @@ impl Changes {
             (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
             (Change::Plot { line, slot, on }, _) => self.set_plot(line, *slot, !on),
             (Change::Name { .. }, _) => {}
-            // A change and its way back are made together, so no other pair exists.
+            // A change and its undo state are created together, so no other pair exists.
             (Change::Bytes { .. } | Change::Revert { .. } | Change::Switch { .. }, _) => {}
         }
         self.revision += 1;
@@ -529,7 +530,7 @@ impl Changes {
         Some(change)
     }
 
-    /// Does the change again that was taken back last.
+    /// Applies the last undone change again and returns it.
     pub fn redo(&mut self, recorded: &dyn RecordedContents) -> Option<Change> {
         let change = self.undone.pop()?;
         let before = self.act(&change, recorded)?;
@@ -540,13 +541,12 @@ impl Changes {
         Some(change)
     }
 
-    /// The changes that hold, in order.
+    /// Returns the applied changes, in order.
     pub fn applied(&self) -> impl Iterator<Item = &Change> {
         self.done.iter().map(|d| &d.change)
     }
 
-    /// The edits of buffers among the changes that hold, latest first: the place of each, the change, and whether it is
-    /// taken in.
+    /// Returns the buffer edits among the applied changes, latest first: index, change, and whether it is enabled.
     pub fn edits(&self) -> impl Iterator<Item = (u64, &Change, bool)> {
         let places = (0..self.places()).rev();
         let all = places.zip(self.done.iter().rev());
@@ -554,86 +554,85 @@ impl Changes {
         edits.map(|(place, d)| (place, &d.change, !self.off.contains(&place)))
     }
 
-    /// How many changes come before one that is made now: what a [`Change::Switch`] that is brought from elsewhere
-    /// adds.
+    /// Returns the number of applied changes. An imported [`Change::Switch`] adds it to its index.
     #[must_use]
     pub fn places(&self) -> u64 {
         self.done.len() as u64
     }
 
-    /// The change that undo would take back.
+    /// Returns the change that undo would revert.
     #[must_use]
     pub fn last(&self) -> Option<&Change> {
         self.done.last().map(|d| &d.change)
     }
 
-    /// The change that redo would do again.
+    /// Returns the change that redo would apply.
     #[must_use]
     pub fn next(&self) -> Option<&Change> {
         self.undone.last()
     }
 
-    /// Number of changes that hold.
+    /// Returns the number of applied changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.done.len()
     }
 
-    /// Whether nothing was changed.
+    /// Whether there are no applied changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.done.is_empty()
     }
 
-    /// Grows with every change, undo and redo.
+    /// Returns the revision, which increases with every change, undo and redo.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The revision at which a buffer's content changed last, 0 when it never did.
+    /// Returns the revision of the last change of a buffer's contents, or 0 if they never changed.
     #[must_use]
     pub fn stamp(&self, buffer: &str) -> u64 {
         self.stamps.get(buffer).copied().unwrap_or(0)
     }
 
-    /// The buffers that differ from the recording, by name.
+    /// Returns the buffers that differ from the recording, by name.
     #[must_use]
     pub fn inputs(&self) -> &BTreeMap<String, EditedBuffer> {
         &self.inputs
     }
 
-    /// Notes by event.
+    /// Returns the notes by event.
     #[must_use]
     pub fn notes(&self) -> &BTreeMap<u64, Note> {
         &self.notes
     }
 
-    /// Registers with lanes of their own.
+    /// Returns the registers with their own lanes.
     #[must_use]
     pub fn pins(&self) -> &[u32] {
         &self.pins
     }
 
-    /// Saved filters by their texts, in the order in which they were saved.
+    /// Returns the saved filters with their texts, in the order of saving.
     #[must_use]
     pub fn filters(&self) -> &[(String, SavedFilter)] {
         &self.filters
     }
 
-    /// How a filter is saved; `None`: it is not.
+    /// Returns the saved filter with this text, or `None` if it is not saved.
     #[must_use]
     pub fn filter(&self, text: &str) -> Option<&SavedFilter> {
         self.filters.iter().find(|(t, _)| t == text).map(|(_, s)| s)
     }
 
-    /// What is plotted, each with its place among the colours, by that place.
+    /// Returns the plotted lines with their colour slots, sorted by slot.
     #[must_use]
     pub fn plots(&self) -> &[(u8, PlotLine)] {
         &self.plots
     }
 
-    /// Type that the person gave to a buffer's elements.
+    /// Returns the element type that the user set for a buffer.
     #[must_use]
     pub fn element(&self, buffer: &str) -> Option<ElementType> {
         self.elements.get(buffer).copied()
@@ -647,7 +646,7 @@ fn read_span(recorded: &dyn RecordedContents, buffer: &str, span: &Range<u64>) -
 }
 
 mod hex_bytes {
-    //! Bytes as a string of hex digits.
+    //! Serialization of bytes as a string of hex digits.
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
     use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a buffer holds: as recorded, and as the person left it. Reads any part without the whole, on any thread.
+//! Recorded and edited contents of a buffer. Any part can be read on any thread without reading the whole.
 
 use crate::buffer_index::Buffers;
 use crate::changes::Piece;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Buffer;
 
-/// Bytes that are worked on between two looks at whether somebody still wants the result.
+/// Number of bytes processed between two checks for cancellation.
 pub const CHUNK: u64 = 1 << 18;
 
-/// A buffer with what was edited of it. Cheap to clone and to send to another thread.
+/// A buffer with its edits. It is cheap to clone and to send to another thread.
 #[derive(Clone, Debug)]
 pub struct BufferContents {
     all: Arc<Buffers>,
@@ -19,44 +19,45 @@ pub struct BufferContents {
 }
 
 impl BufferContents {
-    /// The buffer of this name with these edits. `None`: there is no such buffer, or its address space is not in the
-    /// recording.
+    /// Returns the buffer of this name with these edits. Returns `None` if there is no such buffer, or its address
+    /// space is not in the recording.
     #[must_use]
     pub fn new(all: Arc<Buffers>, name: &str, edited: Option<EditedBuffer>) -> Option<Self> {
         let buffer = all.get(name).filter(|_| all.has_contents(name))?.clone();
         Some(Self { all, buffer, edited })
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// Whether it may be edited.
+    /// Whether the user may edit the buffer.
     #[must_use]
     pub fn is_editable(&self) -> bool {
         self.all.is_editable(&self.buffer.name)
     }
 
-    /// Where a byte of it lies.
+    /// Returns the address of a byte of the buffer.
     #[must_use]
     pub fn address_of(&self, offset: u64) -> Option<trace_core::GpuVa> {
         self.all.address_of(&self.buffer.name, offset)
     }
 
-    /// Whether it differs from the recording.
+    /// Returns the edits, or `None` if the buffer equals the recording.
     #[must_use]
     pub fn edited(&self) -> Option<&EditedBuffer> {
         self.edited.as_ref()
     }
 
-    /// Fills `out` from `offset` on as recorded, and gives how many of the bytes the recording does not hold.
+    /// Fills `out` with the recorded bytes, starting at `offset`. Returns the number of bytes that the recording does
+    /// not hold.
     pub fn read_recorded(&self, offset: u64, out: &mut [u8]) -> u64 {
         self.all.read(&self.buffer.name, offset, out)
     }
 
-    /// Fills `out` from `offset` on as the person left it.
+    /// Fills `out` with the edited bytes, starting at `offset`.
     pub fn read_current(&self, offset: u64, out: &mut [u8]) {
         self.read_recorded(offset, out);
         if let Some(e) = &self.edited {
@@ -64,7 +65,7 @@ impl BufferContents {
         }
     }
 
-    /// A part as the person left it, cut at the buffer's end.
+    /// Returns a part of the edited bytes, cut at the end of the buffer.
     #[must_use]
     pub fn part(&self, offset: u64, len: usize) -> Vec<u8> {
         let most = self.buffer.bytes.saturating_sub(offset);
@@ -73,16 +74,16 @@ impl BufferContents {
         out
     }
 
-    /// All bytes as the person left them.
+    /// Returns all edited bytes.
     #[must_use]
     pub fn read_all(&self) -> Vec<u8> {
         self.part(0, usize::try_from(self.buffer.bytes).unwrap_or(0))
     }
 
-    /// Where `new`, the whole content, differs from what the buffer holds now.
+    /// Returns the differences between `new`, the complete contents, and the edited contents.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
+    /// [`Cancelled`] if the operation was cancelled.
     pub fn differences(&self, new: &[u8], progress: &Progress) -> Result<Vec<Piece>, Cancelled> {
         let mut pieces = Vec::new();
         progress.set_total(new.len() as u64);

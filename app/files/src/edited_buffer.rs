@@ -1,26 +1,26 @@
-//! A buffer with what was edited of it: the pages that differ from the recording, and where two contents differ.
+//! A buffer's edits as pages that differ from the recording, and the comparison of two byte ranges.
 
 use crate::changes::Piece;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a page.
+/// Page size, bytes.
 pub(crate) const PAGE: u64 = 4096;
 
-/// A buffer that the person edited: the pages that differ from the recording. Cheap to clone.
+/// The pages of an edited buffer that differ from the recording. It is cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditedBuffer {
-    /// Bytes of the first page that lie before the buffer.
+    /// Number of bytes of the first page before the buffer.
     pub(crate) lead: u64,
-    /// Size of the buffer.
+    /// Size of the buffer, bytes.
     pub(crate) bytes: u64,
-    /// The part of each edited page that the buffer covers.
+    /// The part of each edited page that the buffer covers, by page index.
     pub(crate) pages: BTreeMap<u64, Arc<[u8]>>,
 }
 
 impl EditedBuffer {
-    /// Bytes of the buffer, edited or not.
+    /// Returns the size of the buffer in bytes, edited or not.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.bytes
@@ -32,18 +32,18 @@ impl EditedBuffer {
         self.bytes == 0
     }
 
-    /// Number of pages that differ from the recording.
+    /// Returns the number of pages that differ from the recording.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// Parts of the buffer that lie in pages that differ, rising.
+    /// Returns the ranges of the buffer in pages that differ, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.pages.keys().map(|p| self.span(*p))
     }
 
-    /// The bytes of the buffer that lie in a page.
+    /// Returns the range of the buffer in a page.
     pub(crate) fn span(&self, page: u64) -> Range<u64> {
         let from = page.saturating_mul(PAGE).saturating_sub(self.lead);
         let to = page
@@ -58,7 +58,8 @@ impl EditedBuffer {
         offset.saturating_add(self.lead) / PAGE
     }
 
-    /// Puts what was edited over `out`, which begins at `offset`. Takes time by the length of `out`.
+    /// Overwrites `out`, which starts at `offset`, with the edited bytes. Takes time proportional to the length of
+    /// `out`.
     pub fn overlay(&self, offset: u64, out: &mut [u8]) {
         let end = offset.saturating_add(out.len() as u64).min(self.bytes);
         if offset >= end {
@@ -78,17 +79,18 @@ impl EditedBuffer {
         }
     }
 
-    /// Whether a byte lies in a page that differs from the recording.
+    /// Whether a byte is in a page that differs from the recording.
     #[must_use]
     pub fn is_edited_at(&self, offset: u64) -> bool {
         self.pages.contains_key(&self.page_of(offset))
     }
 }
 
-/// Differences this close together are one piece: a piece costs more than the bytes between.
+/// Maximum distance of two differences that are joined into one piece, bytes. A piece costs more than the bytes
+/// between.
 const JOIN: usize = 64;
 
-/// Adds to `pieces` where `new` differs from `old`, both of one length and from `offset` on.
+/// Appends to `pieces` the differences between `old` and `new`. Both have the same length and start at `offset`.
 pub fn differences(offset: u64, old: &[u8], new: &[u8], pieces: &mut Vec<Piece>) {
     let mut run: Option<(usize, usize)> = None;
     let mut push = |r: (usize, usize)| {
@@ -99,7 +101,7 @@ pub fn differences(offset: u64, old: &[u8], new: &[u8], pieces: &mut Vec<Piece>)
             });
         }
     };
-    // Equal stretches are passed in blocks; only blocks that differ are looked at byte by byte.
+    // Equal parts are skipped in blocks. Only blocks that differ are compared byte by byte.
     for (n, (a, b)) in old.chunks(256).zip(new.chunks(256)).enumerate() {
         if a == b {
             continue;

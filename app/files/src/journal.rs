@@ -1,6 +1,6 @@
-//! The journal of changes beside the recording, `FILE.kine-edits`: a line a change, written as it happens, so that
-//! nothing is lost when the program dies. One window at a time writes to it; another on the same recording writes to
-//! one beside it, which is offered later.
+//! The journal of changes, `FILE.kine-edits`, in the folder of the recording. Each change is one line, written
+//! immediately, so that a crash loses nothing. One window at a time writes to the journal. Another window on the same
+//! recording writes to its own journal, which is offered later.
 
 mod writer;
 
@@ -13,52 +13,52 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Longest journal that is read, bytes.
+/// Maximum size of a journal that is read, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a journal cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// It is longer than any that is read.
+    /// The journal is longer than 1 GiB.
     #[error("{}: {bytes} bytes are more than the {MAX_BYTES} of the longest journal that is read", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// Bytes that it has.
+        /// Size of the journal, bytes.
         bytes: u64,
     },
 }
 
-/// A file that other windows and programs see to be in use, as long as this lives.
+/// A locked file. Other windows and programs see it as in use while this value exists.
 struct LockedFile(File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // A child that was forked meanwhile shares the open file: closing alone would not give the lock back.
+        // A child process that was forked meanwhile shares the open file, so closing alone does not release the lock.
         let _ = self.0.unlock();
     }
 }
 
-/// Takes a file for this window; `None` when another has it.
+/// Locks a file for this window. Returns `None` if another window holds the lock.
 fn hold(file: File) -> io::Result<Option<LockedFile>> {
     match file.try_lock() {
         Ok(()) => Ok(Some(LockedFile(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
-        // Where a file system knows no locks, one window is all that can be kept apart.
+        // On file systems without locks, concurrent windows cannot be detected.
         Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(Some(LockedFile(file))),
         Err(TryLockError::Error(e)) => Err(e),
     }
 }
 
-/// Whether two open files are one.
+/// Whether two open files are the same file.
 fn same(a: &File, b: &File) -> io::Result<bool> {
     let (a, b) = (a.metadata()?, b.metadata()?);
     Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
@@ -68,57 +68,57 @@ fn same(a: &File, b: &File) -> io::Result<bool> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
-    /// Which recording the changes belong to.
+    /// Identity of the recording that the changes belong to.
     Of { events: u64, gpu: u32, source: String },
-    /// What follows was done at this time, seconds since 1970.
+    /// Time of the following changes, seconds since 1970.
     At(u64),
     /// A change was made.
     Do(Change),
-    /// The last change was taken back.
+    /// The last change was undone.
     Undo,
-    /// It was made again.
+    /// The last undone change was redone.
     Redo,
-    /// The program ended in good order.
+    /// The program ended normally.
     Closed,
 }
 
-/// The recording that a journal belongs to, as far as it must agree.
+/// The identity of the recording that a journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalKey {
     /// Number of events.
     pub events: u64,
     /// Raw GPU id.
     pub gpu: u32,
-    /// Form of the source.
+    /// Source format.
     pub source: String,
 }
 
-/// What a journal held.
+/// The contents of a journal.
 #[derive(Debug, Default)]
 pub struct JournalContents {
-    /// The changes, as they stood at the end.
+    /// The changes at the end of the journal.
     pub changes: Changes,
-    /// When each of them was made, seconds since 1970; `None`: that was not noted.
+    /// Time of each change, seconds since 1970; `None` if it was not stored.
     pub times: Vec<Option<u64>>,
-    /// Whether the program ended in good order.
+    /// Whether the program ended normally.
     pub closed: bool,
-    /// Whether another window made them, while this program had the recording open too.
+    /// Whether another window made the changes while this program also had the recording open.
     pub other_window: bool,
-    /// Lines that could not be used.
+    /// Number of lines that could not be parsed.
     pub unusable: usize,
-    /// The journal's file.
+    /// Path of the journal.
     pub path: PathBuf,
-    /// The journal beside the recording, when this one lies elsewhere and goes on where that one ends.
+    /// Path of the journal next to the recording, if this one is a fallback that continues it.
     pub base_path: Option<PathBuf>,
 }
 
-/// The journal's file for a recording.
+/// Returns the path of the journal of a recording.
 #[must_use]
 pub fn path_for(recording: &Path) -> PathBuf {
     sibling_path(recording, "kine-edits")
 }
 
-/// A file beside the recording with this extension.
+/// Returns the path of a file with this extension in the folder of the recording.
 #[must_use]
 pub fn sibling_path(recording: &Path, extension: &str) -> PathBuf {
     let name = recording
@@ -128,7 +128,7 @@ pub fn sibling_path(recording: &Path, extension: &str) -> PathBuf {
     recording.with_file_name(format!("{stem}.{extension}"))
 }
 
-/// Maximum number of journals that are kept aside for one recording.
+/// Maximum number of backup journals of one recording.
 const MAX_ASIDE: u32 = 99;
 
 fn backup_path(path: &Path, n: u32) -> PathBuf {
@@ -137,10 +137,10 @@ fn backup_path(path: &Path, n: u32) -> PathBuf {
     name.into()
 }
 
-/// Puts a journal aside, so that a new one can begin in its place, and gives where it went.
+/// Renames a journal to a backup, so that a new one can take its path. Returns the new path.
 ///
 /// # Errors
-/// When the file cannot be renamed.
+/// Returns an error if the file cannot be renamed.
 pub fn move_to_backup(path: &Path) -> io::Result<PathBuf> {
     let free = (1..=MAX_ASIDE).map(|n| backup_path(path, n)).find(|p| !p.exists());
     let to = free.unwrap_or_else(|| backup_path(path, MAX_ASIDE));
@@ -148,10 +148,10 @@ pub fn move_to_backup(path: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-/// Puts a journal aside for good: nothing offers it any more, and a person can still find it. Gives where it went.
+/// Renames a journal so that it is never offered again, but the user can still find it. Returns the new path.
 ///
 /// # Errors
-/// When the file cannot be renamed.
+/// Returns an error if the file cannot be renamed.
 pub fn discard(path: &Path) -> io::Result<PathBuf> {
     let named = |n: u32| {
         let mut name = path.as_os_str().to_owned();
@@ -168,7 +168,7 @@ pub fn discard(path: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-/// The newest journal that was put aside, is in no other window's use and holds changes of this recording.
+/// Reads the newest backup journal that no other window uses and that holds changes of this recording.
 #[must_use]
 pub fn read_backup(path: &Path, of: &JournalKey, recorded: &dyn RecordedContents) -> Option<JournalContents> {
     (1..=MAX_ASIDE)
@@ -181,7 +181,7 @@ pub fn read_backup(path: &Path, of: &JournalKey, recorded: &dyn RecordedContents
         })
 }
 
-/// A journal that is in no other window's use and holds changes of this recording.
+/// Reads a journal if no other window uses it and it holds changes of this recording.
 #[must_use]
 pub fn read_unlocked(path: &Path, of: &JournalKey, recorded: &dyn RecordedContents) -> Option<JournalContents> {
     let free = File::open(path).is_ok_and(|f| hold(f).is_ok_and(|h| h.is_some()));
@@ -189,10 +189,10 @@ pub fn read_unlocked(path: &Path, of: &JournalKey, recorded: &dyn RecordedConten
     found.filter(|f| !f.changes.is_empty())
 }
 
-/// Reads a journal. `None`: there is none, or it belongs to another recording.
+/// Reads a journal. Returns `None` if there is none, or if it belongs to another recording.
 ///
 /// # Errors
-/// When it is there and cannot be read, or is longer than any that is read.
+/// Returns an error if the journal exists and cannot be read, or is longer than 1 GiB.
 pub fn read(
     path: &Path,
     of: &JournalKey,
@@ -216,7 +216,7 @@ pub fn read(
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(io)?;
-    // A line that was cut may end inside a character: the others count all the same.
+    // A truncated line may end inside a character. The other lines are still valid.
     let found = parse(&String::from_utf8_lossy(&bytes), of, recorded);
     Ok(found.map(|f| JournalContents {
         path: path.to_owned(),
@@ -224,7 +224,7 @@ pub fn read(
     }))
 }
 
-/// The changes that a journal's text tells.
+/// Parses the text of a journal. Returns `None` if it belongs to another recording.
 #[must_use]
 pub fn parse(text: &str, of: &JournalKey, recorded: &dyn RecordedContents) -> Option<JournalContents> {
     let mut lines = text.lines();
@@ -269,7 +269,7 @@ pub fn parse(text: &str, of: &JournalKey, recorded: &dyn RecordedContents) -> Op
     Some(found)
 }
 
-/// Whether a journal's first line names this recording.
+/// Whether the first line of a journal names this recording.
 fn belongs(line: &str, of: &JournalKey) -> bool {
     match serde_json::from_str::<Line>(line) {
         Ok(Line::Of { events, gpu, source }) => (JournalKey { events, gpu, source }) == *of,
@@ -277,11 +277,11 @@ fn belongs(line: &str, of: &JournalKey) -> bool {
     }
 }
 
-/// Makes a new file and takes it. `None`: there is one already.
+/// Creates and locks a new file. Returns `None` if the file exists.
 fn create(path: &Path) -> io::Result<Option<LockedFile>> {
     match OpenOptions::new().read(true).append(true).create_new(true).open(path) {
         Ok(file) => {
-            // The name must be as safe as the lines will be.
+            // The directory entry must be as durable as the lines.
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
             hold(file)
@@ -291,7 +291,7 @@ fn create(path: &Path) -> io::Result<Option<LockedFile>> {
     }
 }
 
-/// Makes the journal of a window that has not the recording for itself.
+/// Creates the journal of a window that does not hold the journal of the recording.
 fn create_beside(path: &Path) -> io::Result<LockedFile> {
     for n in 1..=MAX_ASIDE {
         if let Some(file) = create(&backup_path(path, n))? {
@@ -303,14 +303,14 @@ fn create_beside(path: &Path) -> io::Result<LockedFile> {
     )))
 }
 
-/// Opens the journal for more lines. One that belongs to another recording is put aside; one whose last line was cut
-/// gets a new one; one that another window has is left alone.
+/// Opens the journal for appending. A journal of another recording becomes a backup. A journal with a truncated last
+/// line gets a line feed. A journal that another window holds is left alone.
 fn open(path: &Path, of: &JournalKey, held: Option<&LockedFile>, elsewhere: bool) -> io::Result<LockedFile> {
     let there = OpenOptions::new().read(true).append(true).open(path);
     let file = match there {
         _ if elsewhere => create_beside(path)?,
         Ok(file) => {
-            // The one that is held may have been moved since, and another window's be in its place.
+            // The locked file may have been moved since, and the file at this path may belong to another window.
             let mine = held.map(|h| same(&h.0, &file)).transpose()?.unwrap_or(false);
             let mut file = if mine {
                 LockedFile(file)
@@ -344,7 +344,7 @@ fn open(path: &Path, of: &JournalKey, held: Option<&LockedFile>, elsewhere: bool
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => match create(path)? {
             Some(file) => file,
-            // Another window made one just now.
+            // Another window created one just now.
             None => create_beside(path)?,
         },
         Err(e) => return Err(e),
@@ -352,17 +352,17 @@ fn open(path: &Path, of: &JournalKey, held: Option<&LockedFile>, elsewhere: bool
     begin(file, of)
 }
 
-/// The first line.
+/// Returns the first line of a journal.
 fn header(of: &JournalKey) -> io::Result<String> {
     let JournalKey { events, gpu, source } = of.clone();
     let line = serde_json::to_string(&Line::Of { events, gpu, source });
     Ok(line.map_err(io::Error::other)? + "\n")
 }
 
-/// Writes the first line, whole or not at all.
+/// Writes the first line completely or not at all.
 fn begin(mut file: LockedFile, of: &JournalKey) -> io::Result<LockedFile> {
     if let Err(e) = file.0.write_all(header(of)?.as_bytes()) {
-        // A part of it would be taken for another recording's; the error to tell is the first one.
+        // A partial line would be read as that of another recording. The first error is the one to report.
         let _ = file.0.set_len(0);
         return Err(e);
     }
@@ -473,7 +473,8 @@ mod tests {
         assert!(first.hold().unwrap(), "there is none yet");
         first.log_change(&bytes(0, &[1]));
         first.wait_written();
-        // Whichever window writes first has the journal: the second was opened before there was one, the third after.
+        // The window that writes first gets the journal. The second was opened before the journal existed, the third
+        // after.
         let mut second = Journal::new(path.clone(), of());
         let mut first = Journal::new(path.clone(), of());
         assert!(first.hold().unwrap());

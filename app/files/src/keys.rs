@@ -1,15 +1,15 @@
-//! The keys that a person gave to commands of the window: `keys.toml` of the settings folder. What a key is called and
-//! which commands there are is for the window to say; here is the form of the file.
+//! The user's key bindings: the format of `keys.toml` in the settings folder. The window defines key names and
+//! commands.
 
 use std::fmt;
 
-/// Longest file that is read, bytes.
+/// Maximum size of the file, bytes.
 pub const MAX_BYTES: usize = 64 << 10;
 /// Maximum number of keys of one command.
 pub const MAX_KEYS: usize = 4;
-/// Longest name of a key, bytes.
+/// Maximum length of a key name, bytes.
 const MAX_NAME: usize = 24;
-/// Maximum number of lines that are told of a file.
+/// Maximum number of problems reported for a file.
 const MAX_PROBLEMS: usize = 40;
 
 /// A key with modifiers, as it is written: `Ctrl Shift P`.
@@ -21,12 +21,12 @@ pub struct Chord {
     pub shift: bool,
     /// With Alt.
     pub alt: bool,
-    /// Name of the key, as it was written.
+    /// Name of the key, as written.
     pub key: String,
 }
 
 impl Chord {
-    /// Reads `Ctrl Shift P`; `ctrl+shift+p` means the same. `None`: there is no key in it.
+    /// Parses `Ctrl Shift P`; `ctrl+shift+p` means the same. Returns `None` if the text has no key.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut chord = Self {
@@ -53,8 +53,7 @@ impl Chord {
     }
 }
 
-/// The modifier that a text begins with, and what is behind it and what parts it from that. A `+` behind which nothing
-/// is left is the key itself.
+/// Returns the modifier at the start of a text, and the rest after the separator. A final `+` is the key itself.
 fn modifier(text: &str) -> Option<(&'static str, &str)> {
     for word in ["ctrl", "cmd", "shift", "alt"] {
         let Some((head, behind)) = text.split_at_checked(word.len()) else {
@@ -81,27 +80,27 @@ impl fmt::Display for Chord {
     }
 }
 
-/// What a file says.
+/// The contents of a key bindings file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeysFile {
-    /// Commands by their ids, sorted, and the keys of each; none: it has no key.
+    /// Command ids, sorted, with the keys of each. An empty list means that the command has no key.
     pub commands: Vec<(String, Vec<Chord>)>,
-    /// What was left out, a line each.
+    /// Ignored entries, one line each.
     pub problems: Vec<String>,
 }
 
-/// Why nothing of a file can be used.
+/// Why a file cannot be used at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
-    /// It is too long.
+    /// The file is too long.
     #[error("{0} bytes are more than a file of keys may have")]
     TooLong(usize),
-    /// It is not TOML.
+    /// The file is not TOML.
     #[error("{0}")]
     Form(String),
 }
 
-/// A text of a file as a line of a message shows it.
+/// Returns a text of the file, shortened and escaped for one line of a message.
 fn escape_line(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };
@@ -109,10 +108,10 @@ fn escape_line(text: &str) -> String {
 }
 
 impl KeysFile {
-    /// Reads a file. What of it cannot be used is a problem; the rest holds.
+    /// Parses a file. Unusable entries are reported as problems; the rest is kept.
     ///
     /// # Errors
-    /// When the file is longer than [`MAX_BYTES`] or no TOML.
+    /// Returns an error if the file is longer than [`MAX_BYTES`] or is not TOML.
     pub fn parse(text: &str) -> Result<Self, KeysError> {
         if text.len() > MAX_BYTES {
             return Err(KeysError::TooLong(text.len()));
@@ -149,7 +148,7 @@ impl KeysFile {
                     None => out.add_problem(format!("{}: there is no key {}", escape_line(&id), escape_line(key))),
                 }
             }
-            // A command of whose keys none can be read keeps its own.
+            // A command keeps its default keys if none of its keys can be parsed.
             if wanted == 0 || !chords.is_empty() {
                 out.commands.push((id, chords));
             }
@@ -157,7 +156,7 @@ impl KeysFile {
         Ok(out)
     }
 
-    /// Adds a line of what was left out.
+    /// Adds a problem line.
     pub fn add_problem(&mut self, line: String) {
         match self.problems.len() {
             n if n < MAX_PROBLEMS => self.problems.push(line),
@@ -166,7 +165,7 @@ impl KeysFile {
         }
     }
 
-    /// The file.
+    /// Returns the text of the file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = toml::Table::new();

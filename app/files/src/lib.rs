@@ -1,7 +1,7 @@
-//! Files that a person keeps beside a recording: the workspace, the journal of changes, contents of buffers.
+//! Files that the user keeps next to a recording: workspace, journal of changes, buffer contents.
 //!
-//! A crate of its own because it knows no window: whoever reads these files, the fuzz targets for one, builds without
-//! the window's libraries.
+//! This crate does not depend on the window. Other readers of these files, such as the fuzz targets, build without the
+//! window's libraries.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![forbid(unsafe_code)]
 

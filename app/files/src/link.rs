@@ -1,7 +1,6 @@
-//! Links to a moment of a recording: `kinescope:///home/ann/alexnet.kine?event=1200&select=register:0x24&show=memory`.
+//! Links to an event of a recording: `kinescope:///home/ann/alexnet.kine?event=1200&select=register:0x24&show=memory`.
 //!
-//! A link is text that another person may have written. Reading one opens nothing: it gives a path and where to go in
-//! the recording there, and whoever follows it checks both.
+//! A link is untrusted text. Parsing a link opens nothing: it returns a path and a scene, and the caller checks both.
 
 use crate::scene::{Scene, Selection};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
@@ -12,62 +11,62 @@ use std::path::{Path, PathBuf};
 
 /// Name of the scheme (RFC 3986, 3.1).
 pub const SCHEME: &str = "kinescope";
-/// Longest link that is read, bytes.
+/// Maximum size of a link that is read, bytes.
 pub const MAX_BYTES: usize = 8192;
-/// Maximum number of panels that a link brings to the front.
+/// Maximum number of panels that a link opens.
 const MAX_PANELS: usize = 32;
 
-/// What stands for itself in a path: RFC 3986's unreserved characters, and the separator.
+/// Characters that are not escaped in a path: the unreserved characters of RFC 3986 and the separator.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~')
     .remove(b'/');
-/// What stands for itself in a name: the same, without the separator.
+/// Characters that are not escaped in a name: the same without the separator.
 const NAME: &AsciiSet = &PATH.add(b'/');
 
-/// A link: a recording, and where to go in it.
+/// A link to a scene of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The recording; a bare name where the link tells no folder.
+    /// Path of the recording; a bare name if the link has no folder.
     pub file: PathBuf,
-    /// Events that the recording has that the link was made of; `None`: the link does not tell.
+    /// Number of events of the recording that the link was made from; `None` if the link does not state it.
     pub events: Option<u64>,
-    /// Where to go; `None`: to where the recording opens.
+    /// The scene to open; `None` for the initial scene.
     pub scene: Option<Scene>,
 }
 
-/// Why a text is no link.
+/// Why a text is not a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// It has another scheme, or none.
+    /// The text has another scheme, or none.
     #[error("it is no link to a recording (expected {SCHEME}:///FOLDER/FILE.kine?event=N)")]
     Scheme,
-    /// It is too long.
+    /// The text is too long.
     #[error("it has {0} bytes, more than the {MAX_BYTES} of the longest link that is read")]
     TooLong(usize),
-    /// It names a machine.
+    /// The link names a machine.
     #[error(
         "it names the machine '{0}', and recordings are opened from this one alone (expected three slashes: {SCHEME}:///…)"
     )]
     Host(String),
-    /// It names no file.
+    /// The link names no file.
     #[error("it names no file")]
     NoFile,
-    /// A part of it is not what its name says.
+    /// A part of the link has an invalid value.
     #[error("at character {at}, '{text}' is no {expected}")]
     Part {
-        /// Characters before the part.
+        /// Number of characters before the part.
         at: usize,
-        /// The part as it stands.
+        /// Text of the part.
         text: String,
-        /// What it should be.
+        /// Expected value.
         expected: &'static str,
     },
 }
 
-/// Whether a text begins as a link does, so that it is meant to be one.
+/// Whether a text starts like a link.
 #[must_use]
 pub fn is_link(text: &str) -> bool {
     rest(text).is_some()
@@ -75,15 +74,15 @@ pub fn is_link(text: &str) -> bool {
 
 fn rest(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_at_checked(SCHEME.len())?;
-    // Schemes are the same in capitals.
+    // Schemes are case-insensitive.
     scheme.eq_ignore_ascii_case(SCHEME).then(|| rest.strip_prefix(':'))?
 }
 
 impl Link {
-    /// Reads a link. What it tells beyond what is known here is passed over, so that later ones open too.
+    /// Parses a link. Unknown parts are ignored, so that links of later versions also open.
     ///
     /// # Errors
-    /// [`LinkError`], with the place in the text.
+    /// [`LinkError`] with the position in the text.
     pub fn parse(text: &str) -> Result<Self, LinkError> {
         let rest = rest(text).ok_or(LinkError::Scheme)?;
         if text.len() > MAX_BYTES {
@@ -144,7 +143,7 @@ impl Link {
         Ok(())
     }
 
-    /// A link to a scene of a recording of `events` events at `file`.
+    /// Creates a link to a scene of the recording `file`, which has `events` events.
     #[must_use]
     pub fn new(file: &Path, events: u64, scene: Scene) -> Self {
         Self {
@@ -180,7 +179,8 @@ impl Display for Link {
     }
 }
 
-/// A selection as a link tells it; `None`: it is the event alone, or belongs to one run of the program.
+/// Formats a selection for a link. Returns `None` if the selection is only the event, or belongs to one run of the
+/// program.
 fn format_selection(selection: &Selection) -> Option<String> {
     Some(match selection {
         Selection::Register(r) => format!("register:{r:#x}"),
@@ -195,10 +195,10 @@ fn format_selection(selection: &Selection) -> Option<String> {
     })
 }
 
-/// A selection as a link tells it: a word, a colon, and which one.
+/// Parses a selection of a link: a word, a colon, and an id.
 ///
 /// # Errors
-/// What was expected, in words.
+/// A description of what was expected.
 pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
     let small = |t: &str| u32::try_from(number(t)?).ok();
     let (what, which) = text.split_once(':').unwrap_or((text, ""));
@@ -249,7 +249,7 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
     }
 }
 
-/// A number, decimal or hexadecimal behind `0x`.
+/// Parses a number, decimal or hexadecimal with the prefix `0x`.
 fn number(text: &str) -> Option<u64> {
     let digits = |t: &str, radix| {
         let sound = !t.is_empty() && t.chars().all(|c| c.is_digit(radix));

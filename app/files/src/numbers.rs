@@ -1,31 +1,30 @@
-//! How values are written: in which of four forms a person reads the values of registers and memory. Addresses and
-//! offsets are hex in every form.
+//! Number formats for the values of registers and memory. Addresses and offsets are hex in every format.
 
 use serde::{Deserialize, Serialize};
 
-/// The space between groups of digits.
+/// Space between groups of digits.
 const THIN: char = '\u{2009}';
 
-/// How values are written.
+/// The format of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NumberFormat {
     /// All hex digits, `0x00000041`.
     #[default]
     Hex,
-    /// A whole number without a sign, digits in groups of three.
+    /// Unsigned integer, digits in groups of three.
     Decimal,
-    /// The bits as a number of IEEE 754, for values of two, four and eight bytes; others stay hex.
+    /// The bits as an IEEE 754 number, for values of two, four and eight bytes; others stay hex.
     Float,
     /// All bits, in groups of eight.
     Binary,
 }
 
 impl NumberFormat {
-    /// Every form, in the order in which one key goes through them.
+    /// All formats, in the order in which one key cycles through them.
     pub const ALL: [Self; 4] = [Self::Hex, Self::Decimal, Self::Float, Self::Binary];
 
-    /// The form after this one; behind the last is the first.
+    /// Returns the next format; the first follows the last.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -36,7 +35,7 @@ impl NumberFormat {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,8 +46,8 @@ impl NumberFormat {
         }
     }
 
-    /// A value of `width` bytes; one of another width than 1, 2, 4 or 8 is written as one of four, and whole where it
-    /// does not fit.
+    /// Formats a value of `width` bytes. Widths other than 1, 2, 4 or 8 are formatted as 4 bytes. A value that does not
+    /// fit is written in full.
     #[must_use]
     pub fn format(self, value: u64, width: u8) -> String {
         let bytes = match width {
@@ -70,8 +69,7 @@ impl NumberFormat {
         }
     }
 
-    /// A value of which it is not known how wide it is, a field's for one: no zeros lead it, and it has no bits of a
-    /// float.
+    /// Formats a value of unknown width, for example of a field: without leading zeros, and never as a float.
     #[must_use]
     pub fn format_unsized(self, value: u64) -> String {
         match self {
@@ -82,11 +80,11 @@ impl NumberFormat {
     }
 }
 
-/// The bits of a number of IEEE 754 as the shortest decimal that reads back as the same.
+/// Formats IEEE 754 bits as the shortest decimal that parses to the same number.
 fn float(bits: u64, bytes: u8) -> String {
     match bytes {
         2 => {
-            // Every half is a single, and of a single's shortest decimal a half needs five digits at most.
+            // Every half is exact as a single, and the shortest decimal of a half needs at most five digits.
             let v = trace_core::recording::ElementType::F16;
             crate::values::format_element(v, &(bits as u16).to_le_bytes())
         }
@@ -95,7 +93,7 @@ fn float(bits: u64, bytes: u8) -> String {
     }
 }
 
-/// Digits in groups, counted from the right.
+/// Groups digits from the right.
 fn grouped(digits: &str, by: usize) -> String {
     let mut out = String::with_capacity(digits.len() * 2);
     for (i, c) in digits.chars().enumerate() {
@@ -128,7 +126,7 @@ mod tests {
         assert_eq!(all(0x4009_21fb_5444_2d18, 8)[2], "3.141592653589793");
         assert_eq!(all(0xffff_ffff, 4)[2], "NaN");
         assert_eq!(all(1, 4)[2], "1e-45");
-        // What does not fit its width is still told whole.
+        // A value that does not fit its width is written in full.
         assert_eq!(
             all(0x1_0000_0000, 4)[..3],
             ["0x100000000", "4 294 967 296", "0x100000000"]

@@ -1,9 +1,7 @@
-//! Files that a person names to be written: that none is something else that was named, what may be one, and how it is
-//! written.
+//! Output files that the user names: the check that they are distinct and writable, and the writing itself.
 //!
-//! A regular file is replaced as a whole or not at all, and a link is followed to the file that it names. Into a
-//! device, a pipe, or a file that this program has open already (`/dev/stdout`) bytes are written where it stands:
-//! nothing takes its place.
+//! A regular file is replaced completely or not at all. A link is followed to its target. A device, a pipe, or a file
+//! that this program already has open (`/dev/stdout`) is written in place and never replaced.
 
 use crate::pipe_writer::PipeWriter;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -14,56 +12,56 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::unfinished_files;
 
-/// What the name of a file that is being written begins and ends with.
+/// Prefix and suffix of the name of a temporary file.
 const UNFINISHED: (&str, &str) = (".kinescope-", ".tmp");
 
-/// Links that are followed one after another, as many as Linux follows.
+/// Maximum number of links followed one after another, the same as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// Why something cannot be written where a person wants it.
+/// Why an output cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The same file was named twice, and one of the two is to be written.
+    /// The same file was named twice, and one of the two is an output.
     #[error("{}: {what} names the same file as {other}, {}; give it a file of its own", path.display(), other_path.display())]
     Taken {
         /// The file to write.
         path: PathBuf,
-        /// What it is to hold, as the person asked for it: `-o`.
+        /// Its role, as the user wrote it: `-o`.
         what: String,
-        /// What the other one is: `the recording`.
+        /// Role of the other file: `the recording`.
         other: String,
-        /// The other one's path, as it was given.
+        /// Path of the other file, as given.
         other_path: PathBuf,
     },
-    /// It is nothing that bytes can be written to.
+    /// The path is not something that bytes can be written to.
     #[error("{}: {what}", path.display())]
     Kind {
         /// The file to write.
         path: PathBuf,
-        /// What it is, and what was expected.
+        /// What the path is, and what was expected.
         what: &'static str,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file to write, as the person named it.
+        /// The file to write, as the user named it.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
 }
 
-/// A file that a person named, and what for.
+/// A file that the user named, with its role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
-    /// What it is, in words that a sentence can go on from: `the recording`, `--input weights`.
+    /// Description of the role that fits into a sentence: `the recording`, `--input weights`.
     pub role: String,
-    /// The path as it was given.
+    /// The path as given.
     pub path: PathBuf,
 }
 
 impl NamedFile {
-    /// A file under what it is for.
+    /// Creates a named file with this role.
     #[must_use]
     pub fn new(what: impl Into<String>, path: &Path) -> Self {
         Self {
@@ -72,7 +70,7 @@ impl NamedFile {
         }
     }
 
-    /// A recording that is read, the parts that it lies in, and what a person keeps beside it.
+    /// Returns a recording that is read, its parts, and the files that the user keeps next to it.
     #[must_use]
     pub fn recording(path: &Path) -> Vec<Self> {
         let mut all = vec![Self::new("the recording", path)];
@@ -83,25 +81,25 @@ impl NamedFile {
     }
 }
 
-/// Where the bytes of an output go.
+/// The destination of the bytes of an output.
 #[derive(Debug, PartialEq, Eq)]
 enum Destination {
-    /// To a regular file of this path, which is there or will be; no link.
+    /// A regular file at this path, existing or new, not a link.
     File(PathBuf),
-    /// To whatever stands there, which stays.
+    /// An existing pipe, device or open file, which stays in place.
     Stream,
 }
 
-/// What tells one file from another.
+/// The identity of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
-    /// Device and inode of one that is there.
+    /// Device and inode of an existing file.
     Existing(u64, u64),
-    /// The path of one that is not there yet, its folder without links.
+    /// Path of a new file, with all links in its folder resolved.
     New(PathBuf),
 }
 
-/// Follows links to what a path names: where that is, and what is known of it when it is there.
+/// Follows links to the target of a path. Returns the target path, and its metadata if it exists.
 fn follow(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
     let mut at = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -112,7 +110,7 @@ fn follow(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
             None => return Ok((at.clone(), Some(fs::metadata(&at)?))),
         };
         let Some(name) = at.file_name() else {
-            // `..` at the end: a folder.
+            // `..` at the end names a folder.
             let at = at.canonicalize()?;
             let known = fs::metadata(&at)?;
             return Ok((at, Some(known)));
@@ -123,7 +121,7 @@ fn follow(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((at, None)),
             Err(e) => return Err(e),
         };
-        // What this process has open: the link is not a name but the open file.
+        // The link stands for a file that this process has open, not for a name.
         if !known.is_symlink() || is_open_file(&at) {
             let known = fs::metadata(&at)?;
             return Ok((at, Some(known)));
@@ -133,7 +131,7 @@ fn follow(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
     Err(io::Error::other("too many links follow one another"))
 }
 
-/// Whether a path is one of the links of `/proc/PID/fd`.
+/// Whether a path is a link in `/proc/PID/fd`.
 fn is_open_file(at: &Path) -> bool {
     at.starts_with("/proc") && at.parent().and_then(Path::file_name).is_some_and(|n| n == "fd")
 }
@@ -146,21 +144,21 @@ fn identity(path: &Path) -> Option<Identity> {
     })
 }
 
-/// Whether two paths name the same file, or would when it is there.
+/// Whether two paths name the same file, existing or new.
 #[must_use]
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     identity(a).is_some_and(|a| Some(a) == identity(b))
 }
 
-/// Whether nothing there can be lost by writing: a terminal, `/dev/null`.
+/// Whether writing to the path cannot lose data: a terminal, `/dev/null`.
 fn holds_nothing(path: &Path) -> bool {
     follow(path).is_ok_and(|(_, known)| known.is_some_and(|k| k.file_type().is_char_device()))
 }
 
-/// Refuses files to write that are one of those that are read, or one another, under whatever name.
+/// Rejects outputs that are the same file as an input or another output, under any name.
 ///
 /// # Errors
-/// [`OutputError::Taken`], with both named.
+/// [`OutputError::Taken`] with both names.
 pub fn check_distinct(read: &[NamedFile], written: &[NamedFile]) -> Result<(), OutputError> {
     for (n, one) in written.iter().enumerate() {
         let mut others = read.iter().chain(written.get(..n).unwrap_or_default());
@@ -213,11 +211,11 @@ fn place(path: &Path) -> Result<Destination, OutputError> {
     }
 }
 
-/// Whether a file could be written, asked before the work whose result it is to hold: that it is nothing that must
-/// stay, and that its folder takes new files. Nothing is left behind.
+/// Checks that a file can be written, before the work that produces its contents starts. The path must not be a folder,
+/// disk or socket, and its folder must accept new files. Leaves nothing behind.
 ///
 /// # Errors
-/// When it could not be written.
+/// Returns an error if the file cannot be written.
 pub fn check_writable(path: &Path) -> Result<(), OutputError> {
     match place(path)? {
         Destination::Stream => Ok(()),
@@ -236,11 +234,11 @@ pub fn check_writable(path: &Path) -> Result<(), OutputError> {
     }
 }
 
-/// As [`ready`], for a format that is not written from its first byte to its last: gives the path of the regular file
-/// that is to be replaced or made, links followed.
+/// Checks the path like [`check_writable`], for a format that is not written sequentially. Returns the path of the
+/// regular file to replace or create, with links followed.
 ///
 /// # Errors
-/// As [`ready`], and when it is a device or a pipe.
+/// The same as [`check_writable`]. Also returns an error if the path is a device or a pipe.
 pub fn check_writable_whole(path: &Path) -> Result<PathBuf, OutputError> {
     check_writable(path)?;
     match place(path)? {
@@ -253,27 +251,28 @@ pub fn check_writable_whole(path: &Path) -> Result<PathBuf, OutputError> {
     }
 }
 
-/// Returns the process that writes a file of this name, where it is one that [`beside`] makes.
+/// Returns the process that writes a temporary file of this name, if it is a name of [`create_temp_file`].
 fn writer_of(name: &str) -> Option<u32> {
     unfinished_files::parse_process_id(name.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1)?)
 }
 
-/// A new file in the folder of another, locked, so that it can be renamed. Its name does not grow with the other's.
+/// Creates a locked temporary file in the folder of another file, so that it can be renamed. The length of its name
+/// does not depend on the other name.
 fn create_temp_file(at: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let (begin, end) = UNFINISHED;
     let beside = at.with_file_name(format!("{begin}{}-{count}{end}", std::process::id()));
     let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    // Where the file system has no locks, the number of this process has to do.
+    // On file systems without locks, the process id in the name must suffice.
     let _ = file.try_lock();
     Ok((beside, file))
 }
 
-/// Writes a file. What was there before stays until the new bytes are safe.
+/// Writes a file. The previous file stays until the new bytes are durable.
 ///
 /// # Errors
-/// When it cannot be written; a regular file is then as it was.
+/// Returns an error if the file cannot be written; a regular file is then unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     write_with(path, |to| {
         to.write_all(bytes).map_err(|source| OutputError::Io {
@@ -283,10 +282,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     })
 }
 
-/// As [`write`], with what `fill` writes, from the first byte to the last.
+/// Writes a file like [`write`], with the bytes that `fill` writes sequentially.
 ///
 /// # Errors
-/// As [`write`], and what `fill` says.
+/// The same as [`write`], and the errors of `fill`.
 pub fn write_with<E: From<OutputError>>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
@@ -298,7 +297,7 @@ pub fn write_with<E: From<OutputError>>(
     let at = match place(path)? {
         Destination::File(at) => at,
         Destination::Stream => {
-            // A reader that does not read keeps nobody from ending this program.
+            // A reader that does not read must not keep this program from ending.
             let mut to = BufWriter::new(open_through(path).map_err(io)?);
             fill(&mut to)?;
             return Ok(to.flush().map_err(io)?);
@@ -309,7 +308,7 @@ pub fn write_with<E: From<OutputError>>(
         let mut to = BufWriter::new(file);
         fill(&mut to)?;
         let file = to.into_inner().map_err(|e| io(e.into_error()))?;
-        // Who may read the file stays as it was.
+        // The permissions of the file stay the same.
         if let Ok(before) = fs::metadata(&at) {
             file.set_permissions(before.permissions()).map_err(io)?;
         }
@@ -317,14 +316,14 @@ pub fn write_with<E: From<OutputError>>(
         Ok(fs::rename(&beside, &at).map_err(io)?)
     }();
     if written.is_err() {
-        // The failure to tell is the first one.
+        // The first error is the one to report.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
-/// Opens what stands there. Standard output and error are the open files themselves: opened anew, a regular file behind
-/// them would be written from its begin.
+/// Opens an existing device, pipe or open file. Standard output and error use the open files themselves: reopening them
+/// would overwrite a redirected regular file from its start.
 fn open_through(path: &Path) -> io::Result<PipeWriter> {
     let (at, _) = follow(path)?;
     let own = |fd: &str| is_open_file(&at) && at.file_name().is_some_and(|n| n == fd);
@@ -441,7 +440,7 @@ mod tests {
                 .to_string()
                 .contains("its folder does not exist")
         );
-        // What a program left that was killed goes with the next one that writes there.
+        // The next program that writes there removes the temporary file of a killed program.
         let gone = {
             let mut child = std::process::Command::new("true").spawn().unwrap();
             child.wait().unwrap();
@@ -451,7 +450,7 @@ mod tests {
             fs::write(dir.path().join(name), "half").unwrap();
         }
         check_writable(&dir.path().join("new")).unwrap();
-        // A recorder's is another thing: it may hold a whole recording.
+        // The temporary file of a recorder stays: it may hold a complete recording.
         let recorders = format!(".kinescope-{gone}.tmp");
         assert_eq!(names(dir.path()), [recorders.as_str(), "file"]);
         fs::remove_file(dir.path().join(recorders)).unwrap();

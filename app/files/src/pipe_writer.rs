@@ -1,5 +1,4 @@
-//! Writes into pipes and devices, which may make a program wait for their readers: a wait ends when the program is asked
-//! to end.
+//! Writes to pipes and devices that may block on their readers. A wait ends when the program is asked to stop.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -12,21 +11,21 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// How often a wait looks whether the program is asked to end.
+/// Interval at which a wait checks for a stop request.
 const TICK: Duration = Duration::from_millis(20);
-/// A pipe that is ready takes as many bytes without a wait (`PIPE_BUF`).
+/// Number of bytes that a ready pipe accepts without blocking (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
 static ASKED: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// From now on waits for readers end when `asked` says that the program is asked to end. Without it they have no end. The
-/// first call counts.
+/// Sets the check for a stop request, which ends waits for readers. Without it, waits have no end. Only the first call
+/// has an effect.
 pub fn set_stop_check(asked: fn() -> bool) {
-    // Whoever asks second has the same signals.
+    // A second caller has the same signals.
     let _ = ASKED.set(asked);
 }
 
-/// The program was asked to end while it waited for a reader.
+/// The error that the program was asked to stop while it waited for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody read it before the program was asked to end")]
 pub struct StoppedError;
@@ -38,18 +37,18 @@ fn go_on(asked: fn() -> bool) -> io::Result<()> {
     }
 }
 
-/// Standard output. Where it is a pipe or a device, a wait for its reader ends when the program is asked to end.
+/// Returns standard output. If it is a pipe or a device, a wait for its reader ends when the program is asked to stop.
 #[must_use]
 pub fn standard_output() -> Box<dyn Write> {
     let own = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     match own {
-        // A file makes nobody wait.
+        // A regular file does not block.
         Ok(file) if file.metadata().is_ok_and(|m| !m.is_file()) => Box::new(PipeWriter::from_file(file)),
         _ => Box::new(io::stdout()),
     }
 }
 
-/// A pipe, a terminal or another device that is written to.
+/// A pipe, terminal or other device that is written to.
 #[derive(Debug)]
 pub struct PipeWriter {
     file: File,
@@ -57,10 +56,10 @@ pub struct PipeWriter {
 }
 
 impl PipeWriter {
-    /// Opens what stands under a path. A pipe without a reader is waited for.
+    /// Opens a path for writing. Waits for a reader if the path is a pipe without one.
     ///
     /// # Errors
-    /// When the system refuses, or the program is asked to end before there is a reader.
+    /// Returns an error if the system call fails, or if the program is asked to stop before there is a reader.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_while(path, ASKED.get().copied().unwrap_or(|| false))
     }
@@ -68,7 +67,7 @@ impl PipeWriter {
     fn open_while(path: &Path, asked: fn() -> bool) -> io::Result<Self> {
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
         loop {
-            // Where nobody reads yet this says so at once.
+            // Without a reader this fails immediately.
             match OpenOptions::new().append(true).custom_flags(flags).open(path) {
                 Err(e) if e.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
                     go_on(asked)?;
@@ -79,7 +78,7 @@ impl PipeWriter {
         }
     }
 
-    /// Writes to what is open already.
+    /// Writes to an open file.
     #[must_use]
     pub fn from_file(file: File) -> Self {
         Self {
@@ -88,7 +87,7 @@ impl PipeWriter {
         }
     }
 
-    /// Waits until something can be written.
+    /// Waits until the file is writable.
     fn wait(&self) -> io::Result<()> {
         let tick = Timespec {
             tv_sec: 0,
@@ -97,7 +96,7 @@ impl PipeWriter {
         loop {
             let mut ends = [PollFd::new(&self.file, PollFlags::OUT)];
             match poll(&mut ends, Some(&tick)) {
-                // Also when the reader is gone: then the write says so.
+                // This is also the result if the reader is gone. The write then returns the error.
                 Ok(1..) => return Ok(()),
                 Ok(0) | Err(Errno::INTR) => go_on(self.asked)?,
                 Err(e) => return Err(e.into()),
@@ -142,7 +141,7 @@ mod tests {
         e.get_ref().is_some_and(|e| e.is::<StoppedError>())
     }
 
-    /// Asks to end a little later than `begin`.
+    /// Requests a stop shortly after `begin`.
     fn later(flag: &'static AtomicBool) -> Instant {
         thread::spawn(|| {
             thread::sleep(Duration::from_millis(200));
@@ -167,7 +166,7 @@ mod tests {
         static ASKED: AtomicBool = AtomicBool::new(false);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());
-        // Read and write: an end of both kinds, so that neither open waits.
+        // The file is opened for reading and writing, so that neither open blocks.
         let _reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut writer = PipeWriter::open_while(&path, || ASKED.load(Ordering::SeqCst)).unwrap();
         let begin = later(&ASKED);

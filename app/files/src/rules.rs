@@ -1,37 +1,37 @@
-//! Rules of comparisons in files that persons share.
+//! Files of comparison rules that users share.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use trace_core::diff::{RuleError, Rules};
 
-/// Longest file of rules, bytes.
+/// Maximum size of a rules file, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Why rules were not read.
+/// Why a rules file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesFileError {
-    /// The file cannot be read, or is no text.
+    /// The file cannot be read, or is not text.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: std::io::Error,
     },
-    /// It is too long to be one of rules.
+    /// The file is too long for a rules file.
     #[error("{}: more than {LONGEST} bytes are too many for rules", .0.display())]
     Long(PathBuf),
-    /// A line is no rule.
+    /// A line is not a rule.
     #[error("{}: {source}", path.display())]
     Rule {
         /// The file.
         path: PathBuf,
-        /// The line, the column, and what is wrong.
+        /// The line, the column, and the error.
         source: RuleError,
     },
 }
 
-/// Reads rules, one a line, from a file of at most 1 MiB. Gives them with the text as it stands there, notes and all.
+/// Reads rules, one per line, from a file of at most 1 MiB. Returns them with the text of the file, including comments.
 ///
 /// # Errors
 /// [`RulesFileError`].

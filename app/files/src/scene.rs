@@ -1,15 +1,15 @@
-//! Where a person is in a recording, as it is kept: what is selected, and which axis the timeline has.
+//! The stored position of the user in a recording: current event, selection and shown panels.
 
 use serde::{Deserialize, Serialize};
 
 pub use trace_core::timeline::AxisKind;
 
-/// What a person looked at: the moment, the selection, and what was in front of them.
+/// A current event, selection and set of shown panels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scene {
-    /// Event at which time stands.
+    /// Current event.
     pub event: u64,
-    /// What is selected.
+    /// The selection.
     #[serde(default)]
     pub selection: Selection,
     /// Ids of the panels that are shown.
@@ -17,18 +17,18 @@ pub struct Scene {
     pub panels: Vec<String>,
 }
 
-/// The one thing selected. Every panel highlights it.
+/// The selected item. Every panel highlights it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// Nothing but the event at the moment.
+    /// Only the current event.
     #[default]
     Event,
-    /// A register, by its offset.
+    /// A register, by offset.
     Register(u32),
-    /// A job, by its index.
+    /// A job, by index.
     Job(u32),
-    /// A buffer, by its name.
+    /// A buffer, by name.
     Buffer(String),
     /// Bytes of GPU memory.
     Memory {
@@ -36,10 +36,10 @@ pub enum Selection {
         space: u32,
         /// First byte.
         va: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// An entry of a page table: that of this level on the walk of an address, wherever its table stands.
+    /// A page table entry: the one of this level on the walk of an address, wherever its table is stored.
     Entry {
         /// Index of the address space.
         space: u32,
@@ -48,21 +48,21 @@ pub enum Selection {
         /// Level, 0 (top) to 3.
         level: u8,
     },
-    /// Bytes of a space that accesses reach: those of a pixel in a framebuffer.
+    /// Bytes of a space that accesses refer to, for example those of a framebuffer pixel.
     Framebuffer {
         /// Number of the space.
         space: u8,
         /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// A finding, by its index.
+    /// A finding, by index.
     Finding(u32),
-    /// A note, by its event.
+    /// A note, by event.
     Note(u64),
-    /// A divergence of the last replay, by its index.
+    /// A divergence of the last replay, by index.
     Divergence(u32),
-    /// A fault of the last replay, by its index.
+    /// A fault of the last replay, by index.
     Fault(u32),
 }

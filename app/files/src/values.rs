@@ -1,4 +1,4 @@
-//! Values of buffers: reading and writing elements, and bringing raw, NPY, PNG and CSV files in.
+//! Element values of buffers: formatting, parsing, and import of raw, NPY, PNG and CSV files.
 
 use std::path::Path;
 use trace_core::recording::{Buffer, ElementType};
@@ -6,7 +6,7 @@ use trace_core::recording::{Buffer, ElementType};
 use trace_core::memory::bf16_to_f32;
 pub use trace_core::memory::f16_to_f32;
 
-/// Bytes that a string of hex digits spells; white space between bytes is allowed.
+/// Parses a string of hex digits to bytes. White space between bytes is allowed.
 #[must_use]
 pub fn parse_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8);
@@ -20,7 +20,7 @@ pub fn parse_hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// An element as a number; integers of 64 bits lose what a `f64` cannot hold.
+/// Returns an element as a number. 64-bit integers lose what an `f64` cannot hold.
 #[must_use]
 pub fn element_f64(element: ElementType, bytes: &[u8]) -> Option<f64> {
     Some(match element {
@@ -39,21 +39,21 @@ pub fn element_f64(element: ElementType, bytes: &[u8]) -> Option<f64> {
     })
 }
 
-/// An element as text that [`parse_element`] reads back.
+/// Formats an element as text that [`parse_element`] parses.
 #[must_use]
 pub fn format_element(element: ElementType, bytes: &[u8]) -> String {
     trace_core::memory::element_text(element, bytes).unwrap_or_default()
 }
 
-/// The bytes of an element that a person wrote.
+/// Parses the text of an element to its bytes.
 ///
 /// # Errors
-/// What is wrong with the text, in words.
+/// A description of the error in the text.
 pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, String> {
     trace_core::memory::parse_element(element, text.trim()).map_err(|e| e.to_string())
 }
 
-/// The bytes of an element of this value, rounded or clamped to what its type holds.
+/// Returns the bytes of an element with this value, rounded or clamped to the range of its type.
 #[must_use]
 pub fn element_bytes(element: ElementType, v: f64) -> Vec<u8> {
     let r = v.round();
@@ -73,14 +73,14 @@ pub fn element_bytes(element: ElementType, v: f64) -> Vec<u8> {
     }
 }
 
-/// Largest file brought into a buffer.
+/// Maximum size of a file that is loaded into a buffer, bytes.
 const MAX_FILE: u64 = 1 << 32;
 
-/// The bytes that a file gives a buffer: `.npy`, `.csv` and `.png` as numbers, anything else as it is. `planes`: a
-/// picture's channels go one after another, as they lie in the buffer, and not pixel by pixel.
+/// Loads a file as the contents of a buffer: `.npy`, `.csv` and `.png` as numbers, anything else as raw bytes. With
+/// `planes`, the channels of a picture are stored one after another instead of pixel by pixel.
 ///
 /// # Errors
-/// What is wrong with the file, in words: unreadable, another type, another size.
+/// A description of the error: unreadable file, wrong type, wrong size.
 pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, String> {
     let describe = |what: String| format!("{}: {what}", path.display());
     let extension = path
@@ -88,7 +88,7 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
         .map(|e| e.to_string_lossy().to_lowercase())
         .unwrap_or_default();
     if !matches!(extension.as_str(), "csv" | "png") {
-        // Its errors name the file.
+        // Its errors already name the file.
         return crate::buffers::read_file(path, buffer).map_err(|e| e.to_string());
     }
     let size = std::fs::metadata(path).map_err(|e| describe(e.to_string()))?.len();
@@ -113,7 +113,7 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
     Ok(out)
 }
 
-/// The elements of a text with commas, semicolons, tabs or spaces between, and what it holds in words.
+/// Parses elements separated by commas, semicolons, tabs or spaces. Also returns a description of the text.
 fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, String), String> {
     let text = std::str::from_utf8(data).map_err(|e| {
         let line = data.iter().take(e.valid_up_to()).filter(|b| **b == b'\n').count() + 1;
@@ -142,11 +142,11 @@ fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, Strin
     Ok((out, format!("holds {count} values in {lines} lines")))
 }
 
-/// Maximum number of pixels of a picture that is brought in.
+/// Maximum number of pixels of a loaded picture.
 const MAX_PIXELS: u64 = 1 << 28;
 
-/// The elements of a picture: grey ones have a channel, others three. Floating-point elements get 0 to 1, integers
-/// 0 to 255.
+/// Decodes the elements of a picture: one channel for grey, three for colour. Floating-point elements get 0 to 1,
+/// integers 0 to 255.
 fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(Vec<u8>, String), String> {
     let format = image::ImageFormat::Png;
     let size = image::ImageReader::with_format(std::io::Cursor::new(data), format)
@@ -158,7 +158,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
         return Err(format!("{w}×{h} pixels are more than a buffer can take"));
     }
     let image = image::load_from_memory_with_format(data, format).map_err(|e| e.to_string())?;
-    // A grey buffer takes a coloured picture by its brightness, a coloured one takes a grey picture three times.
+    // A grey buffer uses the brightness of a colour picture. A colour buffer repeats a grey picture three times.
     let channels: u64 = match (image.color().has_color(), wanted) {
         (true, n) if n == pixels => 1,
         (false, n) if n == pixels.saturating_mul(3) => 3,

@@ -1,49 +1,49 @@
-//! The workspace of a recording: what was shown where, as data, in TOML, beside the recording.
+//! The workspace of a recording: the window state as a TOML file next to the recording.
 
 use crate::numbers::NumberFormat;
 use crate::scene::{AxisKind, Selection};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the file that this program writes.
+/// File format version that this program writes.
 pub const VERSION: u32 = 1;
-/// Longest file that is read, bytes.
+/// Maximum size of the file, bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Maximum number of tables whose columns are kept.
+/// Maximum number of tables whose columns are stored.
 const MAX_TABLES: usize = 64;
-/// Maximum number of lanes, or of columns of a table, that are kept.
+/// Maximum number of stored lanes, or of stored columns of a table.
 const MAX_NAMES: usize = 256;
-/// Deepest nesting of the dock.
+/// Maximum nesting depth of the dock.
 const MAX_DEPTH: usize = 16;
 
-/// How panels are docked.
+/// The layout of docked panels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Dock {
-    /// A panel, by its id.
+    /// A panel, by id.
     Panel {
-        /// The panel's id.
+        /// Id of the panel.
         id: String,
     },
-    /// Panels that share a place; one is shown.
+    /// Panels that share a location; one is shown.
     Tabs {
-        /// Index of the one that is shown.
+        /// Index of the shown panel.
         active: usize,
         /// The panels.
         children: Vec<Dock>,
     },
-    /// Side by side.
+    /// Panels side by side.
     Row {
-        /// Parts of the width.
+        /// Shares of the width.
         shares: Vec<f32>,
-        /// From left to right.
+        /// Panels from left to right.
         children: Vec<Dock>,
     },
-    /// One above the other.
+    /// Panels one above the other.
     Column {
-        /// Parts of the height.
+        /// Shares of the height.
         shares: Vec<f32>,
-        /// From top to bottom.
+        /// Panels from top to bottom.
         children: Vec<Dock>,
     },
 }
@@ -78,7 +78,7 @@ impl Dock {
 pub struct Side {
     /// Whether it is shown.
     pub shown: bool,
-    /// Its width, points, 80 to 800; `None`: as at first.
+    /// Width, points, 80 to 800; `None` for the default.
     #[serde(default)]
     pub width: Option<f32>,
 }
@@ -92,27 +92,27 @@ impl Default for Side {
     }
 }
 
-/// A panel that is a window of its own.
+/// A panel in its own window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FloatingPanel {
-    /// The panel's id.
+    /// Id of the panel.
     pub panel: String,
-    /// Upper left corner on the desktop, points; `None`: where the desktop puts it.
+    /// Upper left corner on the desktop, points; `None` if the desktop places it.
     #[serde(default)]
     pub at: Option<[f32; 2]>,
     /// Inner size, points, 120 to 8192 each.
     pub size: [f32; 2],
 }
 
-/// Columns of a table as a person arranged them.
+/// The columns of a table as the user arranged them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TableColumns {
-    /// Widths by the id of the column, points, 16 to 4000.
+    /// Widths by column id, points, 16 to 4000.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub widths: BTreeMap<String, f32>,
-    /// Ids of columns that are hidden.
+    /// Ids of hidden columns.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub hidden: BTreeSet<String>,
     /// Ids of columns that are shown even if they are empty or there is little room.
@@ -140,22 +140,22 @@ impl CursorEvents {
     }
 }
 
-/// How the calls of a recording are done again.
+/// The replay options of an API trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct How {
-    /// As one graph.
+    /// Replay as one graph.
     pub graph: bool,
-    /// The device is waited for behind each launch; not within a graph, where no host waits.
+    /// Wait for the device after each launch. Not possible within a graph, where the host does not wait.
     pub step: bool,
-    /// Nothing is put back between repeats.
+    /// Do not restore memory between repeats.
     pub no_restore: bool,
-    /// What memory held behind the recorded range is brought back and compared, too.
+    /// Also restore and compare the memory at the end of the recorded range.
     pub memory: bool,
 }
 
 impl How {
-    /// Whether the calls are done again as anybody does them who chose nothing.
+    /// Whether all options have their defaults.
     #[must_use]
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
@@ -166,59 +166,59 @@ impl How {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workspace {
-    /// [`VERSION`].
+    /// File format version, [`VERSION`].
     pub version: u32,
-    /// Event at the moment.
+    /// Current event.
     pub moment: u64,
     /// Text of the Events filter.
     #[serde(default)]
     pub filter: String,
-    /// Board chosen for replays.
+    /// Target chosen for replays.
     #[serde(default)]
     pub board: String,
     /// Axis of the timeline.
     #[serde(default)]
     pub axis: AxisKind,
-    /// How values are written.
+    /// Format of values.
     #[serde(default)]
     pub numbers: NumberFormat,
-    /// Part of the axis that the timeline shows.
+    /// Range of the axis that the timeline shows.
     #[serde(default)]
     pub view: Option<[f64; 2]>,
-    /// The recording that this one is compared with: its whole path. Empty: none.
+    /// Full path of the recording that this one is compared with; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub compared: String,
     /// Whether replays keep recorded idle time.
     #[serde(default)]
     pub keep_gaps: bool,
-    /// How replays do calls again.
+    /// Replay options of API traces.
     #[serde(default, skip_serializing_if = "How::is_usual")]
     pub calls: How,
-    /// How alike outputs of calls have to be, as the person wrote it.
+    /// Tolerance for API trace outputs, as the user wrote it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub alike: String,
-    /// The outline.
+    /// State of the outline.
     #[serde(default)]
     pub outline: Side,
-    /// The inspector.
+    /// State of the inspector.
     #[serde(default)]
     pub inspector: Side,
-    /// Panels that are windows of their own.
+    /// Panels in their own windows.
     #[serde(default)]
     pub torn: Vec<FloatingPanel>,
-    /// What is selected.
+    /// The selection.
     #[serde(default)]
     pub selection: Selection,
-    /// How panels are docked; `None`: as at first.
+    /// Layout of the docked panels; `None` for the default.
     #[serde(default)]
     pub dock: Option<Dock>,
     /// Cursors A and B of the timeline.
     #[serde(default, skip_serializing_if = "CursorEvents::is_empty")]
     pub cursors: CursorEvents,
-    /// Heights of lanes of the timeline by the lane's key, points, 14 to 240.
+    /// Heights of timeline lanes by lane key, points, 14 to 240.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lanes: BTreeMap<String, f32>,
-    /// Columns of tables by the table's id.
+    /// Columns of tables by table id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, TableColumns>,
 }
@@ -226,25 +226,25 @@ pub struct Workspace {
 /// Why a workspace file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkspaceError {
-    /// It is too long.
+    /// The file is too long.
     #[error("{0} bytes are more than a workspace file may have")]
     TooLong(usize),
-    /// It is not TOML of this form.
+    /// The file is not TOML of this form.
     #[error("{0}")]
     Form(String),
-    /// It was written by a later version.
+    /// The file was written by a later version.
     #[error("version {0} of the workspace file is not known to this program")]
     Version(u32),
-    /// The dock names no known panel, is empty, or is nested too deep.
+    /// The dock names an unknown panel, is empty, or is nested too deep.
     #[error("the arrangement of panels is not sound")]
     Dock,
 }
 
 impl Workspace {
-    /// Reads a workspace file's text. `known` says whether there is a panel of an id.
+    /// Parses the text of a workspace file. `known` returns whether a panel id exists.
     ///
     /// # Errors
-    /// When it is too long, not of the form, of a later version, or arranges panels in a way that cannot be.
+    /// Returns an error if the text is too long, malformed, of a later version, or has an impossible panel layout.
     pub fn parse(text: &str, known: &dyn Fn(&str) -> bool) -> Result<Self, WorkspaceError> {
         if text.len() > MAX_BYTES {
             return Err(WorkspaceError::TooLong(text.len()));
@@ -267,7 +267,7 @@ impl Workspace {
             .retain(|t| known(&t.panel) && t.size.iter().all(|x| x.is_finite()));
         for t in &mut w.torn {
             t.size = t.size.map(|x| x.clamp(120.0, 8192.0));
-            // Far outside every desktop is nowhere.
+            // A position far outside every desktop counts as none.
             t.at = t.at.filter(|a| a.iter().all(|x| x.abs() <= 32768.0));
         }
         w.calls.step &= !w.calls.graph;
@@ -281,14 +281,14 @@ impl Workspace {
         Ok(w)
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     #[must_use]
     pub fn text(&self) -> String {
         toml::to_string(self).unwrap_or_default()
     }
 }
 
-/// Removes lengths that are not numbers, limits the others, and limits their count.
+/// Removes lengths that are not finite, clamps the others, and limits their number.
 fn clamp_all(lengths: &mut BTreeMap<String, f32>, min: f32, max: f32) {
     lengths.retain(|_, length| length.is_finite());
     keep_first(lengths, MAX_NAMES);

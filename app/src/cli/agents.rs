@@ -1,4 +1,4 @@
-//! `agents`: the agents that this program is paired with.
+//! `agents`: lists the agents that this program is paired with.
 
 use super::replay_arguments::Keys;
 use super::{Exit, Failure, Out, Verb};
@@ -47,7 +47,7 @@ struct OwnKey {
     key: String,
 }
 
-/// Forgets an agent and says what was known of it.
+/// Removes an agent from the key store and prints its entry.
 pub(super) fn forget(keys: &KeyStore, name: &str, out: &mut Out) -> Result<Exit, Failure> {
     let gone = keys.forget(name).map_err(|e| Failure::usage(format!("keys: {e}")))?;
     let Some(gone) = gone else {

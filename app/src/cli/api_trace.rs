@@ -1,4 +1,4 @@
-//! What verbs ask of recordings of calls: memory of the device, and who wrote a byte of it.
+//! API trace output for verbs: device memory, and the last writer of a byte.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -12,13 +12,13 @@ use trace_core::calls::{Calls, CertainWriter, ContentState, DeviceBytes, LastWri
 use trace_core::memory::elements_text;
 use trace_core::recording::ElementType;
 
-/// Stretches that are not known that text lists; JSON lists all.
+/// Maximum number of unknown ranges in text output; JSON lists all.
 const MAX_HOLES: usize = 20;
 
-/// What is known of the calls of a recording.
+/// Loads the API calls of a recording.
 ///
 /// # Errors
-/// When it is no recording of calls.
+/// When the recording is not an API trace.
 pub fn load(opened: &Opened) -> Result<Calls, Failure> {
     let found = progress_line::run_with_progress("following buffers through the calls", |progress, _| {
         Calls::from_recording(&opened.recording, progress).map_err(|e| Failure::file(&opened.file, e))
@@ -31,7 +31,8 @@ pub fn load(opened: &Opened) -> Result<Calls, Failure> {
     })
 }
 
-/// First address and bytes of what has a name: memory of the device, or what a copy carries to or from a part of it.
+/// Returns the first address and size in bytes of a named range: device memory, or the part of it that a copy reads or
+/// writes.
 #[must_use]
 pub fn find_named(opened: &Opened, calls: &Calls, name: &str) -> Option<(u64, u64)> {
     let index = calls.buffers().find(name);
@@ -39,10 +40,10 @@ pub fn find_named(opened: &Opened, calls: &Calls, name: &str) -> Option<(u64, u6
     buffer.or_else(|| opened.buffer(name).ok().map(|b| (b.va.0, b.bytes)))
 }
 
-/// An address as a person gives it: a number, a buffer's name, `NAME+OFFSET`.
+/// Parses an address argument: a number, a buffer's name, `NAME+OFFSET`.
 ///
 /// # Errors
-/// When it is none of these.
+/// When the text is none of these.
 pub fn parse_address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failure> {
     let offset = || {
         let (name, by) = text.rsplit_once('+')?;
@@ -79,7 +80,8 @@ pub fn parse_address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, 
     Ok(at)
 }
 
-/// The event before which memory is meant: the given one, else the last at which the buffer was there, else the end.
+/// Returns the event before which memory is shown: the given one, else the last at which the buffer was allocated, else
+/// the end.
 ///
 /// # Errors
 /// When there is no such event.
@@ -108,7 +110,7 @@ struct BufferRow {
     known_bytes: u64,
 }
 
-/// Lists the buffers, and how much of each is known before an event.
+/// Prints the buffers, and how much of each is known before an event.
 ///
 /// # Errors
 /// When the output is closed or full.
@@ -196,10 +198,10 @@ fn holes(read: &DeviceBytes) -> Vec<Hole> {
     unknown.map(hole).collect()
 }
 
-/// Shows bytes of the device's memory before an event, or writes them to a file.
+/// Prints bytes of device memory before an event, or writes them to a file.
 ///
 /// # Errors
-/// When they are too many, or cannot be written.
+/// When there are too many bytes, or they cannot be written.
 pub fn print_memory(
     opened: &Opened,
     calls: &Calls,
@@ -253,7 +255,7 @@ pub fn print_memory(
     Ok(Exit::Good)
 }
 
-/// Lines of sixteen bytes; stretches that are not known are a line that says why.
+/// Prints lines of sixteen bytes. For an unknown range it prints one line with the reason.
 fn text(va: u64, read: &DeviceBytes, element: Option<ElementType>, out: &mut Out) -> Result<(), Failure> {
     let piece = |at: u64| read.pieces.get(read.pieces.partition_point(|p| p.range.end <= at));
     let mut skip = 0;
@@ -338,7 +340,7 @@ struct LaunchWriterRow {
     how: &'static str,
 }
 
-/// Tells who wrote a byte, as it stands before an event.
+/// Prints the last writer of a byte before an event.
 ///
 /// # Errors
 /// When the output is closed or full.

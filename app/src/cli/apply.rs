@@ -1,4 +1,4 @@
-//! `apply`: a copy of a recording with other inputs in it, which replays to the edited result without further options.
+//! `apply`: writes a copy of a recording with changed inputs. It replays to the edited result without further options.
 
 use super::outputs::CommandFiles;
 use super::replay_arguments::Inputs;

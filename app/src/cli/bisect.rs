@@ -1,4 +1,4 @@
-//! `bisect`: the shortest part of a recording that still shows a failure, on a board or to a command.
+//! `bisect`: finds the shortest part of a recording that still shows a failure, on a target or with a command.
 
 use super::failure::complain;
 use super::out::{format_count, format_duration};
@@ -36,20 +36,20 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Board, as `replay` takes it. Without --until, the failure is that the replay there parts from the recording as it
-    /// does for the whole; with it, what has no plan for the board cannot be told
+    /// Target, as for `replay`. Without --until, the failure is that its replay diverges from the recording in the same
+    /// way as that of the whole; with --until, a candidate without a plan for the target gives no result
     #[arg(long, value_name = "BOARD", required_unless_present = "until")]
     on: Option<String>,
-    /// Command of the shell that is run for each candidate, whose path is {} in it, and KINESCOPE_CANDIDATE in its
-    /// environment. It exits with 0 where the failure shows, 1 where it does not, 125 where that cannot be told
+    /// Shell command to run for each candidate. {} in it and KINESCOPE_CANDIDATE in its environment are the candidate's
+    /// path. It exits with 0 if the failure shows, 1 if it does not, 125 if it cannot decide
     #[arg(long, value_name = "COMMAND")]
     until: Option<String>,
     #[command(flatten)]
     needs: trim::NeedsArguments,
-    /// Only look for fewer jobs, and leave what stands around them
+    /// Only search for fewer jobs, and keep the events around them
     #[arg(long)]
     jobs_only: bool,
-    /// Most candidates that are looked at
+    /// Maximum number of candidates to test
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     most: u64,
     /// Write the shortest part to this file; when the search is stopped, the shortest so far
@@ -59,9 +59,9 @@ struct Arguments {
     keys: Keys,
 }
 
-/// Exit code of a command that cannot tell.
+/// Exit code of a command that cannot decide.
 const CANNOT_TELL_CODE: i32 = 125;
-/// Time between two looks at whether a command ended.
+/// Interval between two checks whether a command ended.
 const TICK: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Serialize)]
@@ -83,27 +83,28 @@ struct Report<'a> {
     shown: u64,
     not_shown: u64,
     cannot_tell: u64,
-    /// Why it is not known to be the shortest; `null` where it is.
+    /// Why the result may not be the shortest; `null` if it is.
     ended: Option<&'static str>,
     duration_ns: u64,
     steps: &'a [Step],
 }
 
-/// What a failed replay is known again by: event of the whole, register, and whether the run failed; where neither a
-/// difference nor a fault tells it, what else did not come out: why the run ended, or which effect is not there.
+/// Signature by which a failed replay is recognised: event of the whole recording, register, and whether the run
+/// failed. If neither a difference nor a fault identifies it, the reason why the run ended or the missing effect does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FailureSignature {
     failed: bool,
     divergence: Option<(u64, String)>,
     fault: Option<u64>,
-    /// Event of the whole, where it is told, and the reason without numbers that depend on the plan.
+    /// Event of the whole recording, if known, and the reason without numbers that depend on the plan.
     reason: Option<(Option<u64>, String)>,
-    /// Kind and event of the whole.
+    /// Kind, and event of the whole recording.
     effect: Option<(String, Option<u64>)>,
 }
 
 impl FailureSignature {
-    /// `None` for a replay that matches. `events`: the old number of each event.
+    /// Returns the signature of an outcome, or `None` for a replay that matches. `events`: the old number of each
+    /// event.
     fn from_outcome(outcome: &Outcome, events: &[u64]) -> Option<Self> {
         if outcome.verdict == Verdict::Match {
             return None;
@@ -133,8 +134,9 @@ impl FailureSignature {
     }
 }
 
-/// Why a run ended, `event 12: no interrupt came on lines 0b1 within 90000 ns`: the event by its number in the whole,
-/// and the words with a mark for each number, since limits and counts are the plan's.
+/// Parses why a run ended, such as `event 12: no interrupt came on lines 0b1 within 90000 ns`. Returns the event by its
+/// number in the whole recording, and the text with a placeholder for each number, since limits and counts depend on
+/// the plan.
 fn parse_reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
     let named = text.strip_prefix("event ").and_then(|t| t.split_once(": "));
     let (event, rest) = match named.map(|(n, rest)| (n.parse::<u64>(), rest)) {
@@ -149,20 +151,20 @@ fn parse_reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
     (event, words.join(" "))
 }
 
-/// How candidates are looked at.
+/// The test of candidates.
 struct CandidateJudge<'a> {
     arguments: &'a Arguments,
-    /// The board that candidates are replayed on, and what is known of it. With a command nothing is replayed, and the
-    /// board is free for that: only what it is matters.
+    /// The target that candidates are replayed on, and its description. With a command nothing is replayed, and the
+    /// command can use the target: only the description matters.
     lease: Option<Lease>,
     device: Option<DeviceInfo>,
-    /// How the whole fails on the board.
+    /// Signature of the failure of the whole recording on the target.
     sign: Option<FailureSignature>,
     folder: tempfile::TempDir,
     jobs: usize,
     out: &'a mut Out,
     steps: Vec<Step>,
-    /// Whether it was told that a candidate stays.
+    /// Whether the message was printed that a candidate file stays.
     complained: Cell<bool>,
 }
 
@@ -200,7 +202,7 @@ impl CandidateJudge<'_> {
         let Some(lease) = &mut self.lease else {
             return Ok(CandidateResult::Failure);
         };
-        // Each replay counts its own progress; being stopped is everybody's.
+        // Each replay has its own progress; cancellation is shared.
         let own = Progress::new();
         let _going = signals::cancel_on_signal(&own);
         let sign = match lease.replay(&compiled, 1, &own, false) {
@@ -211,7 +213,7 @@ impl CandidateJudge<'_> {
             }
             Err(e) => return Err(JudgeError::Stop(Stop::Failed(e.to_string()))),
         };
-        // The first that is looked at is the whole: the failure is how that fails.
+        // The first candidate is the whole recording: its failure defines the signature.
         if self.steps.is_empty() {
             self.sign.clone_from(&sign);
         }
@@ -235,7 +237,7 @@ impl CandidateJudge<'_> {
     ) -> Result<CandidateResult, JudgeError> {
         let failed = |e: String| JudgeError::Stop(Stop::Failed(e));
         let path = self.folder.path().join(format!("candidate-{}.kine", self.steps.len()));
-        // Its own count; being stopped is everybody's.
+        // Progress of its own; cancellation is shared.
         let own = Progress::new();
         let going = signals::cancel_on_signal(&own);
         let written = trim::write(&made.trimmed, &path, &path, &own);
@@ -245,7 +247,8 @@ impl CandidateJudge<'_> {
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(fill_command(command, &path).map_err(failed)?)
-            // A group of its own: it is ended with all that it started, and an interrupt at the terminal is ours to judge.
+            // Its own process group: it is ended with all its children, and this program handles an interrupt at the
+            // terminal.
             .process_group(0)
             .env("KINESCOPE_CANDIDATE", &path)
             .stdin(Stdio::null())
@@ -266,11 +269,11 @@ impl CandidateJudge<'_> {
                 }
             }
         };
-        // What it said while the person stopped the search is no verdict.
+        // A result while the user stops the search is not a verdict.
         if progress.check().is_err() {
             return Err(JudgeError::Stop(Stop::Cancelled));
         }
-        // The command may have moved it away. What stays lies there until the end, and may fill the disk.
+        // The command may have moved the file. A file that stays is there until the end, and may fill the disk.
         if let Err(e) = std::fs::remove_file(&path)
             && e.kind() != std::io::ErrorKind::NotFound
             && !self.complained.replace(true)
@@ -292,8 +295,8 @@ impl CandidateJudge<'_> {
     }
 }
 
-/// The command with the candidate's path in place of `{}`. The path stands there bare, so that it is the same within
-/// quotes of whatever kind.
+/// Returns the command with the candidate's path in place of `{}`. The path is not quoted, so that it works within any
+/// kind of quotes.
 fn fill_command(command: &str, path: &Path) -> Result<String, String> {
     if !command.contains("{}") {
         return Ok(command.to_owned());
@@ -309,13 +312,13 @@ fn fill_command(command: &str, path: &Path) -> Result<String, String> {
     }
 }
 
-/// Ends a command with everything that it started. It may have ended by itself meanwhile.
+/// Ends a command with all its children. It may have ended by itself meanwhile.
 fn kill_group(child: &mut Child) {
     let _gone = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _waited = child.wait();
 }
 
-/// Why a candidate is not judged.
+/// The reason why a candidate has no verdict.
 enum JudgeError {
     Unknown(String),
     Stop(Stop),
@@ -383,7 +386,7 @@ impl Judge for CandidateJudge<'_> {
     }
 }
 
-/// How a search ended: why it stopped, if it did, and what of it is told.
+/// The result of a search: why it stopped, if it did, and what to report.
 struct SearchResult {
     stopped: Option<Stop>,
     best: Option<TrimmedPart>,
@@ -425,7 +428,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             },
         ));
     };
-    // Hours of searching are not lost with a disk that is full: the report comes, and then what went wrong.
+    // A full disk must not cost hours of searching: the report comes first, and then the error.
     let written = match (&arguments.to, &at) {
         (Some(to), Some(at)) => trim::write(&best.trimmed, at, to, &Progress::new()),
         _ => Ok(()),
@@ -467,7 +470,7 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
             factories()
                 .check_fit(&opened.recording, name, &device)
                 .map_err(|e| Failure::file(file, e))?;
-            // The command may want the board.
+            // The command may need the target.
             (Some(lease).filter(|_| arguments.until.is_none()), Some(device))
         }
         None => (None, None),
@@ -580,7 +583,7 @@ mod tests {
     #[test]
     fn runs_that_fail_for_different_reasons_have_different_signs() {
         let wait = failed("event 1: no interrupt came on lines 0b1 within 900 ns");
-        // Limits are the plan's, and the event is told by its number in the whole.
+        // Limits depend on the plan. The event has its number in the whole recording.
         assert_eq!(wait, failed("event 1: no interrupt came on lines 0b1 within 70 ns"));
         assert_ne!(wait, failed("event 2: no interrupt came on lines 0b1 within 900 ns"));
         assert_ne!(wait, failed("event 1: the budget of 9 ns is spent"));

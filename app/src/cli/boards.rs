@@ -1,4 +1,4 @@
-//! `boards`: the boards that can be replayed on, and the forms of those that are too many to list.
+//! `boards`: lists the targets for replays, and the name forms of those that are too many to list.
 
 use super::agents::forget;
 use super::failure::complain;
@@ -19,7 +19,7 @@ pub const VERB: Verb = Verb {
 
 #[derive(Args)]
 struct Arguments {
-    /// Forget this agent and its boards: name, address and key
+    /// Forget this agent and its targets: name, address and key
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
     #[command(flatten)]

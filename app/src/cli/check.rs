@@ -1,4 +1,4 @@
-//! `check`: what is suspicious in a recording.
+//! `check`: reports findings in a recording.
 
 use super::out::format_count;
 use super::source::Source;
@@ -19,12 +19,12 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Exit 1 for warnings too
+    /// Exit with 1 for warnings too
     #[arg(long)]
     strict: bool,
 }
 
-/// A finding as JSON shows it.
+/// A finding as JSON output.
 #[derive(Serialize)]
 pub struct FindingRow<'a> {
     kind: FindingKind,
@@ -44,7 +44,7 @@ impl<'a> From<&'a Finding> for FindingRow<'a> {
     }
 }
 
-/// The name that JSON gives a kind or severity, for text.
+/// Returns the JSON name of a kind or severity, for text output.
 pub fn json_name(value: &impl Serialize) -> String {
     serde_json::to_value(value)
         .ok()

@@ -1,17 +1,17 @@
-//! What a verb says in a line where a recording has nothing of what it lists.
+//! One-line messages of verbs for a recording without the items that they list.
 
 use super::Failure;
 use super::out::format_count;
 use super::source::Opened;
 use trace_core::recording::EventKind;
 
-/// How many events of some kinds there are.
+/// Counts the events of some kinds.
 fn count(opened: &Opened, is: impl Fn(EventKind) -> bool) -> u64 {
     let kinds = opened.recording.events.kind.iter();
     kinds.filter(|k| EventKind::from_raw(*k).is_some_and(&is)).count() as u64
 }
 
-/// Returns what to say where no access is counted; `filtered`: a filter chose among them.
+/// Returns the message when no access is counted; `filtered`: a filter selected the accesses.
 #[must_use]
 pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
     if opened.calls.is_some() {
@@ -34,7 +34,7 @@ pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
     }
 }
 
-/// Returns the error that names a job which a recording with `count` jobs does not have.
+/// Returns the error for a job that does not exist in a recording with `count` jobs.
 #[must_use]
 pub fn no_such_job(job: u64, count: u64, opened: &Opened) -> Failure {
     let why = match count {
@@ -44,7 +44,7 @@ pub fn no_such_job(job: u64, count: u64, opened: &Opened) -> Failure {
     Failure::file(&opened.file, format!("job {job} does not exist ({why})"))
 }
 
-/// Returns what to say where there is no job.
+/// Returns the message when there is no job.
 #[must_use]
 pub fn describe_jobs(opened: &Opened) -> String {
     if opened.calls.is_some() {

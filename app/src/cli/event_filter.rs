@@ -1,14 +1,14 @@
-//! Filters on the command line: what is wrong with one is told with a line that points at it.
+//! Event filters on the command line. An error shows a marker line below the filter.
 
 use super::source::Opened;
 use super::{Failure, empty_result, progress_line};
 use trace_core::filter::{Derived, Filter, Query, Selection};
 use trace_core::ranges;
 
-/// The filter of a recording that an option asks for. Jobs and polls are found only where it asks for them.
+/// Compiles the filter of an option for a recording. Finds jobs and polls only if the filter uses them.
 ///
 /// # Errors
-/// What is wrong with the filter; when finding jobs was stopped.
+/// When the filter is invalid, or the search for jobs was cancelled.
 pub fn compile(option: &str, text: &str, opened: &Opened) -> Result<Filter, Failure> {
     let describe =
         |e: trace_core::filter::FilterError| Failure::usage(format!("{option}: {e}\n{}", e.caret(text, "  ")));
@@ -20,7 +20,7 @@ pub fn compile(option: &str, text: &str, opened: &Opened) -> Result<Filter, Fail
     query.compile(&opened.recording, derived.as_ref()).map_err(describe)
 }
 
-/// Jobs as options take them, as a filter: a number, `FIRST..END` or `FIRST..=LAST`.
+/// Converts a job argument to a filter: a number, `FIRST..END` or `FIRST..=LAST`.
 ///
 /// # Errors
 /// When the text is none of these.
@@ -46,12 +46,12 @@ pub fn check_job(filter: &str, opened: &Opened) -> Result<(), Failure> {
     }
 }
 
-/// The filter that `--where` and `--job` are together; `None` where neither is given.
+/// Returns the combined filter of `--where` and `--job`; `None` if neither is given.
 ///
 /// # Errors
-/// As [`compile`].
+/// The errors of [`compile`].
 pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &Opened) -> Result<Option<Filter>, Failure> {
-    // What is wrong with a person's filter is told of it alone.
+    // Errors in the user's filter refer to its text alone.
     if let (Some(filter), Some(_)) = (filter, job) {
         compile("--where", filter, opened)?;
     }
@@ -65,10 +65,10 @@ pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &Opened) -> Re
     }
 }
 
-/// All events of a recording that pass.
+/// Returns all events of a recording that pass the filter.
 ///
 /// # Errors
-/// What is wrong with the filter; when it was stopped.
+/// When the filter is invalid, or the task was cancelled.
 pub fn select(option: &str, text: &str, opened: &Opened) -> Result<Selection, Failure> {
     let filter = compile(option, text, opened)?;
     progress_line::run_with_progress("filtering events", |progress, _| {

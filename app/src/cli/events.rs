@@ -1,4 +1,4 @@
-//! `events`: what happened, in order, with names and meanings.
+//! `events`: lists the events in order, with names and decoded values.
 
 use super::source::{Opened, Source, number};
 use super::times::EventTimes;
@@ -27,13 +27,13 @@ struct Arguments {
     /// Only these events: FIRST..END without END, or FIRST..=LAST with LAST; either end may be left out
     #[arg(long, value_name = "FIRST..END", value_parser = range)]
     range: Option<(u64, u64)>,
-    /// Only what makes this job ready, and everything while it runs: its number, FIRST..END or FIRST..=LAST
+    /// Only events that prepare this job, and all events while it runs: its number, FIRST..END or FIRST..=LAST
     #[arg(long, value_name = "N", value_parser = event_filter::job_filter)]
     job: Option<String>,
     /// Only events that pass this filter: 'reg =~ "JS1_.*" and write and value & 0x100 != 0' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
-    /// Only registers whose name contains this, in any case; of places without a name, whose offset does
+    /// Only registers whose name contains this text, ignoring case; for registers without a name, the offset
     #[arg(long, value_name = "TEXT")]
     register: Option<String>,
     /// Only writes
@@ -49,12 +49,12 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     Ok((parsed.numbers.start, parsed.numbers.end))
 }
 
-/// An event as JSON shows it; keys that its kind has not are left out.
+/// An event as JSON output, without the keys that its kind does not have.
 #[derive(Serialize)]
 struct Event {
     event: u64,
     kind: &'static str,
-    /// What text shows where no map names the place.
+    /// Text output for an access that no map names.
     #[serde(skip)]
     place: Option<String>,
     time_ns: u64,
@@ -103,7 +103,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             let scanned = filter.scan(&opened.recording.events, range.clone(), progress, |found| {
                 let mut events = found.events().filter_map(|e| event_row(&opened, e, &wanted));
                 let mut done = events.try_for_each(|e| add(out, &e));
-                // Whoever reads along sees the first ones at once, and the others as they come.
+                // A reader of a pipe sees the first events at once, and the others as they come.
                 if done.is_ok() && flushed.is_none_or(|f| f.elapsed() > FLUSH_INTERVAL) {
                     done = out.flush();
                     flushed = Some(Instant::now());
@@ -147,22 +147,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// A line of the table. Its columns have the width of what is usual: events are printed as they are found.
+/// Formats a line of the table. Column widths fit typical values, because events are printed as they are found.
 fn format_columns(event: &str, time: &str, thread: &str, kind: &str, what: &str, value: &str, means: &str) -> String {
     let line = format!("{event:>8}  {time:>14}  {thread:>6}  {kind:<10}  {what:<24}  {value:>10}  {means}");
     line.trim_end().to_owned()
 }
 
-/// Time between two looks of whoever reads along.
+/// Interval between two flushes for a reader of the output.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was asked for.
+/// The requested events.
 struct EventSelection {
     register: Option<String>,
     kind: Option<EventKind>,
 }
 
-/// An event as it is shown; `None` where it is not what was asked for.
+/// Returns an event as it is shown; `None` if it is not requested.
 fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Event> {
     let events = &opened.recording.events;
     let at = usize::try_from(index).ok()?;
@@ -255,6 +255,6 @@ fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Eve
     {
         return None;
     }
-    // The values above were compared with their digests as they were looked up.
+    // The lookup of the values above compared them with their digests.
     (!opened.recording.damage.has_damage() || !events.is_damaged(at)).then_some(event)
 }

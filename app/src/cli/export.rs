@@ -1,5 +1,5 @@
-//! `export`: a table of a recording as a Parquet, Arrow or CSV file, its events as a waveform or a trace, or its replay
-//! as a program of its own.
+//! `export`: writes a table of a recording as a Parquet, Arrow or CSV file. It also writes the events as a waveform or
+//! a trace, or the replay as a standalone program.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -26,11 +26,11 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Which table: events, jobs, registers, pages, mappings or buffers [default: events]
+    /// Table to export: events, jobs, registers, pages, mappings or buffers [default: events]
     #[arg(long, value_name = "TABLE", value_parser = table)]
     table: Option<Table>,
-    /// What else: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate
-    /// without std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace says it too
+    /// Other format: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate
+    /// without std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace implies it
     #[arg(
         long = "to",
         value_name = "WHAT",
@@ -39,34 +39,35 @@ struct Arguments {
         id = "as_what"
     )]
     what: Option<ExportFormat>,
-    /// Only events that pass this filter (docs/query.md); of tables, for events alone
+    /// Only events that pass this filter (docs/query.md); among the tables, only for events
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
-    /// With --to vcd, fst or perfetto: what stands for time, the recorder's clock or the index of each event
+    /// Time axis with --to vcd, fst or perfetto: the recorder's clock or the index of each event
     #[arg(long, value_name = "CLOCK", value_enum, conflicts_with = "table")]
     clock: Option<ClockName>,
     #[command(flatten)]
     program: exported_program::Choices,
-    /// The file to write; a table's name says the format: .parquet, .arrow or .csv. With --to program the folder
+    /// The file to write; for a table the name selects the format: .parquet, .arrow or .csv. With --to program the
+    /// folder
     #[arg(short = 'o', value_name = "OUT")]
     to: PathBuf,
 }
 
-/// What a recording becomes beside tables.
+/// Export formats other than tables.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ExportFormat {
     /// A waveform as text, for every viewer
     Vcd,
-    /// A waveform, packed
+    /// A packed waveform
     Fst,
     /// A trace for ui.perfetto.dev
     Perfetto,
-    /// Its replay as source code
+    /// The replay as source code
     Program,
 }
 
 impl ExportFormat {
-    /// What the name of a file says that it is to be.
+    /// Returns the format that a file name selects.
     fn from_path(file: &Path) -> Option<Self> {
         match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "vcd" => Some(Self::Vcd),
@@ -77,12 +78,12 @@ impl ExportFormat {
     }
 }
 
-/// What stands for time in a waveform.
+/// The time axis of a waveform.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ClockName {
     /// Nanoseconds of the recorder's clock
     Time,
-    /// A nanosecond for each event, so that none hides another
+    /// One nanosecond per event, so that no event hides another
     Events,
 }
 
@@ -100,7 +101,7 @@ struct Report {
     problems: Vec<String>,
 }
 
-/// Why nothing was exported: told in words either way.
+/// The reason why nothing was exported, as text.
 struct ExportError(String);
 
 impl From<OutputError> for ExportError {
@@ -167,7 +168,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             used = opened.check_used();
             used.as_ref().map_err(|e| ExportError(e.to_string())).copied()
         });
-        // What is damaged is the source's fault, and never that of the file to write.
+        // Damage is an error of the source, not of the file to write.
         std::mem::replace(&mut used, Ok(()))?;
         written.map_err(|ExportError(why)| Failure::file(to, why))
     })?;
@@ -199,7 +200,7 @@ struct WavesReport {
     threads_joined: u64,
 }
 
-/// Writes what one of the formats of waveforms and traces is.
+/// Writes one of the waveform and trace formats.
 type WriteWaves =
     fn(&trace_waves::Source<'_>, &mut dyn Write, &Progress) -> Result<trace_waves::ExportSummary, WavesError>;
 
@@ -234,7 +235,7 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
             used = opened.check_used();
             used.as_ref().map_err(|e| ExportError(e.to_string())).copied()
         });
-        // What is damaged is the source's fault, and never that of the file to write.
+        // Damage is an error of the source, not of the file to write.
         std::mem::replace(&mut used, Ok(()))?;
         written.map_err(|ExportError(why)| Failure::file(to, why))
     })?;

@@ -1,4 +1,4 @@
-//! `export --to program`: a replay as source code that firmware links.
+//! `export --to program`: writes a replay as source code that firmware links.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -17,23 +17,23 @@ use trace_core::recording::BufferRole;
 use trace_core::registers::RegisterMap;
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
-/// What a person chooses for a program.
+/// User options for an exported program.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "With --to program")]
 pub struct Choices {
-    /// Name of the crate and of the C functions (default: by the recording's file)
+    /// Name of the crate and of the C functions (default: from the name of the recording)
     #[arg(long, value_name = "NAME", requires = "as_what")]
     name: Option<String>,
-    /// Board of the GPU that it is for (default: the software board of the recording's GPU)
+    /// Target whose GPU the program is for (default: the simulator of the recording's GPU)
     #[arg(long, value_name = "BOARD", requires = "as_what")]
     on: Option<String>,
-    /// Physical address at which the GPU sees the memory that the program is given (default: the board's)
+    /// Physical address at which the GPU sees the memory that the program receives (default: the target's)
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "as_what")]
     arena: Option<u64>,
-    /// A buffer that is given at run time; may be given more than once (default: all inputs)
+    /// A buffer that is supplied at run time; may be given more than once (default: all inputs)
     #[arg(long = "input", value_name = "NAME", requires = "as_what")]
     inputs: Vec<String>,
-    /// A buffer that is taken at the end; may be given more than once (default: all outputs)
+    /// A buffer that is read at the end; may be given more than once (default: all outputs)
     #[arg(long = "output", value_name = "NAME", requires = "as_what")]
     outputs: Vec<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// The first of the options that was given, which mean something for a program alone.
+    /// Returns the first given option that is only valid for a program.
     pub fn given(&self) -> Option<&'static str> {
         [
             ("--name", self.name.is_some()),
@@ -55,7 +55,7 @@ impl Choices {
     }
 }
 
-/// A physical address of a page.
+/// Parses a page-aligned physical address.
 fn address(text: &str) -> Result<u64, String> {
     let number = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -79,9 +79,9 @@ struct Report<'a> {
     interrupts: u64,
     inputs: Vec<Buffer<'a>>,
     outputs: Vec<Buffer<'a>>,
-    /// What the check of the plan could not prove, a sentence each.
+    /// Properties that the plan check could not prove, one sentence each.
     unproved: &'a [String],
-    /// What is known of the recording and not looked at by the program, a sentence each.
+    /// Known properties of the recording that the program does not check, one sentence each.
     unchecked: &'a [String],
 }
 
@@ -188,7 +188,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
     Ok(Exit::Good)
 }
 
-/// What the program is for: a board that is named, or the software board of the recording's GPU.
+/// Returns the device that the program is for: that of a named target, or the simulator of the recording's GPU.
 fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<DeviceInfo, Failure> {
     let made_on = &recording.facts.identity;
     if let Some(name) = &choices.on {
@@ -212,7 +212,7 @@ fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<D
     })
 }
 
-/// A name by the recording's file.
+/// Derives a name from the recording's file.
 fn named_by(file: &Path) -> String {
     let stem = file
         .file_stem()

@@ -1,10 +1,10 @@
-//! How a verb ends: its exit code, or why it could not do its work.
+//! The result of a verb: its exit code, or the reason of its failure.
 
 use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
 
-/// A verb that did its work.
+/// The result of a verb that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Exit code 0.
@@ -16,13 +16,13 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// [`Exit::Differs`] when something was found.
+    /// Returns [`Exit::Differs`] if something was found.
     #[must_use]
     pub fn differs_if(something: bool) -> Self {
         if something { Self::Differs } else { Self::Good }
     }
 
-    /// The process's exit code.
+    /// Returns the exit code of the process.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -33,12 +33,12 @@ impl Exit {
     }
 }
 
-/// Says something on standard error. Where nobody reads that any more, there is nobody to tell.
+/// Prints a message on standard error. Ignores a closed standard error.
 pub fn complain(message: impl fmt::Display) {
     let _ = writeln!(std::io::stderr(), "kinescope: {message}");
 }
 
-/// A verb that could not do its work: exit code 2, or that of a signal, and one message on stderr.
+/// A verb that could not do its work: exit code 2 or that of a signal, and one message on stderr.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -47,7 +47,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What was asked for cannot be done.
+    /// Creates an error for a request that cannot be fulfilled.
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
@@ -57,21 +57,21 @@ impl Failure {
         }
     }
 
-    /// Something is wrong with a file.
+    /// Creates an error about a file.
     #[must_use]
     pub fn file(path: &Path, what: impl fmt::Display) -> Self {
         let (path, what) = (path.display().to_string(), what.to_string());
-        // Typed errors often name the file themselves.
+        // Typed errors often contain the file name.
         let message = if contains_path(&what, &path) {
             what
         } else {
             format!("{path}: {what}")
         };
-        // What is to be done about the file can be typed as it stands.
+        // The suggested command includes the path, so that the user can copy it.
         Self::usage(message.replace("`kinescope verify`", &format!("`kinescope verify {path}`")))
     }
 
-    /// A signal asked for the end, before the work was done.
+    /// Creates the failure of a verb that a signal ended early.
     #[must_use]
     pub fn stopped(code: u8) -> Self {
         Self {
@@ -80,20 +80,20 @@ impl Failure {
         }
     }
 
-    /// The process's exit code.
+    /// Returns the exit code of the process.
     #[must_use]
     pub fn code(&self) -> u8 {
         self.code
     }
 
-    /// Whether the reader of the output went away, which is no error.
+    /// Returns whether the reader of the output closed the pipe, which is not an error.
     #[must_use]
     pub fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
     }
 }
 
-/// Whether a message names a path: as a word of its own or with a part of a folder behind it, not as some letters of
+/// Returns whether a message contains a path: as a separate word or followed by a part of a folder, not as a part of
 /// another word.
 fn contains_path(message: &str, path: &str) -> bool {
     let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
@@ -121,7 +121,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Arguments that clap took but a verb's own type does not.
+/// Arguments that clap accepted, but not the verb's own type.
 impl From<clap::Error> for Failure {
     fn from(e: clap::Error) -> Self {
         Self::usage(e.to_string())

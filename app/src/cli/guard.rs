@@ -1,4 +1,5 @@
-//! `replay --guard`: replays in which buffers end at unmapped memory, and the launch that reads or writes past one.
+//! `replay --guard`: replays with buffers that end at unmapped memory, to find the launch that reads or writes past
+//! one.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -13,35 +14,36 @@ use trace_core::Recording;
 use trace_core::calls::Calls;
 use trace_core::recording::LaunchRow;
 
-/// Maximum number of replays: one for each part of the buffers that fits into memory, one for each buffer that the
-/// launch which stopped reaches.
+/// Maximum number of replays: one for each set of buffers that fits into memory, and one for each buffer that the
+/// stopped launch reaches.
 const MAX_REPLAYS: u32 = 64;
 
-/// What guarded replays came to. The keys are fixed: scripts read them.
+/// Summary of guarded replays. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub(super) struct GuardedSummary {
     board: String,
     replays: u32,
-    /// Buffers that were guarded.
+    /// Number of guarded buffers.
     guarded: u64,
-    /// Buffers that stayed where they were, because memory holds addresses of them.
+    /// Buffers that were not moved, because memory contains pointers to them.
     pointed_at: Vec<String>,
-    /// Whether outputs differ while buffers lie elsewhere: something reaches them by addresses that are not moved.
+    /// Whether outputs differ when buffers are moved. If so, something accesses them by addresses that were not
+    /// relocated.
     differs: bool,
-    /// The launch that reads or writes past a buffer; `null`: none was seen.
+    /// The launch that reads or writes past a buffer; `null`: none was found.
     past: Option<OutOfBounds>,
-    /// Why a replay failed that no guard explains.
+    /// Reason of a failed replay that no guard explains.
     failure: Option<String>,
 }
 
 #[derive(Serialize)]
 struct OutOfBounds {
     event: u64,
-    /// Whether it is this launch, and not one before it.
+    /// Whether it is certainly this launch, and not an earlier one.
     sure: bool,
     kernel: Option<String>,
     why: String,
-    /// The buffer; `null`: none of those that the launch is given explains it alone.
+    /// The buffer; `null`: no single buffer among the launch's arguments explains it.
     buffer: Option<OutOfBoundsBuffer>,
 }
 
@@ -52,7 +54,7 @@ struct OutOfBoundsBuffer {
     bytes: u64,
 }
 
-/// What guarded replays are made of.
+/// Inputs of guarded replays.
 pub(super) struct GuardedReplay<'a> {
     pub board: &'a str,
     pub recording: &'a Recording,
@@ -61,7 +63,7 @@ pub(super) struct GuardedReplay<'a> {
     pub compiled: &'a mut Compiled,
 }
 
-/// Replays with guarded buffers until all were guarded once or a launch stopped, and says what came of it.
+/// Replays with guarded buffers until each was guarded once or a launch stopped, and prints the result.
 pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, Failure> {
     let script = Script::new(asked.recording).map_err(|e| Failure::usage(e.to_string()))?;
     let calls = asked.calls;
@@ -99,7 +101,7 @@ pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, 
     Ok(Exit::differs_if(all.past.is_some() || all.failure.is_some()))
 }
 
-/// Buffers for another replay, where this one guarded any at all.
+/// Returns the buffers for another replay, if this one guarded any.
 fn take_remaining(report: &GuardReport, all: &mut GuardedSummary) -> Option<Vec<u64>> {
     if report.left.is_empty() {
         return None;
@@ -126,7 +128,7 @@ fn has_differing_outputs(outcome: &Outcome) -> bool {
     outputs.into_iter().any(|o| o.differs_at.is_some())
 }
 
-/// One replay with these buffers guarded, all if there are none.
+/// Replays once with these buffers guarded, or with all if the list is empty.
 fn replay_guarded(asked: &mut GuardedReplay<'_>, list: Vec<u64>, all: &mut GuardedSummary) -> Result<Outcome, Failure> {
     all.replays += 1;
     if let Some(calls) = &mut asked.compiled.plan.calls {
@@ -145,7 +147,7 @@ fn replay(asked: &mut GuardedReplay<'_>) -> Result<Outcome, Failure> {
     })
 }
 
-/// The buffer that a launch which stopped the device goes past: the one with which alone it stops there.
+/// Finds the buffer that a stopped launch overruns: the one that stops the launch when it alone is guarded.
 fn find_overrun(
     asked: &mut GuardedReplay<'_>,
     script: &Script,
@@ -161,7 +163,7 @@ fn find_overrun(
         why: stopped.why.clone(),
         buffer: None,
     };
-    // Where nothing is guarded it has to go well: otherwise the launch goes wrong by itself.
+    // Without guards the launch must succeed. Otherwise it fails by itself.
     if let Some(calls) = &mut asked.compiled.plan.calls {
         calls.guard = None;
     }
@@ -189,7 +191,7 @@ fn find_overrun(
     Ok(past)
 }
 
-/// Buffers whose addresses are among a launch's arguments, as they stand then.
+/// Returns the buffers whose addresses are among the arguments of a launch at that time.
 fn find_argument_buffers(script: &Script, event: u64) -> Vec<ScriptBuffer> {
     let launch = script.steps.iter().find_map(|(at, step)| match step {
         Step::Launch(row, arguments) if *at == event => Some((row, arguments)),

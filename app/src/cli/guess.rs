@@ -1,4 +1,4 @@
-//! `stats --register`: what the accesses of one register tell of what it is.
+//! `stats --register`: infers the purpose of a register from its accesses.
 
 use super::failure::complain;
 use super::out::{format_count, format_duration};
@@ -59,14 +59,14 @@ struct FollowerRow {
     median_ns: i64,
 }
 
-/// Where a register is.
+/// The location of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RegisterAt {
     space: u8,
     offset: u32,
 }
 
-/// A number as people write offsets: `0x24`, or decimal.
+/// Parses an offset: `0x24`, or decimal.
 fn offset(text: &str) -> Option<u32> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -74,15 +74,15 @@ fn offset(text: &str) -> Option<u32> {
     }
 }
 
-/// The places that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space that is accessed
-/// there, the space of the registers first. Where none is accessed, that of the registers.
+/// Finds the registers that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space with an
+/// access there. The register space comes first, and is the result if no space has an access.
 fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failure> {
     let spaces = &opened.recording.facts.spaces;
     let map = opened.device.map(|d| d.map());
     let own = register_space(&opened.recording, opened.map.or(map));
     let named = map.and_then(|m| {
         let found = m.registers().find(|r| r.name.eq_ignore_ascii_case(text));
-        // A pair is meant by its low half.
+        // The name of a pair refers to its low half.
         let low = || {
             m.registers()
                 .find(|r| r.name.eq_ignore_ascii_case(&format!("{text}_LO")))
@@ -114,7 +114,7 @@ fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failur
     let events = &opened.recording.events;
     let mut accessed: Vec<u8> = Vec::new();
     for (_, a) in events.accesses(0..events.len()) {
-        // A register is accessed where any of its bytes is.
+        // An access to any byte of a register counts.
         let touches = a.offset <= offset && offset - a.offset < u32::from(a.width.max(1));
         if touches && !accessed.contains(&a.space) {
             accessed.push(a.space);
@@ -127,7 +127,7 @@ fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failur
     Ok(accessed.into_iter().map(|space| RegisterAt { space, offset }).collect())
 }
 
-/// Prints what is known of a register by its accesses.
+/// Prints the properties of a register that follow from its accesses.
 pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failure> {
     let places = find_registers(opened, register)?;
     let Some(RegisterAt { space, offset }) = places.first().copied() else {
@@ -150,7 +150,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
             others.first().map_or("", String::as_str)
         ));
     }
-    // The map names the registers of its own space alone.
+    // The map names only registers of its own space.
     let map = opened.device.filter(|d| d.space() == space).map(|d| d.map());
     let known = map.and_then(|m| m.at(offset));
     let width = known.map(|r| r.width).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! `import`: a foreign recording, or job chains submitted to a software GPU, into a `.kine` file.
+//! `import`: converts a foreign recording, or job chains submitted to a simulated GPU, to a `.kine` file.
 
 use super::check::{FindingRow, json_name};
 use super::out::format_count;
@@ -27,7 +27,7 @@ pub const VERB: Verb = Verb {
 
 #[derive(Args)]
 struct Arguments {
-    /// What to import: a folder or file that an importer knows, or with --raw a memory dump
+    /// Source: a folder or file in a supported format, or with --raw a memory dump
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// The .kine to write
@@ -36,8 +36,8 @@ struct Arguments {
     /// The source is a dump of physical memory and nothing else
     #[arg(long, requires_all = ["base", "root", "format"])]
     raw: bool,
-    /// Physical address of the dump's first byte; of a register history, the address at which the registers begin, where
-    /// it is not the one that is found
+    /// Physical address of the dump's first byte; for a register history, the start address of the registers, if the
+    /// detected one is wrong
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     base: Option<u64>,
     /// Physical address of the top page table
@@ -46,19 +46,19 @@ struct Arguments {
     /// Format of the page tables: aarch64-4k or mali-lpae
     #[arg(long, value_name = "FORMAT", value_parser = format, requires = "raw")]
     format: Option<MmuFormat>,
-    /// Memory attributes that page-table entries index, where they are known
+    /// Memory attributes that page-table entries index, if known
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "raw", default_value = "0")]
     memattr: u64,
-    /// The GPU's id register, where it is known: of a dump, and of a register history that has no read of it
+    /// The GPU's id register, if known: for a dump, or a register history without a read of it
     #[arg(long, value_name = "VALUE", value_parser = gpu_id)]
     gpu_id: Option<u32>,
-    /// Of a log of register accesses: the device to import, where it is not the one whose registers are accessed most,
-    /// or what it is where the log does not tell: VENDOR:DEVICE, an address as 00:03.0, or what it is compatible with
+    /// For a log of register accesses: the device to import, if it is not the one with the most accesses, or its
+    /// identity, if the log does not have it: VENDOR:DEVICE, an address like 00:03.0, or a compatible string
     #[arg(long, value_name = "DEVICE", conflicts_with = "raw")]
     device: Option<DeviceName>,
 }
 
-/// The formats that can be opened, a line each.
+/// Returns the formats that can be opened, one per line.
 fn formats() -> String {
     let lines = import::list_formats().into_iter().map(|takes| format!("  {takes}\n"));
     format!("Formats, which every verb opens:\n{}", lines.collect::<String>())
@@ -74,7 +74,7 @@ fn gpu_id(text: &str) -> Result<u32, String> {
     u32::try_from(number(text)?).map_err(|_| "the register has 32 bits".to_owned())
 }
 
-/// A recording, and for job chains how they ran.
+/// A recording, and for job chains the result of their run.
 struct Imported {
     recording: Recording,
     ran: Option<Chains>,
@@ -102,7 +102,7 @@ impl Imported {
     }
 }
 
-/// How job chains ran.
+/// The result of running job chains.
 #[derive(Serialize)]
 struct Chains {
     board: String,
@@ -141,7 +141,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 /// Reads the source and writes the `.kine` to the file `at`.
 fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &CurrentStep) -> Result<Imported, Failure> {
     let from = &arguments.source;
-    // What was not written is the fault of the file to write, and never of the source.
+    // A write failure is an error of the output file, not of the source.
     let unwritten = |e: ContainerError| match e {
         ContainerError::DamagedSource(_) => Failure::file(from, e),
         e => Failure::file(&arguments.to, e),
@@ -203,7 +203,7 @@ fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Cur
     }
 }
 
-/// Says what is in the new file.
+/// Prints a report on the new file.
 fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
     let facts = &opened.recording.facts;
     let events = opened.recording.events.len() as u64;

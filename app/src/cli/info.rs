@@ -1,4 +1,4 @@
-//! `info`: what a recording holds, in figures.
+//! `info`: prints figures about a recording.
 
 use super::failure::complain;
 use super::out::{format_count, format_duration};
@@ -28,7 +28,7 @@ struct Info {
     events: u64,
     reads: u64,
     writes: u64,
-    /// Accesses of which the recorder saw the place and not the value, where there are some.
+    /// Accesses with a recorded location but no value, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     undecoded: Option<u64>,
     interrupts: u64,
@@ -44,31 +44,31 @@ struct Info {
     lost_events: u64,
     gpu: Gpu,
     source: String,
-    /// How a recorder on the recorded machine made it, where one did and said so.
+    /// Capture details, if a recorder on the recorded machine stored them.
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<Capture>,
-    /// Inputs that hold other bytes than were recorded, where there are some.
+    /// Inputs whose bytes differ from the recorded ones, if there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     applied_edits: Vec<AppliedEdit>,
-    /// What became of jobs when they were recorded, where the device told the recorder.
+    /// Results of jobs during the recording, if the device reported them to the recorder.
     recorded: Option<JobResults>,
-    /// The processes of the recorded program, where the file is an index of them.
+    /// Processes of the recorded program, if the file is an index of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<ProcessIndex>,
-    /// What an API trace holds; absent from register traces.
+    /// Counts of an API trace; absent from register traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallCounts>,
 }
 
-/// How much of everything an API trace holds.
+/// Counts of an API trace.
 #[derive(Serialize)]
 struct CallCounts {
     api: String,
     launches: u64,
-    /// Kernels that were launched.
+    /// Number of launched kernels.
     kernels: u64,
     streams: u64,
-    /// Buffers that were allocated.
+    /// Number of allocated buffers.
     device_buffers: u64,
     copies: u64,
     fills: u64,
@@ -113,7 +113,7 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The figures, and a line for each address space that can be walked in part alone.
+/// Collects the figures, and one line for each address space that can only be walked in part.
 fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
     let recording = &opened.recording;
     let facts = &recording.facts;
@@ -152,7 +152,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         reads,
         writes,
         undecoded: (undecoded > 0).then_some(undecoded),
-        // A recorder that saw interrupts knows better than what their handlers' reads tell.
+        // A recorder that saw interrupts is more reliable than the reads of their handlers.
         interrupts: if recorded > 0 {
             recorded
         } else {
@@ -204,7 +204,7 @@ fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
     }))
 }
 
-/// What became of jobs where they were recorded; `None` where the recording does not tell.
+/// Returns the results of jobs during the recording; `None` if the recording does not contain them.
 fn summarize_jobs(reports: &[ChainReport]) -> Option<JobResults> {
     let mut sum = JobResults {
         computed: 0,
@@ -225,7 +225,7 @@ fn summarize_jobs(reports: &[ChainReport]) -> Option<JobResults> {
     (!reports.is_empty()).then_some(sum)
 }
 
-/// The same in words.
+/// Describes the results of jobs.
 fn describe_job_results(r: &JobResults) -> String {
     let mut parts = vec![format!("{} computed", r.computed)];
     parts.extend((r.not_computed > 0).then(|| format!("{} done without running a shader", r.not_computed)));
@@ -233,7 +233,7 @@ fn describe_job_results(r: &JobResults) -> String {
     parts.join(", ")
 }
 
-/// All events, and of them what is an access.
+/// Describes the number of events, and how many of them are accesses.
 fn describe_events(info: &Info) -> String {
     let accesses = [
         (info.reads, format_count(info.reads, "read")),
@@ -243,7 +243,7 @@ fn describe_events(info: &Info) -> String {
             format!("{} undecoded", info.undecoded.unwrap_or(0)),
         ),
     ];
-    // A recording of other things has no accesses to speak of.
+    // A recording without accesses does not list them.
     let parts: Vec<String> = accesses.into_iter().filter(|a| a.0 > 0).map(|a| a.1).collect();
     match parts.is_empty() {
         true => info.events.to_string(),
@@ -251,9 +251,9 @@ fn describe_events(info: &Info) -> String {
     }
 }
 
-/// How many events the recorder lost, where that can be known.
+/// Describes how many events the recorder lost, if that is known.
 fn describe_lost(opened: &Opened, info: &Info) -> String {
-    // Memory that is cut loses no event.
+    // Truncated memory loses no event.
     let of_events = |place: &str| !place.starts_with("gr_") || place.starts_with("gr_io_history");
     let cut = info.events > 0 && opened.find_truncation().is_some_and(|f| of_events(&f.place));
     match (cut, info.lost_events) {
@@ -263,7 +263,7 @@ fn describe_lost(opened: &Opened, info: &Info) -> String {
     }
 }
 
-/// The time from the first event to the last, if the file holds times.
+/// Describes the time from the first event to the last, if the file contains times.
 fn describe_span(info: &Info) -> String {
     match (info.span_ns, info.events) {
         (0, 2..) => "no times".to_owned(),
@@ -271,7 +271,7 @@ fn describe_span(info: &Info) -> String {
     }
 }
 
-/// The processes of an index, a line each.
+/// Prints the processes of an index, one per line.
 fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
     out.line("")?;
     let heads = [
@@ -303,7 +303,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
             s.to_owned()
         }
     };
-    // A name without an id, or an id without a name, says something; brackets around nothing do not.
+    // A name without an id, or an id without a name, is useful; empty brackets are not.
     let device = |name: &str, id: Option<String>| match id {
         Some(id) if name.is_empty() || name == id => id,
         Some(id) => format!("{name} ({id})"),

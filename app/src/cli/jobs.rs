@@ -1,4 +1,4 @@
-//! `jobs`: every submit with its decoded chain.
+//! `jobs`: lists every submission with its decoded job chain.
 
 use super::out::format_duration;
 use super::source::Source;
@@ -27,7 +27,7 @@ struct Arguments {
     job: Option<u32>,
 }
 
-/// A submit; the keys beside `chain` describe the chain's head.
+/// A submission; the keys other than `chain` describe the head of the chain.
 #[derive(Serialize)]
 struct Submit {
     index: u32,
@@ -40,7 +40,7 @@ struct Submit {
     dispatch: Option<Dispatch>,
     shader_va: Option<String>,
     duration_ns: Option<u64>,
-    /// How it ended where it was recorded: whether its shaders ran, and why not.
+    /// Recorded result: whether its shaders ran, and why not.
     recorded: Option<RecordedResult>,
     chain: Vec<Job>,
     chain_end: String,
@@ -80,7 +80,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
     }
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
-    // Each job in the address space that it runs in, as memory stood at its submit.
+    // Each job in the address space that it runs in, with memory as at its submission.
     let memory = opened
         .map
         .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
@@ -114,7 +114,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         "Duration",
         "Computed",
     ];
-    // Only outcomes tell whether a job computed.
+    // Only outcomes show whether a job computed.
     let reported = if reports.is_empty() { head.len() - 1 } else { head.len() };
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut reasons: Vec<String> = Vec::new();

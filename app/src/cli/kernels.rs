@@ -1,4 +1,4 @@
-//! `kernels`: the functions of a recording of calls, what a launch of each takes, and their PTX.
+//! `kernels`: lists the functions of an API trace, their launch parameters, and their PTX.
 
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, api_trace};
@@ -18,7 +18,7 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Print the PTX that holds this kernel: its name, or a part of it that no other has; exit 1 when there is none
+    /// Print the PTX that contains this kernel: its name, or a unique part of it; exit 1 if there is none
     #[arg(long, value_name = "NAME")]
     ptx: Option<String>,
 }
@@ -29,7 +29,7 @@ struct Row {
     kernel: String,
     name: String,
     module: Option<u32>,
-    /// Bytes of the module as the recording holds it.
+    /// Size of the module in the recording, bytes.
     module_bytes: u64,
     code: &'static str,
     arch: String,

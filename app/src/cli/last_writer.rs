@@ -1,4 +1,5 @@
-//! `who`: who wrote a byte last, on the software GPU: job, workgroup, thread, clause, operation, and what it read.
+//! `who`: prints the last writer of a byte on the simulated GPU: job, workgroup, thread, clause, operation, and its
+//! inputs.
 
 use super::replay_arguments::Inputs;
 use super::source::{Source, number};
@@ -23,13 +24,13 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// The byte's GPU address, a buffer, or NAME+OFFSET
+    /// GPU address of the byte, a buffer, or NAME+OFFSET
     #[arg(value_name = "ADDRESS", required_unless_present = "va")]
     address: Option<String>,
-    /// The byte's GPU address
+    /// GPU address of the byte
     #[arg(long, value_name = "ADDRESS", value_parser = number, conflicts_with = "address")]
     va: Option<u64>,
-    /// In a recording of calls: as the byte stands before this event (default: at the end, or when its buffer was given back)
+    /// In an API trace: the last writer before this event (default: at the end, or when its buffer was freed)
     #[arg(long, visible_alias = "event", value_name = "EVENT")]
     at: Option<u64>,
     /// Index of the address space in the recording's list
@@ -137,7 +138,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// What kind of writer it is, and the job.
+/// Returns the kind of the writer, and its job.
 fn writer_kind(writer: &Writer) -> (&'static str, Option<JobLocation>) {
     match writer {
         Writer::Recording => ("recording", None),

@@ -1,4 +1,4 @@
-//! `launches`: every launch of a recording of calls, with its arguments decoded.
+//! `launches`: lists every launch of an API trace, with decoded arguments.
 
 use super::out::{format_count, format_duration};
 use super::source::Source;
@@ -22,12 +22,12 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Only launches of kernels whose name holds this, letters of either case alike
+    /// Only launches of kernels whose name contains this text, ignoring case
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     #[command(flatten)]
     asked: TraceArguments,
-    /// How often the board replays the recording to measure each launch; the shortest time counts. 0: not at all
+    /// Number of replays on the target to measure each launch; the shortest time counts. 0: no measurement
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "on")]
     repeat: u32,
 }
@@ -47,11 +47,11 @@ struct Row {
     cooperative: bool,
     of_graph: bool,
     took_ns: u32,
-    /// The shortest time that a board's device took for it; `null`: none was asked, or it did not tell.
+    /// Shortest time of the launch on a target's device; `null`: not measured, or not reported.
     device_ns: Option<u64>,
     result: u32,
     arguments: Vec<ArgumentRow>,
-    /// What a board saw it change; `null`: none was asked, or it did not watch this launch.
+    /// Memory that a target saw the launch change; `null`: no trace was requested, or it did not cover this launch.
     changed: Option<Vec<ChangedRow>>,
 }
 
@@ -67,7 +67,7 @@ struct ChangedRow {
 struct ArgumentRow {
     offset: u32,
     bytes: u32,
-    /// Its name in the PTX; empty where there is none.
+    /// Its name in the PTX; empty if it has none.
     name: String,
     #[serde(rename = "type")]
     kind: String,

@@ -1,4 +1,4 @@
-//! `--limit`: what a packed recording may unpack to, for every verb that takes one.
+//! `--limit`: the maximum unpacked size of a packed recording, for every verb that reads one.
 
 use clap::{Arg, ArgMatches};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use trace_core::import::MAX_UNPACKED_BYTES;
 
 /// Name of the argument.
 const LIMIT: &str = "limit";
-/// Verbs that take no recording, or none that is packed.
+/// Verbs without a recording argument, or without a packed one.
 const VERBS_WITHOUT_LIMIT: [&str; 7] = ["agents", "boards", "link", "maps", "pair", "record", "verify"];
 
-/// What this process allows; 0 when nobody chose.
+/// Limit of this process; 0 if none was set.
 static MAX_UNPACKED: AtomicU64 = AtomicU64::new(0);
 
-/// The argument, for verbs that take a recording.
+/// Returns the argument, for verbs that read a recording.
 pub fn argument(verb: &str) -> Option<Arg> {
     (!VERBS_WITHOUT_LIMIT.contains(&verb)).then(|| {
         Arg::new(LIMIT)
@@ -23,14 +23,14 @@ pub fn argument(verb: &str) -> Option<Arg> {
     })
 }
 
-/// Takes what the command line says.
+/// Sets the limit from the command line.
 pub fn set_from_arguments(matches: &ArgMatches) {
     if let Ok(Some(limit)) = matches.try_get_one::<u64>(LIMIT) {
         MAX_UNPACKED.store(*limit, Ordering::Relaxed);
     }
 }
 
-/// The limit in bytes.
+/// Returns the limit in bytes.
 pub fn max_unpacked_bytes() -> u64 {
     match MAX_UNPACKED.load(Ordering::Relaxed) {
         0 => MAX_UNPACKED_BYTES,
@@ -38,7 +38,7 @@ pub fn max_unpacked_bytes() -> u64 {
     }
 }
 
-/// A number of bytes as people write it: with a unit of 1024 (`8GiB`, `8G`) or 1000 (`8GB`), or without.
+/// Parses a number of bytes, with a unit of 1024 (`8GiB`, `8G`) or 1000 (`8GB`), or without.
 fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no number of bytes above 0 (expected 8GiB, 500MB or 1000000)");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! `link`: a link to a moment of a recording, and the desktop told that this program opens such links.
+//! `link`: prints a link to an event of a recording, and registers this program on the desktop for such links.
 
 use super::{Exit, Failure, Out, Verb};
 use crate::panels;
@@ -22,22 +22,22 @@ struct Arguments {
     /// Recording: a .kine, or a folder or file that can be imported
     #[arg(value_name = "FILE", required_unless_present = "register")]
     file: Option<PathBuf>,
-    /// Event at which time stands [default: 0]
+    /// Current event of the link [default: 0]
     #[arg(long, value_name = "EVENT", value_parser = event, requires = "file")]
     at: Option<u64>,
-    /// What is selected: register:OFFSET, job:N, buffer:NAME, memory:SPACE:ADDRESS:BYTES, entry:SPACE:ADDRESS:LEVEL,
+    /// Selection: register:OFFSET, job:N, buffer:NAME, memory:SPACE:ADDRESS:BYTES, entry:SPACE:ADDRESS:LEVEL,
     /// framebuffer:SPACE:OFFSET:BYTES, finding:N, note:EVENT
     #[arg(long, value_name = "WHAT", value_parser = selection, requires = "file")]
     select: Option<Selection>,
     /// Panel to bring to the front, by its name: events, memory, page-tables; may be given more than once
     #[arg(long, value_name = "PANEL", value_parser = panel, requires = "file")]
     show: Vec<String>,
-    /// Make the desktop of this person open kinescope: links with this program
+    /// Register this program for kinescope: links on this user's desktop
     #[arg(long, conflicts_with = "file")]
     register: bool,
 }
 
-/// The number of an event: `1200`, `1,200` or `1_200`.
+/// Parses the number of an event: `1200`, `1,200` or `1_200`.
 pub fn event(text: &str) -> Result<u64, String> {
     let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
     let sound = !plain.is_empty() && plain.bytes().all(|b| b.is_ascii_digit());
@@ -60,7 +60,7 @@ pub fn panel(text: &str) -> Result<String, String> {
     ))
 }
 
-/// What the argument FILE names: a file, or the file of a link with where the link leads.
+/// Resolves the argument FILE: a file, or a link, which gives its file and its goal.
 pub fn resolve_file(file: &Path) -> Result<(PathBuf, Option<Goal>), Failure> {
     let text = file.to_str().filter(|t| link::is_link(t) && !file.exists());
     let Some(text) = text else {
@@ -111,8 +111,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Puts an entry for this program among the person's applications (freedesktop.org, Desktop Entry 1.5 and MIME
-/// applications 1.0.1), and makes it the one for links.
+/// Adds an entry for this program to the user's applications (freedesktop.org, Desktop Entry 1.5 and MIME applications
+/// 1.0.1), and makes it the default for links.
 fn register(out: &mut Out) -> Result<Exit, Failure> {
     let Some(dirs) = directories::BaseDirs::new() else {
         return Err(Failure::usage("this person has no home folder to register links in"));
@@ -148,7 +148,7 @@ fn desktop_entry(program: &Path) -> Result<String, Failure> {
     let Some(path) = path else {
         return Err(Failure::file(program, "a desktop cannot start a program of this name"));
     };
-    // An argument within quotes; then a string of the file, in which a backslash is written twice.
+    // An argument in quotes. The file format doubles the backslashes of the string.
     let mut quoted = String::new();
     for c in path.chars() {
         if matches!(c, '"' | '`' | '$' | '\\') {
@@ -166,7 +166,7 @@ fn desktop_entry(program: &Path) -> Result<String, Failure> {
     ))
 }
 
-/// The list of default applications with this program for links; every other line stays.
+/// Returns the list of default applications with this program as the one for links. Keeps every other line.
 fn add_default_handler(list: &str) -> String {
     const GROUP: &str = "[Default Applications]";
     let key = format!("x-scheme-handler/{SCHEME}=");

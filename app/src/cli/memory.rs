@@ -1,4 +1,4 @@
-//! `memory`: bytes by GPU address, as hex or numbers; or where a pattern stands.
+//! `memory`: prints bytes at a GPU address as hex or numbers, or searches for a pattern.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -22,7 +22,7 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// Runs of bytes without content that text lists; JSON lists all.
+/// Maximum number of ranges without content in text output; JSON lists all.
 const MAX_HOLES: usize = 20;
 
 #[derive(Args)]
@@ -41,14 +41,14 @@ struct Arguments {
     /// Show elements of this type instead of hex
     #[arg(long = "type", value_name = "TYPE", value_parser = element)]
     element: Option<ElementType>,
-    /// Memory as it was before this event (default: at the end; of a buffer of calls when it was given back)
+    /// Memory before this event (default: at the end; for a buffer of an API trace when it was freed)
     #[arg(long, value_name = "N")]
     event: Option<u64>,
     /// Address space, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
-    /// Find this in all of the mapped memory: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an
-    /// address, a range or a buffer; exit 1 when it stands nowhere
+    /// Search all mapped memory for this: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an
+    /// address, a range or a buffer; exit 1 if it is not found
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true, conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
     search: Option<String>,
     /// Write the bytes to this file (.npy: as NPY) instead of showing them
@@ -98,7 +98,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         return print_api_memory(arguments, &opened, out);
     }
     arguments.asked.reject_register_trace(&arguments.source.file)?;
-    // A buffer may be given in the place of an address.
+    // The address argument may also be a buffer.
     let given = arguments.address.as_deref();
     let by_name = given.map(str::trim).filter(|name| recording.buffer(name).is_some());
     let buffer = arguments.buffer.as_deref().or(by_name);
@@ -138,7 +138,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         )));
     }
     let read = view.read_range(va, bytes);
-    // Hex shows in its place what is not there; numbers and files cannot.
+    // Hex marks missing bytes; numbers and files cannot.
     if !out.is_json() && (arguments.to.is_some() || arguments.element.is_some()) {
         warn_about_holes(va, &read);
     }
@@ -168,7 +168,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Bytes of the device's memory, or the list of its buffers.
+/// Prints bytes of device memory, or the list of its buffers.
 fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.search.is_some() {
         return Err(Failure::usage("--search is not for recordings of calls"));
@@ -189,7 +189,7 @@ fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Re
     };
     let event = api_trace::moment(opened, &calls, text, arguments.event)?;
     let va = api_trace::parse_address(opened, &calls, text)?;
-    // Of a name all of the buffer is meant, of an address what the person asks for.
+    // A name refers to the whole buffer. For an address, the user gives the size.
     let bytes = match api_trace::find_named(opened, &calls, text) {
         Some((_, all)) => arguments.bytes.map_or(all, |n| n.min(all)),
         None => arguments.bytes.unwrap_or(256),
@@ -230,7 +230,7 @@ fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
     read.holes.iter().map(hole).collect()
 }
 
-/// Says on standard error which bytes are zeros because nothing is known of them.
+/// Warns on standard error which bytes are zero because their content is unknown.
 fn warn_about_holes(va: GpuVa, read: &BufferBytes) {
     for hole in holes(va, read).iter().take(MAX_HOLES) {
         let bytes = format_count(hole.bytes, "byte");
@@ -261,8 +261,8 @@ fn search(view: &GpuMemoryView<'_>, text: &str, buffers: &[Buffer], out: &mut Ou
     Ok(Exit::differs_if(hits.is_empty()))
 }
 
-/// Lines of sixteen bytes, or of as many elements as take sixteen bytes. Bytes that the recording does not hold
-/// show as `--`, whole lines of them as one.
+/// Prints lines of sixteen bytes, or of as many elements as fit in sixteen bytes. Bytes that the recording does not
+/// contain show as `--`. A line without any bytes is collapsed.
 fn text(va: GpuVa, read: &BufferBytes, element: Option<ElementType>, out: &mut Out) -> Result<(), Failure> {
     let held = |at: u64| !read.holes.iter().any(|(r, _)| r.contains(&at));
     let mut skipped_to = 0;

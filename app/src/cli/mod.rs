@@ -1,6 +1,6 @@
-//! The command line: one verb a file, and the table of them.
+//! The command line: one file per verb, and the table of verbs.
 //!
-//! To add a verb, copy one of the files, add its `mod` line and its line in [`VERBS`]: parser and help follow.
+//! To add a verb, copy one of the files, then add its `mod` line and its line in [`VERBS`]. Parser and help follow.
 
 mod agents;
 mod api_trace;
@@ -70,17 +70,17 @@ pub use out::{Out, format_hex};
 
 /// A verb of the command line.
 pub struct Verb {
-    /// What is typed.
+    /// Name that the user types.
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
     /// Adds its arguments to a command.
     pub args: fn(Command) -> Command,
-    /// Does it.
+    /// Runs the verb.
     pub run: fn(&ArgMatches, &mut Out) -> Result<Exit, Failure>,
 }
 
-/// All verbs, in the order in which help lists them.
+/// All verbs, in the order of the help.
 pub const VERBS: &[Verb] = &[
     info::VERB,
     events::VERB,
@@ -113,10 +113,10 @@ pub const VERBS: &[Verb] = &[
     agents::VERB,
 ];
 
-/// The whole command line as clap knows it.
+/// Returns the clap command of the whole command line.
 #[must_use]
 pub fn command() -> Command {
-    // The verb's line of help is the table's, not the comment on the type of its arguments.
+    // The help line of a verb comes from the table, not from the comment on its arguments type.
     let json = || {
         Arg::new("json")
             .long("json")
@@ -205,14 +205,14 @@ pub fn command() -> Command {
         .subcommands(verbs)
 }
 
-/// Runs the command line of this process and gives its exit code.
+/// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn main() -> u8 {
     if let Err(e) = crate::bus::install() {
         eprintln!("kinescope: a recording that becomes shorter while it is read will not be named: {e}");
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // Not a verb for people: another process of this program asks it to play on a CUDA device.
+    // Not a verb for users: another process of this program uses it to replay on a CUDA device.
     if arguments.len() == 2 && arguments.get(1).is_some_and(|a| a == PLAY_CALLS) {
         return match replay_engine::device::cuda::worker::serve_request(std::io::stdin(), std::io::stdout()) {
             Ok(()) => 0,
@@ -236,7 +236,7 @@ pub fn main() -> u8 {
                 return code;
             }
             let code = if e.use_stderr() { 2 } else { 0 };
-            // Help into a closed pipe is no error.
+            // A closed pipe is not an error for help output.
             let _ = e.print();
             return code;
         }
@@ -251,7 +251,7 @@ pub fn main() -> u8 {
                 let mut out = Out::stdout(sub.get_flag("json"));
                 let done = (verb.run)(sub, &mut out);
                 let done = done.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from));
-                // A failure says why itself.
+                // A failure prints its own reason.
                 match done {
                     Ok(exit) if source::report_damage() && exit == Exit::Good => Ok(Exit::Differs),
                     done => done,
@@ -349,8 +349,8 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Renders the window with a recording off-screen, or one panel of it, once everything that it shows is there, and
-/// writes it in the form that the name says.
+/// Renders the window with a recording off-screen, or one panel of it, once all its content is ready. Writes the
+/// picture in the format of the file name.
 fn render_picture(file: &Path, afterwards: AfterOpen, out: &Path, how: (&Shot, Option<&str>)) -> anyhow::Result<()> {
     let (shot, panel) = how;
     let mut studio = Studio::new(shot, Progress::new())?;
@@ -361,13 +361,13 @@ fn render_picture(file: &Path, afterwards: AfterOpen, out: &Path, how: (&Shot, O
     Ok(kinescope_files::output::write(out, &studio.picture(out, panel)?)?)
 }
 
-/// Whether a window could be opened at all. Elsewhere than on Linux the system always has a display.
+/// Returns whether a window can be opened at all. Systems other than Linux always have a display.
 fn has_display() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     !cfg!(target_os = "linux") || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(set)
 }
 
-/// Refuses a picture whose name says another form than those that are written.
+/// Returns an error for a picture name whose format cannot be written.
 fn check_picture_name(out: &Path) -> Result<(), Failure> {
     match PictureForm::from_path(out) {
         Some(_) => Ok(()),
@@ -375,9 +375,9 @@ fn check_picture_name(out: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Starts this program once more, in the same process, where a layer of Vulkan that lets a person choose among devices
-/// would look for a Wayland display and complain on standard error that there is none. A picture that is drawn
-/// off-screen has no use for the choice. Where that is not possible, the complaint stays.
+/// Restarts this program in the same process if a Vulkan device selection layer would print an error that there is no
+/// Wayland display. The layer lets a user choose among devices, which an off-screen picture does not need. If the
+/// restart is not possible, the error stays.
 fn disable_device_choice() {
     use std::os::unix::process::CommandExt as _;
     const OFF: &str = "NODEVICE_SELECT";
@@ -390,21 +390,21 @@ fn disable_device_choice() {
     if let Some(name) = arguments.next() {
         again.arg0(name);
     }
-    // It comes back only when it failed.
+    // `exec` returns only on failure.
     let _failed = again.args(arguments).env(OFF, "1").exec();
 }
 
-/// Size of a picture when none is given, in points.
+/// Default size of a picture, points.
 const DEFAULT_SIZE: [f32; 2] = [1280.0, 800.0];
 
-/// `WIDTHxHEIGHT` in points.
+/// Parses `WIDTHxHEIGHT` in points.
 fn size(text: &str) -> Result<[f32; 2], String> {
     let parse = |t: &str| t.parse::<u16>().ok().filter(|v| (64..=8192).contains(v)).map(f32::from);
     let both = text.split_once('x').and_then(|(w, h)| Some([parse(w)?, parse(h)?]));
     both.ok_or_else(|| format!("'{text}' is not a size (expected WIDTHxHEIGHT, 64 to 8192 each)"))
 }
 
-/// Pixels a point.
+/// Parses the number of pixels per point.
 fn scale(text: &str) -> Result<f32, String> {
     let value = text.parse::<f32>().ok().filter(|v| (0.5..=4.0).contains(v));
     value.ok_or_else(|| format!("'{text}' is not a scale (expected 0.5 to 4)"))

@@ -1,4 +1,4 @@
-//! `notebook`: the notes of a recording, printed, or exported with a picture of the window at each of their moments.
+//! `notebook`: prints the notes of a recording, or exports them with a picture of the window for each entry.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -26,10 +26,10 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// File to write: .md, its pictures in a folder beside it, or .html with the pictures within
+    /// File to write: .md with its pictures in a folder next to it, or .html with embedded pictures
     #[arg(short = 'o', value_name = "OUT")]
     to: Option<PathBuf>,
-    /// Leave the pictures of the window out
+    /// Leave out the pictures of the window
     #[arg(long, requires = "to")]
     without_pictures: bool,
     /// Colours of the pictures
@@ -43,7 +43,7 @@ struct Report {
     /// The file that was written.
     path: Option<String>,
     pictures: u64,
-    /// Why there are no pictures, where they were wanted.
+    /// Why requested pictures are missing.
     without_pictures: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct NoteReport {
     job: Option<u32>,
     what: String,
     text: String,
-    /// What was selected, in words.
+    /// Description of the selection.
     selected: Option<String>,
     panels: Vec<String>,
     link: String,

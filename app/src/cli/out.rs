@@ -1,4 +1,4 @@
-//! What a verb prints: text or JSON, streamed.
+//! The output of a verb: streamed text or JSON.
 
 use kinescope_files::pipe_writer::standard_output;
 use serde::Serialize;
@@ -11,13 +11,13 @@ pub struct Out {
     json: bool,
 }
 
-/// An address, offset or id as JSON and text show it: lower-case, `0x…`.
+/// Formats an address, offset or id for JSON and text: lower-case, `0x…`.
 #[must_use]
 pub fn format_hex(value: u64) -> String {
     format!("{value:#x}")
 }
 
-/// A number of things in words: `1 job`, `23 jobs`.
+/// Formats a count with its noun: `1 job`, `23 jobs`.
 #[must_use]
 pub fn format_count(n: u64, noun: &str) -> String {
     if n == 1 {
@@ -27,7 +27,7 @@ pub fn format_count(n: u64, noun: &str) -> String {
     }
 }
 
-/// A time as text, in the unit that fits it.
+/// Formats a duration in a suitable unit.
 #[must_use]
 pub fn format_duration(ns: u64) -> String {
     let n = ns as f64;
@@ -40,7 +40,7 @@ pub fn format_duration(ns: u64) -> String {
 }
 
 impl Out {
-    /// Prints to the process's standard output.
+    /// Creates an output to the standard output of the process.
     #[must_use]
     pub fn stdout(json: bool) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Out {
         }
     }
 
-    /// Keeps what `work` prints as text.
+    /// Runs `work` and returns its text output.
     #[cfg(test)]
     pub fn capture(work: impl FnOnce(&mut Self)) -> String {
         use std::sync::{Arc, Mutex};
@@ -71,13 +71,13 @@ impl Out {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Whether JSON was asked for.
+    /// Returns whether JSON output is requested.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.json
     }
 
-    /// A line of text.
+    /// Prints a line of text.
     ///
     /// # Errors
     /// When the output is closed or full.
@@ -85,7 +85,7 @@ impl Out {
         writeln!(self.to, "{text}")
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     ///
     /// # Errors
     /// When the output is closed or full.
@@ -93,7 +93,7 @@ impl Out {
         self.to.write_all(bytes)
     }
 
-    /// One JSON document.
+    /// Prints one JSON document.
     ///
     /// # Errors
     /// When the output is closed or full.
@@ -102,7 +102,7 @@ impl Out {
         writeln!(self.to)
     }
 
-    /// A JSON array, an element a line, written as the elements come.
+    /// Prints a JSON array with one element per line, and writes each element as it comes.
     ///
     /// # Errors
     /// When the output is closed or full.
@@ -110,10 +110,11 @@ impl Out {
         self.array_with(|out, add| items.into_iter().try_for_each(|item| add(out, &item)))
     }
 
-    /// The same of elements that something else finds: it is given the output and what adds an element to it.
+    /// Prints a JSON array like [`Out::array`]. `fill` finds the elements: it receives the output and a callback that
+    /// adds an element.
     ///
     /// # Errors
-    /// What `fill` says; when the output is closed or full.
+    /// The errors of `fill`; when the output is closed or full.
     pub fn array_with<T: Serialize, E: From<io::Error>>(
         &mut self,
         fill: impl FnOnce(&mut Self, &mut dyn FnMut(&mut Self, &T) -> io::Result<()>) -> Result<(), E>,
@@ -129,7 +130,7 @@ impl Out {
         Ok(self.to.write_all(end)?)
     }
 
-    /// Rows of text in columns, as wide as their widest cell; the first row is the head. The last column is not
+    /// Prints rows of text in columns as wide as their widest cell. The first row is the header. The last column is not
     /// padded.
     ///
     /// # Errors
@@ -156,7 +157,7 @@ impl Out {
         Ok(())
     }
 
-    /// Hands everything on.
+    /// Flushes the output.
     ///
     /// # Errors
     /// When the output is closed or full.

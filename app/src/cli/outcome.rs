@@ -1,4 +1,4 @@
-//! What a replay did, as text for somebody who has only a terminal.
+//! Text output of a replay outcome on the terminal.
 
 use super::check::json_name;
 use super::out::{format_count, format_duration};
@@ -11,36 +11,35 @@ use trace_core::jobs::exception_name;
 use trace_core::recording::ElementType;
 use trace_core::registers::RegisterMap;
 
-/// Divergences shown; JSON has up to a thousand.
+/// Maximum number of divergences shown; JSON has up to a thousand.
 const MAX_SHOWN_DIVERGENCES: usize = 20;
-/// Outputs of a replay of calls that are shown; JSON has all.
+/// Maximum number of outputs shown for a replay of an API trace; JSON has all.
 const MAX_SHOWN_OUTPUTS: usize = 24;
 
-/// Findings shown of one kind; JSON has all.
+/// Maximum number of findings shown of one kind; JSON has all.
 const MAX_SHOWN_FINDINGS: usize = 3;
-/// Characters of a finding that are shown.
+/// Maximum number of characters shown of a finding.
 const MAX_FINDING_CHARS: usize = 160;
-/// Outputs with at most so many elements are shown by value.
+/// Maximum number of elements of an output that is shown by value.
 const MAX_SHOWN_VALUES: usize = 16;
 
-/// What of the replay an outcome does not tell itself.
+/// Replay details that an outcome does not contain.
 pub struct OutcomeContext<'a> {
-    /// The board as the person named it.
+    /// Target name as the user gave it.
     pub board: &'a str,
-    /// Events of the recording.
+    /// Number of events of the recording.
     pub events: usize,
-    /// Names and meanings of its registers.
+    /// Register map of the recording.
     pub map: Option<&'static RegisterMap>,
-    /// Whether to show every job, not only those that did not end well.
+    /// Whether to show every job, not only those that did not succeed.
     pub jobs: bool,
-    /// What the screen shows at the end and how that differs from what was expected, in words; `None` where there is
-    /// no screen.
+    /// Description of the screen at the end and how it differs from the expected one; `None` if there is no screen.
     pub screen: Option<String>,
 }
 
-/// Prints an outcome; `run` says how long the runs took.
+/// Prints an outcome; `time` describes the duration of the runs.
 pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
-    // Reads alone are a small part of the work where no shader ran: the verdict itself says so.
+    // Reads are a small part of the work if no shader ran, so the verdict itself includes that.
     let verdict = o.verdict_line();
     let what = if o.calls.is_some() {
         "compared outputs"
@@ -79,7 +78,7 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
     print_jobs(o, of.jobs, out)
 }
 
-/// Findings of the replay: of each kind the first few, cut to a line, and how many more there are.
+/// Prints the findings of the replay: the first few of each kind, cut to one line, and the number of the others.
 fn print_findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
     let mut seen: Vec<(FindingKind, usize)> = Vec::new();
     for f in &o.findings {
@@ -92,7 +91,7 @@ fn print_findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
         if *count > MAX_SHOWN_FINDINGS {
             continue;
         }
-        // A person knows a job by its number, a device by its address.
+        // A user knows a job by its number and a device by its address.
         let job = o.jobs.iter().find(|j| Some(j.submit_event) == f.event);
         let place = match job.zip(f.place.strip_prefix("job ")) {
             Some((job, at)) => format!("job {} ({at})", job.index),
@@ -107,7 +106,7 @@ fn print_findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line, ended by `…` where it is long.
+/// Truncates a line with `…` if it is too long.
 fn truncate_line(line: &str) -> String {
     match line.char_indices().nth(MAX_FINDING_CHARS) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or(line)),
@@ -115,7 +114,7 @@ fn truncate_line(line: &str) -> String {
     }
 }
 
-/// Describes an output: its values where they are few, and the digest of its bytes.
+/// Describes an output: its values if there are few, and the digest of its bytes.
 fn describe_output(b: &OutputBuffer) -> String {
     let bytes = format!(
         "{}, blake3 {}",
@@ -132,7 +131,7 @@ fn describe_output(b: &OutputBuffer) -> String {
     }
 }
 
-/// A value as a person reads it.
+/// Formats a value for display.
 fn value(element: ElementType, bytes: &[u8]) -> String {
     match values::element_f64(element, bytes) {
         Some(v) if v.fract() != 0.0 && (1e-3..1e6).contains(&v.abs()) => format!("{v:.4}"),
@@ -140,7 +139,7 @@ fn value(element: ElementType, bytes: &[u8]) -> String {
     }
 }
 
-/// What is told of outputs of which nothing is expected, because inputs are the person's; `None` where there are none.
+/// Describes outputs without an expected value, because the user changed the inputs; `None` if there are none.
 fn describe_free_outputs(calls: &CallsOutcome) -> Option<String> {
     let (differ, all) = calls.free_outputs();
     let verb = if differ == 1 { "differs" } else { "differ" };
@@ -152,7 +151,7 @@ fn describe_free_outputs(calls: &CallsOutcome) -> Option<String> {
     })
 }
 
-/// A replay of calls: its outputs, and what it took.
+/// Prints a replay of an API trace: its outputs and its costs.
 fn print_api_outcome(
     o: &Outcome,
     calls: &CallsOutcome,
@@ -331,7 +330,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
     rows
 }
 
-/// How many of the expected effects were there, and what nobody could look at.
+/// Describes how many expected effects occurred, and which ones could not be checked.
 fn describe_effects(o: &Outcome) -> String {
     let there = o.effects.iter().filter(|e| e.matched == Some(true)).count();
     let unseen = o.effects.iter().filter(|e| e.matched.is_none()).count();
@@ -349,7 +348,7 @@ fn describe_effects(o: &Outcome) -> String {
     message
 }
 
-/// Whether what jobs compute is in the outputs, and why not.
+/// Describes whether the outputs contain the results of the jobs, and if not, why.
 fn describe_computed(o: &Outcome) -> String {
     if o.computed {
         let ran = o.jobs.iter().any(|j| j.computed == Some(true));
@@ -411,7 +410,7 @@ fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long it took until a device was ready to play, and on what.
+/// Describes how long the device took to become ready, and for what.
 fn describe_ready_time(calls: &CallsOutcome) -> String {
     let p = calls.parts;
     let parts = [
@@ -420,7 +419,7 @@ fn describe_ready_time(calls: &CallsOutcome) -> String {
         ("code", p.code_ns),
         ("the plan", p.read_ns),
     ];
-    // What took no time, or came from an agent that does not tell, is left out.
+    // Leaves out parts that took no time, or that an agent did not report.
     let messages: Vec<String> = parts
         .iter()
         .filter(|(_, ns)| *ns > 0)

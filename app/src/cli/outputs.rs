@@ -1,11 +1,11 @@
-//! The files that a verb reads and writes, looked at before it does anything: no output may be the recording, an input
-//! or another output, and each must be something that can be written.
+//! The input and output files of a verb, checked before it starts: no output may be the recording, an input or another
+//! output, and each must be writable.
 
 use super::Failure;
 use kinescope_files::output::{self, NamedFile, OutputError};
 use std::path::{Path, PathBuf};
 
-/// The files of one call.
+/// The files of one command.
 #[derive(Debug, Default)]
 pub struct CommandFiles {
     read: Vec<NamedFile>,
@@ -13,7 +13,8 @@ pub struct CommandFiles {
 }
 
 impl CommandFiles {
-    /// A call that reads this recording: a file or folder with its parts, and the edits beside it.
+    /// Creates the files of a command that reads this recording: a file or folder with its parts, and the edits next to
+    /// it.
     #[must_use]
     pub fn for_recording(recording: &Path) -> Self {
         Self {
@@ -22,21 +23,21 @@ impl CommandFiles {
         }
     }
 
-    /// It reads this too; `what` is how the person asked for it: `--input weights`.
+    /// Adds an input; `what` is the option that the user gave: `--input weights`.
     #[must_use]
     pub fn with_input(mut self, what: impl Into<String>, path: &Path) -> Self {
         self.read.push(NamedFile::new(what, path));
         self
     }
 
-    /// It writes this, where the option is given.
+    /// Adds an output, if the option is given.
     #[must_use]
     pub fn with_output(mut self, what: impl Into<String>, path: Option<&Path>) -> Self {
         self.written.extend(path.map(|p| NamedFile::new(what, p)));
         self
     }
 
-    /// Refuses what would destroy something or cannot be written.
+    /// Returns an error if an output would overwrite something or cannot be written.
     pub fn check(&self) -> Result<(), Failure> {
         output::check_distinct(&self.read, &self.written)?;
         self.written
@@ -44,7 +45,8 @@ impl CommandFiles {
             .try_for_each(|w| Ok(output::check_writable(&w.path)?))
     }
 
-    /// As [`Files::check`], for a call that writes one `.kine`: gives the file that it will be, links followed.
+    /// Checks like [`CommandFiles::check`], for a command that writes one `.kine`. Returns the file to write, with
+    /// links resolved.
     pub fn check_kine(&self, to: &Path) -> Result<PathBuf, Failure> {
         output::check_distinct(&self.read, &self.written)?;
         Ok(output::check_writable_whole(to)?)

@@ -1,4 +1,4 @@
-//! `map`: what the GPU's page tables map, or how they translate one address.
+//! `map`: prints the mappings of the GPU's page tables, or how they translate one address.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -16,7 +16,7 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// Pages mapped twice that text lists; JSON lists all.
+/// Maximum number of pages mapped twice in text output; JSON lists all.
 const MAX_LISTED_PAGES: usize = 20;
 
 #[derive(Args)]
@@ -26,7 +26,7 @@ struct Arguments {
     /// Walk the tables for this GPU address, buffer or NAME+OFFSET, level by level
     #[arg(long, value_name = "ADDRESS")]
     walk: Option<String>,
-    /// Tables as they were before this event (default: at the end)
+    /// Tables before this event (default: at the end)
     #[arg(long, value_name = "N")]
     event: Option<u64>,
 }
@@ -48,7 +48,7 @@ struct Mapping {
     pages_without_content: u64,
 }
 
-/// A part of a mapping that another address of the same address space reaches too.
+/// A part of a mapping that another address of the same address space also maps.
 #[derive(Serialize)]
 struct Alias {
     va: String,
@@ -168,13 +168,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// One line about tables and entries of an address space that could not be followed; none where all could.
+/// Describes in one line the tables and entries of an address space that could not be followed; `None` if all could.
 pub fn describe_problems(number: u8, problems: u64, first: Option<&mmu::MmuError>) -> Option<String> {
     let first = first?;
     let what = match problems {
         1 => "1 table or entry".to_owned(),
         n if n < mmu::Scan::MAX_PROBLEMS as u64 => format!("{n} tables and entries"),
-        // The tables are followed no further.
+        // The walk stops at these tables.
         n => format!("{n} tables and entries, and of all that come after them,"),
     };
     let first_of = if problems > 1 { "the first: " } else { "" };
@@ -183,7 +183,7 @@ pub fn describe_problems(number: u8, problems: u64, first: Option<&mmu::MmuError
     ))
 }
 
-/// The runs as a table, then what is remarkable about each address space.
+/// Prints the runs as a table, then the notable properties of each address space.
 fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
     let head = [
         "Space",
@@ -224,7 +224,7 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
             sum(|m| if m.executable_and_writable { m.pages } else { 0 }),
             sum(|m| m.pages_without_content),
         ))?;
-        // Each pair once: from its lower address.
+        // Lists each pair once, from its lower address.
         let pairs = || space.iter().flat_map(|m| &m.mapped_twice).filter(|a| a.lower);
         for a in pairs().take(MAX_LISTED_PAGES) {
             out.line(format_args!(

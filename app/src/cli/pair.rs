@@ -1,4 +1,4 @@
-//! `pair`: makes this program and an agent know each other's keys.
+//! `pair`: exchanges keys between this program and an agent.
 
 use super::failure::complain;
 use super::replay_arguments::Keys;
@@ -21,17 +21,17 @@ pub const VERB: Verb = Verb {
 
 #[derive(Args)]
 struct Arguments {
-    /// Where the agent is: HOST:PORT, or the path of its unix socket (with a / in it)
+    /// Address of the agent: HOST:PORT, or the path of its unix socket (with a / in it)
     #[arg(value_name = "ADDRESS")]
     address: String,
-    /// Name that this program will know the agent by
+    /// Name for the agent in this program
     #[arg(value_name = "NAME")]
     name: String,
-    /// Take this as the code that the agent shows instead of asking
+    /// Use this as the code that the agent shows, and do not ask
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
-    /// Pair only with the agent that has this key, and do not ask: its fingerprint, or the key itself, as
-    /// `kinescope-agent keys list` shows them there
+    /// Pair only with the agent that has this key, and do not ask: its fingerprint, or the key itself, from
+    /// `kinescope-agent keys list` on the agent
     #[arg(long, value_name = "FINGERPRINT", conflicts_with = "code")]
     accept: Option<NamedKey>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ struct PairReport<'a> {
     fingerprint: String,
 }
 
-/// An endpoint as a person writes it; `None` for what is none.
+/// Parses an endpoint; `None` if the text is not one.
 fn parse_endpoint(address: &str) -> Option<Endpoint> {
     match address.strip_prefix("agent://").unwrap_or(address) {
         path if path.contains('/') => Some(Endpoint::Unix(PathBuf::from(path))),
@@ -93,14 +93,14 @@ fn digits(code: &str) -> String {
     code.chars().filter(char::is_ascii_digit).collect()
 }
 
-/// Asks the person at the terminal whether the agent shows the same code.
+/// Asks the user at the terminal whether the agent shows the same code.
 fn confirm_code(code: &str) -> bool {
     let show = || {
         let mut err = std::io::stderr();
         write!(err, "The code is {code}. Does the agent show the same one? [y/N] ")?;
         err.flush()
     };
-    // Whoever cannot see the code cannot confirm it.
+    // A user who cannot see the code cannot confirm it.
     let answer = question::ask(show, ANSWER_LIMIT, || false).unwrap_or(Answer::Ended);
     match answer {
         Answer::Yes | Answer::No => {}

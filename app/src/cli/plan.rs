@@ -1,4 +1,4 @@
-//! `plan`: what a replay would do and may touch, without doing it.
+//! `plan`: shows what a replay would do and access, without running it.
 
 use super::out::format_count;
 use super::replay_arguments::{PreparedReplay, ReplayArguments};
@@ -22,16 +22,16 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     of: ReplayArguments,
-    /// A buffer that the replay is to give, by its name; may be given more than once
+    /// A buffer that the replay returns, by its name; may be given more than once
     #[arg(long = "output", value_name = "NAME")]
     outputs: Vec<String>,
-    /// Write the plan to this file, with the page images that it names (binary)
+    /// Write the plan to this file (binary), with the page images that it refers to
     #[arg(short = 'o', value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Print the plan as text, every action a line
+    /// Print the plan as text, one action per line
     #[arg(long, conflicts_with = "json")]
     text: bool,
-    /// FILE is the text of a plan: read it back, and check it where a board is given
+    /// FILE is the text of a plan: read it, and check it if a target is given
     #[arg(long)]
     assemble: bool,
 }
@@ -53,9 +53,9 @@ struct Report<'a> {
     outputs: Vec<&'a str>,
     budgets: replay_engine::plan::Budgets,
     verified: Verified,
-    /// Ranges of registers that the map does not know and the person allowed.
+    /// Register ranges that the map does not know and the user allowed.
     allowed: Vec<String>,
-    /// Whether the device reads and writes the plan's memory by itself.
+    /// Whether the device accesses the plan's memory by DMA.
     masters_bus: bool,
     expectations: u64,
 }
@@ -104,7 +104,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Reads a plan's text back, for whatever board it is played on later.
+/// Reads the text of a plan, for any target that replays it later.
 fn assemble(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let file = arguments.of.file();
     let none = || {

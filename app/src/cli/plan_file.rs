@@ -1,4 +1,4 @@
-//! Plans that are there already, as text or as a file of bytes, instead of a recording.
+//! Existing plans as input instead of a recording: text or binary files.
 
 use super::Failure;
 use super::source::Opened;
@@ -9,12 +9,12 @@ use std::io::Read as _;
 use std::path::{Component, Path};
 use trace_core::Recording;
 
-/// How the text of a plan begins.
+/// Start of the text of a plan.
 const TEXT_MAGIC: &[u8] = b"kinescope plan ";
-/// Maximum number of bytes of a plan's file.
+/// Maximum size of a plan file, bytes.
 const MAX_PLAN_BYTES: u64 = 1 << 30;
 
-/// Files beside a plan's text.
+/// Files in the folder of a plan's text.
 struct PlanFolder<'a>(&'a Path);
 
 impl Files for PlanFolder<'_> {
@@ -34,9 +34,9 @@ fn read_limited(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The plan that a file holds; `None` when it holds something else.
+/// Reads the plan in a file; `None` if the file contains something else.
 pub fn read(path: &Path) -> Result<Option<Compiled>, Failure> {
-    // What is no file, or cannot be opened, the readers of recordings tell better.
+    // For an unreadable file, the recording readers give a better error.
     let start = read_limited(path, TEXT_MAGIC.len() as u64).unwrap_or_default();
     let text = start == TEXT_MAGIC;
     if !text && !start.starts_with(&PLAN_MAGIC) && !start.starts_with(&PLAN_FILE_MAGIC) {
@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> Result<Option<Compiled>, Failure> {
         .map_err(|e| Failure::file(path, e))
 }
 
-/// A recording without events in the place of the one that there is not: it tells the device, and so the register map.
+/// Creates a recording without events as a placeholder: it identifies the device, and so the register map.
 pub fn open_placeholder(path: &Path, plan: &Plan) -> Opened {
     let mut recording = Recording::default();
     recording.facts.identity.gpu_id = plan.gpu_id;

@@ -1,4 +1,4 @@
-//! Says on a terminal what long work is doing and how far it is; says nothing anywhere else.
+//! The progress line: on a terminal it shows the current step and the progress of long work, elsewhere nothing.
 
 use super::{Failure, limit, signals};
 use std::io::{IsTerminal as _, Write as _};
@@ -8,17 +8,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use trace_core::progress::Progress;
 
-/// Work that is shorter than this is not worth a line.
+/// Minimum duration of work that shows a line.
 const SHOW_DELAY: Duration = Duration::from_millis(400);
-/// Time between two looks.
+/// Interval between two updates.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the work is doing now; clones share it.
+/// The current step of the work; clones share it.
 #[derive(Clone, Debug)]
 pub struct CurrentStep(Arc<Mutex<&'static str>>);
 
 impl CurrentStep {
-    /// It is doing something else from now on.
+    /// Sets the current step.
     pub fn set(&self, what: &'static str) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
@@ -28,8 +28,8 @@ impl CurrentStep {
     }
 }
 
-/// Does some work, and shows its progress on standard error while it goes on, when that is a terminal. The line is
-/// gone when the work is over. SIGINT and SIGTERM cancel it: what it then could not do is told as stopped.
+/// Runs some work, and shows its progress on standard error if that is a terminal. Removes the line at the end. SIGINT
+/// and SIGTERM cancel the work, which then fails as stopped.
 pub fn run_with_progress<T>(
     what: &'static str,
     work: impl FnOnce(&Progress, &CurrentStep) -> Result<T, Failure>,
@@ -37,7 +37,7 @@ pub fn run_with_progress<T>(
     run_work(what, true, work)
 }
 
-/// The same for work that prints what it finds as it goes: on a terminal that already shows how far it is.
+/// Runs work that prints results as it finds them. Shows no line on a terminal, because the results show the progress.
 pub fn run_printing<T>(
     what: &'static str,
     work: impl FnOnce(&Progress, &CurrentStep) -> Result<T, Failure>,
@@ -60,13 +60,13 @@ fn run_work<T>(
     let result = work(&progress, &doing).map_err(|e| signals::requested_exit_code().map_or(e, Failure::stopped));
     if let Some((over, thread)) = shown {
         drop(over);
-        // It only prints.
+        // The thread only prints, so its result does not matter.
         let _ = thread.join();
     }
     result
 }
 
-/// The thread that prints, and what ends it when it is dropped. `None` where there is no thread to be had.
+/// Starts the printer thread. It ends when the returned sender is dropped. `None` if no thread can be started.
 fn spawn_printer(progress: &Progress, doing: &CurrentStep) -> Option<(Sender<()>, JoinHandle<()>)> {
     let (over, wait) = channel::<()>();
     let (progress, doing) = (progress.clone(), doing.clone());
@@ -75,7 +75,7 @@ fn spawn_printer(progress: &Progress, doing: &CurrentStep) -> Option<(Sender<()>
         while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(pause) {
             pause = TICK;
             let mut err = std::io::stderr().lock();
-            // A terminal that is gone has nobody to tell.
+            // Errors of a closed terminal are ignored.
             let _ = write!(err, "\r\x1b[K{}", format_line(doing.get(), progress.fraction())).and_then(|()| err.flush());
         }
         if pause == TICK {

@@ -1,4 +1,4 @@
-//! `record`: runs a program so that what it asks of its GPU is recorded: on a software GPU, or at its CUDA driver.
+//! `record`: runs a program and records its GPU work, on a simulated GPU or at its CUDA driver.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -25,17 +25,17 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// A kind of driver whose programs are recorded.
+/// The kind of driver to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DriverKind {
-    /// OpenGL ES on Mesa, on a software GPU
+    /// OpenGL ES on Mesa, on a simulated GPU
     Panfrost,
     /// CUDA, on the NVIDIA device of this machine
     Cuda,
 }
 
 impl DriverKind {
-    /// The library that stands between the program and its driver, and the package that it is built from.
+    /// Returns the interposer library between the program and its driver, and the package that builds it.
     fn library(self) -> (&'static str, &'static str) {
         match self {
             Self::Panfrost => ("libkinescope_panfrost.so", "kinescope-panfrost"),
@@ -44,13 +44,13 @@ impl DriverKind {
     }
 }
 
-/// End of the name of a file that a process writes while it runs; it goes when the process ends well.
+/// Suffix of the file that a running process writes. The file disappears when the process ends normally.
 const UNFINISHED: &str = ".unfinished.kine";
-/// Where `make mesa` puts what it built, below the project's folder.
+/// Output folder of `make mesa`, below the project folder.
 const MESA: &str = ".mesa/install";
-/// Time between two looks whether the program is still running.
+/// Interval between two checks whether the program is still running.
 const TICK: Duration = Duration::from_millis(10);
-/// Folders in which systems keep Mesa's drivers, those of other architectures left out.
+/// System folders with Mesa's drivers, without those of other architectures.
 const SYSTEM_LIBRARIES: [&str; 6] = [
     "/usr/lib",
     "/usr/lib64",
@@ -65,21 +65,21 @@ struct Arguments {
     /// Driver of the program
     #[arg(long, value_name = "DRIVER", value_enum)]
     with: DriverKind,
-    /// Software board to run on; CUDA programs run on the device that they choose
+    /// Simulator to run on; CUDA programs run on the device that they choose
     #[arg(long, value_name = "BOARD", default_value = "software:mali-g71")]
     on: String,
     #[command(flatten)]
     calls: CudaArguments,
-    /// Folder of a Mesa with the panfrost driver, as installed [default: the one of `make mesa`, or the system's]
+    /// Install folder of a Mesa with the panfrost driver [default: the one of `make mesa`, or the system's]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_mesa")]
     mesa: Option<PathBuf>,
-    /// The program needs no Mesa: it talks to the render node itself, or finds its driver by its own means
+    /// Run without Mesa: the program uses the render node itself, or finds its driver by itself
     #[arg(long)]
     no_mesa: bool,
     /// The .kine to write
     #[arg(short = 'o', value_name = "F.kine")]
     to: PathBuf,
-    /// Bytes, about, at which the recording ends while the program goes on: 500M, 8G; 0: none
+    /// Approximate size in bytes at which the recording ends while the program continues: 500M, 8G; 0: no limit
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
     limit: u64,
     /// The program and its arguments
@@ -168,7 +168,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             }
         };
         complain(format_args!("{}: not written: {expected}", arguments.to.display()));
-        // The program's own failure is the one to tell.
+        // The failure of the program itself is the one to report.
         return Ok(Exit::Program(if code == 0 { 2 } else { code }));
     }
     let also = folder
@@ -179,7 +179,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Program(code))
 }
 
-/// Keeps in a recording's file what the window would derive of it before it shows anything.
+/// Stores in the recording file the derived data that the window would compute before it shows anything.
 pub(super) fn save_derived(recording: &Recording, at: &Path) {
     if let Err(e) = trace_core::timeline::append(recording, at, &Progress::new()) {
         complain(format_args!(
@@ -188,7 +188,7 @@ pub(super) fn save_derived(recording: &Recording, at: &Path) {
     }
 }
 
-/// Says what was recorded: as JSON where the program prints, otherwise beside what the program printed.
+/// Prints a summary: with JSON on standard output, which the program also uses; otherwise as text on standard error.
 fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mut Out) -> Result<(), Failure> {
     let recording = trace_core::import::open(at, &Progress::new()).map_err(|e| Failure::file(&arguments.to, e))?;
     if arguments.with == DriverKind::Cuda {
@@ -252,19 +252,19 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
     Ok(())
 }
 
-/// A folder for what processes of the program write, gone when this is dropped.
+/// A temporary folder for files of the program's processes, removed on drop.
 struct TempFolder(PathBuf);
 
 impl TempFolder {
-    /// In the folder of the file that is to be written, so that it can be renamed.
+    /// Creates it in the folder of the output file, so that a rename works.
     fn create_next_to(at: &Path) -> std::io::Result<Self> {
         let folder = at.with_file_name(format!(".kinescope-record-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         Ok(Self(folder))
     }
 
-    /// The recording of a process that was killed or crashed becomes the one that is asked for, where there is no whole
-    /// one. Of several it is the one of the process that began first, as far as numbers tell.
+    /// Renames the recording of a killed or crashed process to the requested output, if there is no complete one. Of
+    /// several, takes that of the process that started first, as far as process ids show.
     fn take_unfinished(&self, to: &Path) -> std::io::Result<()> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
@@ -280,14 +280,14 @@ impl TempFolder {
         }
     }
 
-    /// Recordings of other processes than the first that ended: they go beside `at` under their own names, which have
-    /// their process's number in them.
+    /// Links recordings of processes other than the first that ended. They go into the folder of `at` under their own
+    /// names, which contain the process id.
     fn link_other_recordings(&self, first: &OsStr, at: &Path) -> std::io::Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
             let (name, from) = entry.map(|e| (e.file_name(), e.path()))?;
             let to = at.with_file_name(&name);
-            // A file that a process could not finish begins with a dot; one that is there already stays.
+            // The file of an unfinished process starts with a dot. An existing file stays.
             let finished = !name.to_string_lossy().starts_with('.');
             if name != first && finished && std::fs::hard_link(&from, &to).is_ok() {
                 all.push(to);
@@ -300,12 +300,12 @@ impl TempFolder {
 
 impl Drop for TempFolder {
     fn drop(&mut self) {
-        // What cannot be removed stays, and the recording is safe.
+        // A file that cannot be removed stays. The recording is safe.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Waits for the program. A signal that asks for the end goes on to it; it then writes what it has.
+/// Waits for the program. Forwards termination signals to it; it then writes what it has.
 fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     let progress = Progress::new();
     let _going = signals::cancel_on_signal(&progress);
@@ -317,12 +317,12 @@ fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
         if progress.check().is_err() && !is_reported {
             is_reported = true;
             let interrupted = signals::requested_exit_code() == Some(130);
-            // A terminal interrupts every program in front of it by itself.
+            // A terminal itself interrupts every program in the foreground.
             if !(interrupted && std::io::stdin().is_terminal())
                 && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
             {
                 let signal = if interrupted { Signal::INT } else { Signal::TERM };
-                // It may have ended in this moment.
+                // The program may have just ended.
                 let _ = kill_process(pid, signal);
             }
         }
@@ -330,13 +330,13 @@ fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// The exit code, counted as shells do for a program that a signal ended.
+/// Returns the exit code as shells count it if a signal ended the program.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
     code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
 }
 
-/// A value to go before what a list of the environment holds.
+/// Prepends a value to a list in an environment variable.
 fn prepend_to_list(first: &OsStr, list: &str) -> OsString {
     let mut all = first.to_owned();
     if let Some(rest) = std::env::var_os(list).filter(|r| !r.is_empty()) {
@@ -346,7 +346,7 @@ fn prepend_to_list(first: &OsStr, list: &str) -> OsString {
     all
 }
 
-/// A number of bytes, with a unit of 1024 or none: `500M`.
+/// Parses a number of bytes, with a unit of 1024 or none: `500M`.
 fn bytes(text: &str) -> Result<u64, String> {
     let (number, power) = match text.to_ascii_uppercase().chars().last() {
         Some(unit) if unit.is_ascii_alphabetic() => (
@@ -369,12 +369,12 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The folder that this program lies in.
+/// Returns the folder of this program.
 fn program_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
-/// The recorder's library: beside this program, or where an installation puts libraries.
+/// Returns the recorder's library: in the folder of this program, or in the library folder of an installation.
 fn library(with: DriverKind) -> Result<PathBuf, Failure> {
     let (library, package) = with.library();
     let own = program_folder().unwrap_or_default();
@@ -392,7 +392,7 @@ fn library(with: DriverKind) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The Mesa to run the program with; `None`: the one that it finds by itself.
+/// Returns the Mesa to run the program with; `None`: the one that the program finds by itself.
 fn mesa(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
     if arguments.no_mesa {
         return Ok(None);
@@ -410,7 +410,7 @@ fn mesa(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
     if let Some(built) = built.into_iter().find(|m| m.join("lib/libEGL.so.1").exists()) {
         return Ok(Some(built));
     }
-    // A system's Mesa that has the driver names it by a file; since 24 all drivers are one library.
+    // A system Mesa with the driver has a file with its name. Since version 24 all drivers are one library.
     if SYSTEM_LIBRARIES
         .iter()
         .any(|l| Path::new(l).join("dri/panfrost_dri.so").exists())

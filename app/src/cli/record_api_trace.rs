@@ -1,4 +1,4 @@
-//! What of a CUDA program `record` records, and what it says of such a recording.
+//! Recording of CUDA programs: options of `record`, and the report on such a recording.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -15,29 +15,28 @@ use trace_core::check::FindingKind;
 use trace_core::import::processes::{ProcessEntry, ProcessIndex, index_of};
 use trace_core::progress::Progress;
 
-/// What of a CUDA program is recorded.
+/// The recorded part of a CUDA program.
 #[derive(Args)]
 pub(super) struct CudaArguments {
-    /// CUDA: what is recorded: whole, first:N for the first N launches, marks for what lies between the program's own
+    /// CUDA: recorded range: whole, first:N for the first N launches, marks for the range between the program's own
     /// marks (kinescope_mark)
     #[arg(long, value_name = "RANGE", default_value = "whole", value_parser = range)]
     range: String,
-    /// CUDA: record launches of these functions one by one, with memory before and after each, and nothing else. A
-    /// pattern is part of a name, a whole name with * and ?, or an expression between slashes; names count as they are
-    /// mangled and as their authors wrote them
+    /// CUDA: record only launches of these functions, each with memory before and after it. A pattern is part of a
+    /// name, a whole name with * and ?, or an expression between slashes; it matches mangled and source names
     #[arg(long, value_name = "PATTERN,…", value_parser = patterns)]
     kernels: Option<String>,
-    /// CUDA: which launches of each such function: first, largest (each that has more threads than all before),
-    /// every:N (the first of each N), all
+    /// CUDA: recorded launches of each such function: first, largest (each with more threads than all before), every:N
+    /// (the first of each N), all
     #[arg(long, value_name = "WHICH", default_value = "first", value_parser = pick, requires = "kernels")]
     pick: String,
-    /// CUDA: at most so many launches of each such function
+    /// CUDA: maximum number of recorded launches of each such function
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "kernels")]
     most: Option<u64>,
 }
 
 impl CudaArguments {
-    /// Tells the recorder, by the program's environment.
+    /// Sets the options of the recorder in the program's environment.
     pub fn set_environment(&self, command: &mut Command) {
         command.env("KINESCOPE_CUDA_RANGE", &self.range);
         let kernels = [
@@ -54,7 +53,7 @@ impl CudaArguments {
     }
 }
 
-/// What of a CUDA program is recorded.
+/// Parses the recorded range of a CUDA program.
 fn range(text: &str) -> Result<String, String> {
     let first = text.strip_prefix("first:").and_then(|n| n.parse::<u64>().ok());
     if matches!(text, "whole" | "marks") || first.is_some_and(|n| n > 0) {
@@ -64,13 +63,13 @@ fn range(text: &str) -> Result<String, String> {
     }
 }
 
-/// Patterns of names of functions.
+/// Parses patterns of function names.
 fn patterns(text: &str) -> Result<String, String> {
     Patterns::parse(text).map_err(|e| e.to_string())?;
     Ok(text.to_owned())
 }
 
-/// Which launches of a function are recorded.
+/// Parses which launches of a function are recorded.
 fn pick(text: &str) -> Result<String, String> {
     let every = text.strip_prefix("every:").and_then(|n| n.parse::<u64>().ok());
     if matches!(text, "first" | "largest" | "all") || every.is_some_and(|n| n > 0) {
@@ -91,14 +90,14 @@ struct CallsReport {
     modules: u64,
     lost: Vec<String>,
     not_recorded: Vec<String>,
-    /// The first event that no replay can do, and why; `null`: there is none.
+    /// The first event that no replay supports, and why; `null`: there is none.
     obstacle: Option<String>,
-    /// The index of the program's processes; `null`: there is one alone.
+    /// The index of the program's processes; `null`: there is only one.
     index: Option<String>,
     gpu: String,
     exit_code: u8,
     also: Vec<String>,
-    /// What the recordings of further processes lack.
+    /// Gaps in the recordings of further processes.
     processes: Vec<ProcessGaps>,
 }
 
@@ -133,7 +132,7 @@ impl ProcessGaps {
     }
 }
 
-/// The process that a recording is of, for an index. One whose recording cannot be read has no figures.
+/// Returns the index entry of the process of a recording. An unreadable recording has no figures.
 fn index_entry(path: &Path, recording: Option<&Recording>) -> ProcessEntry {
     let file = PathBuf::from(path.file_name().unwrap_or_default());
     let Some(recording) = recording else {
@@ -155,7 +154,7 @@ fn index_entry(path: &Path, recording: Option<&Recording>) -> ProcessEntry {
     }
 }
 
-/// Writes the index of a program's processes, where there are several, and returns its path.
+/// Writes the index of a program's processes, if there are several, and returns its path.
 fn write_index(at: &Path, mut processes: Vec<ProcessEntry>) -> Result<Option<PathBuf>, Failure> {
     if processes.len() < 2 {
         return Ok(None);
@@ -172,7 +171,7 @@ fn write_index(at: &Path, mut processes: Vec<ProcessEntry>) -> Result<Option<Pat
     Ok(Some(to))
 }
 
-/// The same of a recording of calls.
+/// Prints the report on an API trace.
 pub(super) fn report_api_trace(
     to: &Path,
     recording: &Recording,

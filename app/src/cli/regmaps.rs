@@ -1,4 +1,4 @@
-//! `maps`: register maps. `import` makes one of another project's description, `list` tells which are known.
+//! `maps`: lists register maps, and imports register descriptions of other projects.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -29,69 +29,69 @@ pub const VERB: Verb = Verb {
     },
 };
 
-/// Losses that text lists; JSON lists all.
+/// Maximum number of losses in text output; JSON lists all.
 const MAX_LISTED_LOSSES: usize = 20;
-/// Largest file that is imported.
+/// Maximum size of an imported file, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
 #[derive(Subcommand)]
 enum RegmapsCommand {
-    /// Make a map of a CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file, and tell what is not
-    /// carried over
+    /// Convert a CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file to a map, and report what is not
+    /// converted
     Import(Box<ImportArguments>),
-    /// The maps that are known: embedded ones, those of your folder, and the one beside a recording
+    /// List the known maps: embedded ones, those of your folder, and the one next to a recording
     List(ListArguments),
 }
 
 #[derive(Args)]
 struct ImportArguments {
-    /// The file; what it imports is looked for in its folder and the two above
+    /// The file to import; files that it includes are searched in its folder and the two above
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where to write the map; - is standard output [default: NAME.map.toml in your folder of maps]
+    /// Output file; - is standard output [default: NAME.map.toml in your folder of maps]
     #[arg(short = 'o', value_name = "OUT", conflicts_with = "beside")]
     to: Option<PathBuf>,
-    /// Write the map beside this recording, which it then names the registers of
+    /// Write the map next to this recording, whose registers it then names
     #[arg(long, value_name = "RECORDING")]
     beside: Option<PathBuf>,
-    /// Read it as svd, rnn or genxml, whatever its root element says
+    /// Read the file as svd, rnn or genxml, regardless of its root element
     #[arg(long = "as", value_name = "FORMAT", value_parser = format)]
     format: Option<Format>,
-    /// Only what is there on this variant: A6XX of freedreno, a version of Broadcom's packets
+    /// Only definitions for this variant: A6XX of freedreno, a version of Broadcom's packets
     #[arg(long, value_name = "VARIANT")]
     variant: Option<String>,
-    /// Only this peripheral of an SVD or domain of rules-ng-ng, as the registers; may be given several times
+    /// Import only this peripheral of an SVD or domain of rules-ng-ng as the registers; may be given several times
     #[arg(long = "block", value_name = "NAME")]
     blocks: Vec<String>,
-    /// Name of the map [default: the file's]
+    /// Name of the map [default: that of the file]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Space of the recording that the registers are in: bar0, reg0
+    /// Space of the recording that contains the registers: bar0, reg0
     #[arg(long, value_name = "SPACE", default_value = "")]
     space: String,
     /// A PCI device that the map is for; may be given several times
     #[arg(long = "device", value_name = "VENDOR:DEVICE", value_parser = pci)]
     devices: Vec<(u16, u16)>,
-    /// What a device of the device tree that the map is for is compatible with; may be given several times
+    /// Compatible string of a device-tree device that the map is for; may be given several times
     #[arg(long, value_name = "STRING")]
     compatible: Vec<String>,
     /// Upper half of the id register of a GPU that the map is for; may be given several times
     #[arg(long = "gpu", value_name = "ID", value_parser = half)]
     gpus: Vec<u16>,
-    /// Write a map to keep with a program: arrays as arrays, blocks by the first word of names, no descriptions
+    /// Write a compact map to ship with a program: arrays as arrays, blocks by the first word of names, no descriptions
     #[arg(long)]
     compact: bool,
-    /// Overwrite a map that is there
+    /// Overwrite an existing map
     #[arg(long)]
     force: bool,
-    /// List everything that is not carried over, and not the first 20
+    /// List everything that is not converted, not only the first 20
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Args)]
 struct ListArguments {
-    /// A recording: the map beside it is listed too, and which one names its registers
+    /// A recording: also list the map next to it, and show which map names its registers
     #[arg(value_name = "RECORDING")]
     recording: Option<PathBuf>,
 }
@@ -135,13 +135,13 @@ struct ImportReport<'a> {
     enumerations: usize,
     not_carried_over: Vec<LossRow<'a>>,
     more_not_carried_over: usize,
-    /// The map itself, where it is written to no file.
+    /// The map itself, if it is not written to a file.
     map: Option<&'a str>,
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
     use std::io::Read as _;
-    // Before it is opened: a pipe would wait for somebody who writes into it.
+    // Checked before opening: opening a pipe would wait for a writer.
     let facts = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
     if !facts.is_file() {
         return Err(Failure::file(path, "it is no file (expected an .svd or .xml)"));
@@ -163,7 +163,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The file that an import is written to; `None` for standard output.
+/// Returns the output file of an import; `None` for standard output.
 fn target(arguments: &ImportArguments, name: &str) -> Result<Option<PathBuf>, Failure> {
     if let Some(recording) = &arguments.beside {
         if !recording.exists() {
@@ -207,7 +207,7 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
     let file = arguments.file.display().to_string();
     let made = register_maps::import(&file, &text, &options, &mut Folder::new(&arguments.file))
         .map_err(|e| Failure::usage(e.to_string()))?;
-    // Of its letters and digits the file is called, and a person tells maps apart by them.
+    // The letters and digits of the name form the file name, and users distinguish maps by them.
     if !made.name.contains(char::is_alphanumeric) {
         return Err(Failure::usage(format!(
             "'{}' is no name for a map: it has neither letters nor digits; give one with --name",
@@ -229,7 +229,7 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
         output::write(to, made.text.as_bytes())?;
     } else if !out.is_json() {
         out.bytes(made.text.as_bytes())?;
-        // Standard output is the map alone.
+        // Standard output contains only the map.
         print_losses(&made, arguments.all, |line| {
             complain(line);
             Ok(())
@@ -292,7 +292,7 @@ fn report(made: &ImportedMap, to: Option<&Path>, named: bool, all: bool, out: &m
     Ok(Exit::Good)
 }
 
-/// What is not carried over, line by line; nothing where everything is.
+/// Prints the losses of the import, one per line; nothing if there are none.
 fn print_losses(
     made: &ImportedMap,
     all: bool,

@@ -1,4 +1,4 @@
-//! `replay`: plays a recording on a board and says what came of it.
+//! `replay`: replays a recording on a target and prints the result.
 
 use super::check::FindingRow;
 use super::failure::complain;
@@ -39,39 +39,37 @@ struct Arguments {
     /// File for a buffer's contents after the replay, raw or .npy; may be given more than once
     #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
     outputs: Vec<(String, PathBuf)>,
-    /// Write what the device did, a recording too, to this file
+    /// Write what the device did to this file, as a recording
     #[arg(short = 'o', value_name = "OUTCOME.kine")]
     outcome: Option<PathBuf>,
-    /// Write what the device's screen shows at the end to this file, as binary PPM
+    /// Write the final screen of the device to this file, as binary PPM
     #[arg(long, value_name = "OUT.ppm")]
     screen: Option<PathBuf>,
-    /// Run it this many times, at most 10000
+    /// Number of runs, at most 10000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
     repeat: u32,
-    /// Replay on a device that nothing keeps from foreign memory (`boards` tells); without this such a device is
-    /// refused
+    /// Replay on a device that can access foreign memory without containment (`boards` shows it); without this such a
+    /// device is refused
     #[arg(long)]
     without_containment: bool,
-    /// Learn what this board brings about in a good run, hold a second run against it, and write the plan with these
-    /// expectations to this file (text when its name ends in .txt)
+    /// Learn the effects of a good run on this target and compare a second run with them. Write the plan with these
+    /// expectations to this file (text if its name ends in .txt)
     #[arg(long, value_name = "PLAN")]
     learn: Option<PathBuf>,
-    /// With --learn: also look behind this event; may be given more than once
+    /// With --learn: also check after this event; may be given more than once
     #[arg(long, value_name = "EVENT", requires = "learn")]
     look_at: Vec<u64>,
-    /// Of a recording of CUDA calls: let each buffer end at unmapped memory, and name the launch that reads or writes
-    /// past one
+    /// For API traces: end each buffer at unmapped memory, and report the launch that reads or writes past one
     #[arg(long, conflicts_with_all = ["graph", "learn", "outcome", "repeat", "screen", "outputs"])]
     guard: bool,
-    /// List every job with its end and its time
+    /// List every job with its result and its time
     #[arg(long)]
     jobs: bool,
-    /// Of a recording of CUDA calls: how alike outputs have to be, all or the one that is named: f32:1e-5,
-    /// out0=f32:1e-6,1e-4 (absolute, relative), out0=f16:2ulp, exact; may be given more than once
+    /// For API traces: tolerance of outputs, all or a named one: f32:1e-5, out0=f32:1e-6,1e-4 (absolute, relative),
+    /// out0=f16:2ulp, exact; may be given more than once
     #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = parse_output_rule)]
     near: Vec<(Option<String>, OutputTolerance)>,
-    /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more
-    /// than once
+    /// For API traces: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than once
     #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::parse_typing)]
     types: Vec<BufferTyping>,
     /// Do not check the plan here: the agent checks it in any case
@@ -79,11 +77,11 @@ struct Arguments {
     bypass_check: bool,
 }
 
-/// What a replay did. The keys are fixed: scripts read them.
+/// Report of a replay. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 struct Report<'a> {
     outcome: Verdict,
-    /// How it ended in one line, with what was not computed.
+    /// The result in one line, including what was not computed.
     verdict: String,
     computed: bool,
     actions: u64,
@@ -97,9 +95,9 @@ struct Report<'a> {
     divergence_count: u64,
     findings: Vec<FindingRow<'a>>,
     outputs: Vec<Output<'a>>,
-    /// Effects that had to be there beside reads that match.
+    /// Required effects other than matching reads.
     effects: Vec<Effect<'a>>,
-    /// What was not checked for want of something to hold it against.
+    /// What was not checked because there is nothing to compare with.
     unchecked: &'a [String],
     screen: Option<replayed_screen::ScreenReport>,
     timing: Times,
@@ -110,11 +108,11 @@ struct Report<'a> {
     job_outcomes: Vec<Job>,
     device_ns: u64,
     fingerprint: String,
-    /// Ranges of registers that the map does not know and the person allowed.
+    /// Register ranges that the map does not know and the user allowed.
     allowed: Vec<String>,
-    /// Whether the device was let read and write memory by itself; it was stopped again.
+    /// Whether the device had bus mastering during the replay; it was disabled again.
     mastered_bus: bool,
-    /// What is told of a replay of calls; absent for one of registers.
+    /// Results of an API trace; absent for a register trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<&'a CallsOutcome>,
 }
@@ -148,12 +146,12 @@ struct Output<'a> {
 #[derive(Serialize)]
 struct Effect<'a> {
     kind: &'a str,
-    /// Absent where nothing can look at it on this device.
+    /// Absent if nothing can check it on this device.
     matched: Option<bool>,
     expected: &'a str,
     got: &'a str,
     source: &'a str,
-    /// The event behind which it was looked at; absent for the end.
+    /// The event after which it was checked; absent for the end.
     event: Option<u64>,
 }
 
@@ -167,7 +165,7 @@ struct Fault<'a> {
     registers: Vec<FaultRegister<'a>>,
     walk: &'a [String],
     nearest_buffer: Option<&'a str>,
-    /// Bytes from the address to that buffer; 0 inside.
+    /// Distance in bytes from the address to that buffer; 0 inside.
     nearest_distance: Option<u64>,
 }
 
@@ -186,7 +184,7 @@ struct Job {
     done: bool,
     status: Option<String>,
     computed: Option<bool>,
-    /// Why what it computes is not in the outputs.
+    /// Why the outputs do not contain its results.
     why_not: Option<String>,
     duration_ns: u64,
 }
@@ -195,7 +193,7 @@ struct Job {
 struct Times {
     plan_ns: u64,
     push_ns: u64,
-    /// The median where there is more than one.
+    /// The median if there are several runs.
     run_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<Percentiles>,
@@ -212,7 +210,7 @@ struct Percentiles {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    // What cannot be written must not cost a run, nor what was given.
+    // An unwritable output must not cost a run or its inputs.
     let outputs = arguments
         .outputs
         .iter()
@@ -324,12 +322,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::differs_if(!is_success(arguments, &outcome)))
 }
 
-/// Why no plan was written.
+/// Converts an error into the failure that no plan was written.
 fn learn_failure(arguments: &Arguments, e: LearnError) -> Failure {
     Failure::file(arguments.of.file(), format!("nothing learned: {e}"))
 }
 
-/// Plays a plan on the board.
+/// Replays a plan on the target.
 fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &str) -> Result<Outcome, Failure> {
     let played = progress_line::run_with_progress("replaying", |progress, doing| {
         let doing = doing.clone();
@@ -341,7 +339,7 @@ fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, dev
     })?;
     match played {
         Ok(outcome) => Ok(outcome),
-        // It began and did not end: that is a failed replay, not one that could not start.
+        // The replay started and did not end: it failed, and did not merely fail to start.
         Err(
             e @ (ClientError::Device(_)
             | ClientError::Forgotten {
@@ -356,7 +354,7 @@ fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, dev
                 ..
             }),
         ) => Ok(failed_outcome(e.to_string(), device.to_owned())),
-        // What is wrong with a plan is about the recording that it was made of.
+        // A plan error is about the recording that the plan was made from.
         Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
             Err(Failure::file(arguments.of.file(), e))
         }
@@ -364,14 +362,14 @@ fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, dev
     }
 }
 
-/// Whether everything was as expected. A screen that a person gave and that nothing can look at was not.
+/// Returns whether everything was as expected. A user's expected screen that could not be checked is not a success.
 fn is_success(arguments: &Arguments, outcome: &Outcome) -> bool {
     let unseen = |e: &EffectResult| e.kind == "screen" && e.matched.is_none();
     let unseen = arguments.of.expects_screen() && outcome.effects.iter().any(unseen);
     outcome.verdict == Verdict::Match && !unseen
 }
 
-/// Writes the files that were asked for.
+/// Writes the requested files.
 fn write(
     arguments: &Arguments,
     recording: &Recording,
@@ -413,7 +411,7 @@ fn write(
     Ok(())
 }
 
-/// The outcome of a run whose end nobody saw.
+/// Returns the outcome of a run whose end was not observed.
 fn failed_outcome(failure: String, device: String) -> Outcome {
     Outcome {
         failure: Some(failure),
@@ -433,7 +431,7 @@ fn digest(bytes: [u8; 32]) -> String {
     blake3::Hash::from_bytes(bytes).to_hex().to_string()
 }
 
-/// The jobs of each chain of which something was not computed, by the event of its submit.
+/// The jobs of each chain with missing results, by the event of its submission.
 type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
 
 fn find_uncomputed_jobs(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
@@ -561,7 +559,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
 fn times(t: &Timing) -> Times {
     let mut sorted = t.runs_ns.clone();
     sorted.sort_unstable();
-    // Nearest rank: the smallest run that at least this part of all runs does not exceed.
+    // Nearest rank: the smallest run time that is at least this percentage of all runs.
     let rank = |percent: usize| {
         let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
         sorted.get(at).copied().unwrap_or(0)
@@ -582,7 +580,7 @@ fn times(t: &Timing) -> Times {
     }
 }
 
-/// Where the time went, in words.
+/// Describes where the time was spent.
 fn describe_times(t: &Timing) -> String {
     let t = times(t);
     let mut run = format_duration(t.run_ns);

@@ -1,4 +1,4 @@
-//! Boards as the command line names them, and what `plan` and `replay` share: inputs, outputs, pace.
+//! Targets on the command line, and the shared arguments of `plan` and `replay`: inputs, outputs, pace.
 
 use super::failure::complain;
 use super::outputs::CommandFiles;
@@ -22,7 +22,7 @@ use trace_core::ranges;
 use trace_core::recording::BufferRole;
 use trace_core::screen::Picture;
 
-/// Where this program keeps its keys.
+/// The key store of this program.
 #[derive(Args, Clone, Debug)]
 pub struct Keys {
     /// Folder of this program's keys and paired agents (default: in the user's configuration)
@@ -31,7 +31,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Opens the key store, and makes it when it is not there.
+    /// Opens the key store, and creates it if needed.
     pub fn open(&self) -> Result<KeyStore, Failure> {
         let keys = |e| Failure::usage(format!("keys: {e}"));
         let folder = match &self.keys {
@@ -41,7 +41,7 @@ impl Keys {
         KeyStore::open(&folder).map_err(keys)
     }
 
-    /// Opens a board by its name.
+    /// Opens a target by its name.
     pub fn open_target(&self, name: &str) -> Result<Lease, Failure> {
         let failed = |e: ClientError| {
             let meant = target::suggest_target(name).filter(|n| n != name);
@@ -61,7 +61,7 @@ impl Keys {
                 }
                 (e, _) => e.to_string(),
             };
-            // Some errors name the board themselves.
+            // Some errors contain the name of the target.
             Failure::usage(if e.contains(name) {
                 e
             } else {
@@ -69,7 +69,7 @@ impl Keys {
             })
         };
         match boards::parse(name).map_err(failed)? {
-            // These need no keys, and are there even where none can be kept.
+            // Simulators and CUDA devices need no keys. They work even where no keys can be stored.
             TargetName::Software(model) => factories().open(&model),
             TargetName::Qemu(device) => factories().open_qemu(&device),
             TargetName::Cuda(number) => factories().open_cuda(number),
@@ -79,7 +79,7 @@ impl Keys {
     }
 }
 
-/// What a person gives a replay in the place of what was recorded.
+/// User inputs that replace recorded ones in a replay.
 #[derive(Args, Clone, Debug)]
 pub struct Inputs {
     /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
@@ -88,19 +88,19 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Their files, beside others.
+    /// Adds the input files to others.
     pub fn add_to_files(&self, others: CommandFiles) -> CommandFiles {
         let add =
             |files: CommandFiles, (name, file): &(String, PathBuf)| files.with_input(format!("--input {name}"), file);
         self.inputs.iter().fold(others, add)
     }
 
-    /// Whether nothing is given.
+    /// Returns whether no inputs are given.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
 
-    /// The edits of the recording that they are, their files read.
+    /// Returns the inputs as edits of the recording, with their files read.
     pub fn edits(&self, opened: &Opened) -> Result<Edits, Failure> {
         let mut edits = Edits::default();
         for (name, file) in &self.inputs {
@@ -125,78 +125,78 @@ impl Inputs {
     }
 }
 
-/// A shape as people write it, `8x8`.
+/// Formats a shape: `8x8`.
 fn format_shape(shape: &[u64]) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Whether an array of as many elements lies in another shape than the recorded one. A list lies in none, and sides
-/// of 1 change nothing.
+/// Returns whether an array with as many elements has a shape other than the recorded one. A flat list has no shape,
+/// and dimensions of 1 do not matter.
 fn has_other_shape(given: &[u64], recorded: &[u64]) -> bool {
     let long = |shape: &[u64]| shape.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
     given.len() > 1 && long(given) != long(recorded)
 }
 
-/// What becomes of recorded idle time.
+/// Handling of recorded idle time.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum PaceArgument {
-    /// It is kept
+    /// Keep it
     Recorded,
-    /// It is skipped
+    /// Skip it
     #[default]
     Fast,
 }
 
-/// A recording, what a person changes in it, and the board to play it on.
+/// A recording, the user's changes, and the target to replay it on.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArguments {
     #[command(flatten)]
     source: Source,
-    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
-    /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
+    /// Target: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
+    /// agent:///PATH.sock/DEVICE; the verb `boards` lists the available ones
     #[arg(long, value_name = "BOARD")]
     on: Option<String>,
     #[command(flatten)]
     inputs: Inputs,
-    /// Replay registers that the register map does not know, from byte offset START up to END, which is left out
+    /// Allow registers that the register map does not know, from byte offset START up to END, which is excluded
     /// (START..=LAST includes the register at LAST); may be given more than once
     #[arg(long = "allow", value_name = "START..END", value_parser = range)]
     allow: Vec<Range<u32>>,
-    /// Picture (binary PPM) that the device's screen must show at the end; without it the one that the recording has
+    /// Expected picture (binary PPM) of the device's screen at the end; default: the one in the recording
     #[arg(long, value_name = "FILE")]
     expect_screen: Option<PathBuf>,
-    /// File with the bytes that an output must hold at the end, raw; may be given more than once
+    /// File with the expected bytes of an output at the end, raw; may be given more than once
     #[arg(long = "expect", value_name = "NAME=FILE", value_parser = assignment)]
     expect: Vec<(String, PathBuf)>,
-    /// What becomes of recorded idle time
+    /// Handling of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
-    /// End a replay that takes longer than this, in seconds [default: 600]
+    /// Stop a replay that takes longer than this, in seconds [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     time_limit: Option<u64>,
-    /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
+    /// For API traces: build one graph of the whole range, and run it with one launch
     #[arg(long)]
     graph: bool,
-    /// Of a recording of CUDA calls: put nothing back between runs that are repeated, each goes on with memory as the one
-    /// before left it: what a server does that is asked again and again
+    /// For API traces: restore nothing between repeated runs, so that each continues with the memory of the previous
+    /// one, like a server that handles repeated requests
     #[arg(long)]
     no_restore: bool,
-    /// Of a recording of CUDA calls: bring back what memory held behind the recorded range, too, and hold it against the
-    /// recording. Where the program itself brought nothing back that is done in any case
+    /// For API traces: also read back memory after the recorded range and compare it with the recording. This is always
+    /// done if the program itself read nothing back
     #[arg(long)]
     memory: bool,
-    /// Of a recording of CUDA calls: wait for the device behind each launch, and keep only the first error
+    /// For API traces: wait for the device after each launch, and keep only the first error
     #[arg(long, conflicts_with = "graph")]
     step: bool,
     #[command(flatten)]
     keys: Keys,
 }
 
-/// A compiled plan with the board that it is for.
+/// A compiled plan with its target.
 pub struct PreparedReplay {
-    /// The board.
+    /// The target.
     pub lease: Lease,
-    /// What it says of itself.
+    /// Device information that the target reports.
     pub device: DeviceInfo,
     /// The plan and its pages.
     pub compiled: Compiled,
@@ -204,13 +204,13 @@ pub struct PreparedReplay {
     pub compile_time: Duration,
     /// The recording.
     pub opened: Opened,
-    /// The picture that a person expects at the end.
+    /// The final picture that the user expects.
     pub expect_screen: Option<Picture>,
-    /// Of calls: what outputs have to hold, by their names. Of registers the plan says so itself.
+    /// For API traces: expected content of outputs, by name. A plan of a register trace contains it already.
     pub expected: BTreeMap<String, Vec<u8>>,
 }
 
-/// Says that no target was given, and which ones fit the recording.
+/// Returns the error that no target was given, with the targets that fit the recording.
 fn missing_target_error(opened: &Opened) -> Failure {
     let fits = factories().fitting_targets(&RecordedDevice::new(&opened.recording), &[]);
     let message = match fits.iter().find(|t| t.missing.is_none()) {
@@ -220,7 +220,7 @@ fn missing_target_error(opened: &Opened) -> Failure {
     Failure::file(&opened.file, format!("{message}; `kinescope boards` lists all"))
 }
 
-/// Byte offsets of registers, `0x3f00..0x3f10`.
+/// Parses a range of register byte offsets, `0x3f00..0x3f10`.
 fn range(text: &str) -> Result<Range<u32>, String> {
     let number = |t: &str| match t.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
@@ -228,7 +228,7 @@ fn range(text: &str) -> Result<Range<u32>, String> {
     };
     let ends = ranges::split(text).and_then(|r| {
         let end = number(r.end)?;
-        // The last register as a whole.
+        // Includes the whole last register.
         let end = if r.inclusive { end.checked_add(4)? } else { end };
         Some(number(r.first)?..end)
     });
@@ -236,7 +236,7 @@ fn range(text: &str) -> Result<Range<u32>, String> {
         .ok_or_else(|| format!("'{text}' is no range of registers (expected 0xSTART..0xEND without the end or 0xSTART..=0xLAST with it, multiples of 4)"))
 }
 
-/// A buffer and the file of its contents, as a person writes them.
+/// Parses a buffer and the file of its contents.
 pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.into(), file.into())),
@@ -245,7 +245,7 @@ pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl ReplayArguments {
-    /// Opens recording and board and compiles the plan, with the buffers that are asked for as outputs.
+    /// Opens the recording and the target, and compiles the plan with the requested buffers as outputs.
     pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<PreparedReplay, Failure> {
         factories().prestart_worker(self.target_name());
         let mut asked: Vec<&str> = asked.collect();
@@ -268,7 +268,7 @@ impl ReplayArguments {
             .as_deref()
             .map(replayed_screen::read_expected)
             .transpose()?;
-        // Those that are asked for, beside those that the recording itself calls outputs.
+        // The requested buffers, and those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
         if !asked.is_empty() && opened.calls.is_none() {
             let own = opened
@@ -341,7 +341,7 @@ impl ReplayArguments {
         })
     }
 
-    /// Opens the board for a plan that is there already, and moves it into the board's memory.
+    /// Opens the target for an existing plan, and relocates the plan into the target's memory.
     fn prepare_plan(&self, whole: Compiled, asked: &[&str]) -> Result<PreparedReplay, Failure> {
         let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.file().display())));
         if !self.inputs.is_empty() || !self.allow.is_empty() || self.expect_screen.is_some() {
@@ -370,8 +370,8 @@ impl ReplayArguments {
         })
     }
 
-    /// What outputs must hold, as files that a person gives: it goes into a plan of registers, and is handed back for one
-    /// of calls, whose outputs are compared here.
+    /// Loads the expected outputs from the user's files. Adds them to the plan of a register trace. Returns them for an
+    /// API trace, whose outputs are compared here.
     fn load_expected(&self, compiled: &mut Compiled) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
         let plan = &mut compiled.plan;
         let mut of_calls = BTreeMap::new();
@@ -406,28 +406,28 @@ impl ReplayArguments {
         Ok(of_calls)
     }
 
-    /// The board as the person named it; empty where none is.
+    /// Returns the target name that the user gave; empty if none.
     pub fn target_name(&self) -> &str {
         self.on.as_deref().unwrap_or_default()
     }
 
-    /// Whether a person gave the picture that the screen must show.
+    /// Returns whether the user gave the expected picture of the screen.
     pub fn expects_screen(&self) -> bool {
         self.expect_screen.is_some()
     }
 
-    /// Registers that the map does not know and that the person allows, as they are given.
+    /// Returns the registers that the map does not know and the user allows, as given.
     pub fn format_allowed(&self) -> Vec<String> {
         let text = |r: &Range<u32>| format!("{:#x}..{:#x}", r.start, r.end);
         self.allow.iter().map(text).collect()
     }
 
-    /// The recording's file or folder.
+    /// Returns the recording's file or folder.
     pub fn file(&self) -> &Path {
         &self.source.file
     }
 
-    /// The files that are read.
+    /// Returns the files to read.
     pub fn input_files(&self) -> CommandFiles {
         let files = self.inputs.add_to_files(CommandFiles::for_recording(self.file()));
         let files = self.expect.iter().fold(files, |files, (name, file)| {

@@ -1,4 +1,4 @@
-//! Pictures of a device's screen at the end of a replay: the one to expect, and the one that was there.
+//! Pictures of a device's screen at the end of a replay: the expected one and the actual one.
 
 use super::Failure;
 use super::out::format_count;
@@ -11,7 +11,7 @@ use trace_core::Recording;
 use trace_core::container;
 use trace_core::screen::{Picture, compare};
 
-/// Reads a picture to expect.
+/// Reads an expected picture.
 pub fn read_expected(file: &Path) -> Result<Picture, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::file(file, e);
     let from = std::fs::File::open(file).map_err(|e| failed(&e))?;
@@ -24,30 +24,30 @@ pub fn read_expected(file: &Path) -> Result<Picture, Failure> {
     Picture::from_ppm(&bytes).map_err(|e| failed(&e))
 }
 
-/// The screen at the end, as it was recorded and as the device showed it.
+/// The screen at the end: the recorded one and the one that the device showed.
 #[derive(Default)]
 pub struct ReplayScreens {
-    /// The picture that was expected.
+    /// The expected picture.
     pub expected: Option<Picture>,
-    /// The one that the device showed.
+    /// The picture that the device showed.
     pub shown: Option<Picture>,
 }
 
-/// What is told of them as JSON.
+/// The JSON report on the pictures.
 #[derive(Serialize)]
 pub struct ScreenReport {
     width: Option<u32>,
     height: Option<u32>,
-    /// Whether there was a picture to hold it against.
+    /// Whether there was a picture to compare with.
     checked: bool,
-    /// Pixels that differ; absent where there was none, or of another size.
+    /// Number of pixels that differ; absent if there was no picture, or one of another size.
     differing_pixels: Option<u64>,
 }
 
 impl ReplayScreens {
-    /// Those of a replay: what a person expects, or else the recording; and what the outcome shows.
+    /// Returns the pictures of a replay: the one that the user expects or the recorded one, and the one in the outcome.
     pub fn from_outcome(given: Option<&Picture>, recording: &Recording, outcome: &Outcome) -> Result<Self, Failure> {
-        // One that cannot be read stops the plan before; an outcome's is what the agent wrote.
+        // An unreadable recorded picture stops the plan earlier. That of an outcome was written by the agent.
         let in_recording = |r: &Recording| r.expected_screen().ok().flatten();
         let shown = if outcome.recording.is_empty() {
             None
@@ -61,13 +61,13 @@ impl ReplayScreens {
         })
     }
 
-    /// Pixels that differ; `None` where one of the pictures is not there, or they differ in size.
+    /// Returns the number of pixels that differ; `None` if a picture is missing, or they differ in size.
     pub fn differing_pixels(&self) -> Option<u64> {
         let (a, b) = (self.expected.as_ref()?, self.shown.as_ref()?);
         compare(a, b).ok().map(|c| c.differing)
     }
 
-    /// For JSON; `None` where the device has no screen.
+    /// Returns the JSON report; `None` if the device has no screen.
     pub fn report(&self) -> Option<ScreenReport> {
         let shown = self.shown.as_ref()?;
         Some(ScreenReport {
@@ -78,7 +78,7 @@ impl ReplayScreens {
         })
     }
 
-    /// In words; `None` where the device has no screen.
+    /// Describes the result; `None` if the device has no screen.
     pub fn describe(&self) -> Option<String> {
         let shown = self.shown.as_ref()?;
         let size = format!("{} by {}", shown.width(), shown.height());
@@ -90,7 +90,7 @@ impl ReplayScreens {
         })
     }
 
-    /// Writes what the device showed.
+    /// Writes the picture that the device showed.
     pub fn write(&self, file: &Path) -> Result<(), Failure> {
         match &self.shown {
             Some(picture) => Ok(output::write(file, &picture.to_ppm())?),

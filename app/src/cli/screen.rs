@@ -1,5 +1,5 @@
-//! `screen`: the picture that the stores of a recording left, at any event; who stored to a pixel; how it compares with
-//! another picture.
+//! `screen`: renders the picture that the stores of a recording produced at any event, lists the stores to a pixel, and
+//! compares it with another picture.
 
 use super::out::format_count;
 use super::outputs::CommandFiles;
@@ -21,11 +21,11 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// Stores to a pixel that text lists; JSON lists all.
+/// Maximum number of stores to a pixel in text output; JSON lists all.
 const MAX_LISTED_STORES: usize = 40;
-/// Stores to a pixel that JSON lists.
+/// Maximum number of stores to a pixel in JSON output.
 const MAX_STORES: usize = 1_000_000;
-/// Maximum number of pictures of a film.
+/// Maximum number of frames of an animation.
 const MAX_FRAMES: u32 = 10_000;
 
 #[derive(Args)]
@@ -35,27 +35,27 @@ struct Arguments {
     /// The screen after this event (default: after the last)
     #[arg(long, value_name = "N", value_parser = number)]
     event: Option<u64>,
-    /// Write the picture to this file: .png, where what is not known is transparent, or .ppm, where it is grey
+    /// Write the picture to this file: .png, where unknown pixels are transparent, or .ppm, where they are grey
     #[arg(short = 'o', value_name = "OUT")]
     to: Option<PathBuf>,
-    /// Write so many pictures up to the event as a moving PNG
+    /// Write this number of frames up to the event as an animated PNG
     #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_FRAMES)))]
     frames: Option<u32>,
-    /// The form of the screen, instead of what the display registers tell: WIDTHxHEIGHT,PIXEL[,pitch=BYTES]
+    /// Format of the screen, instead of that of the display registers: WIDTHxHEIGHT,PIXEL[,pitch=BYTES]
     /// [,base=OFFSET][,big-endian]; PIXEL is indexed8, rgb555, rgb565, rgb888, bgr888, xrgb8888 or xbgr8888
     #[arg(long, value_name = "FORM", value_parser = parse)]
     format: Option<ScreenFormat>,
     /// List the stores to this pixel, counted from the upper left
     #[arg(long, value_name = "X,Y", value_parser = pixel)]
     pixel: Option<(u32, u32)>,
-    /// Compare with this picture (binary PPM, PNG), or with the screen of this recording, or without either with what
-    /// the device showed at the end; exit 1 when a pixel differs
+    /// Compare with this picture (binary PPM, PNG), with the screen of this recording, or by default with what the
+    /// device showed at the end; exit 1 if a pixel differs
     #[arg(long, value_name = "OTHER", num_args = 0..=1)]
     compare: Option<Option<PathBuf>>,
     /// The screen of the other recording after this event (default: after the last)
     #[arg(long, value_name = "N", value_parser = number, requires = "compare")]
     other_event: Option<u64>,
-    /// Write where the compared pictures differ, as PNG: the more, the brighter
+    /// Write a heat map of the differences as PNG: larger differences are brighter
     #[arg(long, value_name = "OUT.png", requires = "compare")]
     heat: Option<PathBuf>,
 }
@@ -197,7 +197,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::differs_if(differs))
 }
 
-/// A format of a file.
+/// A picture file format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileForm {
     Png,

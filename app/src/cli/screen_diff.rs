@@ -1,5 +1,5 @@
-//! What `screen --compare` compares with: a picture in a file, the one that the device showed at the end, or the screen
-//! of another recording; where they differ first, and which store set that pixel on either side.
+//! `screen --compare`: compares the screen with a picture file, the picture that the device showed at the end, or the
+//! screen of another recording. It reports the first difference, and the store that set that pixel on each side.
 
 use super::source::Source as Argument;
 use super::{Failure, format_hex, progress_line};
@@ -18,12 +18,12 @@ pub struct Side {
     pub event: u64,
 }
 
-/// What a screen is compared with.
+/// The picture that a screen is compared with.
 pub struct ScreenReference {
     picture: Picture,
-    /// What is known of its pixels; beyond its end all is.
+    /// Known state of its pixels; pixels beyond its end are known.
     known: Vec<StoreState>,
-    /// Where it is the screen of a recording.
+    /// The recording side, if it is the screen of a recording.
     side: Option<Side>,
 }
 
@@ -47,7 +47,7 @@ struct Bounds {
     bottom: u32,
 }
 
-/// The first pixel that differs, rows from the top.
+/// The first pixel that differs, in row order from the top.
 #[derive(Serialize)]
 struct FirstPixel {
     x: u32,
@@ -56,24 +56,25 @@ struct FirstPixel {
     other: PixelState,
 }
 
-/// How a pixel came to its colour.
+/// Colour of a pixel and its origin.
 #[derive(Serialize)]
 struct PixelState {
     color: String,
-    /// The store that set it; `null` in a picture.
+    /// The store that set it; `null` for a picture.
     event: Option<u64>,
     time_ns: Option<u64>,
     value: Option<String>,
 }
 
-/// Whether a file begins as a picture does that can be compared with.
+/// Returns whether a file starts like a supported picture.
 fn is_picture(path: &Path) -> bool {
     let mut begin = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut begin));
     read.is_ok() && (begin.starts_with(b"P6") || begin == *b"\x89PNG\r\n\x1a\n")
 }
 
-/// What `--compare PATH` names: a picture, or a recording with its screen after `event`, after the last one without.
+/// Opens the argument of `--compare PATH`: a picture, or a recording with its screen after `event` (default: after the
+/// last event).
 pub fn open(path: &Path, source: FormatSource, event: Option<u64>) -> Result<ScreenReference, Failure> {
     if is_picture(path) {
         if event.is_some() {
@@ -94,7 +95,7 @@ pub fn open(path: &Path, source: FormatSource, event: Option<u64>) -> Result<Scr
     })
 }
 
-/// The screen of a recording after `event`, after its last one without, in the form that `source` says.
+/// Reads the screen of a recording after `event` (default: after its last event), in the format of `source`.
 pub fn read_side(
     recording: Recording,
     file: &Path,
@@ -162,7 +163,7 @@ fn read_picture(path: &Path) -> Result<ScreenReference, Failure> {
     reader.limits(limits);
     let read = reader.decode().map_err(|e| fail(&e))?.to_rgba8();
     let rgb = read.pixels().flat_map(|p| [p.0[0], p.0[1], p.0[2]]).collect();
-    // What a PNG leaves transparent was not known to whoever wrote it.
+    // Transparent pixels of a PNG were unknown to the program that wrote it.
     let known = read.pixels().map(|p| match p.0[3] {
         0 => StoreState::Never,
         _ => StoreState::Stored,
@@ -174,7 +175,7 @@ fn read_picture(path: &Path) -> Result<ScreenReference, Failure> {
     })
 }
 
-/// The picture that the device showed at the end, where the recording has one.
+/// Returns the picture that the device showed at the end, if the recording has one.
 pub fn expected_at_end(screen: &Screen, file: &Path) -> Result<ScreenReference, Failure> {
     match &screen.expected {
         Some(Ok(picture)) => Ok(ScreenReference {
@@ -190,7 +191,7 @@ pub fn expected_at_end(screen: &Screen, file: &Path) -> Result<ScreenReference, 
     }
 }
 
-/// Compares what is known on both sides. `at` is the file that is named when their sizes differ.
+/// Compares the pixels that both sides know. `at` is the file to name if the sizes differ.
 pub fn compare(drawn: &RenderedScreen, other: &ScreenReference, file: &Path, at: &Path) -> Result<Comparison, Failure> {
     let own = drawn.to_picture([0; 3]).map_err(|e| Failure::file(file, e))?;
     let theirs = other.known.iter().copied().chain(std::iter::repeat(StoreState::Stored));
@@ -203,7 +204,7 @@ pub fn compare(drawn: &RenderedScreen, other: &ScreenReference, file: &Path, at:
     compare_where(&own, &other.picture, &both).map_err(|e| Failure::file(at, e))
 }
 
-/// A comparison with the first pixel that differs.
+/// Builds the report of a comparison with the first pixel that differs.
 pub fn build_report(c: &Comparison, own: &Side, drawn: &RenderedScreen, other: &ScreenReference) -> ScreenDiffReport {
     let width = c.width.max(1) as usize;
     let first = c.difference.iter().position(|d| *d != 0);
@@ -252,7 +253,7 @@ fn pixel_state(side: Option<&Side>, color: Option<[u8; 3]>, (x, y): (u32, u32)) 
     }
 }
 
-/// Black where nothing differs, from red to yellow where it does.
+/// Returns a heat map: black where nothing differs, red to yellow where it does.
 pub fn heat_map(c: &Comparison) -> Vec<u8> {
     let pixel = |d: &u8| match d {
         0 => [0, 0, 0, 255],
@@ -262,7 +263,7 @@ pub fn heat_map(c: &Comparison) -> Vec<u8> {
 }
 
 impl ScreenDiffReport {
-    /// The same in lines.
+    /// Returns the report as lines of text.
     pub fn describe(&self) -> Vec<String> {
         let of = super::out::format_count(self.compared, "pixel");
         let with = self

@@ -1,4 +1,4 @@
-//! `shader`: the code of every job's shaders as clauses, with what of it is unknown.
+//! `shader`: prints the code of all job shaders as clauses, with the unknown operations.
 
 use super::out::format_count;
 use super::source::{Opened, Source};
@@ -38,7 +38,7 @@ struct ShaderJob {
     stage: Stage,
 }
 
-/// A shader and who runs it.
+/// A shader and the jobs that run it.
 struct ShaderUse {
     /// Number of the address space.
     space: u8,
@@ -46,7 +46,7 @@ struct ShaderUse {
     by: Vec<ShaderJob>,
 }
 
-/// The different shaders of a recording, in the order in which jobs run them.
+/// Returns the distinct shaders of a recording, in the order in which jobs run them.
 fn find_shaders(opened: &Opened, only: Option<u32>) -> Result<Vec<ShaderUse>, Failure> {
     let timeline = opened.timeline()?;
     if let Some(n) = only
@@ -170,7 +170,7 @@ fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// How the text of a shader names a clause.
+/// Returns the label of a clause in the text of a shader.
 fn label(c: &Clause, entry: GpuVa) -> String {
     format!(
         "clause_{}",
@@ -226,7 +226,7 @@ fn job_row(r: &ShaderJob) -> JobRow {
     }
 }
 
-/// Unknown encodings over all shaders: how often, in how many of them.
+/// Returns the unknown encodings of all shaders: their number of uses, and in how many shaders.
 fn unknown(found: &[ShaderUse]) -> Vec<(UnknownOperation, u64, u64)> {
     let mut all: BTreeMap<UnknownOperation, (u64, u64)> = BTreeMap::new();
     for (bits, n) in found.iter().flat_map(|f| f.code.unknown_operations()) {
@@ -292,7 +292,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Most jobs of a shader that its text names.
+/// Maximum number of jobs of a shader that its text lists.
 const MAX_LISTED_JOBS: usize = 8;
 
 fn text(f: &ShaderUse, out: &mut Out) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM: work that is going on is cancelled and leaves nothing half done; a second signal ends the
-//! program at once.
+//! SIGINT and SIGTERM handling: the first signal cancels the running work, which leaves nothing half written; a second
+//! one ends the program at once.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -7,7 +7,7 @@ use signal_hook::low_level;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trace_core::progress::Progress;
 
-/// What is going on, and whether it is to end.
+/// The running work, and the signal that was received.
 struct State {
     signal: Option<i32>,
     work: Vec<(u64, Progress)>,
@@ -24,18 +24,18 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The exit code of a program that a signal ended, as shells count it: 130 for SIGINT, 143 for SIGTERM.
+/// Returns the exit code of a program that a signal ended, as shells count it: 130 for SIGINT, 143 for SIGTERM.
 fn signal_exit_code(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
 }
 
-/// Makes signals cancel what [`cancel_on_signal`] is going on, and end the program where nothing is.
+/// Installs handlers that cancel the work registered with [`cancel_on_signal`], or end the program if there is none.
 ///
 /// # Errors
-/// When the system does not take the handlers, or there is no thread to be had.
+/// When the system rejects the handlers, or no thread can be started.
 pub fn install() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    // What is written may wait for a reader, where no progress is looked at.
+    // A write may wait for a reader, where no progress is checked.
     kinescope_files::pipe_writer::set_stop_check(|| requested_exit_code().is_some());
     let heed = move || {
         for signal in signals.forever() {
@@ -52,17 +52,17 @@ pub fn install() -> std::io::Result<()> {
     thread.spawn(heed).map(drop)
 }
 
-/// The exit code to end with, when a signal asked for it.
+/// Returns the exit code to end with, if a signal was received.
 #[must_use]
 pub fn requested_exit_code() -> Option<u8> {
     state().signal.map(signal_exit_code)
 }
 
-/// Work that signals cancel until this is dropped.
+/// Registration of work that signals cancel, until this is dropped.
 #[derive(Debug)]
 pub struct CancelGuard(u64);
 
-/// From now on signals cancel this work, and no longer end the program before it is over.
+/// Registers work that signals cancel from now on, instead of ending the program.
 #[must_use]
 pub fn cancel_on_signal(progress: &Progress) -> CancelGuard {
     let mut state = state();

@@ -1,6 +1,6 @@
-//! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
+//! The recording argument: a `.kine` file, or a source that an importer knows, imported in memory.
 //!
-//! What is damaged in a file is found when it is used: [`report_damage`] says it when the verb is over.
+//! Damage in a file is found when the damaged part is used. [`report_damage`] prints it at the end of the verb.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -25,7 +25,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens or imports it.
+    /// Opens or imports the recording.
     pub fn open(&self) -> Result<Opened, Failure> {
         let (opened, own) = progress_line::run_with_progress("reading", |progress, doing| {
             if source::is_submission(&self.file) {
@@ -38,16 +38,16 @@ impl Source {
         }
         note_opened(&self.file, &opened.recording);
         let opened = Opened::new(&self.file, opened.recording);
-        // Whoever counts or compares would take the part for the whole.
+        // A verb that counts or compares would take the part for the whole.
         if let Some(cut) = opened.find_truncation() {
             complain(Failure::file(&self.file, format!("{}: {}", cut.place, cut.message)));
         }
         Ok(opened)
     }
 
-    /// Opens or imports it for a verb whose answer would be wrong without a sign of it.
+    /// Opens or imports the recording for a verb whose answer would be silently wrong otherwise.
     ///
-    /// Fails when some of it is damaged, too.
+    /// Also fails if any part of the recording is damaged.
     pub fn open_undamaged(&self) -> Result<Opened, Failure> {
         let opened = self.open()?;
         opened.check_all()?;
@@ -55,10 +55,10 @@ impl Source {
     }
 }
 
-/// What is needed of the recordings that were opened to tell which events their damage takes away.
+/// Parts of the opened recordings that show which events are lost to damage.
 static OPENED: Mutex<Vec<(PathBuf, Recording)>> = Mutex::new(Vec::new());
 
-/// Keeps of a recording what [`report_damage`] needs: columns, which are shared.
+/// Stores what [`report_damage`] needs of a recording: columns, which are shared.
 fn note_opened(file: &Path, recording: &Recording) {
     let e = &recording.events;
     let events = Events {
@@ -78,8 +78,8 @@ fn note_opened(file: &Path, recording: &Recording) {
     all.push((file.to_owned(), kept));
 }
 
-/// Says, a line for each file, what was found damaged while the verb went on. Returns whether some of a recording is:
-/// then what was printed is not all that the recorder wrote.
+/// Prints the damage that was found during the verb, one line per file. Returns whether any recorded content is
+/// damaged: then the output does not contain everything that the recorder wrote.
 pub fn report_damage() -> bool {
     let all = std::mem::take(&mut *OPENED.lock().unwrap_or_else(PoisonError::into_inner));
     let mut entries: Vec<(PathBuf, String)> = Vec::new();
@@ -96,7 +96,7 @@ pub fn report_damage() -> bool {
     lost
 }
 
-/// What was found damaged in a recording, as one line.
+/// Returns the damage of a recording as one line.
 fn damage_line(recording: &Recording) -> Option<String> {
     let blocks = recording.damage.blocks();
     let first = blocks.iter().find(|b| b.is_content()).or(blocks.first())?;
@@ -111,7 +111,7 @@ fn damage_line(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// What a damaged block takes away.
+/// Describes what is lost by a damaged block.
 fn consequence(recording: &Recording, block: &DamagedBlock) -> String {
     if !block.is_content() {
         return "it is computed again".to_owned();
@@ -123,31 +123,31 @@ fn consequence(recording: &Recording, block: &DamagedBlock) -> String {
     }
 }
 
-/// A recording with the register map that fits it.
+/// A recording with its register map.
 pub struct Opened {
-    /// Its file or folder, as it was given.
+    /// Its file or folder, as given.
     pub file: PathBuf,
     /// The recording.
     pub recording: Recording,
-    /// The map that jobs and page tables follow from: the embedded one of its device, where there is one.
+    /// The map for jobs and page tables: the embedded one of the device, if there is one.
     pub map: Option<&'static RegisterMap>,
-    /// The map that names its registers, the person's own before the embedded one, and the space that they are in.
+    /// The map that names the registers, and their space. The user's own map takes precedence over the embedded one.
     pub device: Option<RecordedRegisters>,
-    /// What it tells of a driver's calls, where it is a recording of these.
+    /// Metadata of the driver's API calls, if it is an API trace.
     pub calls: Option<CallFacts>,
-    /// What copies carry, as buffers, once somebody asks.
+    /// Contents of copies as buffers, computed on first use.
     called: OnceCell<Vec<Buffer>>,
 }
 
 impl Opened {
-    /// Where the file ends before what it holds does, if that is so: its importer says it.
+    /// Returns the finding that the file is truncated, if its importer reported one.
     #[must_use]
     pub fn find_truncation(&self) -> Option<&Finding> {
         let all = &self.recording.facts.findings;
         all.iter().find(|f| f.kind == FindingKind::TruncatedSection)
     }
 
-    /// What copies of a recording of calls carry, as buffers by the names that replays give them.
+    /// Returns the contents of copies in an API trace as buffers, with the names that replays give them.
     #[must_use]
     pub fn api_buffers(&self) -> &[Buffer] {
         self.called.get_or_init(|| match self.calls {
@@ -156,7 +156,7 @@ impl Opened {
         })
     }
 
-    /// A recording as it stands, of this file or folder.
+    /// Creates an opened recording of this file or folder.
     #[must_use]
     pub fn new(file: &Path, recording: Recording) -> Self {
         Self {
@@ -169,7 +169,7 @@ impl Opened {
         }
     }
 
-    /// What follows from the events. Empty where no register map knows them.
+    /// Computes the timeline of the events. Empty if no register map knows them.
     pub fn timeline(&self) -> Result<Timeline, Failure> {
         match self.map {
             Some(map) => progress_line::run_with_progress("finding jobs", |progress, _| {
@@ -179,10 +179,10 @@ impl Opened {
         }
     }
 
-    /// Compares all of the recording with its digests.
+    /// Compares the whole recording with its digests.
     ///
     /// # Errors
-    /// When some of it is damaged, or the work was stopped.
+    /// When a part is damaged, or the work was cancelled.
     pub fn check_all(&self) -> Result<(), Failure> {
         progress_line::run_with_progress("checking", |progress, _| {
             let found = self.recording.find_damage(progress);
@@ -191,7 +191,7 @@ impl Opened {
         self.check_used()
     }
 
-    /// Returns an error if what was used of the recording so far is damaged.
+    /// Returns an error if a part of the recording that was used so far is damaged.
     pub fn check_used(&self) -> Result<(), Failure> {
         let Some(block) = self.recording.damage.first() else {
             return Ok(());
@@ -206,13 +206,13 @@ impl Opened {
         ))
     }
 
-    /// Different contents among the pages of the source, the page of zeros included.
+    /// Returns the number of distinct pages of the source, including the zero page.
     #[must_use]
     pub fn distinct_pages(&self) -> u64 {
         self.recording.source_distinct_pages()
     }
 
-    /// The event before which memory is looked at: all of them where none is given.
+    /// Returns the event before which memory is shown. Default: after all events.
     pub fn check_event(&self, event: Option<u64>) -> Result<u64, Failure> {
         let events = self.recording.events.len() as u64;
         match event {
@@ -228,7 +228,7 @@ impl Opened {
         }
     }
 
-    /// An address space of the recording by its index.
+    /// Returns an address space of the recording by its index.
     pub fn address_space(&self, index: u32) -> Result<&AddressSpace, Failure> {
         let all = &self.recording.facts.address_spaces;
         all.get(index as usize).ok_or_else(|| {
@@ -239,10 +239,10 @@ impl Opened {
         })
     }
 
-    /// A GPU address as a person gives it: a number, a buffer's name, `NAME+OFFSET`, or hexadecimal digits without `0x`.
+    /// Parses a GPU address argument: a number, a buffer's name, `NAME+OFFSET`, or hexadecimal digits without `0x`.
     ///
     /// # Errors
-    /// When it is none of these, or beyond the end of the buffer.
+    /// When the text is none of these, or is beyond the end of the buffer.
     pub fn parse_address(&self, text: &str) -> Result<u64, Failure> {
         let text = text.trim();
         if let Some(buffer) = self.recording.buffer(text) {
@@ -281,7 +281,7 @@ impl Opened {
         })
     }
 
-    /// A buffer of the recording by its name.
+    /// Returns a buffer of the recording by its name.
     pub fn buffer(&self, name: &str) -> Result<&Buffer, Failure> {
         let called = || self.api_buffers().iter().find(|b| b.name == name);
         self.recording.buffer(name).or_else(called).ok_or_else(|| {
@@ -300,7 +300,7 @@ impl Opened {
     }
 }
 
-/// A page-table format as JSON and arguments name it.
+/// Returns the name of a page-table format in JSON and arguments.
 #[must_use]
 pub fn format_name(format: MmuFormat) -> &'static str {
     match format {
@@ -309,8 +309,8 @@ pub fn format_name(format: MmuFormat) -> &'static str {
     }
 }
 
-/// An address without `0x`, as logs and debuggers print them. Short ones, which may be a name typed wrong, and those
-/// that could be decimal are none.
+/// Parses an address without `0x`, as logs and debuggers print it. Rejects short ones, which may be a mistyped name,
+/// and those that could be decimal.
 #[must_use]
 pub fn bare_hex(text: &str) -> Option<u64> {
     let digits = text.replace('_', "");
@@ -319,7 +319,7 @@ pub fn bare_hex(text: &str) -> Option<u64> {
     (digits.len() >= 4 && letters && hex).then(|| u64::from_str_radix(&digits, 16).ok())?
 }
 
-/// A number as people write it: `0x…`, or decimal.
+/// Parses a number: `0x…`, or decimal.
 pub fn number(text: &str) -> Result<u64, String> {
     let digits = text.replace('_', "");
     let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {

@@ -1,4 +1,4 @@
-//! `stats`: how registers, blocks, threads or jobs are used, in figures.
+//! `stats`: prints usage statistics of registers, blocks, threads or jobs.
 
 use super::out::{format_count, format_duration};
 use super::source::{Opened, Source};
@@ -17,7 +17,7 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// What accesses are counted by.
+/// The grouping of accesses.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ByArgument {
     /// Each register
@@ -27,7 +27,7 @@ enum ByArgument {
     Block,
     /// Threads of the driver
     Thread,
-    /// The job that the access makes ready, or that runs: what filters call `job`
+    /// The job that the access prepares, or that is running: `job` in filters
     Job,
 }
 
@@ -35,20 +35,19 @@ enum ByArgument {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// What accesses are counted by
+    /// Group accesses by
     #[arg(long, value_enum, default_value_t)]
     by: ByArgument,
     /// Only accesses that pass this filter: 'write and job in 4..=9' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
-    /// Also how often each value came, in bins
+    /// Also show how often each value occurred, in bins
     #[arg(long)]
     histogram: bool,
-    /// Instead, what the accesses of one register tell of what it is: its name, its offset in any space, or
-    /// SPACE+OFFSET
+    /// Instead, infer the purpose of one register from its accesses: its name, its offset in any space, or SPACE+OFFSET
     #[arg(long, value_name = "NAME", conflicts_with_all = ["by", "filter", "histogram", "between"])]
     register: Option<String>,
-    /// Instead, the times from each event that passes the first filter to the next one that passes the second
+    /// Instead, show the times from each event that passes the first filter to the next one that passes the second
     #[arg(long, num_args = 2, value_names = ["EXPR", "EXPR"], conflicts_with_all = ["by", "filter", "histogram"])]
     between: Option<Vec<String>>,
 }
@@ -74,14 +73,14 @@ struct Times {
     longest: Pair,
 }
 
-/// The events that a time lies between.
+/// The two events of an interval.
 #[derive(Serialize)]
 struct Pair {
     from_event: u64,
     to_event: u64,
 }
 
-/// How often values of a range came.
+/// Number of occurrences of a range of values.
 #[derive(Serialize)]
 struct BinRow {
     from: String,
@@ -149,7 +148,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         among: among.as_ref(),
         histogram: arguments.histogram,
     };
-    // Nothing is left behind when a signal ends it.
+    // A signal that ends it leaves nothing behind.
     let all = trace_query::usage(&opened.recording, &derived, count, &Progress::new())
         .map_err(|e| Failure::usage(e.to_string()))?;
     let rows = all.iter().map(|u| row(u, &opened, by, arguments.histogram));
@@ -191,7 +190,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// What a group is called: registers without a name by their place.
+/// Returns the label of a group. A register without a name gets its offset.
 fn label(u: &Usage, opened: &Opened, by: GroupBy) -> String {
     let (space, offset) = u.first_at;
     let number = u8::try_from(space).unwrap_or(u8::MAX);
@@ -202,7 +201,7 @@ fn label(u: &Usage, opened: &Opened, by: GroupBy) -> String {
         .unwrap_or_else(|| by.unknown_label().to_owned())
 }
 
-/// Bins as lines, each with a bar that is as long as the bin is full.
+/// Prints bins as lines, each with a bar proportional to its count.
 fn print_histogram(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
     const LONGEST: u64 = 40;
     let most = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
@@ -218,7 +217,7 @@ fn print_histogram(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Accesses a second.
+/// Formats a rate of accesses per second.
 fn format_rate(per_second: f64) -> String {
     if per_second < 100.0 {
         format!("{per_second:.1}")
@@ -285,7 +284,7 @@ fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// A time that may lie before another.
+/// Formats a time that may be negative.
 fn format_time(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "" };
     format!("{sign}{}", format_duration(ns.abs().round() as u64))

@@ -1,20 +1,20 @@
-//! Targets by name: all of them, and the one that was probably meant.
+//! Target names: their forms, the built-in targets, and suggestions for a mistyped name.
 
 use crate::document::boards::list_simulators;
 use trace_core::filter::distance;
 
-/// The forms of targets' names, for messages.
+/// The forms of target names, for messages.
 pub const FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
                          agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE";
 
-/// The targets that this program brings along, and the form of CUDA devices, as a list for people.
+/// Returns the built-in targets, and the form of CUDA devices, as a list for users.
 #[must_use]
 pub fn list_targets() -> String {
     let all = list_simulators().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the target whose name was probably meant by one that has no known form, or is of no model.
+/// Suggests a target for a name that has no known form, or no known model.
 #[must_use]
 pub fn suggest_target(name: &str) -> Option<String> {
     let typed = name.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! `shader --thread`: a thread of a job followed clause by clause on the software GPU.
+//! `shader --thread`: traces a thread of a job clause by clause on the simulated GPU.
 
 use super::out::format_count;
 use super::replay_arguments::Inputs;
@@ -11,26 +11,26 @@ use device_mali::debug::{MAX_STEPS, MemoryAccess, Thread, ThreadEnd, ThreadQuery
 use serde::Serialize;
 use std::path::Path;
 
-/// Which thread, and how much of it.
+/// Selection of the thread, and of the traced part.
 #[derive(Args)]
 pub struct ThreadArguments {
-    /// Follow this thread of the job's workgroup on the software GPU: every clause that it executes, with the registers
+    /// Trace this thread of the job's workgroup on the simulated GPU: every clause that it executes, with the registers
     /// that change and the memory that it reads and writes
     #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "job")]
     pub thread: Option<[u32; 3]>,
     /// The workgroup of the thread
     #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "thread", default_value = "0,0,0")]
     workgroup: [u32; 3],
-    /// The job's place in its chain, from 0 (default: the first with a compute shader)
+    /// Index of the job in its chain, from 0 (default: the first with a compute shader)
     #[arg(long, value_name = "N", requires = "thread")]
     position: Option<u32>,
-    /// Print every step; without it only what the thread began with, how it ended, and what it wrote
+    /// Print every step; without it only the initial state of the thread, how it ended, and what it wrote
     #[arg(long, requires = "thread")]
     trace: bool,
-    /// The first clause that is kept, counted from the thread's begin
+    /// The first clause to keep, counted from the start of the thread
     #[arg(long, value_name = "N", requires = "thread", default_value_t = 0)]
     from: u64,
-    /// Most clauses that are kept
+    /// Maximum number of clauses to keep
     #[arg(long, value_name = "N", requires = "thread", default_value_t = MAX_STEPS as u32,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     steps: u32,
@@ -38,7 +38,7 @@ pub struct ThreadArguments {
     pub inputs: Inputs,
 }
 
-/// `X,Y,Z`, `X,Y` or `X`.
+/// Parses `X,Y,Z`, `X,Y` or `X`.
 fn three(text: &str) -> Result<[u32; 3], String> {
     let mut out = [0; 3];
     let parts: Vec<&str> = text.split(',').collect();
@@ -90,7 +90,7 @@ struct ChangeRow {
     after: String,
 }
 
-/// An access as JSON tells it.
+/// An access as JSON output.
 #[derive(Serialize)]
 pub struct AccessRow {
     va: String,
@@ -100,7 +100,7 @@ pub struct AccessRow {
 }
 
 impl AccessRow {
-    /// `instruction`: the text of the operation.
+    /// Creates a row; `instruction` is the text of the operation.
     pub fn new(a: &MemoryAccess, instruction: String) -> Self {
         Self {
             va: format_hex(a.va),
@@ -111,7 +111,7 @@ impl AccessRow {
     }
 }
 
-/// Follows a thread and prints what it did.
+/// Traces a thread and prints what it did.
 pub fn run(
     file: &Path,
     opened: &Opened,
@@ -276,14 +276,14 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
     f.steps.get(step).map_or(0, |s| s.clause)
 }
 
-/// Jobs of a chain as it stood at its submit; `None` where that is not known, or where it does not end well.
+/// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
 fn chain_length(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u64> {
     let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
     let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
-/// The place of the first compute job of a chain.
+/// Returns the index of the first compute job of a chain.
 fn find_first_compute(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u32> {
     let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
     let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));

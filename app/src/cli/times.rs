@@ -1,23 +1,24 @@
-//! Times of events as text: from the first event, all in one unit that fits the recording, exact to the nanosecond.
+//! Event times as text: relative to the first event, in one unit that fits the recording, exact to the nanosecond.
 
 use trace_core::recording::Recording;
 
-/// How the times of a recording are written.
+/// Format of the times of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventTimes {
     /// The recorder had no clock: every event is at 0.
     Missing,
-    /// From the first event.
+    /// Relative to the first event.
     From {
         /// Time of the first event on the recorder's clock, ns.
         first: u64,
-        /// Digits after the point: 0 of nanoseconds, 3 of microseconds, 6 of milliseconds, 9 of seconds.
+        /// Digits after the decimal point: 0 for nanoseconds, 3 for microseconds, 6 for milliseconds, 9 for seconds.
         digits: usize,
     },
 }
 
 impl EventTimes {
-    /// Chooses the unit for a recording: the largest in which its span has at most five digits before the point.
+    /// Chooses the unit for a recording: the largest in which its span has at most five digits before the decimal
+    /// point.
     #[must_use]
     pub fn for_recording(recording: &Recording) -> Self {
         let span = recording.span_ns();
@@ -34,7 +35,7 @@ impl EventTimes {
         Self::From { first, digits }
     }
 
-    /// The head of the column.
+    /// Returns the header of the column.
     #[must_use]
     pub fn column_header(self) -> &'static str {
         match self {
@@ -46,7 +47,7 @@ impl EventTimes {
         }
     }
 
-    /// A time on the recorder's clock; below 0 where the clock ran backwards.
+    /// Formats a time on the recorder's clock; negative if the clock ran backwards.
     #[must_use]
     pub fn format_time(self, ns: u64) -> String {
         let Self::From { first, digits } = self else {

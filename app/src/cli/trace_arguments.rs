@@ -1,4 +1,5 @@
-//! Verbs that ask a board for what a recording of calls does not hold: memory between launches.
+//! Arguments of verbs that request a memory trace from a target: memory between launches, which an API trace does not
+//! contain.
 
 use super::failure::complain;
 use super::replay_arguments::Keys;
@@ -12,18 +13,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trace_core::calls::Calls;
 
-/// Which board is asked, and for how much.
+/// The target of the trace, and its limits.
 #[derive(Args, Clone, Debug)]
 pub struct TraceArguments {
-    /// In a recording of calls: ask this board, which plays the recording and watches memory between launches (cuda:N,
-    /// agent:NAME/cudaN; the verb `boards` lists those there are)
+    /// In an API trace: replay on this target and trace memory between launches (cuda:N, agent:NAME/cudaN; the verb
+    /// `boards` lists the available ones)
     #[arg(long, value_name = "BOARD")]
     on: Option<String>,
-    /// Most bytes of memory that the board may tell, pages before and behind launches; watching ends behind the launch
+    /// Maximum number of bytes of memory in the trace, pages before and after launches; tracing ends after the launch
     /// that reaches it
     #[arg(long, value_name = "N", value_parser = number, default_value_t = USUAL_BYTES, requires = "on")]
     most: u64,
-    /// Seconds that the board may watch, beside what it does before the first launch that is watched (five minutes at
+    /// Maximum time of the trace in seconds, in addition to the work before the first traced launch (five minutes at
     /// most)
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3000), requires = "on")]
     time_limit: u64,
@@ -32,12 +33,13 @@ pub struct TraceArguments {
 }
 
 impl TraceArguments {
-    /// Whether a board is to be asked.
+    /// Returns whether a target is requested.
     pub fn is_requested(&self) -> bool {
         self.on.is_some()
     }
 
-    /// A board is to be asked of a recording that is none of calls: it says that it cannot be.
+    /// Returns an error if a target is requested for a recording that is not an API trace: only API traces can be
+    /// traced on a target.
     pub fn reject_register_trace(&self, file: &Path) -> Result<(), Failure> {
         match &self.on {
             Some(_) => Err(Failure::file(
@@ -48,15 +50,15 @@ impl TraceArguments {
         }
     }
 
-    /// The board begins what takes a while to begin, while the recording is still being read.
+    /// Starts the slow part of opening the target while the recording is still being read.
     pub fn prestart(&self) {
         if let Some(on) = &self.on {
             factories().prestart_worker(on);
         }
     }
 
-    /// Returns the shortest time of each launch on the board in nanoseconds, by its event; nothing where no board is
-    /// asked. A board that does not tell is a message, and no error.
+    /// Returns the shortest time of each launch on the target in nanoseconds, by its event; empty if no target is
+    /// requested. A target that reports no times causes a message, not an error.
     pub fn launch_times(&self, opened: &Opened, repeat: u32) -> Result<BTreeMap<u64, u64>, Failure> {
         let Some(on) = &self.on else {
             return Ok(BTreeMap::new());
@@ -78,8 +80,8 @@ impl TraceArguments {
         }))
     }
 
-    /// What is known of a recording's calls once the board has told what is asked, and whether that is all that was
-    /// asked; as it was where nobody is asked.
+    /// Adds the memory trace of the target to the API calls of a recording, and returns whether it is complete. Returns
+    /// the calls unchanged if no target is requested.
     pub fn trace_memory(
         &self,
         opened: &Opened,

@@ -1,4 +1,4 @@
-//! `trim`: a recording cut down to some of its jobs with what they need, or to a range of its events.
+//! `trim`: cuts a recording down to some of its jobs with their dependencies, or to a range of its events.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -31,12 +31,12 @@ struct Arguments {
     /// Jobs to keep: FIRST..=LAST, FIRST..END without END, or one; may be given more than once
     #[arg(long, value_name = "FIRST..=LAST", value_parser = range, required_unless_present = "events")]
     jobs: Vec<Numbers>,
-    /// Events to keep, and no others: FIRST..=LAST, or FIRST..END without END; for recordings without jobs
+    /// Events to keep, without others: FIRST..=LAST, or FIRST..END without END; for recordings without jobs
     #[arg(long, value_name = "FIRST..=LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
     events: Option<Numbers>,
     #[command(flatten)]
     needs: NeedsArguments,
-    /// Keep contents only of memory that the kept jobs read or write when the software GPU runs them
+    /// Keep only contents of memory that the kept jobs read or write when the simulated GPU runs them
     #[arg(long, requires = "jobs")]
     touched: bool,
     /// The .kine to write
@@ -44,19 +44,19 @@ struct Arguments {
     to: PathBuf,
 }
 
-/// What stands in for the output of jobs that are not chosen.
+/// Replacement for the output of jobs that are not selected.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct NeedsArguments {
-    /// Leave out jobs whose output the kept ones read, and put their bytes in place as the software GPU computes them
+    /// Leave out jobs whose output the kept ones read, and insert their bytes as the simulated GPU computes them
     #[arg(long)]
     without_producers: bool,
-    /// Keep no other jobs, whatever the chosen ones read of them: they then compute something else
+    /// Keep no other jobs, even if the selected ones read their output: the selected ones then compute something else
     #[arg(long, conflicts_with = "without_producers")]
     alone: bool,
 }
 
 impl NeedsArguments {
-    /// What they say.
+    /// Returns the policy that the arguments select.
     pub fn needs(self) -> DependencyPolicy {
         match (self.without_producers, self.alone) {
             (_, true) => DependencyPolicy::Nothing,
@@ -66,16 +66,16 @@ impl NeedsArguments {
     }
 }
 
-/// Numbers of jobs or events, one at least.
+/// A range of job or event numbers with at least one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Numbers {
-    /// The first and the last of them.
+    /// The first and the last number.
     all: RangeInclusive<u64>,
-    /// What was typed, where its end is left out.
+    /// The typed text, if it excludes its end.
     leaves_out: Option<String>,
 }
 
-/// Reads `4..=9`, `4..9`, which leaves 9 out, or one number.
+/// Parses `4..=9`, `4..9`, which excludes 9, or one number.
 fn range(text: &str) -> Result<Numbers, String> {
     let bad = || format!("'{text}' is not a range (expected {}, or one number)", ranges::FORM);
     let number = |t: &str| t.parse::<u64>().map_err(|_| bad());
@@ -102,7 +102,7 @@ fn range(text: &str) -> Result<Numbers, String> {
     }
 }
 
-/// Says once on standard error that an end was left out: `trim` included it before.
+/// Warns once on standard error that an end was excluded: earlier versions of `trim` included it.
 fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Numbers>) {
     if let Some((n, text)) = all.find_map(|n| Some((n, n.leaves_out.as_ref()?))) {
         let (last, with) = (n.all.end(), text.replacen("..", "..=", 1));
@@ -112,14 +112,14 @@ fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Num
     }
 }
 
-/// A job that is kept although nobody chose it.
+/// A job that is kept although it was not selected.
 #[derive(Serialize)]
 struct AddedJob {
     job: u32,
     why: &'static str,
-    /// The job for whose sake it is kept.
+    /// The job that depends on it.
     needed_by: Option<u32>,
-    /// Bytes that this one reads.
+    /// Number of bytes that this one reads.
     bytes: Option<u64>,
 }
 
@@ -131,7 +131,7 @@ struct Report<'a> {
     jobs: u64,
     jobs_kept: &'a [u32],
     added: Vec<AddedJob>,
-    /// Why it is not known what jobs read of each other.
+    /// Why the dependencies of jobs are unknown.
     unknown: Option<&'a str>,
     events: u64,
     events_before: u64,
@@ -194,13 +194,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// What the cut says of where it is from.
+/// Returns the source name that a trimmed recording stores.
 pub fn source_name(file: &Path) -> String {
     file.file_name()
         .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }
 
-/// Writes a part with what can be derived from it.
+/// Writes a part with its derived data.
 pub fn write(trimmed: &TrimResult, at: &Path, named: &Path, progress: &Progress) -> Result<(), Failure> {
     timeline::write(&trimmed.recording, at, progress).map_err(|e| Failure::file(named, e))
 }
@@ -244,7 +244,7 @@ fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(TrimmedPart, Option<S
     })
 }
 
-/// Why a job was added, as JSON says it.
+/// Returns the reason why a job was added, for JSON.
 fn added_job((job, why): (&u32, &KeepReason)) -> AddedJob {
     let (why, needed_by, bytes) = match *why {
         KeepReason::Reads { reader, bytes } => ("reads", Some(reader), Some(bytes)),
@@ -285,7 +285,7 @@ fn report<'a>(
     }
 }
 
-/// Numbers as ranges in words: `0, 4 to 9`.
+/// Formats numbers as ranges: `0, 4 to 9`.
 pub fn format_ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for n in numbers {
@@ -298,7 +298,7 @@ pub fn format_ranges(numbers: &[u32]) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Most reasons that are told one by one.
+/// Maximum number of reasons that are listed individually.
 const MAX_LISTED_REASONS: usize = 20;
 
 fn text(

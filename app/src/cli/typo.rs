@@ -1,4 +1,4 @@
-//! A verb that was typed wrong: said before its arguments are taken for those of the window.
+//! Errors for a mistyped verb or option. A verb is checked before its arguments are parsed as those of the window.
 
 use super::{Failure, VERBS};
 use clap::Command;
@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use trace_core::filter::distance;
 
-/// Why these arguments, the program's name not among them, begin with no verb; `None` where they may.
+/// Returns the error if these arguments, without the program name, start with an unknown verb; `None` if they may be
+/// valid.
 pub fn find_unknown_verb(arguments: &[OsString]) -> Option<Failure> {
     let first = arguments.first()?;
     let typed = first.to_str()?;
@@ -20,7 +21,7 @@ pub fn find_unknown_verb(arguments: &[OsString]) -> Option<Failure> {
         .map(|v| (distance(typed, v.name), v.name))
         .filter(|(d, name)| *d <= if name.len() < 6 { 1 } else { 2 })
         .min();
-    // A file to open stands alone: what follows is an option.
+    // A file to open has no other positional argument: only options follow it.
     let more = arguments.get(1).is_some_and(|a| !a.to_string_lossy().starts_with('-'));
     let hint = match near {
         Some((_, name)) => format!("did you mean `{name}`?"),
@@ -31,10 +32,11 @@ pub fn find_unknown_verb(arguments: &[OsString]) -> Option<Failure> {
     Some(Failure::usage(format!("there is no verb `{typed}`{file}: {hint}")))
 }
 
-/// Other words for `--bytes`.
+/// Common alternatives to `--bytes`.
 const BYTES_ALIASES: [&str; 5] = ["--length", "--len", "--size", "--count", "--limit"];
 
-/// What was meant by an option or argument that a verb does not take; `None` where clap's own words say enough.
+/// Suggests a replacement for an option or argument that a verb does not accept; `None` if clap's own message is
+/// sufficient.
 pub fn suggest_option(error: &clap::Error, command: &Command, arguments: &[OsString]) -> Option<Failure> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -72,7 +74,7 @@ pub fn suggest_option(error: &clap::Error, command: &Command, arguments: &[OsStr
     Some(Failure::usage(format!("`{name}` does not take '{given}': {hint}")))
 }
 
-/// The option before an argument, where it is one that takes no value.
+/// Returns the option before an argument, if it takes no value.
 fn switch_before<'a>(verb: &Command, given: &str, arguments: &'a [OsString]) -> Option<&'a str> {
     let at = arguments.iter().position(|a| a == given)?;
     let before = arguments.get(at.checked_sub(1)?)?.to_str()?;

@@ -1,4 +1,4 @@
-//! `verify`: every digest and commit of a `.kine` file.
+//! `verify`: checks all digests and commits of a `.kine` file.
 
 use super::out::format_count;
 use super::{Exit, Failure, Out, Verb, format_hex};
@@ -40,13 +40,13 @@ struct Problem<'a> {
     message: &'a str,
 }
 
-/// What is to be said of a file that has no commit at which it could be opened: the reason is its one problem.
+/// Returns the report on a file without a commit at which it can be opened. The reason is its only problem.
 fn unopenable_report(e: &ContainerError) -> VerifyReport {
     let byte = e.byte().unwrap_or(0);
     let mut message = e.to_string();
     let places = [e.place().map(|p| format!("{p}: ")), Some(format!("byte {byte:#x}: "))];
     for place in places.into_iter().flatten() {
-        // Problems have their place beside them, and the file was given by name.
+        // Each problem has a separate location, and the user gave the file name.
         if let Some(rest) = message.strip_prefix(&place) {
             message = rest.to_owned();
         }
@@ -58,10 +58,10 @@ fn unopenable_report(e: &ContainerError) -> VerifyReport {
     }
 }
 
-/// How a `.kine` file begins (docs/format.md).
+/// Signature at the start of a `.kine` file (docs/format.md).
 const SIGNATURE: [u8; 8] = *b"\x89KINE\r\n\x1a";
 
-/// Whether a file begins as a `.kine` file does, up to some damage, or is cut before it could.
+/// Returns whether a file starts like a `.kine` file, allowing some damage, or is truncated before that.
 fn is_kine(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|f| f.take(SIGNATURE.len() as u64).read_to_end(&mut start));
@@ -72,7 +72,7 @@ fn is_kine(path: &Path) -> bool {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let report = match container::verify(&arguments.file) {
         Ok(report) => report,
-        // What never was such a file is not damaged.
+        // A file that was never a `.kine` file is not damaged.
         Err(e @ ContainerError::NotKine { .. }) if !is_kine(&arguments.file) => {
             return Err(Failure::file(&arguments.file, e));
         }

@@ -1,4 +1,4 @@
-//! Comparing the open recording with another one: the way through the differences, what led to one, what is left out.
+//! Commands for the comparison with a second recording: next difference, cause of a difference, ignored differences.
 
 use super::{doc, with_document, with_panel_context};
 use crate::document::Document;
@@ -37,7 +37,7 @@ pub fn end(app: &mut App, _: &Context) {
 }
 
 fn go(app: &mut App, forward: bool) {
-    // Where bytes stand side by side, the next difference is a byte.
+    // In the byte comparison, the next difference is a byte.
     if app.views.compare.section == Section::Memory {
         return go_byte(app, forward);
     }
@@ -68,14 +68,14 @@ pub fn previous_byte(app: &mut App, _: &Context) {
     go_byte(app, false);
 }
 
-/// The difference that is meant, wherever in the panel that is.
+/// Returns the selected difference, in any section of the panel.
 fn selected_difference(app: &App) -> Option<DifferenceRef> {
     let d = doc(app)?;
     let c = d.comparison.done.as_ref()?;
     panels::compare::current_difference(d, c, &app.views.compare)
 }
 
-/// Adds the widest rule that leaves the difference out that is meant.
+/// Adds the widest rule that ignores the selected difference.
 pub fn ignore_difference(app: &mut App, _: &Context) {
     let rule = selected_difference(app).and_then(|m| {
         let d = doc(app)?;
@@ -92,7 +92,7 @@ pub fn ignore_difference(app: &mut App, _: &Context) {
     }
 }
 
-/// Goes to the earliest step that is known to lead to the difference that is meant.
+/// Goes to the earliest known step that leads to the selected difference.
 pub fn cause(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "compare");
     let to = app.views.compare.cause_search.earliest_cause().map(|s| (s.a, s.b));

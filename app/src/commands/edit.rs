@@ -1,4 +1,4 @@
-//! What the person makes: changes, notes, pins, and what is copied.
+//! Commands for user data: changes, notes, pins and copies.
 
 use super::{doc, with_document, with_panel_context};
 use crate::document::changes::{PlotLine, SavedFilter};
@@ -28,7 +28,7 @@ pub fn redo(app: &mut App, ctx: &Context) {
     }
 }
 
-/// Opens the sheet that names what is selected.
+/// Opens the naming sheet for the selection.
 pub fn name(app: &mut App, _: &Context) {
     app.begin_naming();
 }
@@ -79,7 +79,7 @@ pub fn pin_register(app: &mut App, _: &Context) {
     });
 }
 
-/// Plots the meant register, and shows the plot; or takes it out.
+/// Plots the selected register and shows the plot, or removes the register from it.
 pub fn plot_register(app: &mut App, _: &Context) {
     let mut shown = false;
     with_panel_context(app, |d| {
@@ -96,7 +96,7 @@ pub fn plot_register(app: &mut App, _: &Context) {
     }
 }
 
-/// Copies what is selected in a form.
+/// Copies the selection in a format.
 fn copy(app: &App, ctx: &Context, form: CopyFormat) {
     let Some(what) = doc(app).and_then(|d| clipboard::format_selection(d, d.selection(), form)) else {
         return;
@@ -118,7 +118,7 @@ pub fn copy_as_json(app: &mut App, ctx: &Context) {
     copy(app, ctx, CopyFormat::Json);
 }
 
-/// Copies all of the PTX that the Kernel panel shows.
+/// Copies the whole PTX that the Kernel panel shows.
 pub fn copy_ptx(app: &mut App, ctx: &Context) {
     if let Some(text) = app.views.kernel.code.as_ref().and_then(|c| c.ptx.clone()) {
         ctx.copy_text(text);
@@ -133,7 +133,7 @@ pub fn discard_edits(app: &mut App, _: &Context) {
     app.question = Some(Question::DiscardEdits);
 }
 
-/// The filter that the event table shows, and how it is saved.
+/// Returns the filter of the event table, and its saved filter if there is one.
 fn current_filter(d: &PanelContext<'_>) -> Option<(String, Option<SavedFilter>)> {
     let view = &d.views.events;
     let text = view.filter.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Tables of a recording as files for other programs.
+//! Export of tables of a recording to files for other programs.
 
 use super::doc;
 use crate::theme::text;
@@ -13,7 +13,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::timeline;
 use trace_query::{ExportSummary, Format, Table};
 
-/// Why nothing was exported, in words.
+/// The reason why nothing was exported, as text.
 struct ExportError(String);
 
 impl From<OutputError> for ExportError {
@@ -22,7 +22,7 @@ impl From<OutputError> for ExportError {
     }
 }
 
-/// The table of what is looked at: that of the panel in front, or the events.
+/// Returns the table of the panel in front, or the events.
 fn panel_table(app: &App) -> Table {
     let of = |panel: &str| match panel {
         "jobs" => Some(Table::Jobs),
@@ -48,19 +48,19 @@ fn save_picture(app: &mut App, ctx: &Context, panel: &'static str) {
     });
 }
 
-/// Asks where to, and writes a picture of the panel in front as it stands; the name says the form.
+/// Asks for a path and writes a picture of the panel in front in its current state. The file name selects the format.
 pub fn picture_of_panel(app: &mut App, ctx: &Context) {
     if let Some(panel) = super::view::find_floatable_panel(app) {
         save_picture(app, ctx, panel);
     }
 }
 
-/// The same of the timeline.
+/// Asks for a path and writes a picture of the timeline, like [`picture_of_panel`].
 pub fn picture_of_timeline(app: &mut App, ctx: &Context) {
     save_picture(app, ctx, "timeline");
 }
 
-/// Asks where to, and writes the table of the panel in front; the name says the format.
+/// Asks for a path and writes the table of the panel in front. The file name selects the format.
 pub fn table_of_panel(app: &mut App, ctx: &Context) {
     let table = panel_table(app);
     let Some(d) = doc(app) else { return };
@@ -103,7 +103,7 @@ fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress)
     output::write_with(path, |file| {
         exported =
             trace_query::export(table, recording, &timeline, format, file, progress).map_err(|e| describe(&e))?;
-        // What of the recording the table uses was compared with its digests by now.
+        // The parts of the recording that the table uses were checked against their digests by now.
         match recording.damage.first() {
             Some(block) => Err(ExportError(format!("the recording is damaged: {block}"))),
             None => Ok(()),

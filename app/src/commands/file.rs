@@ -1,4 +1,4 @@
-//! Files: opening, saving, closing.
+//! File commands: open, save, close.
 
 use super::doc;
 use crate::document::sample;
@@ -22,7 +22,7 @@ pub fn open_sample(app: &mut App, ctx: &Context) {
     }
 }
 
-/// Saves a copy: as recorded, or with the edits, which the person is asked where there are some.
+/// Saves a copy as recorded or with the edits. If there are edits, asks the user which.
 pub fn save_kine(app: &mut App, ctx: &Context) {
     let Some(d) = doc(app) else { return };
     if d.changes().inputs().is_empty() {

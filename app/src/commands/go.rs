@@ -1,4 +1,4 @@
-//! Moving about: events, jobs, writes, interrupts, problems, divergences.
+//! Navigation commands: events, jobs, writes, interrupts, findings, divergences.
 
 use super::{with_document, with_panel_context};
 use crate::document::Document;
@@ -21,7 +21,7 @@ pub fn forward(app: &mut App, _: &Context) {
     with_document(app, Document::forward);
 }
 
-/// The event after or before the moment, among those that pass the filter when Events shows some only.
+/// Returns the event after or before the current one. If the Events panel has a filter, only events that pass it count.
 fn event_step(d: &PanelContext<'_>, forward: bool) -> u64 {
     let m = d.doc.moment();
     match &d.views.events.rows {
@@ -126,7 +126,7 @@ pub fn next_reader(app: &mut App, _: &Context) {
     go_to_xref(app, true, AccessFilter::Reads);
 }
 
-/// Selects the entry that maps what is selected, then the one above it, and shows the walk.
+/// Selects the page-table entry that maps the selection, then the one above it, and shows the walk.
 pub fn select_entry(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "page-tables");
     with_document(app, |d| {

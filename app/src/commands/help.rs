@@ -1,4 +1,4 @@
-//! Help, and the log for others.
+//! Help commands, and the log for bug reports.
 
 use crate::log;
 use crate::window::{App, KeysSheet};

@@ -1,5 +1,5 @@
-//! Commands: one table feeds palette, menus, shortcuts and the sheet of keys; what they do lies in a file a menu. The
-//! window is given the table and knows none of them by itself.
+//! The commands: one table provides the palette, menus, shortcuts and the shortcut sheet. Each menu has a file with the
+//! actions. The window receives the table and knows no command by itself.
 
 mod compare;
 mod edit;

@@ -1,4 +1,4 @@
-//! The notebook, and links to moments.
+//! Commands for the notebook, and links to events.
 
 use super::{COMMANDS, doc, with_document};
 use crate::document::moment::Selection;
@@ -8,7 +8,7 @@ use crate::theme::text;
 use crate::window::{App, Pick, Shot, layout, write_notebook};
 use egui::Context;
 
-/// Size of the pictures of a notebook, points.
+/// Size of the notebook pictures, points.
 const PICTURE: [f32; 2] = [1280.0, 800.0];
 
 fn step(app: &mut App, forward: bool) {
@@ -20,7 +20,7 @@ fn step(app: &mut App, forward: bool) {
         } else {
             notes.range(..here).next_back()
         };
-        // Round the end, as problems go.
+        // Wraps around at the end, as findings do.
         let round = if forward {
             notes.iter().next()
         } else {
@@ -40,7 +40,7 @@ pub fn previous(app: &mut App, _: &Context) {
     step(app, false);
 }
 
-/// Shows what the note that is meant was made of.
+/// Shows what the selected note was made from.
 pub fn open(app: &mut App, _: &Context) {
     let scene = doc(app).and_then(|d| {
         let event = current_note(d)?;
@@ -75,7 +75,7 @@ pub fn copy_link(app: &mut App, ctx: &Context) {
     }
 }
 
-/// Asks where to, and writes the notebook with a picture of each of its moments; the name says the form.
+/// Asks for a path and writes the notebook with a picture for each entry. The file name selects the format.
 pub fn export(app: &mut App, ctx: &Context) {
     let Some(d) = doc(app) else { return };
     let name = format!("{}-notes.html", d.title.strip_suffix(".kine").unwrap_or(&d.title));

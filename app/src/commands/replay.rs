@@ -1,4 +1,4 @@
-//! Replays and boards.
+//! Commands for replays and targets.
 
 use super::{doc, with_document};
 use crate::document::{Document, derive, memory_trace};
@@ -29,7 +29,7 @@ pub fn trace_launch(app: &mut App, _: &Context) {
     let shown = app.views.memory.device.buffer;
     let asked = doc(app).and_then(|d| {
         let calls = d.api_trace()?;
-        // The buffer in Memory is told before the launch and behind it, also where the launch left it alone.
+        // The trace includes the buffer in Memory before and after the launch, even if the launch does not change it.
         let buffer = shown.and_then(|n| calls.buffers().get(n));
         let look = buffer.iter().map(|b| (b.at, b.bytes)).collect();
         calls.launch_at(d.moment())?;

@@ -1,4 +1,4 @@
-//! The screen: pictures as files, stores to the chosen pixel.
+//! Screen commands: pictures as files, stores to the selected pixel.
 
 use super::with_document;
 use crate::document::screen::files::{self, FileError};
@@ -6,7 +6,7 @@ use crate::window::{App, Pick};
 use egui::Context;
 use kinescope_files::output;
 
-/// Pictures of a film.
+/// Number of frames of an animation.
 const FRAMES: u32 = 60;
 
 fn file_name(app: &App, what: &str) -> Option<String> {
@@ -15,7 +15,7 @@ fn file_name(app: &App, what: &str) -> Option<String> {
     Some(format!("{title}-{what}.png"))
 }
 
-/// Asks where to, and writes the picture that the stores left.
+/// Asks for a path and writes the picture that the stores produced.
 pub fn save_picture(app: &mut App, ctx: &Context) {
     let (Some(drawn), Some(name)) = (app.views.screen.drawn().cloned(), file_name(app, "screen")) else {
         return;
@@ -32,7 +32,7 @@ pub fn save_picture(app: &mut App, ctx: &Context) {
     });
 }
 
-/// Asks where to, and writes the screen from the first event with one to the moment as a moving PNG.
+/// Asks for a path and writes the screen as an animated PNG, from the first event with a screen to the current event.
 pub fn save_animation(app: &mut App, ctx: &Context) {
     let (Some(screen), Some(name)) = (app.views.screen.screen().cloned(), file_name(app, "film")) else {
         return;

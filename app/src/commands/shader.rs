@@ -1,11 +1,11 @@
-//! The code of a shader, and a thread that goes along it.
+//! Commands for shader code, and for a thread traced through it.
 
 use super::with_panel_context;
 use crate::panels::shader;
 use crate::window::{App, layout};
 use egui::Context;
 
-/// The panel in front, where what was done is seen.
+/// Brings the panel to the front, so that the effect is visible.
 fn show_panel(app: &mut App) {
     layout::show(&mut app.dock, "shader");
 }
@@ -13,7 +13,7 @@ fn show_panel(app: &mut App) {
 pub fn follow_thread(app: &mut App, _: &Context) {
     let seen = layout::active_panels(&app.dock).contains(&"shader");
     show_panel(app);
-    // Where the panel was not in view, what is asked for is to see the thread.
+    // If the panel was not visible, the user wants to see the thread.
     with_panel_context(app, |d| d.views.shader.toggle_thread(!seen));
 }
 

@@ -1,4 +1,4 @@
-//! The table of commands. A new command is a line here.
+//! The table of commands. A new command needs one line here.
 
 use super::when::*;
 use super::{compare, edit, export, file, go, help, notebook, replay, screen, shader, view};
@@ -9,7 +9,7 @@ use egui::Key::*;
 
 macro_rules! table {
     ($($id:literal, $title:literal, $menu:ident, $keys:expr, $enabled:path, $run:path;)*) => {
-        /// Every command.
+        /// All commands.
         pub static COMMANDS: &[Command<App>] = &[$(Command {
             id: $id,
             title: $title,
@@ -21,7 +21,7 @@ macro_rules! table {
     };
 }
 
-// One line a row, however long.
+// One line per row, of any length.
 table! {
     // id               title                                  menu    keys                 may run when        does
     "open",             "Open file…",                          File,   ctrl(O),             always,             file::open;

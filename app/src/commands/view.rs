@@ -1,4 +1,4 @@
-//! What is shown: the timeline's view, themes, sides, panels.
+//! View commands: timeline view, themes, sides, panels.
 
 use super::{with_document, with_panel_context};
 use crate::document::axis::AxisKind;
@@ -38,7 +38,7 @@ pub fn pan_right(app: &mut App, ctx: &Context) {
     with_panel_context(app, |d| d.views.timeline.pan(d.doc, 0.2, t));
 }
 
-/// Shows what lies between the cursors.
+/// Shows the range between the cursors.
 pub fn zoom_cursors(app: &mut App, ctx: &Context) {
     let t = now(ctx);
     with_panel_context(app, |d| {
@@ -76,7 +76,7 @@ pub fn previous_pane(_: &mut App, ctx: &Context) {
     focus::next_pane(ctx, false);
 }
 
-/// Writes values in the next of their forms, everywhere.
+/// Cycles the number format of values in all panels.
 pub fn numbers(app: &mut App, _: &Context) {
     with_document(app, |d| d.numbers = d.numbers.next());
 }
@@ -85,7 +85,7 @@ pub fn toggle_theme(app: &mut App, ctx: &Context) {
     app.choose_theme(ctx, app.theme().next());
 }
 
-/// High contrast, or what there was before it: dark.
+/// Sets the high contrast theme, or the dark theme if high contrast is already set.
 pub fn high_contrast(app: &mut App, ctx: &Context) {
     let to = match app.theme() {
         ThemeChoice::Contrast => ThemeChoice::Dark,
@@ -112,11 +112,11 @@ pub fn toggle_outline(app: &mut App, _: &Context) {
 
 pub fn toggle_inspector(app: &mut App, _: &Context) {
     app.inspector = !app.inspector;
-    // Whoever chose it in a narrow window finds it so in a wide one.
+    // A user who changes this in a narrow window finds it the same in a wide one.
     app.sides.folded = false;
 }
 
-/// The panel that is shown in the tabs.
+/// Returns the tab panel in front that can become a separate window.
 pub fn find_floatable_panel(app: &App) -> Option<&'static str> {
     app.doc.as_ref()?;
     layout::active_panels(&app.dock).into_iter().find(|p| *p != "timeline")
@@ -129,13 +129,13 @@ pub fn float_panel(app: &mut App, _: &Context) {
     }
 }
 
-/// Lays a layout of the register map over what is selected in Memory, or takes it away.
+/// Applies a layout of the register map to the selection in Memory, or removes it.
 pub fn structure(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "memory");
     with_panel_context(app, |d| panels::memory::toggle_structure(d.doc, &mut d.views.memory));
 }
 
-/// Memory of the device on both sides of the event at the moment, or before it alone.
+/// Toggles device memory between before and after the current event, and before it only.
 pub fn before_after(app: &mut App, _: &Context) {
     let side = &mut app.views.memory.device.side;
     *side = match side {

@@ -1,4 +1,4 @@
-//! When a command may run.
+//! Conditions under which commands can run.
 
 use super::{doc, view};
 use crate::document::xref_trail::AccessFilter;
@@ -58,18 +58,19 @@ pub fn has_launches(app: &App) -> bool {
     doc(app).is_some_and(|d| d.facts.api_trace.as_ref().is_some_and(|c| !c.launches().is_empty()))
 }
 
-/// Whether a board can be asked what launches changed: there are some, it makes launches, and none is asked already.
+/// Returns whether a target can trace what launches changed: there are launches, a target can trace them, and no trace
+/// is running.
 pub fn can_trace_memory(app: &App) -> bool {
     has_launches(app)
         && doc(app).is_some_and(|d| d.find_memory_trace_target().is_some() && d.memory_trace.running().is_none())
 }
 
-/// Whether it can be asked what the launch at the moment changed.
+/// Returns whether a target can trace what the current launch changed.
 pub fn can_trace_launch(app: &App) -> bool {
     can_trace_memory(app) && doc(app).is_some_and(|d| d.current_launch().is_some())
 }
 
-/// Whether there is memory of a device that calls took.
+/// Returns whether there is device memory of API calls.
 pub fn has_buffers_of_calls(app: &App) -> bool {
     doc(app).is_some_and(|d| {
         d.facts
@@ -79,12 +80,12 @@ pub fn has_buffers_of_calls(app: &App) -> bool {
     })
 }
 
-/// Whether the Kernel panel has PTX.
+/// Returns whether the Kernel panel has PTX.
 pub fn has_ptx(app: &App) -> bool {
     app.doc.is_some() && app.views.kernel.code.as_ref().is_some_and(|c| c.ptx.is_some())
 }
 
-/// Whether there is memory by address.
+/// Returns whether there is memory by address.
 pub fn has_memory(app: &App) -> bool {
     has_spaces(app) || has_buffers_of_calls(app)
 }
@@ -93,7 +94,7 @@ pub fn has_register(app: &App) -> bool {
     doc(app).is_some_and(|d| d.current_register().is_some())
 }
 
-/// Whether what is selected can be named: a register, a buffer, bytes of memory.
+/// Returns whether the selection can be named: a register, a buffer, or bytes of memory.
 pub fn can_name(app: &App) -> bool {
     app.name_sheet.is_none() && app.can_name_selection()
 }
@@ -126,7 +127,7 @@ pub fn has_previous_write(app: &App) -> bool {
     doc(app).is_some_and(|d| d.find_neighbour_access(false, true).is_some())
 }
 
-/// Whether the recording has times.
+/// Returns whether the recording has times.
 pub fn has_times(app: &App) -> bool {
     has_events(app) && doc(app).is_some_and(|d| d.has_times())
 }
@@ -147,12 +148,12 @@ pub fn has_cursor_span(app: &App) -> bool {
     doc(app).is_some_and(|d| d.cursor_span().is_some())
 }
 
-/// Whether the person chose heights of lanes.
+/// Returns whether the user changed heights of lanes.
 pub fn has_heights(app: &App) -> bool {
     app.doc.is_some() && !app.views.timeline.heights.is_empty()
 }
 
-/// Whether the person changed the columns of a table.
+/// Returns whether the user changed the columns of a table.
 pub fn has_columns(app: &App) -> bool {
     app.doc.is_some() && app.actions.tables.is_changed()
 }
@@ -177,7 +178,7 @@ pub fn has_divergences(app: &App) -> bool {
     doc(app).is_some_and(|d| d.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()))
 }
 
-/// Whether the Screen panel has a picture from the stores.
+/// Returns whether the Screen panel has a picture from the stores.
 pub fn has_screen(app: &App) -> bool {
     app.doc.is_some() && app.views.screen.drawn().is_some()
 }
@@ -255,7 +256,7 @@ pub fn has_notes(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.changes().notes().is_empty())
 }
 
-/// Whether a note is selected, or stands at the moment.
+/// Returns whether a note is selected or is at the current event.
 pub fn has_selected_note(app: &App) -> bool {
     doc(app).is_some_and(|d| notebook::current_note(d).is_some())
 }
@@ -264,14 +265,14 @@ pub fn has_sample(_: &App) -> bool {
     sample::path().is_some()
 }
 
-/// Whether the job that is meant runs a shader.
+/// Returns whether the selected job runs a shader.
 pub fn has_shader(app: &App) -> bool {
     let job = doc(app).and_then(|d| d.facts.jobs.get(jobs::current_job(d)? as usize));
-    // A chain of a damaged recording may be long.
+    // A job chain of a damaged recording can be long.
     job.is_some_and(|j| j.chain.iter().take(64).any(|c| !c.shaders.is_empty()))
 }
 
-/// Whether the Shader panel has code.
+/// Returns whether the Shader panel has code.
 pub fn has_code(app: &App) -> bool {
     app.doc.is_some() && app.views.shader.listing.as_ref().is_some_and(|l| !l.lines.is_empty())
 }
@@ -280,7 +281,7 @@ pub fn has_unknown(app: &App) -> bool {
     has_code(app) && app.views.shader.listing.as_ref().is_some_and(|l| !l.unknown.is_empty())
 }
 
-/// Whether a thread was run along the code that is shown.
+/// Returns whether a thread was traced through the visible code.
 pub fn has_thread(app: &App) -> bool {
     has_code(app) && app.views.shader.is_stepping()
 }

@@ -1,5 +1,5 @@
-//! The map of an address space at a snapshot: what is mapped, whose it is, when it changed, how much it tells. Made
-//! apart from the interface thread, and asked for any range at the cost of a search.
+//! The map of an address space at a snapshot: mappings, owners, last changes and entropy. It is built off the interface
+//! thread. A query for any range costs one binary search.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use trace_core::recording::{PhysAddr, Recording};
 
 /// Maximum number of islands that strips show.
 const MAX_ISLANDS: usize = 512;
-/// Maximum number of places of one page that are listed.
+/// Maximum number of listed mappings of one page.
 pub const MAX_PLACES: usize = 256;
 
-/// Which map it is: an address space by its index, and a snapshot of memory by its number.
+/// The key of a map: an address space index and a memory snapshot number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressMapKey {
     /// Index of the address space.
@@ -24,7 +24,7 @@ pub struct AddressMapKey {
 }
 
 impl AddressMapKey {
-    /// The map that shows an address space at an event.
+    /// Returns the key of the map that shows an address space at an event.
     #[must_use]
     pub fn at(recording: &Recording, space: u32, event: u64) -> Self {
         let snapshots = &recording.memory.snapshots;
@@ -33,32 +33,32 @@ impl AddressMapKey {
     }
 }
 
-/// What is mapped in an address space, and everything that colours tell of it.
+/// The mappings of an address space, with the data that the colours show.
 #[derive(Debug, Default)]
 pub struct AddressMap {
-    /// The event before which memory stood so.
+    /// The event before which memory had this state.
     pub event: u64,
-    /// What is mapped.
+    /// The mapped runs.
     pub runs: Pieces<MapRun>,
-    /// Where it is mapped, without the great voids.
+    /// The mapped ranges without large gaps.
     pub islands: Vec<Island>,
-    /// Whose it is.
+    /// The owner of each range.
     pub owners: Pieces<Owner>,
-    /// Buffers by the order of their addresses: neighbours follow one another. The number of a buffer is its index.
+    /// Position of each buffer in address order, by buffer index. Adjacent buffers have successive positions.
     pub order: BTreeMap<u32, u32>,
-    /// The event of the last change of what is there.
+    /// The event of the last change of each range.
     pub changes: Pieces<ValueRun>,
-    /// Everywhere that memory is mapped.
+    /// Reverse mappings: every address at which memory is mapped.
     pub places: ReverseMap,
-    /// What is not in the map, and why.
+    /// What the map lacks, and why.
     pub problem: Option<String>,
 }
 
 impl AddressMap {
-    /// Walks the tables of every address space and looks through the snapshots.
+    /// Walks the page tables of every address space and scans the snapshots.
     ///
     /// # Errors
-    /// When nobody wants it any more.
+    /// Returns an error if the operation was cancelled.
     pub fn new(recording: &Recording, key: AddressMapKey, progress: &Progress) -> Result<Self, Cancelled> {
         let event = recording.memory.snapshots.get(key.snapshot).map_or(0, |s| s.event);
         let view = recording.memory.at(event);
@@ -100,7 +100,8 @@ impl AddressMap {
         })
     }
 
-    /// Everywhere that the page of an address is mapped, itself included; the flag says whether these are all.
+    /// Returns every mapping of the page of an address, including the page itself. The flag says whether the list is
+    /// complete.
     #[must_use]
     pub fn places_of(&self, va: u64) -> (Vec<ReverseMapping>, bool) {
         let page = trace_core::GpuVa(va & !4095);
@@ -111,7 +112,7 @@ impl AddressMap {
             .find_mappings(&(pa..PhysAddr(pa.0.saturating_add(4096))), MAX_PLACES)
     }
 
-    /// All that is mapped, from the first address to the last.
+    /// Returns the range from the first to the last mapped address.
     #[must_use]
     pub fn extent(&self) -> std::ops::Range<u64> {
         let first = self.runs.list().first().map_or(0, |r| r.va.0);
@@ -119,10 +120,10 @@ impl AddressMap {
     }
 }
 
-/// The entropy of what is mapped; the flag says whether all of it is there.
+/// Computes the entropy of the mapped memory. The flag says whether the result is complete.
 ///
 /// # Errors
-/// When nobody wants it any more.
+/// Returns an error if the operation was cancelled.
 pub fn entropy(
     recording: &Recording,
     map: &AddressMap,

@@ -1,4 +1,4 @@
-//! Recordings of calls: launches in the order that a person chose, calls in words, what touches bytes of the device.
+//! API traces: sorted launches, descriptions of calls, and cross references of device bytes.
 
 use super::Document;
 use super::facts::Facts;
@@ -10,33 +10,32 @@ use trace_core::calls::{BufferChange, Calls, CertainWriter, ContentSource, Conte
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
 
-/// What is said where a byte is another one than the last launch left that is known to have changed it, with none in
-/// doubt.
+/// Message for a byte that differs from what its last known writer left, if no other writer is possible.
 pub const UNRECORDED: &str = "since then it became another one: by something that is not recorded, or this launch leaves something else each time";
-/// Buffers that a launch changed which are told on one line.
+/// Maximum number of changed buffers of a launch that one line lists.
 const MAX_LISTED_CHANGES: usize = 6;
 
-/// What launches are sorted by.
+/// The sort order of launches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaunchSort {
-    /// The order in which they were made.
+    /// Order of the calls.
     #[default]
     Order,
-    /// The name of the function.
+    /// Function name.
     Kernel,
-    /// Blocks.
+    /// Number of blocks.
     Grid,
-    /// Threads of a block.
+    /// Threads per block.
     Block,
-    /// Shared memory that is asked for.
+    /// Dynamic shared memory.
     Shared,
-    /// The stream.
+    /// Stream.
     Stream,
-    /// Time of the call on the host.
+    /// Host time of the call.
     Duration,
 }
 
-/// The launch that an event is.
+/// Returns the launch at an event, or `None` if the event is not a launch.
 #[must_use]
 pub fn launch(recording: &Recording, event: u64) -> Option<LaunchRow> {
     match recording.events.call(usize::try_from(event).ok()?)? {
@@ -45,7 +44,7 @@ pub fn launch(recording: &Recording, event: u64) -> Option<LaunchRow> {
     }
 }
 
-/// A function's name without what it returns and what it takes: `at::native::relu<float>`.
+/// Returns a function name without return type and parameters: `at::native::relu<float>`.
 #[must_use]
 pub fn short_function_name(name: &str) -> &str {
     let (mut depth, mut end, mut begin) = (0i32, name.len(), 0);
@@ -61,7 +60,7 @@ pub fn short_function_name(name: &str) -> &str {
                 end = at;
                 break;
             }
-            // What it returns stands before the last space outside of brackets.
+            // The return type ends at the last space outside of brackets.
             ' ' if depth == 0
                 && !name
                     .get(..at)
@@ -75,7 +74,7 @@ pub fn short_function_name(name: &str) -> &str {
     name.get(begin..end).filter(|s| !s.is_empty()).unwrap_or(name)
 }
 
-/// Three numbers, those at the end left out that are 1: `16`, `28×28`.
+/// Formats three dimensions without trailing ones: `16`, `28×28`.
 #[must_use]
 pub fn format_dims(d: [u32; 3]) -> String {
     match d {
@@ -85,14 +84,15 @@ pub fn format_dims(d: [u32; 3]) -> String {
     }
 }
 
-/// The buffer that a launch changed, or where in none.
+/// Returns the name of the buffer that a launch changed, or the address if it is in no buffer.
 #[must_use]
 pub fn format_change_location(calls: &Calls, left: &BufferChange) -> String {
     let buffer = left.buffer.and_then(|n| calls.buffers().get(n));
     buffer.map_or_else(|| format!("{:#x}", left.span.start), |b| b.name.clone())
 }
 
-/// What a launch changed on one line, as a board saw it; `None`: none watched it.
+/// Describes on one line the changes of a launch, as a target observed them. Returns `None` if there is no such
+/// observation.
 #[must_use]
 pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
     let left = calls.launch_changes(event)?;
@@ -101,7 +101,7 @@ pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
     }
     let one = |l: &BufferChange| format!("{}: {}", format_change_location(calls, l), text::bytes(l.bytes));
     let messages: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
-    // Of a part of memory there may be more.
+    // An incomplete memory trace may have missed more.
     let more = if left.list.len() > MAX_LISTED_CHANGES || !left.complete {
         ", …"
     } else {
@@ -110,8 +110,8 @@ pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
     Some(format!("{}{more}", messages.join(", ")))
 }
 
-/// Who saw what launches changed, as a sentence names them: boards that were asked, and the recorder where it took
-/// memory down around them.
+/// Describes the sources of launch changes in a sentence: traced targets, and the recorder if it took snapshots around
+/// launches.
 #[must_use]
 pub fn boards(calls: &Calls) -> String {
     let asked = asked_boards(calls);
@@ -129,7 +129,7 @@ fn asked_boards(calls: &Calls) -> String {
     names.join(" or ")
 }
 
-/// A state of bytes in words, with the names of boards that told of memory.
+/// Describes the state of bytes, with the names of the targets that traced memory.
 #[must_use]
 pub fn describe_state(calls: &Calls, state: ContentState) -> String {
     let message = state.describe();
@@ -141,7 +141,7 @@ pub fn describe_state(calls: &Calls, state: ContentState) -> String {
     }
 }
 
-/// Whether a launch's function has a text in its name, letters of either case alike.
+/// Returns for each function whether its name contains a text, ignoring case.
 #[must_use]
 pub fn match_launches(calls: &Calls, wanted: &str) -> Vec<bool> {
     let wanted = wanted.trim().to_lowercase();
@@ -152,7 +152,7 @@ pub fn match_launches(calls: &Calls, wanted: &str) -> Vec<bool> {
     all.map(has).collect()
 }
 
-/// The launches whose function has a text in its name, sorted; `None`: all, in their order.
+/// Returns the launches whose function name contains a text, sorted; `None` for all launches in recorded order.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -195,7 +195,7 @@ pub fn select_launches(
     match sort {
         LaunchSort::Order => {}
         LaunchSort::Kernel => {
-            // Names are compared once a function, not once a launch.
+            // Names are compared once per function, not once per launch.
             let mut names: Vec<(&str, u32)> = (0u32..)
                 .zip(&calls.facts().functions)
                 .map(|(n, _)| (short_function_name(calls.function_name(n)), n))
@@ -224,7 +224,7 @@ pub fn select_launches(
     Ok(Some(list))
 }
 
-/// A call in words; buffers by their names.
+/// Describes a call, with buffers by name.
 #[must_use]
 pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String {
     let Some(call) = usize::try_from(event).ok().and_then(|at| recording.events.call(at)) else {
@@ -264,7 +264,7 @@ pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String
         CallEvent::Allocation(a) => {
             let what = AllocationKind::from_raw(a.kind);
             let place = match what {
-                // Before the event the memory is not there yet.
+                // The memory does not exist before the event.
                 Some(k) if k.takes_device() || k == AllocationKind::TakeHost => {
                     calls.buffers().format_address(a.at, event + 1)
                 }
@@ -292,7 +292,7 @@ fn is_snapshot(call: &CallEvent) -> bool {
     matches!(call, CallEvent::Copy(_)) && call.stream().is_none()
 }
 
-/// Everything that touches a byte of the device while its buffer is there: copies, fills, launches with its address.
+/// Finds every reference to a device byte during the lifetime of its buffer: copies, fills, launches with its address.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -381,7 +381,7 @@ pub fn find_xrefs(
     Ok(out)
 }
 
-/// A place of the device's memory in words, at an event: `in0 + 0x40`.
+/// Formats a device address at an event: `in0 + 0x40`.
 #[must_use]
 pub fn format_address(facts: &Facts, va: u64, event: u64) -> Option<String> {
     let calls = facts.api_trace.as_ref()?;
@@ -390,19 +390,19 @@ pub fn format_address(facts: &Facts, va: u64, event: u64) -> Option<String> {
 }
 
 impl Document {
-    /// What is known of the recording's calls; `None` where it has none, or it is not known yet.
+    /// Returns the derived data of the recording's API trace, or `None` if it has none or it is not derived yet.
     #[must_use]
     pub fn api_trace(&self) -> Option<Arc<Calls>> {
         self.facts.api_trace.clone()
     }
 
-    /// The launch that is meant: the one at the moment, as an index into the list.
+    /// Returns the launch at the current event, as an index into the list.
     #[must_use]
     pub fn current_launch(&self) -> Option<u32> {
         self.facts.api_trace.as_ref()?.launch_at(self.moment())
     }
 
-    /// Goes to the next launch behind the moment, or to the one before it.
+    /// Moves to the next launch after the current event, or to the previous one.
     pub fn go_launch(&mut self, forward: bool) {
         let Some(calls) = self.api_trace() else { return };
         let at = if forward {

@@ -1,4 +1,4 @@
-//! Where an event lies on the timeline's axis, as the window calls it, and the time of any place on it.
+//! Positions on the timeline axis and the time of each position.
 
 pub use trace_core::timeline::{Axis, AxisKind};
 
@@ -8,8 +8,8 @@ pub fn has_times(axis: &Axis) -> bool {
     axis.ns(axis.len().saturating_sub(1)) > 0
 }
 
-/// Returns the nanoseconds from the first event to a position. On the axis by order a position has the time of its
-/// event; within an idle gap that is collapsed time passes evenly.
+/// Returns the nanoseconds from the first event to a position. On the axis by order, a position has the time of its
+/// event. Within a collapsed idle gap, time passes evenly.
 #[must_use]
 pub fn time_at(axis: &Axis, kind: AxisKind, position: f64) -> f64 {
     let position = position.max(0.0);

@@ -1,5 +1,5 @@
-//! The shortest part of a recording that still shows a failure: delta debugging over its jobs, then over what stands
-//! around them.
+//! Bisection: the shortest part of a recording that still shows a failure. It applies delta debugging first to jobs,
+//! then to the remaining events.
 
 use super::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,48 +7,48 @@ use trace_core::progress::Progress;
 use trace_core::recording::EventKind;
 use trace_core::trim::TrimError;
 
-/// What a candidate shows.
+/// The result of a test of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CandidateResult {
-    /// The failure.
+    /// The candidate shows the failure.
     Failure,
-    /// Not the failure.
+    /// The candidate does not show the failure.
     NoFailure,
-    /// It cannot be told, and why.
+    /// The result is unknown, with the reason.
     Unknown(String),
 }
 
-/// A candidate: jobs, and events that are left out besides.
+/// A candidate: the jobs to keep and the other events to leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// All jobs that are kept.
+    /// All jobs to keep.
     pub jobs: BTreeSet<u32>,
-    /// Events of the whole that are left out although they are no job's.
+    /// Events of the full recording to leave out that belong to no job.
     pub without: BTreeSet<u64>,
 }
 
 /// Why a search ended.
 #[derive(Debug)]
 pub enum Stop {
-    /// The person stopped it, or nobody wants it any more.
+    /// The user stopped the search, or it was cancelled.
     Cancelled,
-    /// As many candidates were tried as may be.
+    /// The maximum number of candidates was tested.
     Limit,
-    /// It cannot go on.
+    /// The search cannot continue.
     Failed(String),
 }
 
-/// What tells of a candidate whether it shows the failure.
+/// A test that decides whether a candidate shows the failure.
 pub trait Judge {
-    /// Looks at a candidate.
+    /// Tests a candidate.
     ///
     /// # Errors
-    /// When the search cannot go on.
+    /// Returns an error if the search cannot continue.
     fn judge(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, Stop>;
-    /// A candidate was looked at: it is told to the person.
+    /// Reports a tested candidate to the user.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// Returns an error if the report fails.
     fn report(&mut self, candidate: &Candidate, made: &TrimmedPart, shows: &CandidateResult) -> Result<(), Stop>;
 }
 
@@ -58,15 +58,15 @@ pub struct Search<'a, J> {
     how: TrimOptions,
     judge: J,
     known: BTreeMap<Candidate, bool>,
-    /// The best so far; `None` until the whole was looked at.
+    /// Best candidate so far; `None` until the full recording was tested.
     pub best: Option<(Candidate, TrimmedPart)>,
-    /// Candidates that were looked at.
+    /// Number of tested candidates.
     pub tried: u64,
     most: u64,
 }
 
 impl<'a, J: Judge> Search<'a, J> {
-    /// A search that looks at no more than `most` candidates.
+    /// Creates a search that tests at most `most` candidates.
     pub fn new(whole: &'a TrimSource<'a>, how: TrimOptions, judge: J, most: u64) -> Self {
         Self {
             whole,
@@ -79,15 +79,15 @@ impl<'a, J: Judge> Search<'a, J> {
         }
     }
 
-    /// What was looked at by.
+    /// Returns the judge of the search.
     pub fn judge(&self) -> &J {
         &self.judge
     }
 
-    /// Whether the whole recording shows the failure.
+    /// Tests whether the full recording shows the failure.
     ///
     /// # Errors
-    /// When the search cannot go on.
+    /// Returns an error if the search cannot continue.
     pub fn test_whole(&mut self, progress: &Progress) -> Result<CandidateResult, Stop> {
         let jobs = (0..u32::try_from(self.whole.producers().parts().len()).unwrap_or(u32::MAX)).collect();
         let all = Candidate {
@@ -97,7 +97,7 @@ impl<'a, J: Judge> Search<'a, J> {
         self.look(&all, progress)
     }
 
-    /// Makes a candidate and has it looked at.
+    /// Builds a candidate and tests it.
     fn look(&mut self, candidate: &Candidate, progress: &Progress) -> Result<CandidateResult, Stop> {
         progress.check().map_err(|_| Stop::Cancelled)?;
         if self.tried >= self.most {
@@ -124,7 +124,7 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(shows)
     }
 
-    /// Whether a candidate shows the failure; asked once for each.
+    /// Returns whether a candidate shows the failure. Each candidate is tested once.
     fn shows(&mut self, candidate: &Candidate, progress: &Progress) -> Result<bool, Stop> {
         if let Some(known) = self.known.get(candidate) {
             return Ok(*known);
@@ -132,10 +132,10 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(self.look(candidate, progress)? == CandidateResult::Failure)
     }
 
-    /// Fewer jobs, as long as the failure shows.
+    /// Removes jobs while the failure still shows.
     ///
     /// # Errors
-    /// When the search cannot go on; what is best so far stays.
+    /// Returns an error if the search cannot continue; the best candidate so far stays.
     pub fn reduce_jobs(&mut self, progress: &Progress) -> Result<(), Stop> {
         let needs = self.how.needs;
         let mut now: Vec<Vec<u32>> = self.whole.producers().parts().groups();
@@ -166,10 +166,10 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// Fewer of the events that are no job's: accesses and notes. What the CPU wrote stays.
+    /// Removes events that belong to no job: accesses and notes. Host writes stay.
     ///
     /// # Errors
-    /// When the search cannot go on; what is best so far stays.
+    /// Returns an error if the search cannot continue; the best candidate so far stays.
     pub fn reduce_setup(&mut self, progress: &Progress) -> Result<(), Stop> {
         let Some((best, made)) = &self.best else { return Ok(()) };
         let base = best.clone();
@@ -203,8 +203,8 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// Tries each of `pieces` pieces alone, then everything but each; gives the first that shows the failure with the
-    /// pieces to go on with.
+    /// Tests each of `pieces` pieces alone, then everything except each piece. Returns the first part that shows the
+    /// failure, with the number of pieces to continue with.
     fn smaller<T: Clone>(
         &mut self,
         now: &[T],
@@ -222,7 +222,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 return Ok(Some((found, 2)));
             }
         }
-        // Of two pieces the rest of one is the other.
+        // With two pieces, the complement of one is the other.
         for n in (0..count).filter(|_| count > 2 || now.len() == 1) {
             progress.check().map_err(|_| Stop::Cancelled)?;
             let rest: Vec<T> = now

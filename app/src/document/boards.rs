@@ -1,4 +1,4 @@
-//! The boards that this program can reach: the software ones that it brings along, QEMU's, and those of paired agents.
+//! The replay targets that this program can reach: built-in simulators, QEMU devices, and devices of paired agents.
 
 use device_mali::{Model, ModelData, SoftwareMali};
 use replay_engine::client::boards::{self, Board, Factories, TargetName};
@@ -16,27 +16,28 @@ use std::time::Duration;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// How often a wait looks whether the person stopped it.
+/// Interval at which a wait checks whether the user stopped it.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The software boards that this program brings along.
+/// Returns the factories of the built-in simulators.
 #[must_use]
 pub fn factories() -> Factories {
     let all = Model::ALL.into_iter().fold(Factories::new(), |all, model| {
         let made = move || Ok(Box::new(SoftwareMali::new(model)) as Box<dyn device::Board>);
         all.with_gpu(model.data().name, model.data().gpu_id, Arc::new(made))
     });
-    // One for the whole program, so that what was started ahead is found.
+    // The whole program shares one instance, so that a prestarted worker process is found.
     static PLAYERS: OnceLock<Arc<Players>> = OnceLock::new();
     all.with_cuda(Arc::clone(PLAYERS.get_or_init(|| Arc::new(Players::new(player)))))
 }
 
-/// The word by which this program is started as the process that plays on a CUDA device.
+/// The command word that starts this program as the worker process for CUDA devices.
 pub const PLAY_CALLS: &str = "play-calls";
-/// Names another program for that: one whose own executable is not this program, a test for one.
+/// The environment variable that names another worker program. It is for an executable that is not this program, for
+/// example a test.
 pub const PLAYER_VARIABLE: &str = "KINESCOPE_CALLS_PLAYER";
 
-/// The process that plays on a CUDA device: this program again.
+/// Returns the command of the CUDA worker process: this program with [`PLAY_CALLS`].
 fn player() -> Command {
     let named = std::env::var_os(PLAYER_VARIABLE).filter(|v| !v.is_empty());
     let program = named.map_or_else(current_program, PathBuf::from);
@@ -45,21 +46,21 @@ fn player() -> Command {
     command
 }
 
-/// The same boards without making any: name, `software:MODEL`, and model.
+/// Lists the simulators without creating any: name, `software:MODEL`, and model.
 pub fn list_simulators() -> impl Iterator<Item = (String, &'static ModelData)> {
     Model::ALL
         .into_iter()
         .map(|m| (format!("software:{}", m.data().name), m.data()))
 }
 
-/// Whether a board's name alone says that nothing real is behind it: it is in this program, or a process of QEMU's that
-/// this program starts.
+/// Whether a target name alone says that it is a simulator: part of this program, or a QEMU process that this program
+/// starts.
 #[must_use]
 pub fn is_simulator(name: &str) -> bool {
     name.starts_with("software:") || name.starts_with("qemu:")
 }
 
-/// The boards of one window. Clones share the software boards, so that pages pushed once stay known to them.
+/// The targets of one window. Clones share the simulators, so that pages sent once stay known to them.
 #[derive(Clone, Debug)]
 pub struct Boards {
     factories: Factories,
@@ -73,7 +74,7 @@ impl Default for Boards {
 }
 
 impl Boards {
-    /// Boards with the keys in a folder; `None`: where the person's lie.
+    /// Creates the targets with the keys in a folder; `None` for the user's default folder.
     #[must_use]
     pub fn new(keys: Option<PathBuf>) -> Self {
         Self {
@@ -82,13 +83,13 @@ impl Boards {
         }
     }
 
-    /// Boards with the keys where `KINESCOPE_KEYS` says, or else where the person's lie.
+    /// Creates the targets with the keys in the folder `KINESCOPE_KEYS`, or else the user's default folder.
     #[must_use]
     pub fn with_default_keys() -> Self {
         Self::new(std::env::var_os("KINESCOPE_KEYS").map(PathBuf::from))
     }
 
-    /// The same boards, with CUDA devices that another program plays on.
+    /// Returns the same targets, with CUDA devices that use another worker program.
     #[must_use]
     pub fn with_player(mut self, player: impl Fn() -> Command + Send + Sync + 'static) -> Self {
         self.factories = self.factories.with_external_cuda(Arc::new(Players::new(player)));
@@ -103,12 +104,12 @@ impl Boards {
         Ok(KeyStore::open(&folder)?)
     }
 
-    /// Gets a board to use alone until the lease is dropped.
+    /// Opens a target for exclusive use until the lease is dropped.
     ///
     /// # Errors
-    /// When the name has no known form, or the board cannot be reached or had.
+    /// Returns an error if the name has no known form, or the target cannot be reached or leased.
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
-        // Boards in this process need no keys, and are there even where none can be kept.
+        // Targets in this process need no keys, and work even where keys cannot be stored.
         match boards::parse(name)? {
             TargetName::Software(model) => self.factories.open(&model),
             TargetName::Qemu(device) => self.factories.open_qemu(&device),
@@ -117,15 +118,15 @@ impl Boards {
         }
     }
 
-    /// A replay on this board will be asked for: what takes a while to begin there begins now.
+    /// Starts slow initialization now, because a replay on this target will be requested soon.
     pub fn start_early(&self, name: &str) {
         self.factories.prestart_worker(name);
     }
 
-    /// What a board says of itself, without holding it.
+    /// Returns the device information of a target, without leasing it.
     ///
     /// # Errors
-    /// When the name has no known form, or nobody tells what it is.
+    /// Returns an error if the name has no known form, or the information is not available.
     pub fn query_device(&self, name: &str) -> Result<DeviceInfo, ClientError> {
         match boards::parse(name)? {
             TargetName::Software(_) | TargetName::Qemu(_) => Ok(self.open(name)?.info().clone()),
@@ -133,8 +134,8 @@ impl Boards {
         }
     }
 
-    /// All boards that are known; asks the paired agents, for about two seconds. The second is why the paired agents
-    /// are not among them, when their keys cannot be read.
+    /// Returns all known targets. Asks the paired agents, which takes about two seconds. The second value says why
+    /// paired agents are missing if their keys cannot be read.
     #[must_use]
     pub fn list(&self) -> (Vec<Board>, Option<ClientError>) {
         let mut all = boards::list_local(&self.factories);
@@ -147,8 +148,8 @@ impl Boards {
         }
     }
 
-    /// Returns the names of the paired agents, without asking them. None where no key was ever kept, or the keys cannot
-    /// be read, which [`Self::list`] tells.
+    /// Returns the names of the paired agents, without asking them. The list is empty if no key was ever stored or the
+    /// keys cannot be read; [`Self::list`] reports that error.
     #[must_use]
     pub fn paired_agents(&self) -> Vec<String> {
         let folder = self.keys.clone().or_else(|| KeyStore::client_folder().ok());
@@ -160,27 +161,27 @@ impl Boards {
         agents.map(|p| p.name).collect()
     }
 
-    /// Whether a recording can be replayed on a device, as far as the recorded device goes.
+    /// Checks whether a recording can be replayed on a device, based on the recorded device.
     ///
     /// # Errors
-    /// When it was made of another device, with the target that would fit.
+    /// Returns an error with a fitting target if the recording was made on another device.
     pub fn check_fit(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         self.factories.check_fit(recording, board, device)
     }
 
-    /// Returns the targets that fit a recording, the one to offer first at the beginning; `known` are those of agents.
+    /// Returns the targets that fit a recording, the preferred one first. `known` are the targets of agents.
     #[must_use]
     pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[Board]) -> Vec<FittingTarget> {
         self.factories.fitting_targets(recorded, known)
     }
 
-    /// Returns whether the target of this name fits a recording, as far as the name tells. Nobody is asked.
+    /// Returns whether the target of this name fits a recording, based on its name only. No target is contacted.
     #[must_use]
     pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
         self.factories.fit_by_name(recorded, target)
     }
 
-    /// Returns a target with what it is, as far as its name tells.
+    /// Returns a target name with its description, based on the name only.
     #[must_use]
     pub fn describe(&self, target: &str) -> String {
         self.factories.describe_by_name(target)
@@ -192,13 +193,13 @@ impl Boards {
         self.factories.missing(target)
     }
 
-    /// Pairs with an agent at `HOST:PORT`, `agent://HOST:PORT` or `agent:///PATH.sock`, and gives the name that its
-    /// key is kept under. `confirm` gets the code and may take its time. Cancelling ends the wait for the agent's
-    /// person, too; a key that it would still have brought is forgotten.
+    /// Pairs with an agent at `HOST:PORT`, `agent://HOST:PORT` or `agent:///PATH.sock`, and returns the name of the
+    /// stored key. `confirm` gets the code and may take its time. Cancelling also ends the wait for the agent's
+    /// operator. A key that arrives afterwards is deleted.
     ///
     /// # Errors
-    /// When the agent cannot be reached, is not in pairing mode, somebody declined, the key cannot be kept, or the
-    /// person cancelled.
+    /// Returns an error if the agent cannot be reached or is not in pairing mode, or the key cannot be stored. Also
+    /// returns an error if somebody declined or the user cancelled.
     pub fn pair(
         &self,
         typed: &str,
@@ -216,10 +217,10 @@ impl Boards {
         let started = thread.spawn(move || {
             let paired = replay_engine::client::pair(&endpoint, &name, &keys, confirm);
             if paired.is_ok() && gone.load(Ordering::SeqCst) && !known {
-                // The person stopped it: that the agent said yes afterwards must not leave a key behind.
+                // The user cancelled. An agent that accepts afterwards must not leave a key behind.
                 let _ = keys.forget(&name);
             }
-            // Nobody listens any more after a stop.
+            // After a cancellation nobody receives the result.
             let _ = to.send(paired.map(|p| p.name));
         });
         started.map_err(|e| ClientError::Refused(format!("no thread could be started: {e}")))?;
@@ -240,7 +241,7 @@ impl Boards {
     }
 }
 
-/// An agent's address as a person writes it, with or without the device behind it.
+/// Parses an agent address as typed by the user, with or without a device name.
 fn endpoint(typed: &str) -> Endpoint {
     let rest = typed.trim();
     let rest = rest.strip_prefix("agent://").unwrap_or(rest);
@@ -252,7 +253,7 @@ fn endpoint(typed: &str) -> Endpoint {
     }
 }
 
-/// The name that an agent's key is kept under: its host, with the port where another agent of that host has it.
+/// Returns the name of an agent's key: its host, plus the port if another agent of that host has the name.
 fn name_for(endpoint: &Endpoint, keys: &KeyStore) -> Result<String, ClientError> {
     let address = endpoint.address();
     let clean = |text: &str| -> String {
@@ -277,7 +278,7 @@ fn name_for(endpoint: &Endpoint, keys: &KeyStore) -> Result<String, ClientError>
     }
 }
 
-/// What keeps a device from foreign memory, in words.
+/// Describes what keeps a device from accessing foreign memory.
 #[must_use]
 pub fn describe_containment(c: Containment) -> &'static str {
     match c {
@@ -289,7 +290,7 @@ pub fn describe_containment(c: Containment) -> &'static str {
     }
 }
 
-/// What keeps a device from foreign memory, in two or three words.
+/// Describes what keeps a device from accessing foreign memory, in two or three words.
 #[must_use]
 pub fn summarize_containment(c: Containment) -> &'static str {
     match c {
@@ -301,7 +302,7 @@ pub fn summarize_containment(c: Containment) -> &'static str {
     }
 }
 
-/// What keeps a device from foreign memory, in a word or two for a table.
+/// Describes what keeps a device from accessing foreign memory, in one or two words for a table.
 #[must_use]
 pub fn label_containment(c: Containment) -> &'static str {
     match c {

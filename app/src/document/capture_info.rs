@@ -1,10 +1,9 @@
-//! How a recording was captured, where its recorder said so, in words: for `info` and for the outline.
+//! Description of how a recording was captured, for `info` and the outline, if its recorder stored that.
 
 use trace_core::edit::AppliedEdit;
 use trace_core::recording::Capture;
 
-/// What is told of a capture: a word and what it says, in the order in which a person asks. What the recorder could
-/// not tell is left out.
+/// Returns labels and descriptions of a capture, most important first. Leaves out what the recorder did not store.
 #[must_use]
 pub fn describe_capture(capture: &Capture) -> Vec<(&'static str, String)> {
     let known = |s: &str| (!s.is_empty()).then(|| s.to_owned());
@@ -39,7 +38,7 @@ pub fn describe_edit(edit: AppliedEdit) -> (&'static str, String) {
     ("Edited", format!("{}, on {}", edit.buffer, edit.source))
 }
 
-/// A command as a shell would take it again.
+/// Formats a command as a shell accepts it.
 fn line(command: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = |a: &String| match !a.is_empty() && a.chars().all(plain) {

@@ -1,5 +1,4 @@
-//! What is copied: a thing of a recording as text, as C and as JSON, the same from the menus of rows, from the palette
-//! and from memory.
+//! Clipboard contents: an item of a recording as text, C or JSON. Row menus, the palette and Memory use the same.
 
 use super::moment::Selection;
 use super::{Document, api_trace, descriptions, lookup, page_table_entries, values};
@@ -10,19 +9,19 @@ use trace_core::recording::{ElementType, EventKind};
 /// Maximum number of bytes of memory or of a buffer that are copied at once.
 pub const MAX_BYTES: usize = 1 << 16;
 
-/// A form that a thing is copied in.
+/// The format of a copied item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFormat {
-    /// As a person reads it, bytes in hex.
+    /// Readable text, bytes in hex.
     Text,
-    /// An array of C, or definitions of the preprocessor.
+    /// A C array, or preprocessor definitions.
     C,
-    /// An object of JSON: addresses, offsets and values as `0x…`, as the command line writes them.
+    /// A JSON object: addresses, offsets and values as `0x…`, the same as on the command line.
     Json,
 }
 
 impl CopyFormat {
-    /// The form in the words of a menu.
+    /// Returns the menu label of the format.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -33,7 +32,7 @@ impl CopyFormat {
     }
 }
 
-/// Whether a thing has a form; costs nothing.
+/// Whether an item can be copied in a format. The check is cheap.
 #[must_use]
 pub fn has_format(doc: &Document, thing: &Selection, form: CopyFormat) -> bool {
     match (form, thing) {
@@ -46,7 +45,7 @@ pub fn has_format(doc: &Document, thing: &Selection, form: CopyFormat) -> bool {
     }
 }
 
-/// A thing in a form; `None`: it has none such.
+/// Formats an item, or returns `None` if the item does not have this format.
 #[must_use]
 pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> Option<String> {
     match thing {
@@ -122,7 +121,7 @@ fn access(doc: &Document, event: u64) -> Option<trace_core::recording::Access> {
     doc.recording.events.access(usize::try_from(event).ok()?)
 }
 
-/// A name as C takes it.
+/// Returns a name as a valid C identifier.
 fn identifier(name: &str) -> String {
     let mut out: String = name
         .chars()
@@ -134,7 +133,7 @@ fn identifier(name: &str) -> String {
     out
 }
 
-/// A number of C of so many bytes.
+/// Formats a C integer of `width` bytes.
 fn c_number(value: u64, width: u8) -> String {
     let suffix = if width > 4 { "ull" } else { "u" };
     format!("{value:#x}{suffix}")
@@ -146,7 +145,7 @@ fn put(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// An event in a form; one that is no access has none in C.
+/// Formats an event. Returns `None` for C if the event is not an access.
 #[must_use]
 pub fn format_event(doc: &Document, event: u64, form: CopyFormat) -> Option<String> {
     let at = usize::try_from(event).ok()?;
@@ -191,7 +190,7 @@ pub fn format_event(doc: &Document, event: u64, form: CopyFormat) -> Option<Stri
     }
 }
 
-/// What a launch was given, where the event is one.
+/// Adds the parameters of a launch to `out`, if the event is a launch.
 fn launch(doc: &Document, event: u64, out: &mut Value) {
     let (Some(calls), Some(l)) = (doc.api_trace(), api_trace::launch(&doc.recording, event)) else {
         return;
@@ -206,7 +205,7 @@ fn launch(doc: &Document, event: u64, out: &mut Value) {
     put(out, "arguments", json!(words));
 }
 
-/// A register with what it holds at the moment, where that is known, in a form.
+/// Formats a register with its value at the current event, if the value is known.
 #[must_use]
 pub fn format_register(doc: &Document, offset: u32, form: CopyFormat) -> String {
     let name = doc.facts.register_name(offset);
@@ -287,7 +286,7 @@ fn hex(bytes: &[Option<u8>]) -> String {
     all.join(" ")
 }
 
-/// An array of C; a byte that is not known is 0 there, and it is said how many are.
+/// Formats a C array. Unknown bytes are 0, and a comment states their number.
 fn c_array(name: &str, bytes: &[Option<u8>]) -> String {
     let lines: Vec<String> = bytes
         .chunks(12)
@@ -307,12 +306,13 @@ fn c_array(name: &str, bytes: &[Option<u8>]) -> String {
     )
 }
 
-/// An object with an address and its bytes; one that is not known is null.
+/// Returns a JSON object with an address and its bytes. Unknown bytes are null.
 fn json_bytes(va: u64, bytes: &[Option<u8>]) -> Value {
     json!({ "va": format!("{va:#x}"), "bytes": bytes })
 }
 
-/// Bytes in every form: what each is, and its text. A byte that is not known is `??`, 0 in numbers and null in JSON.
+/// Formats bytes in every format and returns pairs of label and text. An unknown byte is `??`, 0 in numbers and null in
+/// JSON.
 #[must_use]
 pub fn format_bytes(va: u64, bytes: &[Option<u8>], element: Option<ElementType>) -> Vec<(&'static str, String)> {
     let known: Vec<u8> = bytes.iter().map(|b| b.unwrap_or(0)).collect();

@@ -1,4 +1,4 @@
-//! The code of a job's shader as lines: one for each clause, one for each of its tuples.
+//! The disassembly listing of a job's shader: one line per clause and per tuple.
 
 use super::jobs::JobFact;
 use super::lookup::memory_at;
@@ -9,24 +9,24 @@ use trace_core::GpuVa;
 use trace_core::jobs::{self, Code, CodeEnd, Stage};
 use trace_core::recording::Recording;
 
-/// Code that is read at once, in the frame that asks for it; longer code is read apart from the interface thread.
+/// Maximum size of code that is read within a frame, bytes. Longer code is read off the interface thread.
 pub const MAX_SYNC_READ_BYTES: u64 = 16 << 10;
 
-/// One of the shaders that a job's chain runs.
+/// A shader of a job's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainShader {
-    /// Place in the chain, from 0.
+    /// Position in the chain, from 0.
     pub position: usize,
-    /// What it works on.
+    /// Shader stage.
     pub stage: Stage,
-    /// Where its code begins.
+    /// Entry address of the code.
     pub entry: u64,
 }
 
-/// Maximum number of shaders of a chain that are told. Chains are short; one of a damaged recording need not be.
+/// Maximum number of listed shaders of a chain. Chains are short, but a chain of a damaged recording may not be.
 pub const MAX_CHAIN_SHADERS: usize = 4096;
 
-/// The shaders that a job's chain runs, in order, [`MAX_CHAIN_SHADERS`] at most.
+/// Lists the shaders of a job's chain in order, at most [`MAX_CHAIN_SHADERS`].
 #[must_use]
 pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
     let each = |(position, c): (usize, &super::jobs::ChainJob)| {
@@ -44,28 +44,28 @@ pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
 /// A line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A clause begins.
+    /// Start of a clause.
     Clause {
-        /// Its number.
+        /// Number of the clause.
         clause: usize,
-        /// Its header in words.
+        /// Description of the clause header.
         header: Box<str>,
     },
-    /// A tuple: what FMA does and what ADD does.
+    /// A tuple of an FMA and an ADD operation.
     Tuple {
-        /// The clause's number.
+        /// Number of the clause.
         clause: usize,
-        /// The tuple's number in the clause.
+        /// Number of the tuple in the clause.
         tuple: usize,
-        /// FMA's operation.
+        /// FMA operation.
         fma: Box<str>,
-        /// ADD's operation.
+        /// ADD operation.
         add: Box<str>,
     },
 }
 
 impl Line {
-    /// The number of the clause that the line belongs to.
+    /// Returns the number of the clause of this line.
     #[must_use]
     pub fn clause(&self) -> usize {
         match self {
@@ -74,27 +74,27 @@ impl Line {
     }
 }
 
-/// A shader's code as lines.
+/// A disassembly listing of a shader.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// The code.
     pub code: Code,
-    /// Its lines.
+    /// The lines.
     pub lines: Vec<Line>,
-    /// By clause: the line that it begins at.
+    /// First line of each clause.
     pub begins: Vec<usize>,
-    /// By clause: the clauses that branch to it.
+    /// For each clause, the clauses that branch to it.
     pub sources: BTreeMap<usize, Vec<usize>>,
-    /// Lines with an operation that is not known.
+    /// Lines with an unknown operation.
     pub unknown: Vec<usize>,
-    /// Operations that are not known.
+    /// Number of unknown operations.
     pub unknown_operations: u64,
-    /// All operations.
+    /// Number of all operations.
     pub operations: u64,
 }
 
 impl Listing {
-    /// Lists code.
+    /// Creates the listing of decoded code.
     #[must_use]
     pub fn new(code: Code) -> Self {
         let base = code.entry.0;
@@ -133,7 +133,7 @@ impl Listing {
         }
     }
 
-    /// Reads the code at an address as it stood at an event.
+    /// Reads the code at an address as memory held it at an event.
     #[must_use]
     pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, most: u64) -> Self {
         let entry = GpuVa(entry);
@@ -147,20 +147,20 @@ impl Listing {
         })
     }
 
-    /// How the text names a clause: by its distance from the entry in words of 16 bytes.
+    /// Returns the label of a clause: its distance from the entry in words of 16 bytes.
     #[must_use]
     pub fn label(&self, clause: usize) -> String {
         let at = self.address(clause).unwrap_or(self.code.entry.0);
         format!("clause_{}", at.wrapping_sub(self.code.entry.0) / WORD_BYTES as u64)
     }
 
-    /// Address of a clause.
+    /// Returns the address of a clause.
     #[must_use]
     pub fn address(&self, clause: usize) -> Option<u64> {
         self.code.clauses.get(clause).map(|c| c.clause.address)
     }
 
-    /// The clause that the text names so.
+    /// Returns the clause with this label.
     #[must_use]
     pub fn find_label(&self, label: &str) -> Option<usize> {
         let words: u64 = label.strip_prefix("clause_")?.parse().ok()?;
@@ -168,7 +168,7 @@ impl Listing {
         self.code.at(self.code.entry.0.checked_add(by)?)
     }
 
-    /// Lines that hold a text, whatever the case of its letters: addresses, labels, headers, operations.
+    /// Returns the lines that contain a text, ignoring case. Searches addresses, labels, headers and operations.
     #[must_use]
     pub fn find(&self, text: &str) -> Vec<usize> {
         let wanted = text.trim().to_ascii_lowercase();
@@ -192,7 +192,7 @@ impl Listing {
             .collect()
     }
 
-    /// The text of some clauses.
+    /// Returns the text of a range of clauses.
     #[must_use]
     pub fn text(&self, clauses: std::ops::Range<usize>) -> String {
         let mut out = String::new();

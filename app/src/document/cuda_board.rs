@@ -1,5 +1,4 @@
-//! What is asked of a board with a CUDA device beside a replay: a plan of the recording's calls that says what is
-//! wanted.
+//! Queries to a target with a CUDA device besides a replay: a plan of the API trace that states the requested data.
 
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::plan::calls::Calls;
@@ -9,45 +8,45 @@ use trace_core::calls::MemoryTraceError;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// Time that a board has beside the time for what is wanted, in nanoseconds: memory is mapped, code is loaded, and what
-/// comes before is played.
+/// Time that a target gets in addition to the time of the query, nanoseconds. It covers mapping memory, loading code,
+/// and replaying the calls before.
 const BESIDE: u64 = 300_000_000_000;
-/// Maximum time that a plan may ask for.
+/// Maximum time that a plan may request, nanoseconds.
 const MAX_PLAN_NS: u64 = 3_600_000_000_000;
 
-/// Why there is no answer.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceQueryError {
-    /// The board cannot be had, or was lost.
+    /// The target cannot be leased, or was lost.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The recording is no plan for the board.
+    /// The recording cannot be compiled to a plan for the target.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// The board takes accesses to registers.
+    /// The target accepts register accesses, not calls.
     #[error("it is no board with a CUDA device, which launches are made on (cuda:0 is this machine's first)")]
     NotCuda,
-    /// What came is no answer.
+    /// The answer cannot be parsed.
     #[error(transparent)]
     Watched(#[from] MemoryTraceError),
-    /// It answers something that was not asked.
+    /// The target answered another query.
     #[error("what it told is no answer to what it was asked")]
     UnexpectedAnswer,
-    /// The board could not do it.
+    /// The target failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Whether a board of this name has a CUDA device, as far as its name tells.
+/// Whether a target of this name has a CUDA device, based on its name only.
 #[must_use]
 pub fn is_cuda(board: &str) -> bool {
     board.contains("cuda")
 }
 
-/// Asks: `want` says in the plan what is wanted, which may take so many nanoseconds.
+/// Runs a query. `want` adds the requested data to the plan, which may take `time_ns` nanoseconds.
 ///
 /// # Errors
-/// When the recording is no plan for the board, or the board is lost.
+/// Returns an error if the recording cannot be compiled for the target, or the target is lost.
 pub(super) fn run_query(
     lease: &mut Lease,
     work: (&Recording, &Edits),
@@ -59,10 +58,10 @@ pub(super) fn run_query(
     run_query_repeated(lease, work, options, (time_ns, 1), want, progress)
 }
 
-/// As [`ask`], of a replay that is repeated so often.
+/// Runs a query like [`run_query`], with a replay that is repeated this many times.
 ///
 /// # Errors
-/// As [`ask`].
+/// The same as [`run_query`].
 pub(super) fn run_query_repeated(
     lease: &mut Lease,
     (recording, edits): (&Recording, &Edits),
@@ -82,7 +81,7 @@ pub(super) fn run_query_repeated(
     Ok(lease.replay(&compiled, repeat, progress, false)?)
 }
 
-/// What a board told that did not do what was wanted.
+/// Returns the error for a target that did not return the requested data.
 pub(super) fn missing_answer(failure: Option<String>) -> DeviceQueryError {
     DeviceQueryError::Failed(failure.unwrap_or_else(|| "the board told nothing of it".to_owned()))
 }

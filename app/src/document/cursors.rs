@@ -1,6 +1,6 @@
-//! Cursors A and B: two events that a person marks to measure between them.
+//! Cursors A and B: two events that the user marks to measure between them.
 //!
-//! A cursor is an event, not a time: clocks are coarse and repeat, the index of an event does not.
+//! A cursor is an event, not a time: clocks are coarse and repeat, but the index of an event is unique.
 
 use super::Document;
 use crate::theme::text;
@@ -18,7 +18,7 @@ impl Cursor {
     /// Both, in order.
     pub const ALL: [Self; 2] = [Self::A, Self::B];
 
-    /// The letter that names it.
+    /// Returns the letter of the cursor.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Cursor {
     }
 }
 
-/// Where the cursors are.
+/// The positions of the cursors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursors {
     /// Event of cursor A.
@@ -101,7 +101,7 @@ impl CursorSpan {
         self.last - self.first
     }
 
-    /// Returns the span in words: `A to B 180 µs · 14 events`, with a minus sign if B lies before A.
+    /// Formats the span: `A to B 180 µs · 14 events`, with a minus sign if B lies before A.
     #[must_use]
     pub fn describe(self) -> String {
         let sign = if self.reversed { "\u{2212}" } else { "" };

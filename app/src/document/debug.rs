@@ -1,4 +1,4 @@
-//! Looking into jobs of a recording on the software GPU: a thread clause by clause, and who wrote a byte last.
+//! Job debugging on the GPU simulator: clause-by-clause thread traces, and the last writer of a byte.
 
 use super::lookup::{find_register_map, memory_at};
 use bifrost::Unit;
@@ -13,21 +13,21 @@ use trace_core::jobs::{self, Code};
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, Recording};
 
-/// Reads of a thread that are told of a write, the latest ones.
+/// Maximum number of reads of a thread that a write report lists; the latest are kept.
 pub const MAX_READS: usize = 256;
 
-/// Why nothing can be told.
+/// Why the last writer cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
-    /// No model of this program behaves as the recording's GPU.
+    /// No simulator model behaves like the recorded GPU.
     #[error("no software GPU behaves as the recording's ({0:#x}), so its jobs cannot be run here")]
     NoModel(u32),
-    /// The device's debugger cannot tell.
+    /// The device debugger failed.
     #[error(transparent)]
     Debug(#[from] DebugError),
 }
 
-/// A recording made ready for the device's debugger: what it is planned to do, on which model.
+/// A recording compiled for the device debugger: plan and model.
 #[derive(Clone)]
 pub struct DebugSession {
     model: Model,
@@ -35,10 +35,10 @@ pub struct DebugSession {
 }
 
 impl DebugSession {
-    /// Plans a recording with a person's edits.
+    /// Compiles a recording with the user's edits.
     ///
     /// # Errors
-    /// When no model fits or there is no plan.
+    /// Returns an error if no model fits or the recording cannot be compiled.
     pub fn new(recording: &Recording, edits: &Edits, progress: &Progress) -> Result<Self, WriterError> {
         let gpu = recording.facts.identity.gpu_id;
         let model = debug::model_for_recording(recording).ok_or(WriterError::NoModel(gpu))?;
@@ -46,31 +46,31 @@ impl DebugSession {
         Ok(Self { model, compiled })
     }
 
-    /// Follows a thread.
+    /// Traces a thread.
     ///
     /// # Errors
-    /// As [`debug::follow`].
+    /// The same as [`debug::follow`].
     pub fn follow(&self, wanted: ThreadQuery, progress: &Progress) -> Result<ThreadTrace, WriterError> {
         Ok(debug::follow(&self.compiled, self.model, wanted, progress)?)
     }
 
-    /// Event of the submit of a chain.
+    /// Returns the submit event of a chain.
     fn submit(&self, chain: u32) -> Option<u64> {
         self.compiled.plan.jobs.get(chain as usize).map(|j| j.submit_event)
     }
 
-    /// Replays with every write remembered.
+    /// Replays and records every write.
     ///
     /// # Errors
-    /// When the work was cancelled.
+    /// Returns an error if the operation was cancelled.
     pub fn trace(&self, progress: &Progress) -> Result<WriteTrace, WriterError> {
         Ok(debug::trace(&self.compiled, self.model, progress)?)
     }
 
-    /// Replays with the writes to one page remembered: that of an address of a run of the same plan.
+    /// Replays and records the writes to one page: the page of an address in a run of the same plan.
     ///
     /// # Errors
-    /// When the address is not mapped there, or the work was cancelled.
+    /// Returns an error if the address is not mapped there, or the operation was cancelled.
     pub fn trace_page_of(
         &self,
         run: &WriteTrace,
@@ -82,10 +82,10 @@ impl DebugSession {
         Ok(debug::trace_page(&self.compiled, self.model, page, progress)?)
     }
 
-    /// Replays with every write remembered, and says who wrote the byte at `va` last.
+    /// Replays, records every write, and finds the last writer of the byte at `va`.
     ///
     /// # Errors
-    /// When the address is not mapped, or there is no such address space.
+    /// Returns an error if the address is not mapped, or there is no such address space.
     pub fn find_last_writer(
         &self,
         recording: &Recording,
@@ -105,10 +105,11 @@ impl DebugSession {
         self.with_shader_reads(recording, space, report, progress)
     }
 
-    /// Who wrote a byte last in a run that was made already, without what the writing thread had read.
+    /// Finds the last writer of a byte in an existing write trace, without the reads of the writing thread.
     ///
     /// # Errors
-    /// When the address is not mapped, there is no such address space, or there were too many writes to remember.
+    /// Returns an error if the address is not mapped, there is no such address space, or there were too many writes to
+    /// record.
     pub fn find_traced_writer(
         &self,
         traced: &WriteTrace,
@@ -132,11 +133,10 @@ impl DebugSession {
         })
     }
 
-    /// The same, with what the thread had read where a shader wrote the byte: the replay is made once more up to that
-    /// thread, which is followed.
+    /// Adds the reads of the thread if a shader wrote the byte. Replays once more up to that thread and traces it.
     ///
     /// # Errors
-    /// As [`debug::follow`].
+    /// The same as [`debug::follow`].
     pub fn with_shader_reads(
         &self,
         recording: &Recording,
@@ -150,7 +150,7 @@ impl DebugSession {
         Ok(told)
     }
 
-    /// The last write of the CPU before the chain behind these, as an event of the recording.
+    /// Returns the last host write before the chain after these, as an event of the recording.
     fn host_write(&self, recording: &Recording, after: u32) -> Option<u64> {
         let before = self.submit(after).unwrap_or(recording.events.len() as u64);
         let from = after.checked_sub(1).and_then(|n| self.submit(n)).unwrap_or(0);
@@ -180,7 +180,7 @@ impl DebugSession {
         let mut followed = self.follow(wanted, progress)?;
         let marked = followed.marked_step.unwrap_or(0);
         if marked >= followed.steps.len() as u64 {
-            // A long thread: once more, with the write as the last clause that is kept.
+            // For a long thread, trace again so that the write is in the last kept clause.
             wanted.from = (marked + 1).saturating_sub(wanted.max_steps as u64);
             followed = self.follow(wanted, progress)?;
         }
@@ -218,14 +218,14 @@ impl DebugSession {
     }
 }
 
-/// The code of a shader as memory stood at an event.
+/// Decodes the code of a shader as memory held it at an event.
 #[must_use]
 pub fn code_at(recording: &Recording, space: u32, event: u64, shader: u64) -> Option<Code> {
     let memory = memory_at(recording, space, event)?;
     Some(jobs::decode_code(&memory, GpuVa(shader)))
 }
 
-/// The index of the address space that a job runs in.
+/// Returns the index of the address space of a job.
 #[must_use]
 pub fn find_job_space(recording: &Recording, submit: u64) -> Option<u32> {
     let map = find_register_map(recording)?;
@@ -235,13 +235,13 @@ pub fn find_job_space(recording: &Recording, submit: u64) -> Option<u32> {
         .flatten()
 }
 
-/// How the text of a shader names a clause.
+/// Returns the label of a clause in the text of a shader.
 #[must_use]
 pub fn format_clause_label(shader: u64, clause: u64) -> String {
     format!("clause_{}", clause.wrapping_sub(shader) / bifrost::WORD_BYTES as u64)
 }
 
-/// The operation of a clause that sent the message of a tuple.
+/// Returns the operation of a clause that sent the message of a tuple.
 #[must_use]
 pub fn format_instruction(code: &Code, clause: u64, tuple: u8) -> String {
     let found = code.at(clause).and_then(|n| code.clauses.get(n));
@@ -250,61 +250,61 @@ pub fn format_instruction(code: &Code, clause: u64, tuple: u8) -> String {
     })
 }
 
-/// A read of the thread that wrote a byte.
+/// A read by the thread that wrote a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaderRead {
-    /// The thread's clause, counted from its begin.
+    /// Index of the clause in the thread, from its start.
     pub step: u64,
     /// Address of the clause.
     pub clause: u64,
-    /// What it read.
+    /// The read access.
     pub access: MemoryAccess,
 }
 
-/// Where in a shader a byte was written.
+/// The location in a shader at which a byte was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteLocation {
-    /// The thread's place in its workgroup.
+    /// Position of the thread in its workgroup.
     pub thread: [u32; 3],
-    /// How the shader's text names the clause.
+    /// Label of the clause in the shader text.
     pub label: String,
-    /// Where the shader begins.
+    /// Entry address of the shader.
     pub shader: u64,
     /// The operation.
     pub instruction: String,
-    /// The thread's clause, counted from its begin.
+    /// Index of the clause in the thread, from its start.
     pub step: u64,
     /// The write.
     pub write: Option<MemoryAccess>,
-    /// What the thread read until then, the latest reads in order.
+    /// Reads of the thread before the write: the latest ones, in order.
     pub reads: Vec<ShaderRead>,
-    /// Reads before those.
+    /// Number of earlier reads.
     pub reads_before: u64,
 }
 
-/// Who wrote a byte last.
+/// The last writer of a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterReport {
-    /// The byte's address.
+    /// Address of the byte.
     pub va: u64,
-    /// What it is in the end.
+    /// Final value of the byte.
     pub byte: u8,
-    /// Who wrote it.
+    /// The writer.
     pub writer: Writer,
-    /// Event of the writing job's submit, or of the CPU's write where the recording tells it.
+    /// Event of the writing job's submit, or of the host write if the recording has it.
     pub submit: Option<u64>,
-    /// Where in a shader.
+    /// Location in a shader.
     pub location: Option<WriteLocation>,
 }
 
 impl WriterReport {
-    /// Whether a shader wrote it, so that there is more to know than who it was.
+    /// Whether a shader wrote the byte, so that [`DebugSession::with_shader_reads`] can add details.
     #[must_use]
     pub fn is_from_shader(&self) -> bool {
         matches!(self.writer, Writer::Shader(..))
     }
 
-    /// The job that wrote it.
+    /// Returns the job that wrote the byte.
     #[must_use]
     pub fn job(&self) -> Option<JobLocation> {
         match self.writer {
@@ -313,7 +313,7 @@ impl WriterReport {
         }
     }
 
-    /// Who wrote it, in a few words.
+    /// Describes the writer in a few words.
     #[must_use]
     pub fn summarize(&self) -> String {
         let three = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
@@ -338,7 +338,7 @@ impl WriterReport {
         }
     }
 
-    /// What else is known: the operation, what it wrote, what the thread had read.
+    /// Describes the details: the operation, its write, and the reads of the thread.
     #[must_use]
     pub fn describe(&self) -> String {
         let Some(w) = &self.location else {
@@ -352,7 +352,7 @@ impl WriterReport {
     }
 }
 
-/// Bytes of an access as people read them: hex of the number, and what it is as a float where it is a word.
+/// Formats the bytes of an access: hex, and also a float for a 32-bit word.
 #[must_use]
 pub fn value(a: &MemoryAccess) -> String {
     let width = 2 + 2 * (a.bytes.min(16) as usize);

@@ -1,4 +1,4 @@
-//! Finds out what the window wants to know of a recording, stage by stage, apart from the interface thread.
+//! Derivation of the data that the window shows of a recording, stage by stage, off the interface thread.
 
 use super::facts::{ChainsPart, Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
 use super::job_index::JobIndex;
@@ -19,26 +19,26 @@ use trace_core::registers::{RecordedRegisters, RegisterMap, history, register_sp
 use trace_core::timeline::{Pyramid, StoredTimeline, Timeline};
 use trace_core::{check, timeline};
 
-/// What is not known of a device that the person's own map alone names.
+/// Message for a device that only the user's own register map names.
 const OWN_NAMES: &str = "No embedded register map knows this device: registers have the names of your own map, and \
                          polls, interrupts and jobs are not found.";
-/// What is not known of a device without names.
+/// Message for a device without a register map.
 const NO_NAMES: &str = "This device has no register map: registers have no names, and polls, interrupts and jobs are \
                         not found. \"Name…\" in Register names one; `kinescope maps import` makes a map of an SVD, \
                         rules-ng-ng or genxml file.";
 
-/// What is not known of streams of commands without names.
+/// Message for command streams without a register map.
 const NO_STREAM_NAMES: &str = "This GPU has no register map: registers have no names. Findings shows the command that \
                                imports one.";
 
-/// Bytes of a kept timeline that are read before the first frame; a longer one is a piece of work of its own.
+/// Maximum size of a stored timeline that is read before the first frame, bytes. A longer one is read in its own stage.
 const AT_ONCE: usize = 1 << 20;
 
-/// What is known at once: where events lie and how many there are where. `kept` is what the recording's file keeps of
-/// earlier analyses; what it does not keep is made, or is still pending.
+/// Derives what is needed at once: the positions of events and their counts. `kept` is what the file stores of earlier
+/// analyses. Anything not stored is computed here or stays pending.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn first(
     recording: &Recording,
     kept: (Option<Pyramid>, Option<StoredTimeline>),
@@ -81,10 +81,10 @@ pub fn first(
     Ok(facts)
 }
 
-/// What is not known of a recording whose device no embedded map knows.
+/// Returns what is unknown for a recording whose device no embedded map knows.
 fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'static str> {
     match (device, recording.has_command_streams()) {
-        // Jobs of streams are known without a map.
+        // Jobs of command streams need no map.
         (Some(_), true) => None,
         (None, true) => Some(NO_STREAM_NAMES),
         (Some(_), false) => Some(OWN_NAMES),
@@ -92,9 +92,9 @@ fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'sta
     }
 }
 
-/// Takes up that the person's register maps changed: names are the new ones at once, and what follows from them (which
-/// events access which register, findings) is to be found out again. `false`: the registers are in another space now,
-/// and the recording has to be read again.
+/// Applies changed register maps of the user. Names change at once; data that depends on them (accesses by register,
+/// findings) becomes pending. Returns `false` if the registers are in another space now; the recording must then be
+/// read again.
 #[must_use]
 pub fn rename(facts: &mut Facts, recording: &Recording) -> bool {
     let (map, device) = (find_names_map(recording), RecordedRegisters::new(recording));
@@ -121,7 +121,7 @@ pub fn rename(facts: &mut Facts, recording: &Recording) -> bool {
     true
 }
 
-/// Gives the registers that were sorted out the names of the map that counts.
+/// Gives the derived registers the names of the current map.
 pub(super) fn name_registers(facts: &mut Facts) {
     let map = facts.map;
     for (offset, fact) in &mut facts.registers {
@@ -129,7 +129,7 @@ pub(super) fn name_registers(facts: &mut Facts) {
     }
 }
 
-/// Name and block of the register at an offset.
+/// Returns name and block of the register at an offset.
 fn name_of(map: Option<&'static RegisterMap>, offset: u32) -> (String, String) {
     match map.and_then(|m| m.at(offset)) {
         Some(r) => (r.name.clone(), r.block.clone()),
@@ -137,10 +137,10 @@ fn name_of(map: Option<&'static RegisterMap>, offset: u32) -> (String, String) {
     }
 }
 
-/// Everything that the window knows of a recording but the buffers that copies carry, which a document lists itself.
+/// Derives all data of a recording except the buffers of API trace copies, which a document lists itself.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
     let mut facts = first(recording, (None, None), progress)?;
     facts.pending.retain(|stage| *stage != Stage::Buffers);
@@ -151,18 +151,19 @@ pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cance
     Ok(facts)
 }
 
-/// Events that begin a job, rising; none where the device has no register map, or nobody wants them any more.
+/// Returns the events that submit a job, in ascending order. The list is empty if the device has no register map, or if
+/// the operation was cancelled.
 #[must_use]
 pub fn submits(recording: &Recording, progress: &Progress) -> Vec<u64> {
     let found = RegisterMap::for_jobs_of(recording).and_then(|map| timeline::derive(recording, map, progress).ok());
     found.map_or_else(Vec::new, |t| t.jobs.iter().map(|j| j.submit_event).collect())
 }
 
-/// Finds out what one stage tells. `facts` holds what those before it told, `source` is where the recording was read
-/// from, where it was.
+/// Derives the data of one stage. `facts` holds the results of the earlier stages. `source` is the file that the
+/// recording was read from, if any.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn find_out(
     stage: Stage,
     recording: &Recording,
@@ -194,7 +195,7 @@ pub fn find_out(
         }
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
         Stage::Findings => {
-            // Jobs are known where the stage of the timeline is over, and are not looked for once more.
+            // After the timeline stage the jobs are known and need not be found again.
             let known = facts.has_stage(Stage::Timeline);
             let submits = known.then(|| facts.jobs.iter().map(JobFact::to_submit).collect::<Vec<_>>());
             Part::Findings(check::check_submits(recording, submits.as_deref(), progress)?)
@@ -209,7 +210,7 @@ pub fn find_out(
     })
 }
 
-/// What of the file that a recording was read from is damaged. A file that cannot be read any more is.
+/// Returns findings about damage of the source file. A file that can no longer be read is damaged.
 fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
     let Some(source) = source else { return Ok(Vec::new()) };
     match check::check_file(source, progress) {
@@ -222,9 +223,9 @@ fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Ca
     }
 }
 
-/// The events that damage takes away, which lists of events show grey from now on.
+/// Returns findings about damaged events. Lists of events show these grey afterwards.
 fn damaged_events(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
-    /// Maximum number of blocks whose events are looked for: each may look through all of them.
+    /// Maximum number of blocks whose events are searched: each may require a full scan.
     const MAX_BLOCKS: usize = 50;
     recording.find_damage(progress)?;
     let mut found = Vec::new();
@@ -245,7 +246,7 @@ fn damaged_events(recording: &Recording, progress: &Progress) -> Result<Vec<Find
     Ok(found)
 }
 
-/// The accesses of each register, and its name.
+/// Returns the name and accesses of each register.
 fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u32, RegisterFact>, Cancelled> {
     let map = find_names_map(recording);
     let named = |(offset, accesses)| {
@@ -258,9 +259,10 @@ fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u3
     Ok(sorted.into_iter().map(named).collect())
 }
 
-/// What the window keeps of a timeline. Each list goes when it was taken up: of a long recording they are large.
+/// Converts a timeline to what the window keeps. Each list is freed after its conversion, because lists of a long
+/// recording are large.
 fn timeline_part(t: Timeline) -> Part {
-    // Shared until the chains are read.
+    // All jobs share this chain until the chains are read.
     let unknown = Arc::<Chain>::default();
     let mut part = TimelinePart {
         polls: t

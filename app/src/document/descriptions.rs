@@ -1,4 +1,4 @@
-//! Events in words: what an access means, what a job or an address is called.
+//! Descriptions of events, accesses, jobs and addresses.
 
 use super::Document;
 use super::facts::Facts;
@@ -8,13 +8,13 @@ use crate::theme::text;
 use trace_core::recording::{EventKind, Recording};
 use trace_core::registers::Role;
 
-/// What an access or another event means, in a few words; empty when the value says it all.
+/// Describes the meaning of an event in a few words; empty if the value alone is sufficient.
 #[must_use]
 pub fn describe_event(doc: &Document, event: u64) -> String {
     means_of(&doc.recording, &doc.facts, event)
 }
 
-/// The same of a recording that is not the open one.
+/// Does the same for a recording that is not the open one.
 fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
     let Ok(at) = usize::try_from(event) else {
         return String::new();
@@ -78,7 +78,7 @@ fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
     device.describe(&a).unwrap_or_default()
 }
 
-/// Where an access without a value goes: `bar0+0x1000`.
+/// Formats the location of an access without a value: `bar0+0x1000`.
 #[must_use]
 pub fn format_undecoded_address(doc: &Document, at: usize) -> String {
     undecoded_in(&doc.recording, at)
@@ -94,13 +94,13 @@ fn undecoded_in(recording: &Recording, at: usize) -> String {
     format!("{}+{offset:#x}", space.map_or("", |s| s.name.as_str()))
 }
 
-/// An event on one line.
+/// Formats an event on one line.
 #[must_use]
 pub fn format_event(doc: &Document, event: u64) -> String {
     format_event_in(&doc.recording, &doc.facts, event)
 }
 
-/// An event of a recording that need not be the open one on one line.
+/// Formats an event on one line, for a recording that need not be the open one.
 #[must_use]
 pub fn format_event_in(recording: &Recording, facts: &Facts, event: u64) -> String {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
@@ -130,7 +130,7 @@ pub fn format_event_in(recording: &Recording, facts: &Facts, event: u64) -> Stri
     }
 }
 
-/// What is selected, in a few words; empty when it is the event alone.
+/// Describes the selection in a few words; empty if it is only the event.
 #[must_use]
 pub fn describe_selection(doc: &Document, selection: &Selection) -> String {
     match selection {
@@ -170,7 +170,7 @@ pub fn describe_selection(doc: &Document, selection: &Selection) -> String {
     }
 }
 
-/// What a job is, in a few words: `compute, chain of 2`.
+/// Describes a job in a few words: `compute, chain of 2`.
 #[must_use]
 pub fn describe_job(job: &JobFact) -> String {
     match (job.chain.first(), job.chain.len()) {
@@ -180,14 +180,14 @@ pub fn describe_job(job: &JobFact) -> String {
     }
 }
 
-/// Dispatch dimensions: `28×28×48 in 4×4×1`.
+/// Formats dispatch dimensions: `28×28×48 in 4×4×1`.
 #[must_use]
 pub fn format_dispatch(d: ([u32; 3], [u32; 3])) -> String {
     let three = |v: [u32; 3]| format!("{}×{}×{}", v[0], v[1], v[2]);
     format!("{} in {}", three(d.0), three(d.1))
 }
 
-/// Elements of a buffer: `f32 154 587`.
+/// Formats element type and count of a buffer: `f32 154 587`.
 #[must_use]
 pub fn describe_buffer_type(doc: &Document, buffer: &trace_core::recording::Buffer) -> String {
     let e = doc.element(buffer);

@@ -1,8 +1,8 @@
-//! What the window knows of a recording beyond the recording itself, put together once, apart from the interface
-//! thread: names, lanes, polls, interrupts, jobs with their chains, mappings with their content, findings.
+//! Derived data of a recording, computed once off the interface thread: names, lanes, polls, interrupts, jobs with
+//! chains, mappings with content, findings.
 //!
-//! Frames look things up here and never walk a whole list: what a panel needs of all of them is counted, sorted or
-//! summed up when the facts come in.
+//! Frames only look items up here and never scan a whole list. Totals and orders that a panel needs are computed when
+//! the data arrives.
 
 use super::axis::Axis;
 use super::buffer_index::BufferIndex;
@@ -20,28 +20,29 @@ use trace_core::recording::{Access, BufferRole, CallFacts, ChainReport, Interrup
 use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, format_location, has_several_spaces};
 use trace_core::timeline::{Pyramid, StoredTimeline};
 
-/// Most events between a write that makes a job ready and its submit; other threads access registers in between.
+/// Maximum number of events between a write that prepares a job and its submit. Other threads access registers in
+/// between.
 const AHEAD: u64 = 256;
 
-/// Reads that waited for a condition, folded.
+/// A folded run of reads that polled a condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Fold {
     /// First event.
     pub first: u64,
     /// Last event.
     pub last: u64,
-    /// Reads in it.
+    /// Number of reads.
     pub reads: u64,
-    /// Offset of the register that was read.
+    /// Offset of the polled register.
     pub offset: u32,
 }
 
-/// An interrupt, found by its handler's reads or recorded as such.
+/// An interrupt, detected from its handler's reads or recorded directly.
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupt {
     /// First event of the handler.
     pub event: u64,
-    /// Its line.
+    /// Interrupt line.
     pub line: InterruptLine,
     /// Status bits.
     pub status: u64,
@@ -50,7 +51,7 @@ pub struct Interrupt {
 /// A phase of the recording.
 #[derive(Clone, Debug)]
 pub struct PhaseFact {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
     /// First event.
     pub first: u64,
@@ -58,29 +59,29 @@ pub struct PhaseFact {
     pub last: u64,
 }
 
-/// A register as the recording uses it.
+/// A register with its accesses in the recording.
 #[derive(Clone, Debug)]
 pub struct RegisterFact {
-    /// Its name, or its offset in hex.
+    /// Name, or the offset in hex.
     pub name: String,
-    /// Its block.
+    /// Register block.
     pub block: String,
-    /// Its accesses.
+    /// Accesses to the register.
     pub accesses: Accesses,
 }
 
-/// What is found out one after another, each in a piece of work of its own.
+/// A stage of the derivation. Each stage is a separate task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Polls, interrupts, jobs, phases.
     Timeline,
-    /// Buffers that copies carry, of an API trace. Those of other recordings are known from the begin.
+    /// Buffers of copies, of an API trace. The buffers of other recordings are known from the start.
     Buffers,
-    /// Buffers, launches and who touches what, of a recording of calls.
+    /// Buffers, launches and cross references, of an API trace.
     Calls,
-    /// Which events access which register.
+    /// Accesses by register.
     Registers,
-    /// What jobs do.
+    /// Job chains.
     Chains,
     /// Mappings.
     Spaces,
@@ -91,7 +92,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All stages, in the order in which they are found out.
+    /// All stages, in order of derivation.
     pub const ALL: [Self; 8] = [
         Self::Timeline,
         Self::Buffers,
@@ -103,7 +104,7 @@ impl Stage {
         Self::File,
     ];
 
-    /// What is going on, for the person.
+    /// Returns the status text for the user.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -119,112 +120,112 @@ impl Stage {
     }
 }
 
-/// What a stage found out.
+/// The result of a stage.
 #[derive(Debug)]
 pub enum Part {
-    /// Of [`Stage::Timeline`].
+    /// Result of [`Stage::Timeline`].
     Timeline(Box<TimelinePart>),
-    /// Of [`Stage::Buffers`], which the document keeps.
+    /// Result of [`Stage::Buffers`], which the document keeps.
     Buffers(Box<BufferIndex>),
-    /// Of [`Stage::Calls`]; `None` where it is no recording of calls.
+    /// Result of [`Stage::Calls`]; `None` if the recording is not an API trace.
     Calls(Option<Arc<Calls>>),
-    /// Of [`Stage::Registers`].
+    /// Result of [`Stage::Registers`].
     Registers(BTreeMap<u32, RegisterFact>),
-    /// Of [`Stage::Chains`]: for each job; and how those ended that the recording tells of.
+    /// Result of [`Stage::Chains`]: the chain of each job, and the recorded job results.
     Chains(Box<ChainsPart>),
-    /// Of [`Stage::Spaces`].
+    /// Result of [`Stage::Spaces`].
     Spaces(Vec<SpaceFact>),
-    /// Of [`Stage::Findings`].
+    /// Result of [`Stage::Findings`].
     Findings(Vec<Finding>),
-    /// Of [`Stage::File`].
+    /// Result of [`Stage::File`].
     File(Vec<Finding>),
 }
 
 /// Polls, interrupts, jobs, gaps, phases.
 #[derive(Debug, Default)]
 pub struct TimelinePart {
-    /// As [`Facts::polls`].
+    /// Polls, see [`Facts::polls`].
     pub polls: Vec<Fold>,
-    /// As [`Facts::interrupts`].
+    /// Interrupts, see [`Facts::interrupts`].
     pub interrupts: Vec<Interrupt>,
-    /// As [`Facts::jobs`], without their chains.
+    /// Jobs without their chains, see [`Facts::jobs`].
     pub jobs: Vec<JobFact>,
-    /// As [`Facts::gaps`].
+    /// Idle gaps, see [`Facts::gaps`].
     pub gaps: Vec<(u64, u64)>,
-    /// As [`Facts::phases`].
+    /// Phases, see [`Facts::phases`].
     pub phases: Vec<PhaseFact>,
-    /// The jobs in the orders in which they are looked up.
+    /// Index of the jobs.
     pub index: JobIndex,
 }
 
-/// What jobs were told to do.
+/// The job chains and their recorded results.
 #[derive(Debug, Default)]
 pub struct ChainsPart {
-    /// For each job.
+    /// Chain of each job.
     pub chains: Vec<Arc<Chain>>,
-    /// How those ended that the recording tells of.
+    /// Recorded results of chains.
     pub reports: Vec<ChainReport>,
-    /// What these jobs name.
+    /// Addresses that these jobs name.
     pub places: JobAddresses,
 }
 
-/// Findings of one severity.
+/// The findings of one severity.
 #[derive(Clone, Debug, Default)]
 pub struct SeverityGroup {
-    /// How many there are.
+    /// Number of findings.
     pub count: usize,
-    /// Index of the first one.
+    /// Index of the first finding.
     pub first: usize,
-    /// Their events, in order, where they have one.
+    /// Events of the findings that have one, in order.
     pub events: Vec<u64>,
 }
 
-/// What is known.
+/// The derived data of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Where events lie in time.
+    /// Times of events.
     pub axis: Axis,
-    /// How many events of each lane lie where.
+    /// Event counts of each lane at several resolutions.
     pub pyramid: Pyramid,
-    /// For each lane, reads and writes in the whole recording.
+    /// For each lane, reads and writes in the complete recording.
     pub lane_totals: Vec<(u32, u32)>,
-    /// What it tells of a driver's calls, where it is a recording of these.
+    /// Recorded metadata of driver calls, if the recording is an API trace.
     pub calls: Option<CallFacts>,
-    /// What follows from these calls, once it is found out.
+    /// Derived data of these calls, once it is available.
     pub api_trace: Option<Arc<Calls>>,
-    /// What is not found out yet, in the order in which it will be.
+    /// Stages that are not derived yet, in order of derivation.
     pub pending: Vec<Stage>,
-    /// The timeline that the file keeps, until it is read.
+    /// Timeline that the file stores, until it is read.
     pub(super) kept_timeline: Option<StoredTimeline>,
-    /// Buffers as they are listed: inputs, outputs, the others; indices into the recording's list.
+    /// Buffers in list order (inputs, outputs, others), as indices into the recording's list.
     pub buffers: Vec<u32>,
-    /// Shapes of buffers by name, the length of each dimension, the slowest first; of those that the recording tells.
+    /// Shapes of buffers by name, for buffers whose shape is recorded: length of each dimension, slowest first.
     pub shapes: BTreeMap<String, Vec<u64>>,
-    /// Names of registers that nobody sorted accesses of yet.
+    /// Register map, for names of registers whose accesses are not derived yet.
     pub map: Option<&'static RegisterMap>,
-    /// The same with the space that the registers are in.
+    /// The same map with the space of the registers.
     pub device: Option<RecordedRegisters>,
-    /// Number of the space that the registers are in, whether or not a map knows them.
+    /// Number of the register space, whether or not a map knows the registers.
     pub register_space: u8,
     /// Registers by offset.
     pub registers: BTreeMap<u32, RegisterFact>,
-    /// Polls, by first event.
+    /// Polls, ordered by first event.
     pub polls: Vec<Fold>,
-    /// Interrupts, by event.
+    /// Interrupts, ordered by event.
     pub interrupts: Vec<Interrupt>,
-    /// Jobs, by submit.
+    /// Jobs, ordered by submit.
     pub jobs: Vec<JobFact>,
     /// Phases, in order.
     pub phases: Vec<PhaseFact>,
-    /// Jobs by slot: indices into the list. Neither submits nor ends of one slot ever fall.
+    /// Jobs by slot, as indices into the list. Submits and ends of one slot are in ascending order.
     pub slots: Vec<Vec<u32>>,
-    /// Submits of jobs that failed, in order.
+    /// Submits of failed jobs, in order.
     pub failed: Vec<u64>,
-    /// The longest job, ns.
+    /// Duration of the longest job, nanoseconds.
     pub longest_ns: u64,
-    /// Addresses of job headers with the job, ascending.
+    /// Addresses of job headers with the job, in ascending order.
     pub(super) heads: Vec<(u64, u32)>,
-    /// Idle gaps: event after which, nanoseconds.
+    /// Idle gaps: event before the gap, and length in nanoseconds.
     pub gaps: Vec<(u64, u64)>,
     /// Address spaces.
     pub spaces: Vec<SpaceFact>,
@@ -232,9 +233,9 @@ pub struct Facts {
     pub findings: Vec<Finding>,
     /// Findings by severity: errors, warnings, notes.
     pub by_severity: [SeverityGroup; 3],
-    /// Named places of GPU memory.
+    /// Named addresses of GPU memory.
     pub page_usage: PageUsage,
-    /// What could not be found out, and why.
+    /// Data that could not be derived, with the reason.
     pub gaps_in_knowledge: Vec<String>,
 }
 
@@ -242,13 +243,13 @@ pub struct Facts {
 pub const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 
 impl Facts {
-    /// Whether a stage is over.
+    /// Whether a stage is complete.
     #[must_use]
     pub fn has_stage(&self, stage: Stage) -> bool {
         !self.pending.contains(&stage)
     }
 
-    /// Takes up what a stage found out.
+    /// Stores the result of a stage.
     pub fn take(&mut self, part: Part) {
         let stage = match part {
             Part::Timeline(t) => {
@@ -326,7 +327,7 @@ impl Facts {
         self.findings = findings;
     }
 
-    /// Puts buffers in the order in which they are listed.
+    /// Sorts the buffers into list order.
     pub fn rank_buffers(&mut self, recording: &Recording) {
         let rank = |i: &u32| match recording.facts.buffers.get(*i as usize).map(|b| b.role) {
             Some(BufferRole::Input) => 0,
@@ -338,27 +339,27 @@ impl Facts {
         self.page_usage.set_buffers(&recording.facts.buffers);
     }
 
-    /// Jobs whose header begins at these addresses, with the address.
+    /// Returns the jobs whose header starts in an address range, with the address.
     #[must_use]
     pub fn headers_in(&self, range: Range<u64>) -> &[(u64, u32)] {
         let at = |va: u64| self.heads.partition_point(|h| h.0 < va);
         self.heads.get(at(range.start)..at(range.end)).unwrap_or_default()
     }
 
-    /// Whether the shader of a job begins at one of these addresses.
+    /// Whether a job's shader starts in an address range.
     #[must_use]
     pub fn has_shader_in(&self, range: Range<u64>) -> bool {
         self.page_usage.has_shader_in(range)
     }
 
-    /// The poll that an event is part of.
+    /// Returns the poll that contains an event.
     #[must_use]
     pub fn poll_at(&self, event: u64) -> Option<&Fold> {
         let n = self.polls.partition_point(|p| p.first <= event);
         self.polls.get(n.checked_sub(1)?).filter(|p| event <= p.last)
     }
 
-    /// The job that runs at an event: submitted at or before it, not yet done before it.
+    /// Returns the job that runs at an event: submitted at or before it, and not done before it.
     #[must_use]
     pub fn job_at(&self, event: u64) -> Option<&JobFact> {
         let n = self.jobs.partition_point(|j| j.submit <= event);
@@ -369,7 +370,7 @@ impl Facts {
             .find(|j| j.done.is_none_or(|d| event <= d))
     }
 
-    /// The job that a write makes ready: its slot's next submit takes up what the write says of head, cores,
+    /// Returns the job that a register write prepares: the next submit of its slot uses the written head, cores,
     /// configuration or flush id.
     #[must_use]
     pub fn job_prepared_at(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
@@ -386,13 +387,13 @@ impl Facts {
         (job.submit - event <= AHEAD).then_some(job)
     }
 
-    /// The job that an event belongs to: the one that it makes ready, or the one that runs.
+    /// Returns the job of an event: the one that it prepares, or the one that runs.
     #[must_use]
     pub fn job_of(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
         self.job_prepared_at(recording, event).or_else(|| self.job_at(event))
     }
 
-    /// What filters ask of the events beyond what is stored in them.
+    /// Returns the derived data that filters need in addition to the stored events.
     #[must_use]
     pub fn derived(&self) -> Derived {
         Derived {
@@ -419,27 +420,27 @@ impl Facts {
         }
     }
 
-    /// The job that an event submits.
+    /// Returns the job that an event submits.
     #[must_use]
     pub fn job_submitted_at(&self, event: u64) -> Option<&JobFact> {
         let at = self.jobs.binary_search_by_key(&event, |j| j.submit).ok()?;
         self.jobs.get(at)
     }
 
-    /// The phase of an event.
+    /// Returns the phase of an event.
     #[must_use]
     pub fn phase_at(&self, event: u64) -> Option<&PhaseFact> {
         self.phases.iter().find(|p| p.first <= event && event <= p.last)
     }
 
-    /// The interrupt whose handler starts at an event.
+    /// Returns the interrupt whose handler starts at an event.
     #[must_use]
     pub fn interrupt_at(&self, event: u64) -> Option<&Interrupt> {
         let at = self.interrupts.binary_search_by_key(&event, |i| i.event).ok()?;
         self.interrupts.get(at)
     }
 
-    /// Name of the register at an offset.
+    /// Returns the name of the register at an offset.
     #[must_use]
     pub fn register_name(&self, offset: u32) -> String {
         let known = self.registers.get(&offset).map(|r| r.name.clone());
@@ -447,7 +448,7 @@ impl Facts {
         known.or_else(named).unwrap_or_else(|| format!("{offset:#06x}"))
     }
 
-    /// What an access is to: the registers that it touches, or a place in another space.
+    /// Names the location of an access: the accessed registers, or an offset in another space.
     #[must_use]
     pub fn access_name(&self, recording: &Recording, access: &Access) -> String {
         if access.space != self.register_space {
@@ -465,14 +466,14 @@ impl Facts {
         }
     }
 
-    /// Whether what an access is to has a name: registers that a map knows, and any place of another space.
+    /// Whether the location of an access has a name: registers of a map, and any offset in another space.
     #[must_use]
     pub fn is_access_named(&self, access: &Access) -> bool {
         access.space != self.register_space || self.device.is_some_and(|d| d.find_accessed(access).is_some())
     }
 
-    /// The offset of the first register that an access touches, or its own where no map knows one; `None` for accesses
-    /// to other spaces.
+    /// Returns the offset of the first register of an access, or the offset of the access if no map knows a register
+    /// there. Returns `None` for accesses to other spaces.
     #[must_use]
     pub fn find_register(&self, access: &Access) -> Option<u32> {
         if access.space != self.register_space {
@@ -482,7 +483,7 @@ impl Facts {
         Some(touched.map_or(access.offset, |r| r.offset))
     }
 
-    /// The offset of the register of this name.
+    /// Returns the offset of the register of this name.
     #[must_use]
     pub fn find_register_by_name(&self, name: &str) -> Option<u32> {
         self.registers
@@ -492,8 +493,8 @@ impl Facts {
     }
 }
 
-/// The name of the place that covers an address, and the distance into it: of a buffer, or of a range that the person's
-/// register map names. The shorter one wins.
+/// Returns the name that covers an address, and the offset from its start: that of a buffer, or of a range that the
+/// user's register map names. The shorter one wins.
 #[must_use]
 pub fn find_name_at(recording: &Recording, facts: &Facts, space: u32, va: u64) -> Option<(String, u64)> {
     let buffers = recording.facts.buffers.iter();
@@ -507,7 +508,7 @@ pub fn find_name_at(recording: &Recording, facts: &Facts, space: u32, va: u64) -
     }
 }
 
-/// The name that a buffer covers an address with, and the distance into it.
+/// Returns the name of the buffer that covers an address, and the offset in it.
 #[must_use]
 pub fn buffer_at(recording: &Recording, space: u32, va: u64) -> Option<(&str, u64)> {
     recording

@@ -1,4 +1,4 @@
-//! What stored to bytes of a framebuffer and what loaded them: the accesses to its space that cover them.
+//! Cross references of framebuffer bytes: the accesses that load or store them.
 
 use super::moment::Selection;
 use super::xref::{AccessKind, MAX_XREFS, Xref};
@@ -7,14 +7,14 @@ use trace_core::filter::Query;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 
-/// Bytes of the widest access.
+/// Maximum size of an access, bytes.
 const WIDEST: u64 = 8;
 
-/// Finds the accesses that store to bytes of a space or load them, in the order of events, up to a bound. Takes time by
-/// the events.
+/// Finds the accesses that load or store bytes of a space, in event order, up to a limit. Takes time proportional to
+/// the number of events.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn find(
     recording: &Recording,
     (space, offset, bytes): (u8, u64, u64),

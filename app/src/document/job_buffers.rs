@@ -1,28 +1,28 @@
-//! What a job can reach: the buffers of its address space as they are mapped at its submit, first those that its
-//! descriptors point to.
+//! The buffers that a job can access: those of its address space that are mapped at its submit. Buffers that its
+//! descriptors point to come first.
 
 use super::jobs::JobFact;
 use super::lookup::{memory_at, walk};
 use super::xref;
 use trace_core::recording::Recording;
 
-/// Maximum number of buffers that are walked for a job.
+/// Maximum number of buffers whose mappings are walked for a job.
 const MAX_BUFFERS: usize = 4096;
-/// Maximum number of jobs of a chain whose descriptors are looked through.
+/// Maximum number of jobs of a chain whose descriptors are scanned.
 const MAX_CHAIN_JOBS: usize = 16;
 
-/// A buffer that a job can reach.
+/// A buffer that a job can access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReachableBuffer {
-    /// Index in the recording's list of buffers.
+    /// Index into the recording's list of buffers.
     pub buffer: u32,
-    /// Rights there: bit 0 read, bit 1 write, bit 2 execute.
+    /// Access rights: bit 0 read, bit 1 write, bit 2 execute.
     pub rights: u8,
     /// Whether a descriptor of the job points into it.
     pub is_pointed_to: bool,
 }
 
-/// The rights with which a job sees an address; `None` where it sees none.
+/// Returns the rights of a job at an address, or `None` if the address is not mapped for it.
 #[must_use]
 pub fn find_rights(recording: &Recording, job: &JobFact, va: u64) -> Option<u8> {
     let leaf = walk(recording, job.chain.space?, va, job.submit)?.result.ok()?;
@@ -30,7 +30,7 @@ pub fn find_rights(recording: &Recording, job: &JobFact, va: u64) -> Option<u8> 
     Some(u8::from(r.read) | u8::from(r.write) << 1 | u8::from(r.execute) << 2)
 }
 
-/// The buffers that a job can reach: those that its descriptors point to, then the others in the recording's order.
+/// Returns the buffers that a job can access: those that its descriptors point to, then the others in recorded order.
 #[must_use]
 pub fn find_reachable_buffers(recording: &Recording, job: &JobFact) -> Vec<ReachableBuffer> {
     let Some(space) = job.chain.space else {

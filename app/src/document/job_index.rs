@@ -1,26 +1,26 @@
-//! Jobs in the orders in which they are looked up. There may be millions, so that they are put in order where they are
-//! found, not where they are shown.
+//! The index of jobs by slot, failure and address. There may be millions of jobs, so it is built where jobs are
+//! derived, not where they are shown.
 
 use super::jobs::JobFact;
 use super::page_usage::JobAddresses;
 
-/// The orders.
+/// An index of jobs by slot, failure and address.
 #[derive(Clone, Debug, Default)]
 pub struct JobIndex {
-    /// Indices of the jobs of each slot, as they were submitted.
+    /// Indices of the jobs of each slot, in order of submit.
     pub slots: Vec<Vec<u32>>,
-    /// Submits of jobs that failed, in order.
+    /// Submits of failed jobs, in order.
     pub failed: Vec<u64>,
-    /// The longest that a job ran, nanoseconds.
+    /// Maximum duration of a job, nanoseconds.
     pub longest_ns: u64,
-    /// Addresses of headers that were submitted, ascending, with the job.
+    /// Addresses of submitted headers with the job, in ascending order.
     pub heads: Vec<(u64, u32)>,
-    /// What they name.
+    /// Addresses that the jobs name.
     pub places: JobAddresses,
 }
 
 impl JobIndex {
-    /// Puts jobs in order.
+    /// Builds the index.
     #[must_use]
     pub fn new(jobs: &[JobFact]) -> Self {
         let mut slots: Vec<Vec<u32>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether a replay ran the shaders of a job, and where it did not, why not.
+//! Whether a replay ran the shaders of a job, and the reason if it did not.
 
 use super::Document;
 use super::jobs::JobFact;
@@ -6,10 +6,10 @@ use replay_engine::run::{JobOutcome, Outcome};
 use trace_core::check::FindingKind;
 use trace_core::jobs::JobType;
 
-/// A job of a chain: where it lies, and the name of its type.
+/// A job of a chain: its address, and the name of its type.
 pub type ChainEntry<'a> = (u64, &'a str);
 
-/// What draws.
+/// Job types that draw.
 const DRAW: [JobType; 6] = [
     JobType::Vertex,
     JobType::Geometry,
@@ -19,7 +19,7 @@ const DRAW: [JobType; 6] = [
     JobType::IndexedVertex,
 ];
 
-/// What became of a job in the last replay, and its chain as the window knows it.
+/// Returns the outcome of a job in the last replay, and why it was not computed, if so.
 #[must_use]
 pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Option<String>)> {
     let o = doc.replay.outcome.as_ref()?;
@@ -30,8 +30,8 @@ pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Op
     Some((j, why))
 }
 
-/// Why what a job computes is not in the outputs; `None` when it is, or when the job runs no shader. `chain` are the
-/// jobs of its chain.
+/// Explains why the results of a job are not in the outputs. Returns `None` if they are, or if the job runs no shader.
+/// `chain` lists the jobs of its chain.
 #[must_use]
 pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>]) -> Option<String> {
     if !j.done {
@@ -44,7 +44,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
     if j.computed != Some(false) {
         return None;
     }
-    // A finding names the jobs that it is about by where they lie.
+    // A finding names its jobs by address.
     let findings = o.findings.iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
     let names = |place: &str, va: u64| {
         let at = format!("{va:#x}");
@@ -52,7 +52,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
     };
     let report = findings
         .filter(|f| names(&f.place, j.head_va.0) || chain.iter().any(|(va, _)| names(&f.place, *va)))
-        // Of jobs at the same place the one that this one's submit is told with.
+        // If several jobs share an address, prefer the finding with the submit of this one.
         .max_by_key(|f| f.event == Some(j.submit_event));
     if let Some(f) = report {
         return Some(f.message.clone());

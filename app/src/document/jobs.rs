@@ -1,4 +1,4 @@
-//! The jobs of a recording: from submit to interrupt, with the chain that memory holds.
+//! The jobs of a recording, from submit to interrupt, with their chains in memory.
 
 use super::lookup::memory_at;
 use std::collections::HashMap;
@@ -11,18 +11,18 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
 use trace_core::registers::RegisterMap;
 
-/// Maximum number of jobs of a chain that are kept.
+/// Maximum number of stored jobs of a chain.
 const MAX_CHAIN_JOBS: usize = 256;
 
-/// The type of a job that is a stream of commands.
+/// Type name of a job that is a command stream.
 pub const COMMAND_STREAM: &str = "command stream";
 
 /// A job of a chain.
 #[derive(Clone, Debug, Default)]
 pub struct ChainJob {
-    /// GPU address of its header.
+    /// GPU address of the header.
     pub va: u64,
-    /// Its type in words, or why the header does not decode.
+    /// Name of the type, or why the header does not decode.
     pub kind: String,
     /// Whether the header decodes.
     pub decoded: bool,
@@ -30,13 +30,13 @@ pub struct ChainJob {
     pub dispatch: Option<([u32; 3], [u32; 3])>,
     /// Shader address.
     pub shader: Option<u64>,
-    /// All shaders that it names: what each works on, where it begins.
+    /// All shaders that the job names: stage and entry address.
     pub shaders: Vec<(jobs::Stage, u64)>,
-    /// Fields of the header in words: name and value.
+    /// Fields of the header: name and formatted value.
     pub fields: Vec<(String, String)>,
 }
 
-/// Work from its submit to its end.
+/// A job from its submit to its end.
 #[derive(Clone, Debug)]
 pub struct JobFact {
     /// Index in order of submit.
@@ -45,22 +45,22 @@ pub struct JobFact {
     pub slot: u8,
     /// Event of the submit write.
     pub submit: u64,
-    /// First event of the handler of its interrupt.
+    /// First event of the interrupt handler.
     pub done: Option<u64>,
     /// Address of the first job of the chain.
     pub head_va: u64,
     /// Nanoseconds from submit to interrupt.
     pub duration_ns: Option<u64>,
-    /// Whether it ended in a fault.
+    /// Whether the job ended in a fault.
     pub failed: bool,
-    /// The chain as memory holds it.
+    /// The chain in memory.
     pub chain: Arc<Chain>,
-    /// How it ended where it was recorded, as the device there told it; found out with the chain.
+    /// Result that the recorded device reported; derived together with the chain.
     pub report: Option<Arc<ChainReport>>,
 }
 
 impl JobFact {
-    /// Its submit alone.
+    /// Returns the submit of the job.
     #[must_use]
     pub fn to_submit(&self) -> Submit {
         Submit {
@@ -70,28 +70,28 @@ impl JobFact {
         }
     }
 
-    /// First and last event.
+    /// Returns the first and last event.
     #[must_use]
     pub fn span(&self) -> (u64, u64) {
         (self.submit, self.done.unwrap_or(u64::MAX).max(self.submit))
     }
 }
 
-/// A chain of jobs as memory holds it: a list of them, and what is known of it as a whole. Jobs that run the same one
-/// share it, so that a job of a million is small.
+/// A chain of jobs in memory, with data about the chain as a whole. Jobs that run the same chain share it, so that a
+/// job of a million is small.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
-    /// Its jobs, the first of them that are kept.
+    /// The first jobs of the chain, up to a maximum.
     jobs: Vec<ChainJob>,
-    /// How it ends, when not in good order.
+    /// Description of an abnormal end of the chain.
     pub end: Option<String>,
-    /// Address space that it runs in, as an index into the recording's list; `None`: not in the recording, or not
-    /// found out yet.
+    /// Address space of the chain, as an index into the recording's list; `None` if it is not in the recording or not
+    /// derived yet.
     pub space: Option<u32>,
 }
 
 impl Chain {
-    /// Of these jobs, which end in good order.
+    /// Creates a chain of these jobs with a normal end.
     #[must_use]
     pub fn new(jobs: Vec<ChainJob>) -> Self {
         Self {
@@ -109,11 +109,10 @@ impl Deref for Chain {
     }
 }
 
-/// The chain of each job, read in the address space that it runs in. Jobs that run the same chain while memory is the
-/// same share it.
+/// Reads the chain of each job in its address space. Jobs that run the same chain with unchanged memory share it.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
     let snapshots = &recording.memory.snapshots;
     let mut known: HashMap<(u64, usize, Option<u32>), Arc<Chain>> = HashMap::new();
@@ -145,7 +144,7 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
     Ok(out)
 }
 
-/// What stands for the chain of a job that is a stream of commands.
+/// Returns the placeholder chain of a job that is a command stream.
 fn command_stream(va: u64) -> Chain {
     Chain::new(vec![ChainJob {
         va,

@@ -1,4 +1,4 @@
-//! The lanes of saved filters: what passes each of them, looked for once, apart from the interface thread.
+//! The lanes of saved filters: matching events, searched once off the interface thread.
 
 use super::Document;
 use super::facts::{Facts, Stage};
@@ -8,22 +8,22 @@ use trace_core::Recording;
 use trace_core::filter::{FilterError, Query, Selection};
 use trace_core::progress::{Cancelled, Progress};
 
-/// Maximum number of lanes of filters that the timeline shows at once.
+/// Maximum number of filter lanes that the timeline shows.
 pub const MAX_FILTER_LANES: usize = 16;
 
-/// What came of a filter, as far as is known.
+/// The search state of a filter.
 enum LaneState {
     Pending(Progress),
     Rows(Arc<Selection>),
     Failed(String),
 }
 
-/// What passes the filters that are lanes.
+/// The matching events of the filters that are lanes.
 #[derive(Default)]
 pub struct Lanes(BTreeMap<String, LaneState>);
 
 impl Lanes {
-    /// The events that pass a filter; `None`: they are not known.
+    /// Returns the events that match a filter, or `None` if they are not known.
     #[must_use]
     pub fn rows(&self, filter: &str) -> Option<&Arc<Selection>> {
         match self.0.get(filter) {
@@ -32,32 +32,32 @@ impl Lanes {
         }
     }
 
-    /// The events that pass are being looked for.
+    /// Marks a filter as being searched.
     pub fn set_pending(&mut self, filter: String, progress: Progress) {
         self.0.insert(filter, LaneState::Pending(progress));
     }
 
-    /// The filter cannot be looked for.
+    /// Stores the error of a filter.
     pub fn set_error(&mut self, filter: String, e: &FilterError) {
         self.0.insert(filter, LaneState::Failed(e.to_string()));
     }
 
-    /// A search came to its end.
+    /// Stores the result of a search.
     pub fn set_result(&mut self, filter: &str, found: Result<Result<Selection, Cancelled>, FilterError>) {
-        // A lane that was taken away meanwhile is not wanted.
+        // The lane was removed in the meantime.
         let Some(at) = self.0.get_mut(filter) else { return };
         *at = match found {
             Ok(Ok(rows)) => LaneState::Rows(Arc::new(rows)),
             Err(e) => LaneState::Failed(e.to_string()),
             Ok(Err(Cancelled)) => match at {
-                // Not this search: one for a lane that went and came back.
+                // The result is of an earlier search: the lane was removed and added again.
                 LaneState::Pending(p) if p.check().is_ok() => return,
                 _ => LaneState::Failed("the search was cancelled; take the lane away and show it again".into()),
             },
         };
     }
 
-    /// What is wrong with a filter on this recording.
+    /// Returns the error of a filter on this recording.
     #[must_use]
     pub fn error(&self, filter: &str) -> Option<&str> {
         match self.0.get(filter) {
@@ -67,10 +67,10 @@ impl Lanes {
     }
 }
 
-/// The events that pass a filter's text. Takes time by the number of events.
+/// Returns the events that match the text of a filter. Takes time proportional to the number of events.
 ///
 /// # Errors
-/// What is wrong with the filter, or [`Cancelled`].
+/// The filter error, or [`Cancelled`].
 pub fn search(
     query: &Query,
     recording: &Recording,
@@ -83,13 +83,13 @@ pub fn search(
 }
 
 impl Document {
-    /// Whether what filters ask for is known: jobs and polls are found out after the recording is open.
+    /// Whether the data that filters need is known: jobs and polls are derived after the recording is open.
     #[must_use]
     pub fn can_filter(&self) -> bool {
         self.facts.has_stage(Stage::Timeline) || self.derivation.is_none()
     }
 
-    /// Saved filters that are lanes, with what they are called.
+    /// Returns the saved filters that are lanes, with their names.
     pub fn filter_lanes(&self) -> impl Iterator<Item = (&str, &str)> {
         let filters = self.changes().filters().iter().filter(|(_, s)| s.lane);
         filters.take(MAX_FILTER_LANES).map(|(text, s)| {
@@ -98,7 +98,8 @@ impl Document {
         })
     }
 
-    /// Filters that are lanes and were not looked for yet. What no lane shows is forgotten, and its search sent away.
+    /// Returns the filter lanes that were not searched yet. Removes the results of filters that are no longer lanes and
+    /// cancels their searches.
     pub fn lanes_to_find(&mut self) -> Vec<String> {
         let wanted: Vec<String> = self.filter_lanes().map(|(text, _)| text.to_owned()).collect();
         self.lanes.0.retain(|text, found| {

@@ -1,4 +1,4 @@
-//! What a recording holds at a place and a moment: a register, bytes of memory, the walk of an address.
+//! Lookups in a recording at an address and event: registers, memory bytes, page table walks.
 
 use super::facts::Facts;
 use trace_core::GpuVa;
@@ -8,45 +8,46 @@ use trace_core::recording::{Access, Buffer, Recording};
 use trace_core::registers::history::{self, HeldValue};
 use trace_core::registers::{Register, RegisterMap};
 
-/// The embedded register map of a recording's device, which jobs and page tables follow from.
+/// Returns the embedded register map of the recorded device, which the decoding of jobs and page tables requires.
 #[must_use]
 pub fn find_register_map(recording: &Recording) -> Option<&'static RegisterMap> {
     RegisterMap::built_in_for(recording)
 }
 
-/// The register map that names the registers of a recording's device: the person's own before the embedded one.
+/// Returns the register map that names the registers of the recorded device. The user's own map has precedence over the
+/// embedded one.
 #[must_use]
 pub fn find_names_map(recording: &Recording) -> Option<&'static RegisterMap> {
     RegisterMap::for_recording(recording)
 }
 
-/// The register at an offset of the register space, when the recording's device is known.
+/// Returns the register at an offset of the register space, if the recorded device is known.
 #[must_use]
 pub fn find_register(recording: &Recording, offset: u32) -> Option<&'static Register> {
     find_names_map(recording)?.at(offset)
 }
 
-/// What a register held at an event, and who told; `None` where nothing accessed it yet.
+/// Returns the value of a register at an event and its source, or `None` if nothing accessed it yet.
 #[must_use]
 pub fn find_register_value(recording: &Recording, facts: &Facts, register: u32, event: u64) -> Option<HeldValue> {
     let accesses = &facts.registers.get(&register)?.accesses;
     history::value_at(recording, facts.device, register, accesses, event)
 }
 
-/// Bytes of the register at an offset; those of the access, where no map knows it.
+/// Returns the width in bytes of the register at an offset, or that of the access if no map knows the register.
 #[must_use]
 pub fn register_width(recording: &Recording, register: u32, access: &Access) -> u8 {
     find_register(recording, register).map_or(access.width, |r| r.width)
 }
 
-/// GPU memory of an address space at an event.
+/// Returns the GPU memory of an address space at an event.
 #[must_use]
 pub fn memory_at(recording: &Recording, space: u32, event: u64) -> Option<GpuMemoryView<'_>> {
     let s = recording.facts.address_spaces.get(space as usize)?;
     Some(GpuMemoryView::new(recording.memory.at(event), s))
 }
 
-/// A line of memory: a byte, or what is known instead.
+/// Reads a range of memory: for each byte its value, or why it is not known.
 #[must_use]
 pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) -> Vec<Result<u8, ByteState>> {
     let mut bytes = vec![0; len];
@@ -61,15 +62,15 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
         .collect()
 }
 
-/// The walk of an address level by level, for people: level, index, where the entry stands, what it is.
+/// Walks an address level by level: level, index, address of the entry, kind of entry.
 #[must_use]
 pub fn walk(recording: &Recording, space: u32, va: u64, event: u64) -> Option<mmu::Walk> {
     let s = recording.facts.address_spaces.get(space as usize)?;
     Some(mmu::walk(s.format, s.root, GpuVa(va), &recording.memory.at(event)))
 }
 
-/// Returns whether the recording holds the first or the last byte of a buffer before an event: a buffer that only a job
-/// fills may have no content at all.
+/// Returns whether the recording holds the first or the last byte of a buffer before an event. A buffer that only a job
+/// fills may have no content.
 #[must_use]
 pub fn has_content(recording: &Recording, buffer: &Buffer, event: u64) -> bool {
     let Some(memory) = memory_at(recording, buffer.address_space, event) else {

@@ -1,5 +1,5 @@
-//! The one place where a board is asked for memory between the launches of a recording: which launches are in doubt, what
-//! is asked so that they are not, and the answer; what of this is under way for a document.
+//! Memory traces of the launches of a recording: the request, the run on a target, and the state of a document. A
+//! request covers the launches whose writes are in doubt.
 
 use super::Document;
 use super::cuda_board::{DeviceQueryError, is_cuda, missing_answer, run_query, run_query_repeated};
@@ -15,30 +15,30 @@ use trace_core::calls::{Calls, LastWriter, MemoryTrace};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub const SECOND: u64 = 1_000_000_000;
-/// Nanoseconds that a board may watch where nobody says how many.
+/// Default time limit of a memory trace, nanoseconds.
 const USUAL_TIME: u64 = 600 * SECOND;
-/// What a board told.
+/// A memory trace with its report and request.
 #[derive(Clone, Debug)]
 pub struct MemoryTraceResult {
-    /// What it saw.
+    /// The memory trace.
     pub trace: Arc<MemoryTrace>,
-    /// How it went.
+    /// The report of the run.
     pub result: MemoryTraceReport,
-    /// What was asked.
+    /// The request.
     pub request: MemoryTraceRequest,
 }
 
 impl MemoryTraceResult {
-    /// Whether all that was asked for is told.
+    /// Whether the target traced everything that was requested.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let t = &self.result;
         t.stopped.is_none() && t.full.is_none() && t.late.is_none() && t.looked_until.is_none()
     }
 
-    /// What is less than was asked for, or other than it was, in words, each for itself.
+    /// Describes each part that is missing or differs from the request.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let mut messages = Vec::new();
@@ -80,8 +80,8 @@ impl MemoryTraceResult {
     }
 }
 
-/// What is asked so that it is known who wrote a byte, as it stands before an event, and what it holds: its page, over the
-/// launches that are in doubt. `None`: none is.
+/// Returns the request that finds the writer and value of a byte before an event: its page, over the launches that are
+/// in doubt. Returns `None` if there are none.
 #[must_use]
 pub fn request_for_byte(calls: &Calls, who: &LastWriter, event: u64) -> Option<MemoryTraceRequest> {
     let buffer = calls.buffers().get(who.location?.buffer)?;
@@ -95,7 +95,7 @@ pub fn request_for_byte(calls: &Calls, who: &LastWriter, event: u64) -> Option<M
     }
     let page = (who.address - who.address % PAGE_SIZE as u64, PAGE_SIZE as u64);
     Some(MemoryTraceRequest {
-        // What was watched already is watched again: then one answer says it all.
+        // Launches that were traced before are traced again, so that one answer is complete.
         from,
         to: event,
         ranges: vec![page],
@@ -104,7 +104,7 @@ pub fn request_for_byte(calls: &Calls, who: &LastWriter, event: u64) -> Option<M
     })
 }
 
-/// What is asked so that it is known what memory holds before an event.
+/// Returns the request for the contents of memory before an event.
 #[must_use]
 pub fn request_for_memory(range: Range<u64>, event: u64) -> MemoryTraceRequest {
     MemoryTraceRequest {
@@ -116,7 +116,7 @@ pub fn request_for_memory(range: Range<u64>, event: u64) -> MemoryTraceRequest {
     }
 }
 
-/// What is asked so that it is known what every launch changed, anywhere.
+/// Returns the request for the changes of every launch, in all memory.
 #[must_use]
 pub fn request_for_launches(recording: &Recording) -> MemoryTraceRequest {
     MemoryTraceRequest {
@@ -126,10 +126,10 @@ pub fn request_for_launches(recording: &Recording) -> MemoryTraceRequest {
     }
 }
 
-/// Asks a board: it plays what was recorded, with the inputs that were recorded, and watches.
+/// Runs a memory trace on a target. The target replays the recording with the recorded inputs.
 ///
 /// # Errors
-/// When the recording is no plan for the board, or the board cannot do it.
+/// Returns an error if the recording cannot be compiled for the target, or the target fails.
 pub fn trace_memory(
     lease: &mut Lease,
     board: &str,
@@ -160,11 +160,11 @@ pub fn trace_memory(
     })
 }
 
-/// Returns the shortest time of each launch on a board, in nanoseconds, by its event: the recording is replayed there so
-/// many times with its recorded inputs, with events of the device around each launch.
+/// Returns the shortest time of each launch on a target, in nanoseconds, by event. The recording is replayed `repeat`
+/// times with its recorded inputs, with device events around each launch.
 ///
 /// # Errors
-/// When the recording is no plan for the board, or the board cannot do it.
+/// Returns an error if the recording cannot be compiled for the target, or the target fails.
 pub fn measure_launches(
     lease: &mut Lease,
     recording: &Recording,
@@ -184,44 +184,44 @@ pub fn measure_launches(
 }
 
 impl Document {
-    /// The board that is asked for memory: the one that Replay has chosen, where launches are made there.
+    /// Returns the target for memory traces: the one chosen in Replay, if it runs launches.
     #[must_use]
     pub fn find_memory_trace_target(&self) -> Option<String> {
         Some(self.replay.board().to_owned()).filter(|b| is_cuda(b))
     }
 }
 
-/// State of watching memory for a document.
+/// The memory trace state of a document.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     running: RunningSlot,
-    /// The board that was asked last.
+    /// Target of the last request.
     board: String,
-    /// Why its answer is missing, or a part of it, in words.
+    /// Why the answer or a part of it is missing.
     pub failure: Option<String>,
 }
 
 impl State {
-    /// What is under way.
+    /// Returns the running request.
     #[must_use]
     pub fn running(&self) -> Option<&RunningWork> {
         self.running.current()
     }
 
-    /// A board is asked.
+    /// Starts a request.
     pub fn begin(&mut self, work: RunningWork) {
         self.failure = None;
         self.board.clone_from(&work.board);
         self.running.begin(work);
     }
 
-    /// Why the answer of a board is missing, where it was the last that was asked.
+    /// Returns the failure of a target, if the last request was for it.
     #[must_use]
     pub fn failure_of(&self, board: &str) -> Option<&str> {
         self.failure.as_deref().filter(|_| self.board == board)
     }
 
-    /// It has answered, or will not.
+    /// Ends the request, with the failure if there is one.
     pub fn end(&mut self, missed: Option<String>) {
         self.running.end();
         self.failure = missed;

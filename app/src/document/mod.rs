@@ -1,4 +1,4 @@
-//! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
+//! The open document: a recording, its derived data, the user's changes, and the current position.
 
 pub mod address_map;
 pub mod api_trace;
@@ -67,63 +67,63 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Recording};
 use transfers::BuffersOnDemand;
 
-/// Maximum number of lines of a plot: each has a colour, whole or dashed.
+/// Maximum number of lines in a plot: each has its own colour, solid or dashed.
 pub const MAX_PLOTS: u8 = 12;
 
-/// An open recording with everything around it.
+/// An open recording with its derived data, changes and window state.
 pub struct Document {
-    /// File or folder that it came from.
+    /// File or folder of the recording.
     pub path: PathBuf,
-    /// Name for the person.
+    /// Display name.
     pub title: String,
-    /// The recording, never altered.
+    /// The recording, never modified.
     pub recording: Arc<Recording>,
-    /// What is known of it.
+    /// Derived data of the recording.
     pub facts: Arc<Facts>,
-    /// Its buffers by name, and where their recorded bytes are.
+    /// Buffers by name, with the location of their recorded bytes.
     pub buffers: Arc<Buffers>,
     moment: u64,
     selection: Selection,
     history: History,
-    /// Whether the recording is a copy into which edits were put: its recorded outputs are those without them.
+    /// Whether the recording is a copy with saved edits. Its recorded outputs are those without the edits.
     pub is_edited_copy: bool,
-    /// The processes of the recorded program, where it had several.
+    /// Processes of the recorded program, if it had several.
     pub processes: Option<processes::Processes>,
-    /// How its recorder made it, in words; empty where none said so.
+    /// Description of the capture; empty if the recorder stored none.
     pub capture_info: Vec<(&'static str, String)>,
     changes: Changes,
     journal: Journal,
-    /// Changes of a run of the program that died, to be offered.
+    /// Changes of a program run that crashed, offered for restoring.
     pub offered: Option<JournalContents>,
-    /// What the person must know about former changes or those to come, once.
+    /// A message about earlier or future changes that the user must see once.
     pub notice: Option<String>,
-    /// Moves with every jump, so that panels bring the moment into view.
+    /// Increases with every jump, so that panels scroll to the current event.
     pub jumps: u64,
-    /// How values are written; addresses and offsets are hex in any case.
+    /// Format of values; addresses and offsets are always hex.
     pub numbers: NumberFormat,
-    /// State of replays.
+    /// Replay state.
     pub replay: replay::State,
-    /// The second recording beside it, if there is one.
+    /// State of the comparison with a second recording.
     pub comparison: comparison::State,
-    /// Replays in which writes were remembered.
+    /// Cached replays with recorded writes.
     pub writers: writer_cache::WriterCache,
-    /// State of tunings.
+    /// Tuning state.
     pub tuning: tuning::state::State,
-    /// State of watching memory.
+    /// Memory trace state.
     pub memory_trace: memory_trace::State,
-    /// What is being found out of the recording.
+    /// Progress of the running derivation.
     pub derivation: Option<Progress>,
-    /// What touches what is selected.
+    /// References of the selection.
     pub xrefs: xref_trail::XrefTrail,
-    /// What passes the filters that are lanes of the timeline.
+    /// Matching events of the filter lanes of the timeline.
     pub lanes: lanes::Lanes,
     /// Cursors A and B.
     pub cursors: cursors::Cursors,
-    /// Whether events have thread ids, as a sample of them tells.
+    /// Whether events have thread ids, based on a sample.
     pub has_threads: bool,
 }
 
-/// Puts a journal that cannot be read out of the way of a new one, and says so.
+/// Moves an unreadable journal to a backup and returns a message about it.
 fn not_read(path: &Path, why: &journal::JournalError) -> String {
     match journal::move_to_backup(path) {
         Ok(to) => format!(
@@ -134,7 +134,7 @@ fn not_read(path: &Path, why: &journal::JournalError) -> String {
     }
 }
 
-/// What a journal of the recording must agree with.
+/// Returns the key that a journal of the recording must have.
 fn journal_key(recording: &Recording) -> JournalKey {
     JournalKey {
         events: recording.events.len() as u64,
@@ -144,14 +144,14 @@ fn journal_key(recording: &Recording) -> JournalKey {
 }
 
 impl Document {
-    /// A document of a recording. Changes that a former run of the program left are taken up when it ended in good
-    /// order, and offered when it did not.
+    /// Creates a document. Changes of an earlier program run are applied if it ended normally, and offered if it did
+    /// not.
     #[must_use]
     pub fn new(path: PathBuf, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
         Self::with_journal_fallback(path, None, recording, facts)
     }
 
-    /// The same; changes that cannot be kept beside the recording go to the file `elsewhere`.
+    /// Creates a document whose changes go to the file `elsewhere` if they cannot be stored next to the recording.
     #[must_use]
     pub fn with_journal_fallback(
         path: PathBuf,
@@ -160,7 +160,7 @@ impl Document {
         mut facts: Arc<Facts>,
     ) -> Self {
         let of = journal_key(&recording);
-        // Former edits need the buffers that they are of; without such edits, they are listed behind the first frame.
+        // Earlier edits need their buffers. Without such edits the buffers are listed after the first frame.
         let listing = BuffersOnDemand::new(&recording);
         if facts.has_stage(Stage::Buffers) {
             listing.get();
@@ -194,7 +194,8 @@ impl Document {
                 if offered.is_none() {
                     offered = journal::read_backup(&journal_path, &of, &listing);
                 }
-                // One that tells another story than the journal beside the recording is not lost either.
+                // A fallback that does not continue the journal next to the recording is offered, so that it is not
+                // lost.
                 if let Some(p) = elsewhere.filter(|_| offered.is_none() && !resumes) {
                     offered = journal::read_unlocked(&p, &of, &listing);
                 }
@@ -228,7 +229,7 @@ impl Document {
         }
     }
 
-    /// A document with no changes.
+    /// Creates a document without changes.
     fn bare(
         path: PathBuf,
         journal: Journal,
@@ -279,7 +280,7 @@ impl Document {
         }
     }
 
-    /// The recording with what was made on top of it, for a window that nobody sees: what is changed there is not kept.
+    /// Returns a copy of the recording with its changes, for a hidden window. Changes to the copy are not stored.
     #[must_use]
     pub fn copy(&self) -> Self {
         let path = self.path.clone();
@@ -290,7 +291,7 @@ impl Document {
         copy
     }
 
-    /// Takes up what a piece of work found out. A person who has not gone anywhere yet is shown the first job.
+    /// Stores the result of a derivation stage. Moves to the first job if the user has not moved yet.
     pub fn learn(&mut self, part: Part) {
         let part = match part {
             Part::Buffers(index) => {
@@ -299,11 +300,11 @@ impl Document {
             }
             part => part,
         };
-        // Work that holds the facts goes on with those it began with.
+        // Running tasks that hold the derived data continue with their version.
         let facts = Arc::make_mut(&mut self.facts);
         let named = matches!(part, Part::Registers(_));
         facts.take(part);
-        // Names may have changed while they were sorted out.
+        // Register names may have changed during the derivation.
         if named {
             derive::name_registers(facts);
         }
@@ -314,21 +315,21 @@ impl Document {
         }
     }
 
-    /// The event of the first job or launch.
+    /// Returns the event of the first job or launch.
     #[must_use]
     pub fn first_work(&self) -> Option<u64> {
         let launch = || Some(self.facts.api_trace.as_ref()?.launches().first()?.event);
         self.facts.jobs.first().map(|j| j.submit).or_else(launch)
     }
 
-    /// Takes up that the person's register maps changed. `false`: the recording has to be read again.
+    /// Applies changed register maps of the user. Returns `false` if the recording must be read again.
     #[must_use]
     pub fn rename(&mut self) -> bool {
         let recording = Arc::clone(&self.recording);
         derive::rename(Arc::make_mut(&mut self.facts), &recording)
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.recording.events.len() as u64
@@ -340,24 +341,24 @@ impl Document {
         self.recording.events.is_empty()
     }
 
-    /// The event that every panel shows the state at.
+    /// Returns the current event, whose state every panel shows.
     #[must_use]
     pub fn moment(&self) -> u64 {
         self.moment
     }
 
-    /// The one thing selected.
+    /// Returns the selection.
     #[must_use]
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// Goes to an event; the event becomes the selection.
+    /// Moves to an event and selects it.
     pub fn go(&mut self, event: u64) {
         self.go_with(event, Selection::Event);
     }
 
-    /// Goes to an event with something selected.
+    /// Moves to an event and selects an item.
     pub fn go_with(&mut self, event: u64, selection: Selection) {
         self.moment = event.min(self.len().saturating_sub(1));
         self.selection = selection;
@@ -368,12 +369,12 @@ impl Document {
         });
     }
 
-    /// Selects something at the same moment.
+    /// Selects an item at the current event.
     pub fn select(&mut self, selection: Selection) {
         self.go_with(self.moment, selection);
     }
 
-    /// Selects a job and goes to its submit.
+    /// Selects a job and moves to its submit.
     pub fn go_job(&mut self, index: u32) {
         if let Some(j) = self.facts.jobs.get(index as usize) {
             let at = j.submit;
@@ -381,7 +382,7 @@ impl Document {
         }
     }
 
-    /// Selects a finding and goes to its event, when it has one.
+    /// Selects a finding and moves to its event, if it has one.
     pub fn go_finding(&mut self, index: u32) {
         let event = self
             .facts
@@ -392,14 +393,14 @@ impl Document {
         self.go_with(event, Selection::Finding(index));
     }
 
-    /// Goes to the place before this one.
+    /// Moves back in the history.
     pub fn back(&mut self) {
         if let Some(p) = self.history.back() {
             self.arrive(p);
         }
     }
 
-    /// Goes to the place after this one.
+    /// Moves forward in the history.
     pub fn forward(&mut self) {
         if let Some(p) = self.history.forward() {
             self.arrive(p);
@@ -412,13 +413,13 @@ impl Document {
         self.jumps += 1;
     }
 
-    /// The way back and forth.
+    /// Returns the history.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// The register that is meant: the selected one, or that of the event at the moment.
+    /// Returns the current register: the selected one, or that of the current event.
     #[must_use]
     pub fn current_register(&self) -> Option<u32> {
         match self.selection {
@@ -431,7 +432,8 @@ impl Document {
         }
     }
 
-    /// The next access to the meant register after the moment, or the one before it. `writes`: writes only.
+    /// Returns the next or previous access to the current register, relative to the current event. `writes` limits the
+    /// search to writes.
     #[must_use]
     pub fn find_neighbour_access(&self, forward: bool, writes: bool) -> Option<u64> {
         let fact = self.facts.registers.get(&self.current_register()?)?;
@@ -448,27 +450,28 @@ impl Document {
         events.get(at)
     }
 
-    /// What a buffer holds. `None`: there is no such buffer, or its address space is not in the recording.
+    /// Returns the contents of a buffer, or `None` if there is no such buffer or its address space is not in the
+    /// recording.
     #[must_use]
     pub fn contents(&self, buffer: &str) -> Option<BufferContents> {
         let edited = self.changes.inputs().get(buffer).cloned();
         BufferContents::new(Arc::clone(&self.buffers), buffer, edited)
     }
 
-    /// The buffer that an address is in, and the byte of it. Of several, the one of the name `liked` is meant, else the
-    /// shortest.
+    /// Returns the buffer that contains an address, and the offset in it. If several match, prefers the one named
+    /// `liked`, then the shortest.
     #[must_use]
     pub fn buffer_at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
         self.buffers.at(space, va, liked)
     }
 
-    /// What the person made.
+    /// Returns the user's changes.
     #[must_use]
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Does a change, and journals it. `false`: it does not fit, and nothing was done.
+    /// Applies a change and logs it in the journal. Returns `false` if it does not fit; nothing changes then.
     pub fn change(&mut self, change: Change) -> bool {
         if !self.changes.apply(change.clone(), &*self.buffers) {
             return false;
@@ -478,7 +481,7 @@ impl Document {
         true
     }
 
-    /// Changes that are offered are kept out of the way of new ones, until the person decides about them.
+    /// Moves offered changes out of the way of new ones, until the user decides about them.
     fn before_journal(&mut self) {
         if self.journal.has_started() {
             return;
@@ -488,7 +491,7 @@ impl Document {
         if found.path != self.journal.path() && beneath.is_none() {
             return;
         }
-        // What the other journal tells stands in this one too.
+        // This journal also contains the lines of the other one.
         if let Some(b) = beneath.filter(|b| b.is_file())
             && let Err(e) = journal::discard(&b)
         {
@@ -501,7 +504,7 @@ impl Document {
         }
     }
 
-    /// Takes the last change back.
+    /// Undoes the last change and returns it.
     pub fn undo(&mut self) -> Option<Change> {
         let c = self.changes.undo()?;
         self.before_journal();
@@ -509,7 +512,7 @@ impl Document {
         Some(c)
     }
 
-    /// Does the change again that was taken back last.
+    /// Applies the last undone change again and returns it.
     pub fn redo(&mut self) -> Option<Change> {
         let c = self.changes.redo(&*self.buffers)?;
         self.before_journal();
@@ -517,11 +520,11 @@ impl Document {
         Some(c)
     }
 
-    /// Takes up the changes that are offered, on top of those that were made since.
+    /// Applies the offered changes on top of the current ones.
     pub fn accept_offered(&mut self) {
         let Some(found) = self.offered.take() else { return };
         if found.path == self.journal.path() || found.base_path.is_some() {
-            // They stand in the journal already, and nothing was added to it.
+            // The changes are already in the journal, and nothing was added to it.
             self.changes = found.changes;
             self.journal.start();
             return;
@@ -530,7 +533,7 @@ impl Document {
         let before = self.changes.places();
         for change in list {
             let change = match change {
-                // It tells of a change of that journal, which stands behind those of this one now.
+                // The index refers to the other journal, whose changes now follow those of this one.
                 Change::Switch { edit, on } => Change::Switch {
                     edit: edit.saturating_add(before),
                     on,
@@ -539,16 +542,16 @@ impl Document {
             };
             self.change(change);
         }
-        // The file goes when its changes stand in the journal, not before.
+        // The file is removed only after its changes are in the journal.
         if !matches!(self.journal.flush(), SaveState::InMemory(_)) {
             let _ = std::fs::remove_file(&found.path);
         }
     }
 
-    /// Forgets the changes that are offered. Their file is put aside, and where it is now is given.
+    /// Discards the offered changes. Renames their file and returns its new path.
     ///
     /// # Errors
-    /// In words, when it cannot be put aside; then they stay offered.
+    /// A description of the error if the file cannot be renamed; the changes then stay offered.
     pub fn discard_offered(&mut self) -> Result<Option<PathBuf>, String> {
         let Some(found) = &self.offered else { return Ok(None) };
         let describe = |e| format!("{}: {e}", found.path.display());
@@ -561,49 +564,48 @@ impl Document {
         Ok(Some(to))
     }
 
-    /// Where the changes are kept, as far as is known now.
+    /// Returns where the changes are stored, as far as known now.
     #[must_use]
     pub fn save_state(&self) -> SaveState {
         self.journal.save_state()
     }
 
-    /// Tries to keep every change, waits until that was done, and tells where they are kept then.
+    /// Tries to write every change, waits for completion, and returns where the changes are stored.
     #[must_use]
     pub fn flush_journal(&self) -> SaveState {
         self.journal.flush()
     }
 
-    /// The whole journal, with the changes that could not be written.
+    /// Returns the complete journal, including changes that could not be written.
     ///
     /// # Errors
-    /// When what stands in the file already cannot be read.
+    /// Returns an error if the lines already in the file cannot be read.
     pub fn journal_contents(&self) -> std::io::Result<Vec<u8>> {
         self.journal.read_all()
     }
 
-    /// The type that a buffer's elements are read as.
+    /// Returns the element type of a buffer, as set by the user or recorded.
     #[must_use]
     pub fn element(&self, buffer: &Buffer) -> ElementType {
         self.changes.element(&buffer.name).unwrap_or(buffer.element)
     }
 
-    /// A buffer's bytes as the person left them, and whether they differ from the recording. Takes time by the size of
-    /// the buffer; [`Document::contents`] reads parts.
+    /// Returns the edited bytes of a buffer, and whether they differ from the recording. Takes time proportional to the
+    /// buffer size; [`Document::contents`] reads parts.
     #[must_use]
     pub fn buffer_now(&self, name: &str) -> Option<(Vec<u8>, bool)> {
         let contents = self.contents(name)?;
         Some((contents.read_all(), contents.edited().is_some()))
     }
 
-    /// Gives a buffer new content from `offset` on. `false`: it does not fit.
+    /// Replaces bytes of a buffer, starting at `offset`. Returns `false` if they do not fit.
     pub fn edit(&mut self, buffer: &str, offset: u64, new: Vec<u8>) -> bool {
         let title = format!("edit {} bytes of {buffer}", new.len());
         let new = new.into();
         self.edit_pieces(buffer, title, vec![Piece { offset, new }])
     }
 
-    /// Gives a buffer new content in several places, as one change. `false`: a place does not fit, and nothing was
-    /// done.
+    /// Replaces several parts of a buffer as one change. Returns `false` if a part does not fit; nothing changes then.
     pub fn edit_pieces(&mut self, buffer: &str, title: String, pieces: Vec<Piece>) -> bool {
         let Some(contents) = self.contents(buffer) else {
             return false;
@@ -625,12 +627,12 @@ impl Document {
         })
     }
 
-    /// Leaves an edit out, or takes it in again, by its place among the changes that hold.
+    /// Disables an edit or enables it again, by its index among the applied changes.
     pub fn switch_edit(&mut self, edit: u64, on: bool) -> bool {
         self.change(Change::Switch { edit, on })
     }
 
-    /// Makes a buffer as recorded again.
+    /// Reverts a buffer to its recorded contents.
     pub fn revert(&mut self, buffer: &str) -> bool {
         self.changes.inputs().contains_key(buffer)
             && self.change(Change::Revert {
@@ -638,7 +640,7 @@ impl Document {
             })
     }
 
-    /// Puts a note at an event, changes it, or takes it away.
+    /// Adds, changes or removes the note at an event.
     pub fn note(&mut self, event: u64, new: Option<String>) -> bool {
         let old = self.changes.notes().get(&event).cloned();
         let new = new.map(|text| Note {
@@ -648,13 +650,13 @@ impl Document {
         old != new && self.change(Change::Note { event, old, new })
     }
 
-    /// Keeps with the note at the moment what the person looks at: the selection, and the panels that are shown. Where
-    /// there is none it comes with `text`.
+    /// Stores the current selection and the shown panels with the note at the current event. Creates the note with
+    /// `text` if there is none.
     pub fn note_scene(&mut self, text: &str, panels: &[&str]) -> bool {
         let event = self.moment;
         let old = self.changes.notes().get(&event).cloned();
         let selection = match (&self.selection, &old) {
-            // The note itself is selected: what was selected when it was made stays.
+            // If the note itself is selected, keep the selection that it was made with.
             (Selection::Note(_), Some(n)) => n.selection.clone(),
             (Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_), _) => Selection::Event,
             (s, _) => s.clone(),
@@ -667,21 +669,20 @@ impl Document {
         old != new && self.change(Change::Note { event, old, new })
     }
 
-    /// Saves a filter, changes how it is saved, or removes it.
+    /// Saves a filter, changes its settings, or removes it.
     pub fn save_filter(&mut self, text: &str, new: Option<SavedFilter>) -> bool {
         let old = self.changes.filter(text).cloned();
         let text = text.to_owned();
         old != new && self.change(Change::Filter { text, old, new })
     }
 
-    /// Gives a register a lane of its own, or takes it away.
+    /// Gives a register its own lane, or removes the lane.
     pub fn pin(&mut self, register: u32) -> bool {
         let on = !self.changes.pins().contains(&register);
         self.change(Change::Pin { register, on })
     }
 
-    /// Plots a register or a field of it, or takes it out of the plot. `false`: as many are plotted as there is room
-    /// for.
+    /// Adds a register or a field to the plot, or removes it. Returns `false` if the plot is full.
     pub fn plot(&mut self, line: &PlotLine) -> bool {
         let now = self.changes.plots();
         let known = now.iter().find(|(_, l)| l == line).map(|(slot, _)| *slot);
@@ -696,13 +697,13 @@ impl Document {
         })
     }
 
-    /// Whether a register or a field of it is plotted.
+    /// Whether a register or a field is plotted.
     #[must_use]
     pub fn is_plotted(&self, line: &PlotLine) -> bool {
         self.changes.plots().iter().any(|(_, l)| l == line)
     }
 
-    /// Ends the journal in good order, and what is still being found out.
+    /// Closes the journal normally and cancels the running derivation.
     pub fn close(&mut self) {
         if let Some(p) = self.derivation.take() {
             p.cancel();
@@ -710,14 +711,14 @@ impl Document {
         self.journal.close();
     }
 
-    /// Nanoseconds from the first event to this one.
+    /// Returns the time of an event, nanoseconds from the first event.
     #[must_use]
     pub fn ns(&self, event: u64) -> u64 {
         self.facts.axis.ns(event)
     }
 }
 
-/// Whether a path looks like something that can be opened.
+/// Whether a path is an existing file or folder.
 #[must_use]
 pub fn is_openable(path: &Path) -> bool {
     path.is_dir() || path.is_file()

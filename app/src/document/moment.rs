@@ -1,8 +1,8 @@
-//! The one moment, the one selection, and the way back through where the person has been.
+//! The history of positions: current event and selection, with moves back and forward.
 
 pub use kinescope_files::scene::Selection;
 
-/// A place that the person has been at.
+/// A position that the user visited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEntry {
     /// Event.
@@ -11,10 +11,10 @@ pub struct HistoryEntry {
     pub selection: Selection,
 }
 
-/// Maximum number of places kept.
+/// Maximum number of stored positions.
 const MAX_HISTORY: usize = 500;
 
-/// Places in the order in which the person was there, and which of them is now.
+/// The visited positions in order, and the index of the current one.
 #[derive(Clone, Debug)]
 pub struct History {
     places: Vec<HistoryEntry>,
@@ -22,7 +22,7 @@ pub struct History {
 }
 
 impl History {
-    /// A history that starts at a place.
+    /// Creates a history that starts at a position.
     #[must_use]
     pub fn new(place: HistoryEntry) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl History {
         }
     }
 
-    /// Goes to a new place; what lay ahead is forgotten.
+    /// Moves to a new position and discards the positions after the current one.
     pub fn go(&mut self, place: HistoryEntry) {
         if self.places.get(self.at) == Some(&place) {
             return;
@@ -44,25 +44,25 @@ impl History {
         self.at = self.places.len() - 1;
     }
 
-    /// Whether there is a place to go back to.
+    /// Whether there is a position to go back to.
     #[must_use]
     pub fn can_back(&self) -> bool {
         self.at > 0
     }
 
-    /// Whether there is a place to go forward to.
+    /// Whether there is a position to go forward to.
     #[must_use]
     pub fn can_forward(&self) -> bool {
         self.at + 1 < self.places.len()
     }
 
-    /// The place before this one.
+    /// Moves to the previous position and returns it.
     pub fn back(&mut self) -> Option<HistoryEntry> {
         self.at = self.at.checked_sub(1)?;
         self.places.get(self.at).cloned()
     }
 
-    /// The place after this one.
+    /// Moves to the next position and returns it.
     pub fn forward(&mut self) -> Option<HistoryEntry> {
         let place = self.places.get(self.at + 1).cloned()?;
         self.at += 1;

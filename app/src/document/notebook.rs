@@ -1,5 +1,4 @@
-//! The notebook: notes at moments of a recording, in the order of their events, as Markdown or as a page of HTML that
-//! stands alone.
+//! The notebook: the notes of a recording in event order, as Markdown or as a self-contained HTML page.
 
 use super::moment::Selection;
 use super::{Document, descriptions};
@@ -14,24 +13,24 @@ use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::fmt::Write as _;
 
-/// A note with what stands around it, as it is told to others.
+/// A note with its context, for export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotebookEntry {
-    /// What the person looked at.
+    /// The scene of the note.
     pub scene: Scene,
-    /// What the note says.
+    /// Text of the note.
     pub text: String,
     /// Nanoseconds from the first event.
     pub ns: u64,
-    /// The same in words.
+    /// Formatted time.
     pub time: String,
-    /// The job that was the last one started there.
+    /// The last job that started before or at the event.
     pub job: Option<u32>,
-    /// The event on one line.
+    /// Description of the event on one line.
     pub line: String,
-    /// What was selected, in words; empty: the event alone.
+    /// Description of the selection; empty if it is only the event.
     pub selected: String,
-    /// Opens the moment again.
+    /// Link that opens the scene.
     pub link: String,
 }
 
@@ -40,7 +39,7 @@ impl NotebookEntry {
         let jobs = &doc.facts.jobs;
         let job = jobs.partition_point(|j| j.submit <= event).checked_sub(1);
         let scene = note.scene(event);
-        // Readable wherever the page is opened, on this machine.
+        // The path works from any folder of this machine.
         let file = doc.path.canonicalize().unwrap_or_else(|_| doc.path.clone());
         Self {
             text: note.text.clone(),
@@ -54,12 +53,12 @@ impl NotebookEntry {
         }
     }
 
-    /// Where it is: `Event 1 200`, and the rest of the place.
+    /// Returns the heading: `Event 1 200`.
     fn heading(&self) -> String {
         format!("Event {}", text::count(self.scene.event))
     }
 
-    /// Time, job and what was selected.
+    /// Returns time, job and selection.
     fn place(&self) -> String {
         let mut place = self.time.clone();
         if let Some(j) = self.job {
@@ -72,20 +71,20 @@ impl NotebookEntry {
     }
 }
 
-/// The note at an event as others are told of it.
+/// Returns the notebook entry of the note at an event.
 #[must_use]
 pub fn entry(doc: &Document, event: u64) -> Option<NotebookEntry> {
     Some(NotebookEntry::new(doc, event, doc.changes().notes().get(&event)?))
 }
 
-/// All notes, in the order of their events. Those beyond the last event belong to another recording and are left out.
+/// Returns all notes, in event order. Notes after the last event belong to another recording and are left out.
 #[must_use]
 pub fn entries(doc: &Document) -> Vec<NotebookEntry> {
     let notes = doc.changes().notes().range(..doc.len());
     notes.map(|(e, n)| NotebookEntry::new(doc, *e, n)).collect()
 }
 
-/// A short account of the recording, for the head of a notebook.
+/// Returns a short description of the recording for the head of a notebook.
 #[must_use]
 pub fn describe_recording(doc: &Document) -> String {
     let (events, jobs) = (doc.len(), doc.facts.jobs.len() as u64);
@@ -96,7 +95,7 @@ pub fn describe_recording(doc: &Document) -> String {
     message
 }
 
-/// The notebook as Markdown. `pictures`: for each entry the name of its picture's file, where it has one.
+/// Formats the notebook as Markdown. `pictures` has for each entry the file name of its picture, if any.
 #[must_use]
 pub fn markdown(title: &str, about: &str, entries: &[NotebookEntry], pictures: &[Option<String>]) -> String {
     let mut out = format!("# {}\n\n{about}\n", escaped(title));
@@ -119,7 +118,7 @@ pub fn markdown(title: &str, about: &str, entries: &[NotebookEntry], pictures: &
     out
 }
 
-/// A line of code, whatever backticks are in it (CommonMark 0.31, 6.1).
+/// Formats a line as code, whatever backticks it contains (CommonMark 0.31, 6.1).
 fn code(line: &str) -> String {
     let longest = line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
@@ -132,7 +131,7 @@ fn code(line: &str) -> String {
     format!("{fence}{space}{line}{space}{fence}")
 }
 
-/// Text in which no character has a meaning for Markdown.
+/// Escapes all characters that have a meaning in Markdown.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -144,7 +143,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The notebook as a page of HTML. `pictures`: for each entry its picture as PNG, where it has one.
+/// Formats the notebook as an HTML page. `pictures` has for each entry its picture as PNG, if any.
 #[must_use]
 pub fn page(title: &str, about: &str, entries: &[NotebookEntry], pictures: &[Option<Vec<u8>>]) -> String {
     let body = html! {
@@ -167,7 +166,7 @@ pub fn page(title: &str, about: &str, entries: &[NotebookEntry], pictures: &[Opt
     html::page(title, &body)
 }
 
-/// What a person wrote, as HTML. Markup of their own stays text, and a link leads to pages and recordings alone.
+/// Renders the user's text as HTML. Its HTML markup stays text, and links may lead only to pages and recordings.
 fn written(text: &str) -> Markup {
     let parser = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
     let safe = parser.map(|e| match e {
@@ -200,7 +199,7 @@ fn tame(tag: Tag<'_>) -> Tag<'_> {
             title,
             id,
         },
-        // The page stands alone: a picture from elsewhere would tell that it was opened.
+        // The page is self-contained: a remote picture would reveal that the page was opened.
         Tag::Image {
             link_type, title, id, ..
         } => Tag::Image {
@@ -213,14 +212,14 @@ fn tame(tag: Tag<'_>) -> Tag<'_> {
     }
 }
 
-/// What a note's first line says, for lists.
+/// Returns the first line of a note, for lists.
 #[must_use]
 pub fn title(note: &Note) -> &str {
     let line = note.text.lines().map(str::trim).find(|l| !l.is_empty());
     line.map_or("untitled", |l| l.trim_start_matches(['#', ' ']))
 }
 
-/// Whether a note keeps more than its event.
+/// Whether a note stores more than its event.
 #[must_use]
 pub fn has_scene(note: &Note) -> bool {
     note.selection != Selection::Event || !note.panels.is_empty()

@@ -1,30 +1,31 @@
-//! Outputs of a replay beside the recorded ones.
+//! Comparison of replay outputs with the recorded ones.
 
 use super::lookup;
 use replay_engine::run::OutputBuffer;
 use trace_core::recording::Recording;
 
-/// Most elements of an output that are kept to be shown beside each other.
+/// Maximum number of elements of an output that are kept for display.
 pub const MAX_SHOWN_ELEMENTS: usize = 16;
 
-/// An output beside the recorded one.
+/// The differences between an output and the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputDiff {
     /// Name of the buffer.
     pub name: String,
-    /// Elements that differ, of those that the recording holds.
+    /// Number of elements that differ, of those that the recording holds.
     pub differ: u64,
-    /// Elements there are.
+    /// Number of elements.
     pub elements: u64,
-    /// Elements that the recording does not hold.
+    /// Number of elements that the recording does not hold.
     pub unknown: u64,
     /// Index of the first element that differs.
     pub first: Option<u64>,
-    /// Recorded bytes of the first elements, [`SHOWN`] at most; `None` for one that the recording does not hold.
+    /// Recorded bytes of the first elements, at most [`MAX_SHOWN_ELEMENTS`]; `None` for an element that the recording
+    /// does not hold.
     pub recorded: Vec<Option<Vec<u8>>>,
 }
 
-/// Compares an output with the recording's last state of its buffer. `None`: the recording has no such buffer.
+/// Compares an output with the last recorded state of its buffer. Returns `None` if the recording has no such buffer.
 #[must_use]
 pub fn compare(recording: &Recording, output: &OutputBuffer) -> Option<OutputDiff> {
     let buffer = recording.buffer(&output.name)?;
@@ -42,7 +43,7 @@ pub fn compare(recording: &Recording, output: &OutputBuffer) -> Option<OutputDif
     };
     for (i, (now, then)) in output.data.chunks(size).zip(was.bytes.chunks(size)).enumerate() {
         let (from, to) = ((i * size) as u64, (i * size + now.len()) as u64);
-        // Holes lie in rising order and do not overlap.
+        // Holes are in ascending order and do not overlap.
         while holes.peek().is_some_and(|h| h.end <= from) {
             holes.next();
         }

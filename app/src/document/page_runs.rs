@@ -1,9 +1,9 @@
-//! Runs of mapped pages: where they lie, what may be done with them, what the recording holds of them.
+//! Runs of mapped pages: address, rights, recorded content.
 
-/// What a recording holds of a page.
+/// The recorded content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageContent {
-    /// Mapped, and the recording does not hold it.
+    /// Mapped, but not in the recording.
     None,
     /// All zero.
     Zero,
@@ -11,7 +11,7 @@ pub enum PageContent {
     Data,
 }
 
-/// Mapped pages one after another with the same rights and kind of content.
+/// A run of adjacent mapped pages with the same rights and kind of content.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedRun {
     /// First byte.
@@ -20,19 +20,19 @@ pub struct MappedRun {
     pub pages: u64,
     /// Rights: bit 0 read, bit 1 write, bit 2 execute.
     pub rights: u8,
-    /// What the recording holds of them.
+    /// Recorded content of the pages.
     pub content: PageContent,
 }
 
 impl MappedRun {
-    /// One past the last byte.
+    /// Returns the address one past the last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.va.saturating_add(self.pages.saturating_mul(4096))
     }
 }
 
-/// `rwx` as letters.
+/// Formats rights as letters: `rwx`.
 #[must_use]
 pub fn format_rights(rights: u8) -> String {
     [(1, 'r'), (2, 'w'), (4, 'x')]

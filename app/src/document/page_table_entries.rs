@@ -1,5 +1,5 @@
-//! What wrote a page-table entry, and whose walk can have read it: its states in snapshots, writes of the CPU, commands
-//! to its address space, and the jobs that reach addresses behind it.
+//! Cross references of a page table entry: snapshots, host writes, MMU commands of its address space, and jobs that
+//! access addresses that it translates.
 
 use super::facts::Facts;
 use super::jobs::JobFact;
@@ -18,19 +18,21 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AddressSpace, Buffer, MmuFormat, PageId, Recording};
 use trace_core::registers::{Half, Register, Role};
 
-/// Maximum number of places that one entry is looked for at: its table may lie elsewhere in every snapshot.
+/// Maximum number of physical addresses of one entry that are searched. Its table may be at another address in every
+/// snapshot.
 const MAX_PLACES: usize = 64;
-/// Bytes of an entry.
+/// Size of an entry, bytes.
 const BYTES: u64 = 8;
 
-/// The entry of a level on the walk of an address, as memory stood before an event; `None`: the walk ends above it.
+/// Returns the entry of a level on the walk of an address, as memory held it before an event. Returns `None` if the
+/// walk ends at a higher level.
 #[must_use]
 pub fn read_entry(recording: &Recording, space: u32, va: u64, level: u8, event: u64) -> Option<WalkStep> {
     let walk = lookup::walk(recording, space, va, event)?;
     walk.steps.into_iter().find(|s| s.level == level)
 }
 
-/// The addresses that an entry of a level translates, one of which is `va`.
+/// Returns the addresses that the entry of a level translates, one of which is `va`.
 #[must_use]
 pub fn entry_span(va: u64, level: u8) -> Range<u64> {
     let bytes = span_bytes(level);
@@ -38,13 +40,13 @@ pub fn entry_span(va: u64, level: u8) -> Range<u64> {
     first..first.saturating_add(bytes)
 }
 
-/// The last entry that the walk of an address reads, by its level.
+/// Returns the level of the last entry on the walk of an address.
 #[must_use]
 pub fn last_level(recording: &Recording, space: u32, va: u64, event: u64) -> Option<u8> {
     Some(lookup::walk(recording, space, va, event)?.steps.last()?.level)
 }
 
-/// An entry in a few words: `page → 0x1000 rw-`, `table → 0x2000`, `invalid`.
+/// Describes an entry in a few words: `page → 0x1000 rw-`, `table → 0x2000`, `invalid`.
 #[must_use]
 pub fn describe_entry(format: MmuFormat, level: u8, raw: u64) -> String {
     let kind = entry_kind(format, level, raw);
@@ -63,7 +65,7 @@ pub fn describe_entry(format: MmuFormat, level: u8, raw: u64) -> String {
     }
 }
 
-/// What an entry is about, all that the search needs of it.
+/// The parameters of a search for the references of an entry.
 struct EntryQuery<'a> {
     recording: &'a Recording,
     facts: &'a Facts,
@@ -74,11 +76,11 @@ struct EntryQuery<'a> {
     span: Range<u64>,
 }
 
-/// Finds what wrote an entry and what can have read it, in the order of events; what has no event comes last. Takes
-/// time by the snapshots, the jobs and the writes of the CPU.
+/// Finds what wrote an entry and what may have read it, in event order; references without an event come last. Takes
+/// time proportional to the number of snapshots, jobs and host writes.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn find_xrefs(
     recording: &Recording,
     facts: &Facts,
@@ -109,7 +111,7 @@ pub fn find_xrefs(
     Ok(out)
 }
 
-/// An entry as a snapshot holds it: from which snapshot on, by its place in the list, and where and what it is.
+/// A state of an entry: index of the first snapshot with it, address and value.
 struct EntryState {
     snapshot: usize,
     entry: Option<(PhysAddr, u64)>,
@@ -131,7 +133,7 @@ impl EntryQuery<'_> {
         }
     }
 
-    /// The states of the entry, each with the first snapshot that has it, and the places that it stood at.
+    /// Returns the states of the entry, each with its first snapshot, and all addresses of the entry.
     fn states(&self, progress: &Progress) -> Result<(Vec<EntryState>, BTreeSet<u64>), Cancelled> {
         let (mut out, mut places): (Vec<EntryState>, BTreeSet<u64>) = Default::default();
         for (snapshot, s) in self.recording.memory.snapshots.iter().enumerate() {
@@ -150,7 +152,7 @@ impl EntryQuery<'_> {
         Ok((out, places))
     }
 
-    /// Writes of the CPU to where the entry stands or stood.
+    /// Returns the host writes to the current and former addresses of the entry.
     fn cpu_writes(&self, places: &BTreeSet<u64>, progress: &Progress) -> Result<Vec<Xref>, Cancelled> {
         let mut out = Vec::new();
         for place in places {
@@ -171,8 +173,8 @@ impl EntryQuery<'_> {
         Ok(out)
     }
 
-    /// What snapshots tell of it. Where writes of the CPU are recorded between two of them, these are the writers, and
-    /// the snapshot only shows what came of it.
+    /// Adds the references from snapshots. If host writes are recorded between two snapshots, they are the writers, and
+    /// the snapshot only shows the result.
     fn snapshots(&self, states: &[EntryState], written: &[u64], out: &mut Vec<Xref>) {
         let snapshots = &self.recording.memory.snapshots;
         let event = |n: usize| snapshots.get(n).map_or(0, |s| s.event);
@@ -231,7 +233,7 @@ impl EntryQuery<'_> {
         }
     }
 
-    /// What a register of two halves held at an event; `None`: nothing accessed it yet.
+    /// Returns the value of a register pair at an event, or `None` if nothing accessed it yet.
     fn wide_at(&self, low: &Register, event: u64) -> Option<u64> {
         let Some(Half::Low { high_offset }) = low.pair else {
             return None;
@@ -241,7 +243,8 @@ impl EntryQuery<'_> {
         Some(high << 32 | held(low.offset)? & 0xffff_ffff)
     }
 
-    /// Commands to the address space: after an update walks begin at its root, after a flush they read tables again.
+    /// Adds the commands to the address space. After an update, walks start at its root; after a flush, walks read the
+    /// tables again.
     fn commands(&self, out: &mut Vec<Xref>) {
         let registers: Vec<&Register> = self
             .facts
@@ -264,7 +267,7 @@ impl EntryQuery<'_> {
                 .ok()
                 .and_then(|e| self.recording.events.access(e));
             let Some(value) = access.map(|a| a.value) else { continue };
-            // The number serves several roots, one after another: only what stood under this one counts.
+            // The address space number may serve several roots in turn. Only commands under this root count.
             let reported = root.and_then(|r| self.wide_at(r, event));
             if reported.is_some_and(|v| root_from_register(self.of.format, v) != self.of.root) {
                 continue;
@@ -297,7 +300,7 @@ impl EntryQuery<'_> {
         }
     }
 
-    /// Whether the range of the next lock or flush covers an address of the entry; `None`: it is not known.
+    /// Whether the range of the next lock or flush covers an address of the entry; `None` if it is not known.
     fn covers(&self, lock: &Register, event: u64) -> Option<bool> {
         let layout = lock.wide.as_ref()?;
         let decoded = layout.decode(self.wide_at(lock, event)?);
@@ -306,10 +309,10 @@ impl EntryQuery<'_> {
         Some(base < self.span.end && self.span.start < base.saturating_add(size))
     }
 
-    /// The jobs of the address space that reach an address behind the entry, as far as the recording tells.
+    /// Adds the jobs of the address space that access an address that the entry translates, as far as recorded.
     fn jobs(&self, progress: &Progress, out: &mut Vec<Xref>) -> Result<(), Cancelled> {
         let snapshots = &self.recording.memory.snapshots;
-        // Jobs that run the same chain again share it.
+        // Jobs that run the same chain share it.
         let mut known: HashMap<(usize, usize), Option<String>> = HashMap::new();
         let (mut mine, mut reported) = (0u64, 0u64);
         for j in &self.facts.jobs {
@@ -358,7 +361,7 @@ impl EntryQuery<'_> {
         Ok(())
     }
 
-    /// Why a job reaches an address behind the entry, in words.
+    /// Describes why a job accesses an address that the entry translates.
     fn reason(&self, job: &JobFact) -> Option<String> {
         let memory = lookup::memory_at(self.recording, self.space, job.submit)?;
         let inside = |va: u64| self.span.contains(&va);
@@ -374,7 +377,7 @@ impl EntryQuery<'_> {
         for c in job.chain.iter() {
             pointers.clear();
             xref::pointers(&memory, c.va, &mut pointers);
-            // Pointers of descriptors hold sizes and flags in their lowest bits; 0 is none.
+            // Pointers in descriptors have sizes and flags in their lowest bits; 0 is no pointer.
             let mut named = pointers.iter().map(|p| p & !63).filter(|p| *p != 0);
             if let Some(p) = named.clone().find(|p| inside(*p)) {
                 return Some(format!("points at {p:#x}"));

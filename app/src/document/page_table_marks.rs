@@ -1,5 +1,5 @@
-//! What stands out in the page tables of an address space: pages mapped twice, executable and writable, mapped without
-//! content; and where the tables themselves lie.
+//! Marks of an address space: pages that are mapped twice, executable and writable, or without content; and the
+//! locations of its page tables.
 
 use super::lookup::find_register_map;
 use super::page_runs::{MappedRun, PageContent};
@@ -7,22 +7,22 @@ use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};
 use trace_core::registers::Layout;
 
-/// Something that stands out.
+/// A conspicuous property of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
-    /// Two addresses reach the same memory.
+    /// Two addresses map the same memory.
     MappedTwice,
-    /// The GPU may write there and fetch code from there.
+    /// The GPU may write the page and fetch code from it.
     Open,
-    /// Mapped, and the recording does not hold it.
+    /// The page is mapped, but not in the recording.
     Missing,
 }
 
 impl Mark {
-    /// All marks, in the order in which they are offered.
+    /// All marks, in display order.
     pub const ALL: [Self; 3] = [Self::MappedTwice, Self::Open, Self::Missing];
 
-    /// Its name for the person.
+    /// Returns the display name.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Mark {
         }
     }
 
-    /// Why it matters, in a sentence.
+    /// Returns a sentence that says why the mark matters.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -43,19 +43,19 @@ impl Mark {
     }
 }
 
-/// Pages that a mark is about.
+/// A range of pages with a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
     pub va: u64,
     /// Number of 4 KiB pages.
     pub pages: u64,
-    /// Another address of the same memory, for pages mapped twice.
+    /// Another address of the same memory, if the pages are mapped twice.
     pub other: Option<u64>,
 }
 
 impl Span {
-    /// One past the last byte.
+    /// Returns the address one past the last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.va.saturating_add(self.pages.saturating_mul(4096))
@@ -65,7 +65,7 @@ impl Span {
 /// A page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Number of its physical frame.
+    /// Physical frame number.
     pub frame: u64,
     /// Level, 0 to 3.
     pub level: u8,
@@ -73,23 +73,23 @@ pub struct Table {
     pub va: u64,
 }
 
-/// What stands out in an address space.
+/// The marks and page tables of an address space.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
     twice: Vec<Span>,
     open: Vec<Span>,
     missing: Vec<Span>,
-    /// Pages of each mark, in the order of [`Mark::ALL`]: asked for in every frame.
+    /// Number of pages of each mark, in the order of [`Mark::ALL`]. Every frame reads it.
     pages: [u64; Mark::ALL.len()],
-    /// The tables, by frame.
+    /// Page tables, by frame.
     pub tables: Vec<Table>,
-    /// There are so many pages that they were not compared: what is mapped twice is not known.
+    /// Whether there were too many pages to find those that are mapped twice.
     pub not_compared: bool,
 }
 
 impl Marks {
-    /// Looks at the mappings, the same cut by content, and the tables of an address space. `leaves` are its pages and
-    /// blocks; `None` when there are too many to be compared.
+    /// Computes the marks from the mappings, the same split by content, and the page tables of an address space.
+    /// `leaves` are its pages and blocks; `None` if there are too many to compare.
     #[must_use]
     pub fn new(mappings: &[MappedRun], runs: &[MappedRun], leaves: Option<&[Leaf]>, tables: &[TableRef]) -> Self {
         let span = |va: u64, pages: u64| Span { va, pages, other: None };
@@ -126,13 +126,13 @@ impl Marks {
         out.counted()
     }
 
-    /// The same with its pages counted.
+    /// Returns the same with its pages counted.
     fn counted(mut self) -> Self {
         self.pages = Mark::ALL.map(|mark| self.spans(mark).iter().map(|s| s.pages).fold(0, u64::saturating_add));
         self
     }
 
-    /// The pages of a mark, by address.
+    /// Returns the pages of a mark, by address.
     #[must_use]
     pub fn spans(&self, mark: Mark) -> &[Span] {
         match mark {
@@ -142,22 +142,23 @@ impl Marks {
         }
     }
 
-    /// Number of pages of a mark; memory that is mapped twice counts at each address.
+    /// Returns the number of pages of a mark. Memory that is mapped twice counts at each address.
     #[must_use]
     pub fn pages(&self, mark: Mark) -> u64 {
         self.pages[mark as usize]
     }
 
-    /// The first span of a mark that reaches into `from..to`.
+    /// Returns a span of a mark that overlaps `from..to`.
     #[must_use]
     pub fn find_span(&self, mark: Mark, from: u64, to: u64) -> Option<&Span> {
         let list = self.spans(mark);
-        // Spans of one mark may overlap only where memory is mapped three times, so a few before the place are looked at.
+        // Spans of one mark overlap only where memory is mapped three times, so checking a few spans before the range
+        // is enough.
         let n = list.partition_point(|s| s.va < to);
         list[..n].iter().rev().take(8).find(|s| s.end() > from)
     }
 
-    /// The tables in a physical frame.
+    /// Returns the page tables in a physical frame.
     #[must_use]
     pub fn tables_in(&self, frame: u64) -> &[Table] {
         let a = self.tables.partition_point(|t| t.frame < frame);
@@ -166,7 +167,7 @@ impl Marks {
     }
 }
 
-/// The layout of a page-table entry.
+/// Returns the layout of a page table entry.
 #[must_use]
 pub fn find_entry_layout(recording: &Recording, format: MmuFormat) -> Option<&'static Layout> {
     let name = match format {
@@ -177,7 +178,7 @@ pub fn find_entry_layout(recording: &Recording, format: MmuFormat) -> Option<&'s
     own.or_else(|| trace_core::registers::RegisterMap::by_name("mali-jm")?.layout(name))
 }
 
-/// What an entry is, and where it leads: `table`, `→ 0x20d6a1000`.
+/// Describes the kind of an entry and its target: `table`, `→ 0x20d6a1000`.
 #[must_use]
 pub fn describe_entry_kind(kind: EntryKind) -> (&'static str, String) {
     match kind {
@@ -189,7 +190,8 @@ pub fn describe_entry_kind(kind: EntryKind) -> (&'static str, String) {
     }
 }
 
-/// The bits of an entry in words, name and value; those of the address and of the type apart, which are told already.
+/// Returns the bits of an entry as pairs of name and value, without the address and type bits, which are shown
+/// elsewhere.
 #[must_use]
 pub fn format_entry_bits(recording: &Recording, format: MmuFormat, step: &WalkStep) -> Vec<(String, String)> {
     let leaf = matches!(step.kind, EntryKind::Page(_) | EntryKind::Block(_));

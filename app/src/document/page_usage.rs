@@ -1,4 +1,4 @@
-//! What a page is used for, as far as the recording tells: page table, job header, shader code, buffer, or unknown.
+//! The recorded use of a page: page table, job header, shader code, buffer, or unknown.
 
 use super::jobs::Chain;
 use super::lookup;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, Recording};
 
-/// Named places by address, so that a page is looked up and not searched for.
+/// Index of named addresses, so that the use of a page is a binary search.
 #[derive(Clone, Debug, Default)]
 pub struct PageUsage {
     jobs: JobAddresses,
     /// Buffers: address, one past the last byte, index.
     buffers: Vec<(u64, u64, u32)>,
-    /// Longest buffer.
+    /// Maximum size of a buffer, bytes.
     longest: u64,
 }
 
-/// The places that jobs name, by address. Put in order where there is time for it: there may be millions.
+/// The addresses that jobs name, sorted. There may be millions, so they are sorted off the interface thread.
 #[derive(Clone, Debug, Default)]
 pub struct JobAddresses {
     /// Job headers: address, job.
@@ -28,14 +28,14 @@ pub struct JobAddresses {
 }
 
 impl JobAddresses {
-    /// Puts the places in order: the header of each job, its index, what its chain holds.
+    /// Sorts the addresses. Each job is given as header address, index and chain.
     #[must_use]
     pub fn new<'a>(jobs: impl Iterator<Item = (u64, u32, &'a Arc<Chain>)>) -> Self {
         let mut out = Self::default();
         let mut last: Option<&Arc<Chain>> = None;
         for (head, index, chain) in jobs {
             out.heads.push((head, index));
-            // Jobs that run the same chain again share it.
+            // Jobs that run the same chain share it.
             if !last.is_some_and(|l| Arc::ptr_eq(l, chain)) {
                 out.heads.extend(chain.iter().map(|c| (c.va, index)));
                 out.shaders
@@ -54,38 +54,38 @@ impl JobAddresses {
 /// A use of a page or range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageUse {
-    /// A page table of this level; the first address that it translates.
+    /// A page table.
     Table {
         /// Level, 0 to 3.
         level: u8,
-        /// First address.
+        /// First address that it translates.
         va: u64,
     },
-    /// Headers of these jobs, of a few when there are many; how many there are.
+    /// Job headers: the first few jobs, and the number of all.
     Heads(Vec<u32>, usize),
-    /// Shader code that these jobs start at; how many there are.
+    /// Shader entry points: the first few jobs, and the number of all.
     Shaders(Vec<u32>, usize),
     /// A buffer, by index.
     Buffer(u32),
 }
 
-/// Jobs that are named one by one.
+/// Maximum number of jobs that are listed individually.
 const NAMED: usize = 4;
 
 impl PageUsage {
-    /// Takes up the places that jobs name.
+    /// Sets the addresses that jobs name.
     pub fn set_jobs(&mut self, places: JobAddresses) {
         self.jobs = places;
     }
 
-    /// Whether the shader of a job begins at one of these addresses.
+    /// Whether a job's shader starts in an address range.
     #[must_use]
     pub fn has_shader_in(&self, range: Range<u64>) -> bool {
         let n = self.jobs.shaders.partition_point(|s| s.0 < range.start);
         self.jobs.shaders.get(n).is_some_and(|s| range.contains(&s.0))
     }
 
-    /// Puts the buffers in order.
+    /// Sets and sorts the buffers.
     pub fn set_buffers(&mut self, buffers: &[Buffer]) {
         self.longest = buffers.iter().map(|b| b.bytes).max().unwrap_or(0);
         let places = buffers.iter().zip(0u32..);
@@ -95,7 +95,7 @@ impl PageUsage {
         self.buffers.sort_unstable();
     }
 
-    /// What an address range is used for, by what stands in it.
+    /// Returns the uses of an address range.
     #[must_use]
     pub fn find_uses(&self, from: u64, to: u64) -> Vec<PageUse> {
         let mut out = Vec::new();
@@ -125,7 +125,7 @@ impl PageUsage {
     }
 }
 
-/// What the page of an address is used for, page tables included. Empty: unknown.
+/// Returns the uses of the page of an address, including page tables. The list is empty if they are unknown.
 #[must_use]
 pub fn find_page_uses(
     recording: &Recording,
@@ -150,7 +150,7 @@ pub fn find_page_uses(
     out
 }
 
-/// A use in words.
+/// Describes a use.
 #[must_use]
 pub fn describe_use(recording: &Recording, used: &PageUse) -> String {
     let jobs = |list: &[u32], n: usize, what: &str| {
@@ -178,7 +178,7 @@ pub fn describe_use(recording: &Recording, used: &PageUse) -> String {
     }
 }
 
-/// Several uses on one line; empty when there are none.
+/// Describes several uses on one line; empty if there are none.
 #[must_use]
 pub fn describe_uses(recording: &Recording, list: &[PageUse]) -> String {
     let parts: Vec<String> = list.iter().map(|u| describe_use(recording, u)).collect();

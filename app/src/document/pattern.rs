@@ -1,4 +1,4 @@
-//! What is searched for in memory, as a person writes it: `0a ff`, `"text"`, `f32:1.5`, `/regex/`, `->0x1000`.
+//! Parser of memory search patterns: `0a ff`, `"text"`, `f32:1.5`, `/regex/`, `->0x1000`.
 
 use super::values;
 use regex::bytes::RegexBuilder;
@@ -7,22 +7,22 @@ use trace_core::memory::Pattern;
 use trace_core::ranges;
 use trace_core::recording::{Buffer, ElementType};
 
-/// The forms, for help and for who wrote none of them.
+/// The pattern forms, for help and error messages.
 pub const FORMS: &str = "0a ff, \"text\", f32:1.5, /expression/, ->0x1000, ->0x1000..0x2000, ->buffer";
 
-/// Maximum memory that an expression may take up once it is compiled, bytes.
+/// Maximum size of a compiled expression, bytes.
 const MAX_COMPILED_BYTES: usize = 4 << 20;
 
-/// Why a text says nothing to search for.
+/// Why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// There is no text.
+    /// The text is empty.
     #[error("there is nothing to search for (expected one of {FORMS})")]
     Empty,
-    /// It has none of the forms.
+    /// The text has none of the forms.
     #[error("'{0}' is no pattern (expected one of {FORMS})")]
     Form(String),
-    /// It is no value of the type.
+    /// The text is not a value of the type.
     #[error("'{text}' is no value of type {}", .element.name())]
     Value {
         /// The value.
@@ -30,19 +30,20 @@ pub enum PatternError {
         /// The type.
         element: ElementType,
     },
-    /// The expression cannot be used.
+    /// The expression is invalid.
     #[error("the expression cannot be used: {0}")]
     Expression(String),
-    /// What is pointed to is neither an address nor a buffer.
+    /// The pointer target is neither an address nor a buffer.
     #[error(
         "'{0}' is neither an address, nor a range of them, nor a buffer (expected ->0x1000, ->0x1000..0x2000 or ->NAME)"
     )]
     Place(String),
 }
 
-/// What a text searches for: bytes as hex digits, `"text"` in quotes, `TYPE:VALUE`, `/expression/` over bytes
-/// (`regex::bytes`, where `.` is any byte but a new line, and `(?-u:\xff)` a byte), `->PLACE` for words of eight bytes
-/// that point to it, `->4:PLACE` for those of four. Without a form it is a value where memory is viewed as `element`.
+/// Parses a pattern: bytes as hex digits, `"text"` in quotes, `TYPE:VALUE`, or `/expression/` over bytes. Expressions
+/// have the syntax of `regex::bytes`: `.` is any byte except a line feed, and `(?-u:\xff)` is a byte. `->PLACE` matches
+/// 8-byte words that point to it, and `->4:PLACE` matches 4-byte words. Without a form, the text is a value if memory
+/// is viewed as `element`.
 ///
 /// # Errors
 /// [`PatternError`].
@@ -85,7 +86,7 @@ pub fn parse(text: &str, element: Option<ElementType>, buffers: &[Buffer]) -> Re
     }
 }
 
-/// What is wrong with an expression, on one line: the last one of the message, which draws the place above it.
+/// Returns the error of an expression on one line: the last line of the message, which draws the position above it.
 fn describe_regex_error(e: &regex::Error) -> String {
     let text = e.to_string();
     let last = text.lines().last().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What a plan may touch: registers that it writes, by block; memory that it lays out; ranges that a person allowed.
+//! The footprint of a plan: registers that it writes, by block; memory that it uses; register ranges that the user
+//! allowed.
 
 use super::lookup::find_register_map;
 use replay_engine::plan::Plan;
@@ -7,35 +8,36 @@ use std::collections::BTreeMap;
 use trace_core::PhysAddr;
 use trace_core::recording::{CallEvent, CopyKind, Recording};
 
-/// What a plan may touch. Counted once, when the plan is made: a plan has as many actions as its recording has events.
+/// The footprint of a plan. It is counted once, when the plan is built: a plan has as many actions as its recording has
+/// events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFootprint {
-    /// Blocks of registers and how often each is written, the most written first.
+    /// Register blocks and the number of writes to each, most writes first.
     pub writes: Vec<(String, u64)>,
-    /// First byte of the board's memory that it uses, and the byte after the last; `None`: none.
+    /// First byte of the target's memory that the plan uses, and one past the last; `None` if it uses none.
     pub memory: Option<(PhysAddr, PhysAddr)>,
-    /// Offsets of registers that the map does not know and that a person allowed: start, end (not included).
+    /// Offsets of unknown registers that the user allowed: start, end (exclusive).
     pub allowed: Vec<(u32, u32)>,
-    /// What a plan of calls does; `None` for one of accesses to registers.
+    /// Footprint of an API trace plan; `None` for a plan of register accesses.
     pub calls: Option<ApiFootprint>,
 }
 
-/// What a plan of calls does, counted.
+/// The operations of an API trace plan, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApiFootprint {
-    /// Launches of kernels.
+    /// Kernel launches.
     pub launches: u64,
-    /// Copies to the device, and their bytes.
+    /// Host-to-device copies: count and bytes.
     pub to_device: (u64, u64),
-    /// Copies back, and their bytes.
+    /// Readbacks: count and bytes.
     pub to_host: (u64, u64),
     /// Copies and fills on the device.
     pub on_device: u64,
-    /// Orders between streams, and waits of the host.
+    /// Stream dependencies and host waits.
     pub synchronizations: u64,
-    /// Modules of code, and their bytes.
+    /// Code modules: count and bytes.
     pub modules: (u64, u64),
-    /// Bytes of memory that are mapped.
+    /// Mapped memory, bytes.
     pub mapped: u64,
 }
 
@@ -48,7 +50,7 @@ impl ApiFootprint {
             mapped: plan.budgets.pages.saturating_mul(4096),
             ..Self::default()
         };
-        // The check of the plan says what cannot be read.
+        // The check of the plan reports unreadable calls.
         for c in Calls::new(&plan.body, plan.images.len()).map_while(Result::ok) {
             match c.call {
                 CallEvent::Launch(_) => reach.launches += 1,
@@ -56,7 +58,7 @@ impl ApiFootprint {
                     let bytes = row.total().unwrap_or(0);
                     let counted = match CopyKind::from_raw(row.kind) {
                         Some(CopyKind::HostToDevice) => &mut reach.to_device,
-                        // Memory at the begin is recorded as it was read, and goes to the device.
+                        // Initial memory is recorded as a readback, but a replay copies it to the device.
                         Some(CopyKind::DeviceToHost) if c.pages.is_some() => &mut reach.to_device,
                         Some(CopyKind::DeviceToHost) => &mut reach.to_host,
                         _ => {
@@ -77,7 +79,7 @@ impl ApiFootprint {
 }
 
 impl PlanFootprint {
-    /// What a plan may touch.
+    /// Computes the footprint of a plan.
     #[must_use]
     pub fn for_plan(plan: &Plan, recording: &Recording) -> Self {
         let map = find_register_map(recording);

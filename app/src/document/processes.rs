@@ -1,10 +1,10 @@
-//! The processes of the recorded program, each of which has a recording of its own.
+//! The processes of the recorded program, each with its own recording.
 
 use std::path::{Path, PathBuf};
 use trace_core::import::processes::{self, ProcessEntry, ProcessIndex};
 use trace_core::recording::Recording;
 
-/// The processes of the recorded program, and which of them is open.
+/// The processes of the recorded program and the index of the open one.
 #[derive(Clone, Debug)]
 pub struct Processes {
     index: ProcessIndex,
@@ -13,8 +13,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Returns the processes of a recording that was opened from `path`: by their index, or by itself beside it. `None`
-    /// where the program had one process.
+    /// Returns the processes of a recording that was opened from `path`: either the process index, or one process with
+    /// the index in its folder. Returns `None` if the program had one process.
     #[must_use]
     pub fn for_recording(path: &Path, recording: &Recording) -> Option<Self> {
         let (index, file) = match recording.processes() {
@@ -29,13 +29,13 @@ impl Processes {
         (index.processes.len() > 1).then_some(Self { index, folder, open })
     }
 
-    /// The process that is open.
+    /// Returns the open process.
     #[must_use]
     pub fn current(&self) -> Option<&ProcessEntry> {
         self.index.processes.get(self.open)
     }
 
-    /// All processes: the file of each, the process, and whether it is the one that is open.
+    /// Returns all processes: file, process, and whether it is the open one.
     pub fn all(&self) -> impl ExactSizeIterator<Item = (PathBuf, &ProcessEntry, bool)> {
         let all = self.index.processes.iter().enumerate();
         all.map(|(n, p)| (self.folder.join(&p.file), p, n == self.open))

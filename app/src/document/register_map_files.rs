@@ -1,4 +1,4 @@
-//! A person's own register maps: where they lie, and put to use for a recording.
+//! The user's own register maps: their location and how a recording uses them.
 
 use register_maps::UserMaps;
 use register_maps::naming::MapHeader;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use trace_core::recording::{Hardware, Recording};
 use trace_core::registers::{RegisterMap, recorded_name, register_space};
 
-/// Variable that names another folder of maps.
+/// Environment variable that names another folder of maps.
 pub const FOLDER_VARIABLE: &str = "KINESCOPE_MAPS";
 
-/// The person's folder of maps: where `KINESCOPE_MAPS` says, or else `kinescope/maps` among the settings.
+/// Returns the user's folder of maps: `KINESCOPE_MAPS`, or else `kinescope/maps` in the settings folder.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     if let Some(path_text) = std::env::var_os(FOLDER_VARIABLE).filter(|v| !v.is_empty()) {
@@ -18,8 +18,8 @@ pub fn folder() -> Option<PathBuf> {
     directories::ProjectDirs::from("", "", "kinescope").map(|d| d.config_dir().join("maps"))
 }
 
-/// Reads the person's maps and the one beside a recording, and puts them to use: from now on the recording's registers
-/// have the names of the one that is for it. What is wrong with any of them is told in the answer, and stops nothing.
+/// Loads the user's maps and the one next to a recording, and applies them: the recording's registers then have the
+/// names of the matching map. The result contains errors in the maps; none of them is fatal.
 #[must_use]
 pub fn load_maps(file: &Path, recording: &mut Recording) -> UserMaps {
     let mut own = UserMaps::open_folder(folder().as_deref());
@@ -27,7 +27,7 @@ pub fn load_maps(file: &Path, recording: &mut Recording) -> UserMaps {
     own
 }
 
-/// The same for a recording that was opened before.
+/// Does the same for a recording that is already open.
 #[must_use]
 pub fn reload_maps(file: &Path) -> UserMaps {
     let mut own = UserMaps::open_folder(folder().as_deref());
@@ -35,7 +35,7 @@ pub fn reload_maps(file: &Path) -> UserMaps {
     own
 }
 
-/// What a file of names for a recording begins with; `of_device`: for all recordings of its device.
+/// Returns the header of a new map file for a recording. With `of_device` it applies to all recordings of its device.
 #[must_use]
 pub fn head(recording: &Recording, of_device: bool) -> MapHeader {
     let map = RegisterMap::for_recording(recording);
@@ -63,7 +63,7 @@ pub fn head(recording: &Recording, of_device: bool) -> MapHeader {
     head
 }
 
-/// The name of a new file of names for a device, in the person's folder.
+/// Returns the name of a new map file for a device, in the user's folder.
 #[must_use]
 pub fn file_name(head: &MapHeader) -> String {
     let plain = |c: char| {

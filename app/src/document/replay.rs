@@ -1,4 +1,4 @@
-//! Replays from the window: the plan, the run and what came of it.
+//! Replays from the window: plan, run and outcome.
 
 use super::boards::{self, Boards};
 use super::buffer_index::Buffers;
@@ -24,100 +24,99 @@ use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// The board that is there without any hardware.
+/// The target that needs no hardware.
 pub const DEFAULT_SIMULATOR: &str = "software:mali-g71";
 
-/// State of replays of a document.
+/// The replay state of a document.
 #[derive(Default)]
 pub struct State {
-    /// Target chosen; empty: [`State::software`].
+    /// Chosen target; empty for [`State::simulator`].
     board: String,
-    /// What of the recording decides which targets fit it.
+    /// Properties of the recording that decide which targets fit.
     recorded: RecordedDevice,
-    /// The targets that can be reached from here, to ask which of them fit.
+    /// Reachable targets, to find which of them fit.
     reachable: Option<Boards>,
-    /// The targets that fit, the one to offer first at the beginning.
+    /// Fitting targets, the preferred one first.
     fitting: Vec<FittingTarget>,
     /// What this machine lacks for the chosen target, in a few words.
     missing: Option<String>,
     /// Whether this machine lacks QEMU.
     lacks_qemu: bool,
-    /// Text of the field for another board's name.
+    /// Text of the field for another target name.
     pub board_field: String,
-    /// Boards that are known, once they were asked for.
+    /// Known targets, once they were queried.
     pub boards: Option<Vec<Board>>,
     /// Names of the paired agents.
     agents: Vec<String>,
-    /// Whether recorded idle time is kept.
+    /// Whether a replay keeps recorded idle time.
     pub keep_gaps: bool,
-    /// How calls are done again.
+    /// Replay options of API traces.
     pub api_options: How,
-    /// How alike outputs of calls have to be, as the person writes it; empty: bit for bit.
+    /// Tolerance for API trace outputs, as the user wrote it; empty for bit-exact.
     pub tolerance: String,
-    /// Registers that the map does not know and that the person allows, byte offsets.
+    /// Unknown registers that the user allows, as byte offsets.
     pub allowed: Vec<Range<u32>>,
-    /// Runs of one replay.
+    /// Number of runs of a replay.
     pub repeat: u32,
-    /// The plan, and the revision of the changes that it was made of.
+    /// The plan, and the revision of the changes that it was built from.
     pub plan: Option<(Arc<Compiled>, u64)>,
-    /// The device that the plan was made for.
+    /// The device that the plan was built for.
     pub device: Option<DeviceInfo>,
-    /// What the chosen board said of itself when it was asked before a plan was made for it.
+    /// Device information of the chosen target, queried before a plan was built for it.
     pub queried_device: Option<DeviceInfo>,
-    /// What the checks before the push proved, or why the plan is refused.
+    /// The proof of the checks before upload, or why the plan is refused.
     pub verified: Option<Result<Verified, Refusal>>,
-    /// What the plan may touch.
+    /// Footprint of the plan.
     pub footprint: Arc<PlanFootprint>,
-    /// The run that is going on.
+    /// Progress of the running replay.
     pub running: Option<Progress>,
-    /// What it is doing.
+    /// Current phase of the running replay.
     pub phase: Arc<Mutex<String>>,
-    /// What the last replay did.
+    /// Outcome of the last replay.
     pub outcome: Option<Arc<Outcome>>,
-    /// Board that it ran on.
+    /// Target of the outcome.
     pub outcome_board: String,
-    /// Revision of the changes that it ran with.
+    /// Revision of the changes that the outcome used.
     pub outcome_revision: u64,
-    /// What became of the last attempt to replay, when it left no outcome, in words.
+    /// Why the last attempt to replay left no outcome.
     pub last_failure: Option<&'static str>,
-    /// A board that did not answer when it was asked last.
+    /// A target that did not answer the last query.
     pub unresponsive_board: Option<String>,
-    /// Boards of which the person has accepted, since this recording was opened, that nothing contains them.
+    /// Targets without containment that the user accepted since this recording was opened.
     pub uncontained: BTreeSet<String>,
-    /// Boards whose driver contains what is played, that the person has let replays on since this recording was opened.
+    /// Targets with driver containment on which the user allowed replays since this recording was opened.
     pub confirmed_drivers: BTreeSet<String>,
-    /// Outputs beside the recorded ones.
+    /// Comparison of outputs with the recorded ones.
     pub output_diffs: Vec<OutputDiff>,
-    /// Why the last plan or replay could not be made.
+    /// Why the last plan or replay failed.
     pub error: Option<ReplayError>,
 }
 
-/// Why a plan or a replay could not be made.
+/// Why a plan or a replay failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError {
-    /// What kind of trouble, and so what can be done about it.
+    /// Kind of error, which decides what can be done about it.
     pub kind: ReplayErrorKind,
-    /// What happened, to what, and what to do, in a sentence or two.
+    /// What failed, where, and what to do, in one or two sentences.
     pub text: String,
-    /// Whether it is that nobody answered, or ceased to.
+    /// Whether the target did not answer or stopped answering.
     pub is_unresponsive: bool,
-    /// The unknown register that stands in the way, byte offsets: the person may allow it.
+    /// The unknown register that caused the error, as byte offsets. The user may allow it.
     pub allow: Option<Range<u32>>,
-    /// Whether the target is another device than the recorded one.
+    /// Whether the target is a different device from the recorded one.
     pub unfit: bool,
 }
 
-/// Kinds of [`ReplayError`].
+/// The kind of a [`ReplayError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayErrorKind {
-    /// The person stopped it.
+    /// The user stopped the replay.
     Stopped,
-    /// The board cannot be had, or was lost in the middle.
+    /// The target cannot be leased, or was lost during the replay.
     Board,
-    /// The board is hardware, or contained by nothing, and the person has not said that it may be touched: the
-    /// window asks.
+    /// The target is hardware or has no containment, and the user has not confirmed that. The window asks.
     Unconfirmed,
-    /// The recording cannot become a plan, or the plan may not run.
+    /// The recording cannot be compiled, or the plan is refused.
     Plan,
 }
 
@@ -169,7 +168,7 @@ impl From<CompileError> for ReplayError {
 }
 
 impl State {
-    /// State of a recording that was just opened, with the target that fits it.
+    /// Creates the state of a newly opened recording, with a fitting target.
     #[must_use]
     pub fn new(recording: &Recording) -> Self {
         let mut this = Self {
@@ -180,8 +179,8 @@ impl State {
         this
     }
 
-    /// Takes up which targets can be reached: which of them fit, and what this machine lacks for them. It looks for
-    /// files; agents are not asked.
+    /// Updates the reachable targets: which of them fit, and what this machine lacks for them. Checks for files, but
+    /// does not contact agents.
     pub fn set_reachable(&mut self, reachable: &Boards) {
         self.fitting = reachable.fitting_targets(&self.recorded, self.boards.as_deref().unwrap_or_default());
         self.lacks_qemu = reachable.describe_missing("qemu:").is_some();
@@ -190,7 +189,7 @@ impl State {
         self.reachable = Some(reachable.clone());
     }
 
-    /// Returns the names of the paired agents that were not asked for their devices yet.
+    /// Returns the names of the paired agents whose devices were not queried yet.
     pub fn unqueried_agents(&self) -> impl Iterator<Item = &str> {
         let of = |board: &str, agent: &str| {
             let rest = board.strip_prefix("agent:").and_then(|b| b.strip_prefix(agent));
@@ -206,31 +205,31 @@ impl State {
         self.recorded.calls
     }
 
-    /// The targets that fit the recording, the one to offer first at the beginning.
+    /// Returns the targets that fit the recording, the preferred one first.
     #[must_use]
     pub fn fitting(&self) -> &[FittingTarget] {
         &self.fitting
     }
 
-    /// The target that is chosen where the person says nothing: the first that fits, else a simulator.
+    /// Returns the default target: the first that fits, or else a simulator.
     #[must_use]
     pub fn simulator(&self) -> &str {
         self.fitting.first().map_or(DEFAULT_SIMULATOR, |t| t.name.as_str())
     }
 
-    /// Whether there is a simulator that the recording can be replayed on, as far as is known.
+    /// Whether a simulator is known that can replay the recording.
     #[must_use]
     pub fn has_simulator(&self) -> bool {
         self.simulator().starts_with("software:") && self.fit(self.simulator()) != Fit::Unfit
     }
 
-    /// Whether nothing is chosen and nothing is known that fits.
+    /// Whether no target is chosen and no fitting target is known.
     #[must_use]
     pub fn has_no_target(&self) -> bool {
         self.board.is_empty() && self.fitting.is_empty() && self.fit(DEFAULT_SIMULATOR) == Fit::Unfit
     }
 
-    /// Whether a target fits the recording, as far as its name and what it said of itself tell.
+    /// Returns whether a target fits the recording, based on its name and its device information.
     #[must_use]
     pub fn fit(&self, target: &str) -> Fit {
         let chosen = self
@@ -247,7 +246,7 @@ impl State {
         }
     }
 
-    /// What this machine lacks for a target, in a few words: `QEMU not installed`.
+    /// Returns what this machine lacks for a target, in a few words: `QEMU not installed`.
     #[must_use]
     pub fn lacks(&self, target: &str) -> Option<&str> {
         if target == self.board() {
@@ -261,14 +260,14 @@ impl State {
         }
     }
 
-    /// The same for a plan, which needs the device's description alone: for a CUDA device no driver.
+    /// Returns what prevents a plan, which needs only the device description. A CUDA device needs no driver for that.
     #[must_use]
     pub fn plan_obstacle(&self) -> Option<String> {
         let driver = self.board().starts_with("cuda:") && self.fit(self.board()) != Fit::Unfit;
         self.obstacle().filter(|_| !driver)
     }
 
-    /// Why nothing can be replayed on the chosen target, in a sentence; `None` where nothing is known against it.
+    /// Returns a sentence that says why the chosen target cannot replay, or `None` if no reason is known.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let board = self.board();
@@ -295,10 +294,10 @@ impl State {
         })
     }
 
-    /// What outputs of calls are held against.
+    /// Parses the tolerances for API trace outputs.
     ///
     /// # Errors
-    /// What is wrong with the text that says how alike they have to be, in words.
+    /// A description of the error in the tolerance text.
     pub fn parse_tolerance(&self, known: &Buffers) -> Result<ComparisonRules, String> {
         let (rules, rule) = parse_output_rules(&self.tolerance)?;
         let back = |name: &String| known.origin(name).is_some_and(|c| !c.kind.is_replaceable());
@@ -312,7 +311,7 @@ impl State {
         }
     }
 
-    /// The board chosen.
+    /// Returns the chosen target.
     #[must_use]
     pub fn board(&self) -> &str {
         if self.board.is_empty() {
@@ -322,7 +321,7 @@ impl State {
         }
     }
 
-    /// Chooses a board; a plan for another one is forgotten.
+    /// Chooses a target and discards a plan for another one.
     pub fn choose(&mut self, board: &str) {
         if self.board() != board {
             board.clone_into(&mut self.board);
@@ -336,47 +335,47 @@ impl State {
         }
     }
 
-    /// What a target that is known says of itself.
+    /// Returns the device information of a known target.
     fn listed(&self, target: &str) -> Option<&DeviceInfo> {
         let known = self.boards.iter().flatten().find(|b| b.name == target);
         known?.info.as_ref()
     }
 
-    /// What the chosen board says of itself, once it was asked.
+    /// Returns the device information of the chosen target, once it was queried.
     #[must_use]
     pub fn info(&self) -> Option<&DeviceInfo> {
         let listed = || self.listed(self.board());
         self.device.as_ref().or(self.queried_device.as_ref()).or_else(listed)
     }
 
-    /// Whether a replay may touch something real: every board but those of this machine that are software by their name
-    /// and those that say that they are.
+    /// Whether a replay may access real hardware. That is every target except local simulators by name and devices that
+    /// report to be software.
     #[must_use]
     pub fn is_hardware(&self) -> bool {
         let software = |i: &DeviceInfo| i.containment == Containment::Software;
         !boards::is_simulator(self.board()) && !self.info().is_some_and(software)
     }
 
-    /// Whether the chosen board may be hardware and has not said yet what it is: it is asked before the person is.
+    /// Whether the chosen target may be hardware and was not queried yet. It is queried before the user is asked.
     #[must_use]
     pub fn is_unqueried(&self) -> bool {
         self.info().is_none() && self.is_hardware()
     }
 
-    /// Whether the driver of the chosen board contains what is played on it, as far as is known.
+    /// Whether the driver of the chosen target contains the replay, as far as known.
     #[must_use]
     pub fn is_driven(&self) -> bool {
         self.info().is_some_and(|i| i.containment == Containment::Driver)
     }
 
-    /// Whether the person is asked before a replay: every time for hardware, once where its driver contains replays as
-    /// it does every other program.
+    /// Whether the user must confirm a replay: every time for hardware, once if its driver contains replays like every
+    /// other program.
     #[must_use]
     pub fn needs_confirmation(&self) -> bool {
         self.is_hardware() && !(self.is_driven() && self.confirmed_drivers.contains(self.board()))
     }
 
-    /// The person said yes to the question.
+    /// Stores that the user confirmed the replay.
     pub fn confirm(&mut self) {
         let board = self.board().to_owned();
         if self.needs_containment_consent() {
@@ -386,21 +385,21 @@ impl State {
         }
     }
 
-    /// Whether nothing contains the chosen board, as far as is known, and the person has not accepted that yet.
+    /// Whether the chosen target has no containment, as far as known, and the user has not accepted that yet.
     #[must_use]
     pub fn needs_containment_consent(&self) -> bool {
         let nothing = |i: &DeviceInfo| i.containment == Containment::None;
         self.info().is_some_and(nothing) && !self.uncontained.contains(self.board())
     }
 
-    /// Forgets what the last run said of itself; what it did stays until there is something newer.
+    /// Clears the messages of the last run. Its outcome stays until there is a newer one.
     pub fn begin(&mut self) {
         self.error = None;
-        // A new place: a run that was told to stop may still write to its own.
+        // A cancelled run may still write to its own phase, so the new run gets another one.
         self.phase = Arc::default();
     }
 
-    /// Takes a plan up.
+    /// Stores a plan.
     pub fn set_plan(&mut self, p: PreparedReplay) {
         self.plan = Some((p.compiled, p.revision));
         self.device = Some(p.device);
@@ -409,38 +408,38 @@ impl State {
     }
 }
 
-/// What a plan is made of, taken from the document so that it can be made on another thread.
+/// The inputs of a plan, copied from the document so that another thread can build the plan.
 pub struct ReplayRequest {
     pub(super) recording: Arc<Recording>,
     pub(super) edited: Vec<BufferContents>,
     pub(super) boards: Boards,
     pub(super) board: String,
-    /// Whether hardware may be touched.
+    /// Whether the replay may access hardware.
     pub(super) real: bool,
-    /// Whether the person has accepted that nothing contains the board.
+    /// Whether the user accepted a target without containment.
     pub(super) uncontained: bool,
     pub(super) pace: Pace,
     pub(super) api_options: How,
-    /// What outputs of calls are held against.
+    /// Tolerances for API trace outputs.
     pub(super) against: ComparisonRules,
-    /// Unknown registers that the person allows, byte offsets.
+    /// Unknown registers that the user allows, as byte offsets.
     pub(super) allowed: Vec<Range<u32>>,
     pub(super) repeat: u32,
     pub(super) revision: u64,
     pub(super) phase: Arc<Mutex<String>>,
 }
 
-/// A plan and what is known of it.
+/// A plan with its device, checks and footprint.
 pub struct PreparedReplay {
     /// The plan and its pages.
     pub compiled: Arc<Compiled>,
     /// The device.
     pub device: DeviceInfo,
-    /// What the checks proved.
+    /// Result of the checks.
     pub verified: Result<Verified, Refusal>,
     /// Revision of the changes.
     pub revision: u64,
-    /// What it may touch.
+    /// Footprint of the plan.
     pub footprint: PlanFootprint,
     /// Nanoseconds that compiling and checking took.
     pub plan_ns: u64,
@@ -456,7 +455,7 @@ impl ReplayRequest {
         Ok(self.boards.open(&self.board)?)
     }
 
-    /// Why the person is asked, once more or at all: the board is not what it was when the order was given.
+    /// Returns why the user must confirm again: the target changed since the request was made.
     fn unconfirmed(&self, device: &DeviceInfo) -> Option<String> {
         let what = match device.containment {
             Containment::None if !self.uncontained => "contained by nothing now",
@@ -477,16 +476,16 @@ fn say(phase: &Mutex<String>, text: &str) {
     }
 }
 
-/// Makes and checks a plan. Nothing of it is sent.
+/// Builds and checks a plan. Sends nothing to the target.
 ///
 /// # Errors
-/// When the board cannot be had, or the recording cannot become a plan for it.
+/// Returns an error if the target cannot be leased, or the recording cannot be compiled for it.
 pub fn prepare(order: &ReplayRequest, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
     let lease = order.lease()?;
     planned(order, lease.info(), progress)
 }
 
-/// What a plan is told of a person's inputs.
+/// Returns the plan edits for the user's inputs.
 #[must_use]
 pub fn build_edits(edited: &[BufferContents]) -> Edits {
     let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.read_all()));
@@ -530,7 +529,7 @@ fn planned(order: &ReplayRequest, device: &DeviceInfo, progress: &Progress) -> R
     })
 }
 
-/// Checks a plan; cancelling gives the check up.
+/// Checks a plan; cancelling ends the check.
 fn checked(
     compiled: &Compiled,
     device: &DeviceInfo,
@@ -543,25 +542,25 @@ fn checked(
     }
 }
 
-/// What a replay gave.
+/// The result of a replay.
 pub struct ReplayResult {
-    /// The plan, which was made even when the replay could not be.
+    /// The plan, which exists even if the replay failed.
     pub prepared: PreparedReplay,
-    /// What it did and its outputs beside the recorded ones, or why it could not.
+    /// The outcome and comparison of its outputs, or why the replay failed.
     pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError>,
 }
 
-/// Makes a plan, pushes it and runs it.
+/// Builds a plan, uploads it and runs it.
 ///
 /// # Errors
-/// When there is no board or no plan. What happens afterwards stands in [`Played`]; a replay that diverges is no
-/// trouble.
+/// Returns an error if there is no target or no plan. Later errors are in [`ReplayResult`]; a replay that diverges is
+/// not an error.
 pub fn run_replay(order: &ReplayRequest, progress: &Progress) -> Result<ReplayResult, ReplayError> {
     let mut lease = order.lease()?;
     let device = lease.info().clone();
     let planned = planned(order, &device, progress)?;
     if let Some(text) = order.unconfirmed(&device) {
-        // The plan stays, and what the board says of itself: the question can tell both.
+        // Keep the plan and the device information, so that the question can show both.
         let trouble = ReplayError {
             kind: ReplayErrorKind::Unconfirmed,
             is_unresponsive: false,
@@ -605,7 +604,7 @@ fn run(
     Ok((Arc::new(outcome), compared))
 }
 
-/// How a replay ended, in a word, or in a line where not everything was computed.
+/// Formats the verdict of a replay: one word, or one line if not everything was computed.
 #[must_use]
 pub fn format_verdict(outcome: &Outcome) -> String {
     match outcome.verdict {
@@ -616,14 +615,14 @@ pub fn format_verdict(outcome: &Outcome) -> String {
     }
 }
 
-/// A replay on one line: reads, interrupts, time.
+/// Formats a replay on one line: reads, interrupts, time.
 #[must_use]
 pub fn format_summary(outcome: &Outcome) -> String {
     let run = outcome.timing.runs_ns.first().copied().unwrap_or(0);
     format!("in {} · {}", text::duration(run), format_compared(outcome))
 }
 
-/// What of a replay was compared: reads, interrupts.
+/// Formats what a replay compared: reads, interrupts.
 #[must_use]
 pub fn format_compared(outcome: &Outcome) -> String {
     if let Some(calls) = &outcome.calls {

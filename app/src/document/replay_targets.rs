@@ -1,4 +1,4 @@
-//! The targets that a person can choose for a replay, in the order in which menus show them.
+//! The targets that the user can choose for a replay, in menu order.
 
 use super::boards::list_simulators;
 use super::replay::State;
@@ -7,26 +7,26 @@ use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu::QEMU_MODELS;
 use trace_core::registers::device_name;
 
-/// A target as lists show it.
+/// A target as shown in lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetRow {
-    /// What `--on` takes.
+    /// Name for `--on`.
     pub name: String,
-    /// What it is: `Mali-G71`, `ATI Radeon 7000 (RV100 QY)`; empty when it was not asked yet.
+    /// Device name: `Mali-G71`, `ATI Radeon 7000 (RV100 QY)`; empty if it was not queried yet.
     pub device: String,
-    /// More of that, for the pointer.
+    /// Longer device description for the tooltip.
     pub description: String,
-    /// Whether and how it can be had: `in this program`, `free`, `QEMU not installed`.
+    /// Availability: `in this program`, `free`, `QEMU not installed`.
     pub state: String,
-    /// Whether it can be had now.
+    /// Whether the target is available now.
     pub free: bool,
     /// Whether it fits the recording.
     pub fit: Fit,
 }
 
 impl State {
-    /// Returns the targets that can be chosen: those that fit first, then those that may, then the others. A recording
-    /// of registers is offered the simulators, QEMU's models and agents' devices; an API trace CUDA devices.
+    /// Returns the targets that can be chosen: fitting ones, then possible ones, then the others. For a register
+    /// recording these are simulators, QEMU models and agent devices; for an API trace they are CUDA devices.
     #[must_use]
     pub fn targets(&self) -> Vec<TargetRow> {
         let mut all: Vec<TargetRow> = Vec::new();
@@ -41,7 +41,7 @@ impl State {
                 name,
             }));
         }
-        // Of boards that say what they are, those alone that take what the recording holds.
+        // If a target reports its device, list it only if it accepts this kind of recording.
         let known = self.boards.iter().flatten();
         let takes = |b: &&Board| b.info.as_ref().is_none_or(|i| i.takes_calls() == calls);
         for board in known.filter(takes) {
@@ -83,7 +83,7 @@ impl State {
         all
     }
 
-    /// A target that nobody listed.
+    /// Returns a row for a target that is in no list.
     fn named(&self, name: &str) -> TargetRow {
         let info = self.info().filter(|_| name == self.board());
         let lacks = self.lacks(name);

@@ -1,30 +1,30 @@
-//! Work on a board that a document waits for: how far it is, and whether it is still there.
+//! Work on a target that a document waits for: its progress, and whether it is still running.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use trace_core::progress::Progress;
 
-/// Work that is under way.
+/// A running task on a target.
 #[derive(Clone, Debug)]
 pub struct RunningWork {
-    /// How far it is; cancels it too.
+    /// Progress of the task, also used to cancel it.
     pub progress: Progress,
-    /// When it began.
+    /// Start time.
     pub since: Instant,
-    /// The board.
+    /// Name of the target.
     pub board: String,
-    /// Gone when the work is, however it ended.
+    /// Expires when the task ends, for any reason.
     alive: Weak<()>,
 }
 
 impl RunningWork {
-    /// What the work holds for as long as it goes on.
+    /// Returns the token that a task holds while it runs.
     #[must_use]
     pub fn new_token() -> Arc<()> {
         Arc::new(())
     }
 
-    /// Work that began now.
+    /// Creates a task that starts now.
     #[must_use]
     pub fn new(board: &str, progress: Progress, alive: &Arc<()>) -> Self {
         Self {
@@ -35,30 +35,30 @@ impl RunningWork {
         }
     }
 
-    /// Whether it still goes on.
+    /// Whether the task is still running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.alive.upgrade().is_some()
     }
 }
 
-/// What a document waits for, one at a time.
+/// The slot for the single task that a document waits for.
 #[derive(Clone, Debug, Default)]
 pub struct RunningSlot(Option<RunningWork>);
 
 impl RunningSlot {
-    /// What is under way now: work that ended without a word is not.
+    /// Returns the running task. A task that ended without a result does not count.
     #[must_use]
     pub fn current(&self) -> Option<&RunningWork> {
         self.0.as_ref().filter(|work| work.is_alive())
     }
 
-    /// Something is waited for.
+    /// Stores a running task.
     pub fn begin(&mut self, work: RunningWork) {
         self.0 = Some(work);
     }
 
-    /// It is over.
+    /// Clears the slot.
     pub fn end(&mut self) {
         self.0 = None;
     }

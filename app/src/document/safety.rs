@@ -1,4 +1,4 @@
-//! What a document says of its next replay: how safe it is, and what its plan is made of.
+//! Safety and inputs of the next replay of a document.
 
 use super::Document;
 use super::boards::{self, Boards, describe_containment};
@@ -10,23 +10,23 @@ use replay_engine::device::Containment;
 use replay_engine::plan::Pace;
 use std::sync::Arc;
 
-/// How safe a replay on the chosen board is, as far as it is known now.
+/// The known safety of a replay on the chosen target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Safety {
-    /// The board was not asked yet what contains it.
+    /// The target was not queried for its containment.
     Unqueried,
-    /// The board says what contains it; no plan is proved.
+    /// The target reports its containment; no plan is proved.
     Contained(Containment),
-    /// The plan was walked and all of it is the board's own.
+    /// The plan was checked and accesses only the target's own memory.
     Proved(Containment),
-    /// As proved, but for these sentences, which are only bounded by time.
+    /// The plan is proved, except for this number of unproved statements, which are bounded only by time.
     Bounded(Containment, usize),
-    /// The plan may not run.
+    /// The plan is refused.
     Refused,
 }
 
 impl Document {
-    /// How safe a replay is, as far as it is known now.
+    /// Returns the safety of a replay, as far as known now.
     #[must_use]
     pub fn safety(&self) -> Safety {
         let replay = &self.replay;
@@ -43,7 +43,7 @@ impl Document {
         }
     }
 
-    /// Selects the first fault of the last replay, or its first divergence, so that it is explained.
+    /// Selects the first fault of the last replay, or its first divergence, to explain it.
     pub fn go_to_first_failure(&mut self) {
         let Some(o) = self.replay.outcome.clone() else { return };
         if let Some(f) = o.faults.first() {
@@ -53,14 +53,14 @@ impl Document {
         }
     }
 
-    /// Whether there is a plan and it was made of the changes as they are now.
+    /// Whether there is a plan that was built from the current changes.
     #[must_use]
     pub fn is_plan_current(&self) -> bool {
         let now = self.changes().revision();
         self.replay.plan.as_ref().is_some_and(|(_, r)| *r == now)
     }
 
-    /// What is known of the safety of a replay, in sentences.
+    /// Describes the safety of a replay in sentences.
     #[must_use]
     pub fn describe_safety(&self) -> String {
         let replay = &self.replay;
@@ -104,14 +104,14 @@ impl Document {
         message
     }
 
-    /// What the person put in the place of recorded bytes.
+    /// Returns the buffers that the user edited.
     #[must_use]
     pub fn edited_buffers(&self) -> Vec<BufferContents> {
         let changed = self.changes().inputs();
         changed.keys().filter_map(|n| self.contents(n)).collect()
     }
 
-    /// What a plan is made of now.
+    /// Returns the current inputs of a plan.
     #[must_use]
     pub fn replay_request(&self, boards: &Boards) -> ReplayRequest {
         ReplayRequest {

@@ -1,10 +1,10 @@
-//! Where the sample recording lies.
+//! The location of the sample recording.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The sample recording, where the program finds one: in the folder it runs in, beside the program, or where it was
-/// built. It is looked for once.
+/// Returns the path of the sample recording, if one exists. Searches the working folder, the folder of the program, and
+/// the build folder, once.
 #[must_use]
 pub fn path() -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -29,7 +29,7 @@ fn find() -> Option<PathBuf> {
             .filter(|p| p.extension().is_some_and(|x| x == "kine"))
             .collect();
         files.sort();
-        // One with inputs to edit and an output to see.
+        // Prefer the sample with inputs to edit and a visible output.
         let named = files.iter().find(|p| p.ends_with("vecadd.kine")).or(files.first());
         if let Some(p) = named {
             return Some(p.clone());

@@ -1,4 +1,4 @@
-//! A recording from a path: what an importer reads, or what a software board makes of a folder of job chains.
+//! Opening a recording from a path, either with an importer or by running job chains on a simulator.
 
 use super::boards;
 use driver_mali::DriverError;
@@ -8,40 +8,40 @@ use trace_core::import::{self, ImportError, OpenedRecording, chains};
 use trace_core::progress::Progress;
 use trace_core::registers;
 
-/// Why no recording comes of a path.
+/// Why a path cannot be opened as a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It cannot be read.
+    /// The path cannot be read.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// Its job chains cannot be run.
+    /// The job chains cannot be run.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// Its job chains are for a GPU that no software board is.
+    /// No simulator exists for the GPU of the job chains.
     #[error("{place}: its job chains are for {made_for}, and no software board is one ({boards})")]
     NoBoard {
         /// The folder.
         place: String,
         /// The GPU.
         made_for: String,
-        /// The boards that there are, each with its GPU.
+        /// The available simulators, each with its GPU.
         boards: String,
     },
 }
 
-/// Job chains that a board ran.
+/// Job chains that a simulator ran.
 pub struct SimulatedSubmission {
-    /// The recording, and how its jobs ended.
+    /// The recording and the results of its jobs.
     pub done: RecordedChains,
-    /// The board: `software:mali-g71`.
+    /// Name of the simulator: `software:mali-g71`.
     pub board: String,
 }
 
-/// As [`open`], and puts the person's own register maps to use for what it opened. What is wrong with any of them stops
-/// nothing, and stands in the answer.
+/// Opens a path like [`open`], and applies the user's own register maps. The result contains errors in the maps; none
+/// of them is fatal.
 ///
 /// # Errors
-/// As [`open`].
+/// The same as [`open`].
 pub fn open_with_maps(
     path: &Path,
     progress: &Progress,
@@ -51,10 +51,10 @@ pub fn open_with_maps(
     Ok((opened, own))
 }
 
-/// Opens or imports a path, and tells what its file keeps of earlier analyses.
+/// Opens or imports a path, and returns stored analyses of the file.
 ///
 /// # Errors
-/// When it cannot be read, or holds job chains that cannot be run, or the work was cancelled.
+/// Returns an error if the path cannot be read, its job chains cannot be run, or the operation was cancelled.
 pub fn open(path: &Path, progress: &Progress) -> Result<OpenedRecording, SourceError> {
     if is_submission(path) {
         return Ok(OpenedRecording {
@@ -66,17 +66,17 @@ pub fn open(path: &Path, progress: &Progress) -> Result<OpenedRecording, SourceE
     Ok(import::open_with_derived(path, progress)?)
 }
 
-/// Whether a path holds job chains that are yet to run.
+/// Whether a path holds job chains that are not yet executed.
 #[must_use]
 pub fn is_submission(path: &Path) -> bool {
     let importer = import::IMPORTERS.iter().find(|i| (i.fits)(path));
     importer.is_some_and(|i| matches!(i.reads, import::ImportMethod::Chains))
 }
 
-/// Has the software board that a folder's job chains are for run them.
+/// Runs the job chains of a folder on the matching simulator.
 ///
 /// # Errors
-/// As [`open`].
+/// The same as [`open`].
 pub fn run_submission(path: &Path, progress: &Progress) -> Result<SimulatedSubmission, SourceError> {
     let chains = chains::read(path)?;
     let fitting = boards::list_simulators().find(|(_, model)| run::is_for(&chains, model.gpu_id));

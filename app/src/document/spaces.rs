@@ -1,4 +1,4 @@
-//! The address spaces of a recording: what is mapped where, with which content, found by walking their tables.
+//! The address spaces of a recording: mappings with their content, found by page table walks.
 
 use super::page_runs::{MappedRun, PageContent};
 use super::page_table_marks::Marks;
@@ -7,38 +7,38 @@ use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
 
-/// Maximum number of pages and blocks that are compared to find what is mapped twice.
+/// Maximum number of pages and blocks that are compared to find pages mapped twice.
 const MAX_LEAVES: usize = 1 << 20;
-/// Bits of an address in a gibibyte, the step in which progress through an address space is told.
+/// Address bits of a GiB, the step of progress through an address space.
 const GIB_BITS: u32 = 30;
-/// Maximum number of runs of pages that are kept, all address spaces together: three million pages that differ from
-/// their neighbours are no picture any more, and a file can claim billions.
+/// Maximum number of page runs, over all address spaces. More runs cannot be displayed in a useful way, and a file can
+/// claim billions.
 const MAX_RUNS: usize = 3 << 20;
 
-/// An address space as the window shows it.
+/// The derived data of an address space.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceFact {
     /// Hardware number.
     pub number: u8,
-    /// Format of the tables, in words.
+    /// Name of the page table format.
     pub format: String,
-    /// Physical address of the top table.
+    /// Physical address of the root table.
     pub root: u64,
-    /// Mappings: ascending, next to each other with the same rights are one.
+    /// Mappings in ascending order. Adjacent pages with the same rights are one mapping.
     pub mappings: Vec<MappedRun>,
-    /// The same cut where the content changes.
+    /// The mappings, split where the content changes.
     pub runs: Vec<MappedRun>,
-    /// Why the tables could not be read to their end.
+    /// Why the page tables could not be read completely.
     pub problem: Option<String>,
     pages: u64,
-    /// Pages and runs by content.
+    /// Number of pages and runs, by content.
     with: [(u64, usize); 3],
-    /// What stands out, and where the tables lie.
+    /// Marks and page table locations.
     pub marks: Marks,
 }
 
 impl SpaceFact {
-    /// The same with its pages counted.
+    /// Returns the same with its pages counted.
     #[must_use]
     pub fn with_page_counts(mut self) -> Self {
         self.pages = self.mappings.iter().map(|m| m.pages).sum();
@@ -51,25 +51,25 @@ impl SpaceFact {
         self
     }
 
-    /// Number of mapped pages.
+    /// Returns the number of mapped pages.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Pages of this content.
+    /// Returns the number of pages with this content.
     #[must_use]
     pub fn pages_with(&self, content: PageContent) -> u64 {
         self.with.get(content as usize).map_or(0, |w| w.0)
     }
 
-    /// Runs of this content.
+    /// Returns the number of runs with this content.
     #[must_use]
     pub fn runs_with(&self, content: PageContent) -> usize {
         self.with.get(content as usize).map_or(0, |w| w.1)
     }
 
-    /// The mapping that holds an address.
+    /// Returns the mapping that contains an address.
     #[must_use]
     pub fn mapping_at(&self, va: u64) -> Option<&MappedRun> {
         let n = self.mappings.partition_point(|m| m.va <= va);
@@ -77,17 +77,17 @@ impl SpaceFact {
     }
 }
 
-/// Every address space of a recording, as the window shows them.
+/// Derives every address space of a recording.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn spaces(recording: &Recording, progress: &Progress) -> Result<Vec<SpaceFact>, Cancelled> {
     let mut room = MAX_RUNS;
     let n = recording.facts.address_spaces.len();
     (0..n).map(|i| space(recording, i, &mut room, progress)).collect()
 }
 
-/// The mappings of an address space, runs kept as long as there is `room` for them.
+/// Derives the mappings of an address space. Stores runs while there is `room` for them.
 fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progress) -> Result<SpaceFact, Cancelled> {
     let Some(s) = recording.facts.address_spaces.get(index) else {
         return Ok(SpaceFact::default());
@@ -106,7 +106,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));
     let (mut steps, mut gib, mut problems) = (0u64, 0, 0);
     let (mut tables, mut leaves, mut too_many) = (Vec::new(), Vec::new(), false);
-    // Leaves are kept up to a bound: a small file can map millions of blocks, each with its content in pieces.
+    // The number of stored leaves is limited: a small file can map millions of blocks, each with content in pieces.
     let _ = mmu::visit_all(s.format, s.root, &view, &mut |found| {
         let leaf = match found {
             TableItem::Table(t) => {
@@ -186,7 +186,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     Ok(out.with_page_counts())
 }
 
-/// Adds a run, to the last one where it continues it; `false` when there is no room for another.
+/// Adds a run, or extends the last run if it continues it. Returns `false` if there is no room for another run.
 fn join(runs: &mut Vec<MappedRun>, add: MappedRun, room: &mut usize) -> bool {
     match runs.last_mut() {
         Some(last) if last.end() == add.va && last.rights == add.rights && last.content == add.content => {
@@ -214,8 +214,8 @@ mod tests {
 
     const F: MmuFormat = MmuFormat::Aarch64_4k;
 
-    /// A table at frame 1 that points at `tables` tables of one image, whose entries are all `leaf`, and zero pages in
-    /// the frames given.
+    /// Returns a recording with a table at frame 1 that points to `tables` tables of one image, whose entries are all
+    /// `leaf`. Zero pages are in the given frames.
     fn recording(tables: u64, leaf: u64, frames: impl Iterator<Item = u64>) -> Recording {
         let mut m = MemoryBuilder::new();
         let page = |entry: &dyn Fn(u64) -> u64| {
@@ -252,7 +252,7 @@ mod tests {
         r
     }
 
-    /// One GiB block, at the place where content is scattered.
+    /// Returns a 1 GiB block at the address of the scattered content.
     fn block() -> u64 {
         encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2
     }

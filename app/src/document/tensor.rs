@@ -1,29 +1,29 @@
-//! Elements of a buffer as a tensor: any number of dimensions, where each element lies, and slices of two axes.
+//! Buffer elements as a tensor: shape, strides, and slices of two axes.
 
 /// Maximum number of dimensions.
 pub const MAX_AXES: usize = 16;
 
-/// Where the elements of a tensor lie.
+/// The shape and strides of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Lengths of the axes, the first one first.
+    /// Length of each axis, in order.
     pub shape: Vec<u64>,
-    /// Elements from one index of an axis to the next.
+    /// Stride of each axis, elements.
     pub strides: Vec<u64>,
 }
 
-/// How the elements of a tensor follow one another where no distances are told.
+/// The element order of a tensor without explicit strides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ElementOrder {
-    /// The last axis runs fastest, as in C.
+    /// The last axis varies fastest, as in C.
     #[default]
     Rows,
-    /// The first axis runs fastest, as in Fortran.
+    /// The first axis varies fastest, as in Fortran.
     Columns,
 }
 
 impl ElementOrder {
-    /// In words.
+    /// Returns the display name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl ElementOrder {
         }
     }
 
-    /// The distances of a shape whose elements lie close together; `None`: they are more than can be counted.
+    /// Returns the strides of a dense tensor, or `None` if they overflow.
     #[must_use]
     pub fn strides(self, shape: &[u64]) -> Option<Vec<u64>> {
         let mut out = vec![1; shape.len()];
@@ -52,7 +52,7 @@ impl ElementOrder {
     }
 }
 
-/// Numbers with anything between them: `2×3×4`, `2, 3, 4`.
+/// Parses numbers with separators: `2×3×4`, `2, 3, 4`.
 fn numbers(text: &str) -> Result<Vec<u64>, String> {
     let parts = text.split(['×', 'x', ',', ' ', '[', ']', '(', ')']);
     let list: Result<Vec<u64>, String> = parts
@@ -68,11 +68,11 @@ fn numbers(text: &str) -> Result<Vec<u64>, String> {
 }
 
 impl Tensor {
-    /// A tensor as a person writes it: the lengths of its axes, and the distances in elements or nothing, then by
-    /// `order`. `elements` are how many the buffer holds.
+    /// Parses a tensor: axis lengths, and strides in elements. Empty strides follow from `order`. `elements` is the
+    /// number of elements in the buffer.
     ///
     /// # Errors
-    /// What is wrong with it, for the person.
+    /// A description of the error for the user.
     pub fn read(shape: &str, strides: &str, order: ElementOrder, elements: u64) -> Result<Self, String> {
         let shape = numbers(shape)?;
         if shape.contains(&0) {
@@ -95,13 +95,13 @@ impl Tensor {
         }
     }
 
-    /// The farthest element.
+    /// Returns the index of the last element in memory.
     fn last(&self) -> Option<u64> {
         let mut pairs = self.shape.iter().zip(&self.strides);
         pairs.try_fold(0u64, |at, (n, s)| at.checked_add((n - 1).checked_mul(*s)?))
     }
 
-    /// The element of an index, an entry for each axis; `None` outside.
+    /// Returns the element at an index with one entry per axis, or `None` if it is out of range.
     #[must_use]
     pub fn element(&self, index: &[u64]) -> Option<u64> {
         if index.len() != self.shape.len() {
@@ -118,19 +118,19 @@ impl Tensor {
     }
 }
 
-/// A slice of a tensor: which axis runs down and which across, and where on all the others.
+/// A slice of a tensor: the vertical axis, the horizontal axis, and indices on the other axes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// The axis that runs down; `None`: one row.
+    /// The vertical axis; `None` for a single row.
     pub down: Option<usize>,
-    /// The axis that runs across.
+    /// The horizontal axis.
     pub across: usize,
-    /// An index for each axis; those of the two axes do not count.
+    /// One index per axis; those of the two shown axes are ignored.
     pub at: Vec<u64>,
 }
 
 impl Slice {
-    /// The last two axes, at the begin of the others.
+    /// Returns the slice of the last two axes, at index 0 of the others.
     #[must_use]
     pub fn first(tensor: &Tensor) -> Self {
         let n = tensor.shape.len();
@@ -141,7 +141,7 @@ impl Slice {
         }
     }
 
-    /// Brings the slice inside a tensor.
+    /// Clamps the slice to a tensor.
     pub fn fit(&mut self, tensor: &Tensor) {
         let n = tensor.shape.len();
         if self.at.len() != n || self.across >= n || self.down.is_some_and(|d| d >= n || d == self.across) {
@@ -152,14 +152,14 @@ impl Slice {
         }
     }
 
-    /// Rows and columns.
+    /// Returns the number of rows and columns.
     #[must_use]
     pub fn size(&self, tensor: &Tensor) -> (u64, u64) {
         let length = |axis: usize| tensor.shape.get(axis).copied().unwrap_or(1);
         (self.down.map_or(1, length), length(self.across))
     }
 
-    /// The index of a cell, an entry for each axis.
+    /// Returns the index of a cell, with one entry per axis.
     #[must_use]
     pub fn index(&self, row: u64, column: u64) -> Vec<u64> {
         let mut at = self.at.clone();
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(of(ElementOrder::Rows).element(&[1, 0, 2]), Some(14));
         assert_eq!(of(ElementOrder::Columns).element(&[1, 0, 2]), Some(13));
         assert_eq!(of(ElementOrder::Rows).element(&[2, 0, 0]), None);
-        // Rows of 8 of which 4 count, every other one; and one element that is seen everywhere.
+        // Rows of 8 elements of which 4 are used, every other row; and one element that all indices share.
         let padded = Tensor::read("3, 4", "16, 1", ElementOrder::Rows, 36).unwrap();
         assert_eq!(padded.element(&[2, 3]), Some(35));
         assert_eq!(

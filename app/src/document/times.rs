@@ -1,4 +1,4 @@
-//! Times of events and jobs in words. A recording may have no times: it says so instead of a row of zeros.
+//! Formatted times of events and jobs. A recording without times shows [`NO_TIMES`] instead of zeros.
 
 use super::jobs::JobFact;
 use super::{Document, axis};
@@ -8,11 +8,11 @@ use trace_core::recording::Events;
 /// Text in place of a time in a recording without times.
 pub const NO_TIMES: &str = "no times";
 
-/// Rows of a sample of events, and number of samples.
+/// Rows per sample of events, and number of samples.
 const SAMPLE: (usize, usize) = (64, 64);
 
-/// Returns whether events have thread ids. Looks at samples from the first event to the last, at a cost that does not
-/// grow with the recording.
+/// Returns whether events have thread ids. Checks samples from the first to the last event, at a cost that is
+/// independent of the recording size.
 pub(super) fn has_thread_ids(events: &Events) -> bool {
     let (rows, samples) = SAMPLE;
     let step = (events.thread.len() / samples).max(rows);
@@ -48,7 +48,7 @@ impl Document {
         }
     }
 
-    /// Returns how long a job took: `no end` for one that never completed, [`NO_TIMES`] if the recording has none.
+    /// Returns the duration of a job: `no end` if it never completed, [`NO_TIMES`] if the recording has no times.
     #[must_use]
     pub fn format_duration(&self, job: &JobFact) -> String {
         match job.duration_ns {

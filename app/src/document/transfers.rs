@@ -1,4 +1,4 @@
-//! Recordings of calls as replays see them: what goes to the device and comes back as buffers by name.
+//! The copies of an API trace as named buffers: inputs to the device and outputs from it.
 
 use super::buffer_index::{BufferIndex, BufferOrigin, Buffers, OriginKind};
 use super::changes::RecordedContents;
@@ -13,20 +13,20 @@ use trace_core::memory::{MAX_SAMPLE_BYTES, likely_element};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
 
-/// What copies carry and what memory held at the begin, as buffers: each input once, each output; none where it is no
-/// recording of calls. Their type is not recorded: they are bytes.
+/// Returns copies and initial memory as buffers: each input once, and each output. The list is empty if the recording
+/// is not an API trace. Element types are not recorded, so the elements are bytes.
 #[must_use]
 pub fn buffers(recording: &Recording) -> Vec<Buffer> {
     let all = carried(recording, &Progress::new()).unwrap_or_default();
     all.into_iter().map(|(b, _)| b).collect()
 }
 
-/// Returns what a person may look at and edit of a recording: its named buffers, or, of an API trace, what copies carry and
-/// what memory held when the range began. Their elements are of the type that they look like. Of an API trace it takes time
-/// by the number of events.
+/// Returns the buffers that the user can view and edit. In a register recording these are the named buffers. In an API
+/// trace these are the contents of copies and the memory at the start of the range, with guessed element types. For an
+/// API trace this takes time proportional to the number of events.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn index_buffers(recording: &Recording, progress: &Progress) -> Result<BufferIndex, Cancelled> {
     if recording.call_facts().is_none() {
         return Ok(BufferIndex::from_recording(recording));
@@ -42,14 +42,14 @@ pub fn index_buffers(recording: &Recording, progress: &Progress) -> Result<Buffe
     Ok(BufferIndex::from_copies(recording, all))
 }
 
-/// The buffers of a recording, listed when the first of them is asked for.
+/// The buffers of a recording, listed on first use.
 pub struct BuffersOnDemand<'a> {
     recording: &'a Arc<Recording>,
     buffers: OnceCell<Buffers>,
 }
 
 impl<'a> BuffersOnDemand<'a> {
-    /// Lists nothing yet.
+    /// Creates an empty list.
     #[must_use]
     pub fn new(recording: &'a Arc<Recording>) -> Self {
         Self {
@@ -58,16 +58,16 @@ impl<'a> BuffersOnDemand<'a> {
         }
     }
 
-    /// Returns the buffers, listed at the latest now.
+    /// Returns the buffers and lists them on first use.
     pub fn get(&self) -> &Buffers {
         self.buffers.get_or_init(|| {
-            // Nobody cancels a progress of one's own.
+            // Nobody can cancel this local progress.
             let index = index_buffers(self.recording, &Progress::new()).unwrap_or_default();
             Buffers::new(Arc::clone(self.recording), index)
         })
     }
 
-    /// Returns the buffers where somebody asked for one.
+    /// Returns the buffers if they were listed.
     #[must_use]
     pub fn into_listed(self) -> Option<Buffers> {
         self.buffers.into_inner()
@@ -84,13 +84,13 @@ impl RecordedContents for BuffersOnDemand<'_> {
     }
 }
 
-/// What copies carry and what memory held at the begin, each with the first copy that carries it.
+/// Returns the contents of copies and initial memory, each with the first copy that carries it.
 fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, BufferOrigin)>, Cancelled> {
     let script = match Script::read(recording, progress) {
         Ok(script) => script,
         Err(_) => {
             progress.check()?;
-            // What cannot be replayed has nothing to edit; why, the replay says.
+            // A recording that cannot be replayed has nothing to edit. The replay reports the reason.
             return Ok(Vec::new());
         }
     };
@@ -133,7 +133,7 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Bu
             },
         ));
     }
-    // What the program itself wanted comes first.
+    // Outputs of the program itself come before memory snapshots.
     for (snapshot, carries) in [(false, OriginKind::Output), (true, OriginKind::FinalMemory)] {
         let outputs = script.outputs.iter().filter(|t| t.snapshot == snapshot);
         all.extend(outputs.map(|t| one(t, carries)));
@@ -141,7 +141,7 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Bu
     Ok(all)
 }
 
-/// Outputs beside the recorded ones. Types are not recorded: elements are of the type that they look like.
+/// Compares outputs with the recorded ones. Element types are not recorded, so they are guessed from the data.
 #[must_use]
 pub fn compare_outputs(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<OutputDiff> {
     let Ok(script) = Script::new(recording) else {
@@ -178,21 +178,21 @@ pub fn compare_outputs(recording: &Recording, outputs: &mut [OutputBuffer]) -> V
     all
 }
 
-/// The name that a buffer has, its type and its shape, as a person writes them: `out0=f32:1x1000`, `in0=u8`.
+/// The name, element type and shape of a buffer, as the user writes them: `out0=f32:1x1000`, `in0=u8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferTyping {
-    /// The buffer.
+    /// Name of the buffer.
     pub name: String,
-    /// Type of its elements.
+    /// Element type.
     pub element: ElementType,
-    /// Its sides, outermost first; empty: a list.
+    /// Length of each dimension, outermost first; empty for a list.
     pub shape: Vec<u64>,
 }
 
-/// Reads what a person writes.
+/// Parses such a text.
 ///
 /// # Errors
-/// When it is not of this form, in words.
+/// A description of the error if the text does not have this form.
 pub fn parse_typing(text: &str) -> Result<BufferTyping, String> {
     let bad = || {
         format!("'{text}' tells no type of a buffer (expected NAME=TYPE or NAME=TYPE:SIDExSIDE, as out0=f32:1x1000)")

@@ -1,4 +1,4 @@
-//! A recording cut down to some of its jobs with what they need, which the software GPU finds out.
+//! Trimming a recording to some of its jobs and their dependencies, which the GPU simulator finds.
 
 use device_mali::debug::{Closure, DependencyPolicy, Producers};
 use std::collections::BTreeSet;
@@ -8,38 +8,38 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::registers::RegisterMap;
 use trace_core::trim::{JobParts, Part, TrimError, TrimRequest, TrimResult, trim};
 
-/// How a part is made.
+/// The options of a trim.
 #[derive(Clone, Debug, Default)]
 pub struct TrimOptions {
-    /// What stands in for the output of other jobs that the kept ones read.
+    /// Replacement for the output of removed jobs that the kept ones read.
     pub needs: DependencyPolicy,
-    /// Only memory that the kept jobs read or write keeps its contents.
+    /// Whether only memory that the kept jobs read or write keeps its contents.
     pub touched: bool,
-    /// Events that are left out besides.
+    /// Additional events to leave out.
     pub without: BTreeSet<u64>,
 }
 
-/// A recording that parts are cut from; what its jobs hand to each other is found out once.
+/// A recording to trim. The data flow between its jobs is computed once.
 pub struct TrimSource<'a> {
     recording: &'a Recording,
-    /// Name of its file.
+    /// Name of the file.
     source: String,
     producers: Producers,
 }
 
-/// A part, and which jobs it has.
+/// A trimmed recording and its jobs.
 pub struct TrimmedPart {
-    /// The part.
+    /// The trimmed recording.
     pub trimmed: TrimResult,
-    /// The jobs of the whole that it has.
+    /// The jobs of the full recording that it contains.
     pub closure: Closure,
 }
 
 impl<'a> TrimSource<'a> {
-    /// Finds jobs, and what they hand to each other.
+    /// Finds the jobs and the data flow between them.
     ///
     /// # Errors
-    /// When nobody wants it any more.
+    /// Returns an error if the operation was cancelled.
     pub fn new(recording: &'a Recording, source: String, progress: &Progress) -> Result<Self, Cancelled> {
         let parts = match RegisterMap::for_jobs_of(recording) {
             Some(map) => JobParts::new(recording, map, progress)?,
@@ -52,22 +52,22 @@ impl<'a> TrimSource<'a> {
         })
     }
 
-    /// What jobs hand to each other.
+    /// Returns the data flow between the jobs.
     #[must_use]
     pub fn producers(&self) -> &Producers {
         &self.producers
     }
 
-    /// The recording.
+    /// Returns the recording.
     #[must_use]
     pub fn recording(&self) -> &'a Recording {
         self.recording
     }
 
-    /// Cuts it to jobs.
+    /// Trims the recording to jobs.
     ///
     /// # Errors
-    /// As [`trim`].
+    /// The same as [`trim`].
     pub fn trim_to_jobs(
         &self,
         chosen: &BTreeSet<u32>,
@@ -95,10 +95,10 @@ impl<'a> TrimSource<'a> {
     }
 }
 
-/// Cuts a recording to a range of its events.
+/// Trims a recording to a range of its events.
 ///
 /// # Errors
-/// As [`trim`].
+/// The same as [`trim`].
 pub fn trim_to_events(
     recording: &Recording,
     source: String,

@@ -1,5 +1,5 @@
-//! Who wrote a byte last, asked again and again: the replay in which every write was remembered is kept with the inputs
-//! that it ran with, so that only the first question waits for it.
+//! Cache of last-writer queries. The replay with recorded writes is stored with the inputs that it used, so that only
+//! the first query waits for it.
 
 use super::Document;
 use super::contents::BufferContents;
@@ -11,24 +11,23 @@ use std::sync::{Arc, Weak};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// Memory that a kept replay may take, bytes. One that takes more answers the question that it was made for and is
-/// given back.
+/// Maximum size of a cached replay, bytes. A larger one answers its query and is then freed.
 pub const MAX_KEPT_BYTES: u64 = 768 << 20;
-/// Answers that are kept.
+/// Maximum number of cached answers.
 const MAX_ANSWERS: usize = 256;
 
-/// Which inputs a person edited, and when last: what a replay depends on beside the recording.
+/// The edited inputs and the revisions of their last edits. Besides the recording, a replay depends only on these.
 pub type EditKey = Vec<(String, u64)>;
 
-/// The inputs that a person edited, to be read apart from the interface thread.
+/// The edited inputs, to be read off the interface thread.
 pub struct EditedInputs {
-    /// Which they are.
+    /// Key of the inputs.
     pub key: EditKey,
     contents: Vec<BufferContents>,
 }
 
 impl EditedInputs {
-    /// Their bytes as a replay takes them.
+    /// Returns the edited bytes for a replay.
     #[must_use]
     pub fn edits(&self) -> Edits {
         let whole = |c: &BufferContents| (c.buffer().name.clone(), c.read_all());
@@ -40,7 +39,7 @@ impl EditedInputs {
 }
 
 impl Document {
-    /// Which inputs are edited now.
+    /// Returns the key of the current edits.
     #[must_use]
     pub fn edit_key(&self) -> EditKey {
         let changes = self.changes();
@@ -48,7 +47,7 @@ impl Document {
         changes.inputs().keys().map(one).collect()
     }
 
-    /// The inputs that are edited now.
+    /// Returns the current edited inputs.
     #[must_use]
     pub fn edited_inputs(&self) -> EditedInputs {
         let names = self.changes().inputs().keys();
@@ -59,7 +58,7 @@ impl Document {
     }
 }
 
-/// A replay in which every write was remembered, or those to one page.
+/// A replay in which every write was recorded, or those to one page.
 pub struct TracedReplay {
     key: EditKey,
     ready: DebugSession,
@@ -67,10 +66,10 @@ pub struct TracedReplay {
 }
 
 impl TracedReplay {
-    /// Replays a recording; `page`: what is asked for, when the writes to everything are too many to remember.
+    /// Replays a recording. `page` limits the recorded writes to one page if all writes are too many to record.
     ///
     /// # Errors
-    /// When no model fits, there is no plan, or the work was cancelled.
+    /// Returns an error if no model fits, there is no plan, or the operation was cancelled.
     pub fn new(
         recording: &Recording,
         given: &EditedInputs,
@@ -92,18 +91,18 @@ impl TracedReplay {
         })
     }
 
-    /// Who wrote a byte, without what the writing thread had read: at once.
+    /// Returns the last writer of a byte immediately, without the reads of the writing thread.
     ///
     /// # Errors
-    /// As [`Ready::writer`].
+    /// The same as [`DebugSession::find_traced_writer`].
     pub fn writer(&self, recording: &Recording, space: u32, va: u64) -> Result<WriterReport, WriterError> {
         self.ready.find_traced_writer(&self.traced, recording, space, va)
     }
 
-    /// The same with what the writing thread had read: the replay is made once more up to that thread.
+    /// Adds the reads of the writing thread. Replays once more up to that thread.
     ///
     /// # Errors
-    /// As [`Ready::within`].
+    /// The same as [`DebugSession::with_shader_reads`].
     pub fn with_shader_reads(
         &self,
         recording: &Recording,
@@ -114,50 +113,50 @@ impl TracedReplay {
         self.ready.with_shader_reads(recording, space, report, progress)
     }
 
-    /// Memory that it takes, bytes.
+    /// Returns the memory that the replay uses, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.traced.bytes()
     }
 }
 
-/// Whether it is that the writes of a whole replay are too many to remember.
+/// Whether the error is that a complete replay has too many writes to record.
 #[must_use]
 pub fn is_too_many_writes(e: &WriterError) -> bool {
     matches!(e, WriterError::Debug(DebugError::TooManyWrites(_)))
 }
 
-/// What is kept of a document's traced replays.
+/// The cached replays and answers of a document.
 #[derive(Default)]
 pub struct WriterCache {
     run: Option<Arc<TracedReplay>>,
-    /// Answers with all that there is to know, by address space and address, and the inputs that they hold for.
+    /// Complete answers by address space and address, and the inputs that they are valid for.
     told: (EditKey, BTreeMap<(u32, u64), Arc<WriterReport>>),
-    /// The run under way: the inputs that it is made with, and what tells that it still goes on.
+    /// The running replay: its inputs, its progress, and a token that expires when it ends.
     running: Option<(EditKey, Progress, Weak<()>)>,
 }
 
 impl WriterCache {
-    /// The run of these inputs, when it is kept.
+    /// Returns the cached replay of these inputs.
     #[must_use]
     pub fn find_run(&self, key: &EditKey) -> Option<Arc<TracedReplay>> {
         self.run.clone().filter(|r| r.key == *key)
     }
 
-    /// Keeps a run, when it is not too large.
+    /// Caches a replay, unless it is too large.
     pub fn store_run(&mut self, run: &Arc<TracedReplay>) {
         self.running = None;
         self.run = (run.bytes() <= MAX_KEPT_BYTES).then(|| Arc::clone(run));
     }
 
-    /// The answer to a question that was asked before.
+    /// Returns the cached answer to a query.
     #[must_use]
     pub fn find_answer(&self, key: &EditKey, space: u32, va: u64) -> Option<Arc<WriterReport>> {
         let (of, by_key) = &self.told;
         by_key.get(&(space, va)).filter(|_| of == key).cloned()
     }
 
-    /// Keeps an answer.
+    /// Caches an answer.
     pub fn store_answer(&mut self, key: &EditKey, space: u32, va: u64, report: &Arc<WriterReport>) {
         let (of, all) = &mut self.told;
         if of != key || all.len() >= MAX_ANSWERS {
@@ -167,14 +166,14 @@ impl WriterCache {
         all.insert((space, va), Arc::clone(report));
     }
 
-    /// The run under way with these inputs.
+    /// Returns the progress of the running replay with these inputs.
     #[must_use]
     pub fn running(&self, key: &EditKey) -> Option<Progress> {
         let (of, progress, alive) = self.running.as_ref()?;
         (of == key && alive.strong_count() > 0 && progress.check().is_ok()).then(|| progress.clone())
     }
 
-    /// A run began; it goes on as long as what is given lives.
+    /// Stores a running replay, which counts as running while `alive` exists.
     pub fn begin(&mut self, key: EditKey, progress: Progress, alive: &Arc<()>) {
         self.running = Some((key, progress, Arc::downgrade(alive)));
     }

@@ -1,5 +1,5 @@
-//! Everything in a recording that is known to touch a byte: register writes that carried its address, jobs whose
-//! headers, descriptors or shaders stand there or point there, page-table entries, snapshots, buffers, findings.
+//! Cross references of a memory byte: register writes with its address, jobs with headers, descriptors or shaders there
+//! or pointers to it, page table entries, snapshots, buffers, findings.
 
 use super::api_trace;
 use super::facts::Facts;
@@ -17,65 +17,65 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{BufferRole, HostWriteRow, PageId, Recording};
 use trace_core::registers::{FieldKind, Half, Register, Role};
 
-/// What is done to a byte, as far as it is known.
+/// The known kind of access to a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
-    /// It is written: by the CPU, by a job whose result it belongs to, or it has other content from there on.
+    /// The byte is written: by the host, by a job whose result contains it, or its content differs from this event on.
     Write,
-    /// It is read by a job.
+    /// A job reads the byte.
     Read,
-    /// A job reaches it: whether it reads or writes is not known.
+    /// A job can access the byte; read or write is not known.
     ReadOrWrite,
-    /// Its address is told.
+    /// The item holds or names the address of the byte.
     AddressOf,
-    /// It stands there.
+    /// The item contains the byte.
     Resident,
 }
 
 impl AccessKind {
-    /// Whether the byte may be another one behind it.
+    /// Whether the byte may have another value afterwards.
     #[must_use]
     pub fn may_write(self) -> bool {
         matches!(self, Self::Write | Self::ReadOrWrite)
     }
 
-    /// Whether what is done may depend on the byte.
+    /// Whether the access may depend on the value of the byte.
     #[must_use]
     pub fn may_read(self) -> bool {
         matches!(self, Self::Read | Self::ReadOrWrite)
     }
 }
 
-/// A thing that touches a byte.
+/// A reference to a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Xref {
-    /// What kind of thing it is: `register`, `job`, `CPU write`, `page table`, `snapshot`, `buffer`, `finding`.
+    /// Kind of item: `register`, `job`, `CPU write`, `page table`, `snapshot`, `buffer`, `finding`.
     pub kind: &'static str,
-    /// What it does, in words.
+    /// Description of the reference.
     pub description: String,
-    /// The event it happened at, when it did at one.
+    /// Event of the reference, if it has one.
     pub event: Option<u64>,
-    /// What it does to the byte.
+    /// Kind of access to the byte.
     pub access: AccessKind,
-    /// Where it is looked at.
+    /// Selection that shows the reference.
     pub go: Selection,
-    /// Whether it concerns the page of the byte and not the byte itself.
+    /// Whether it refers to the page of the byte, not to the byte itself.
     pub page: bool,
 }
 
-/// Maximum number of things that are told.
+/// Maximum number of references returned.
 pub const MAX_XREFS: usize = 10_000;
-/// Maximum number of bytes that are followed together; of more, the first one is.
+/// Maximum number of bytes that are searched together. For a larger range only the first byte is searched.
 pub const MAX_BYTES: u64 = 4096;
-/// Bytes of a descriptor, and of what it points at, that are looked through for addresses.
+/// Number of bytes of a descriptor, and of its pointer targets, that are scanned for addresses.
 const DESCRIPTOR: usize = 256;
 const BEHIND: usize = 1024;
 
-/// Finds what touches `bytes` bytes from `va` on, of [`MAX_BYTES`] at most. Takes time by the events and jobs of the
-/// recording.
+/// Finds the references of `bytes` bytes at `va`, at most [`MAX_BYTES`]. Takes time proportional to the number of
+/// events and jobs of the recording.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// [`Cancelled`] if the operation was cancelled.
 pub fn find_xrefs(
     recording: &Recording,
     facts: &Facts,
@@ -121,8 +121,8 @@ pub fn find_xrefs(
             });
         }
     }
-    // What happened comes first, in order; how it stands there comes after.
-    // What concerns the page alone comes last.
+    // References with events come first, in order; references without events follow. References to only the page come
+    // last.
     out.sort_by_key(|t| (t.page, t.event.unwrap_or(u64::MAX)));
     out.truncate(MAX_XREFS);
     Ok(out)
@@ -143,7 +143,7 @@ fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Xref>) {
     }
 }
 
-/// Where bytes lie in physical memory, a piece a page; what is not mapped is left out.
+/// Returns the physical ranges of bytes, one per page. Unmapped pages are left out.
 fn pieces(recording: &Recording, space: u32, va: u64, bytes: u64, event: u64) -> Vec<Range<u64>> {
     let Some(memory) = lookup::memory_at(recording, space, event) else {
         return Vec::new();
@@ -159,7 +159,7 @@ fn pieces(recording: &Recording, space: u32, va: u64, bytes: u64, event: u64) ->
     out
 }
 
-/// Tells each write of the CPU to some of these bytes of one physical page, in order, until it is told `false`.
+/// Calls `report` for each host write to some of these bytes of one physical page, in order, until it returns `false`.
 pub(super) fn for_each_host_write(
     recording: &Recording,
     range: Range<u64>,
@@ -169,7 +169,7 @@ pub(super) fn for_each_host_write(
     if recording.events.host_writes.is_empty() || range.is_empty() {
         return Ok(());
     }
-    // No write is longer than a page, and none leaves it.
+    // A write is never longer than a page and never crosses one.
     let (from, end) = (range.start & !4095, range.end);
     let text = format!("host-write and address >= {from:#x} and address < {end:#x}");
     let query = Query::parse(&text).and_then(|q| q.compile(recording, None));
@@ -186,7 +186,7 @@ pub(super) fn for_each_host_write(
     Ok(())
 }
 
-/// Writes of the CPU to some of these bytes of one physical page.
+/// Adds the host writes to some of these bytes of one physical page.
 fn host_writes(
     recording: &Recording,
     range: Range<u64>,
@@ -263,10 +263,10 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
     }
 }
 
-/// What snapshots tell of bytes: where the recording begins to hold them, and where they are others than before.
+/// Adds the references from snapshots: where the recording first holds the bytes, and where they change.
 fn snapshots(recording: &Recording, space: u32, va: u64, bytes: u64, out: &mut Vec<Xref>) {
     let pages = [va, va.saturating_add(bytes - 1)];
-    // Before the first snapshot nothing is held.
+    // Before the first snapshot, no bytes are known.
     let mut last: ([Option<PageId>; 2], Vec<Option<u8>>) = ([None; 2], Vec::new());
     let end = (recording.events.len() as u64).saturating_sub(1);
     for s in recording.memory.snapshots.iter() {
@@ -304,7 +304,7 @@ fn snapshots(recording: &Recording, space: u32, va: u64, bytes: u64, out: &mut V
     }
 }
 
-/// Whether a register holds an address of memory that the GPU works on, and of which kind.
+/// Returns whether a register holds an address of GPU memory: `true` for physical, `false` for virtual.
 fn is_address_register(r: &Register) -> Option<bool> {
     let physical = match r.replay.role? {
         Role::Root | Role::GpuFaultAddress => true,
@@ -333,7 +333,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
         let accesses = facts.registers.get(&offset).map(|f| f.accesses.all().iter());
         accesses.into_iter().flatten().map(move |e| (e, high))
     };
-    // Both halves in the order of events.
+    // Both halves in event order.
     let mut events: Vec<(u64, bool)> = of(r.offset, false).chain(of(high_offset, true)).collect();
     events.sort_unstable();
     let (mut low, mut high) = (0, 0);
@@ -343,7 +343,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
             continue;
         };
         let half = match r.pair {
-            // Both halves at once.
+            // The access covers both halves.
             Some(Half::Low { .. }) if a.width == 8 && is_high => a.value >> 32,
             _ => a.value & 0xffff_ffff,
         };
@@ -357,7 +357,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
             reported = None;
             continue;
         };
-        // The two halves of one value are one thing.
+        // The two halves of one value are one reference.
         if reported.replace(value) == Some(value) && is_high {
             continue;
         }
@@ -374,7 +374,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
     }
 }
 
-/// Whether a register's value names the byte, how, and whether it names its page only.
+/// Returns how the value of a register refers to the byte, and whether it refers only to the page.
 fn match_address(r: &Register, value: u64, target: u64) -> Option<(&'static str, bool)> {
     if value == 0 {
         return None;
@@ -410,7 +410,7 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
         Some(_) => AccessKind::Read,
     };
     let target = buffer
-        // Outside of buffers, what begins shortly before the byte may reach it.
+        // Outside of buffers, an item that starts shortly before the byte may contain it.
         .map_or((va.saturating_sub(255), 256), |b| (b.va.0, b.bytes));
     let mut describe = |what: String, deed: AccessKind, page: bool| {
         out.push(Xref {
@@ -453,7 +453,7 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
     }
 }
 
-/// Whether the descriptors at `head`, or what they point at, hold an address in the target.
+/// Returns a description if the descriptors at `head`, or their pointer targets, hold an address in the target.
 fn points(memory: &GpuMemoryView<'_>, head: u64, va: u64, (from, bytes): (u64, u64)) -> Option<String> {
     let hits = |p: u64| from <= p && p - from < bytes && p <= va;
     let first = words(memory, head & !7, DESCRIPTOR);
@@ -466,7 +466,7 @@ fn points(memory: &GpuMemoryView<'_>, head: u64, va: u64, (from, bytes): (u64, u
     })
 }
 
-/// Words of memory at an address, as far as they are held.
+/// Returns the known words of memory at an address.
 fn words(memory: &GpuMemoryView<'_>, at: u64, len: usize) -> Vec<u64> {
     let read = memory.read_range(GpuVa(at), len as u64).bytes;
     read.chunks_exact(8)
@@ -474,17 +474,17 @@ fn words(memory: &GpuMemoryView<'_>, at: u64, len: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Those of the words that are addresses of memory that is held.
+/// Returns the words that are addresses of known memory.
 fn behind(memory: &GpuMemoryView<'_>, words: &[u64]) -> impl Iterator<Item = u64> {
     words
         .iter()
-        // Pointers of descriptors hold sizes and flags in their lowest bits.
+        // Pointers in descriptors have sizes and flags in their lowest bits.
         .map(|p| p & !63)
         .filter(|p| *p >= 4096 && *p >> 48 == 0)
         .filter(|p| memory.page(GpuVa(*p)).0.is_some())
 }
 
-/// Adds everything that may be an address in the descriptors at `head` and in what they point at.
+/// Adds all possible addresses in the descriptors at `head` and in their pointer targets.
 pub fn pointers(memory: &GpuMemoryView<'_>, head: u64, out: &mut Vec<u64>) {
     let first = words(memory, head & !7, DESCRIPTOR);
     for p in behind(memory, &first) {
@@ -493,7 +493,7 @@ pub fn pointers(memory: &GpuMemoryView<'_>, head: u64, out: &mut Vec<u64>) {
     out.extend(first);
 }
 
-/// What the page of a byte is used for, in words; `unknown` when nothing tells.
+/// Describes the use of the page of a byte; `unknown` if it is not known.
 #[must_use]
 pub fn describe_page(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64) -> String {
     let list = page_usage::find_page_uses(recording, &facts.page_usage, &facts.spaces, space, va, event);

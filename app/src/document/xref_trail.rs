@@ -1,4 +1,4 @@
-//! The trail of what is selected: every event that read or wrote it, and the way along them.
+//! The references of the selection: every event that read or wrote it, and navigation between them.
 
 use super::facts::Facts;
 use super::moment::Selection;
@@ -9,24 +9,24 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 use trace_core::registers::RegisterAccess;
 
-/// Accesses that are passed in search of a read, so that a frame stays short.
+/// Maximum number of accesses that a search for a read skips, so that a frame stays short.
 const FAR: usize = 1 << 16;
 
-/// What is followed through the recording.
+/// The target whose references are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XrefTarget {
-    /// The accesses to a register, by its offset.
+    /// The accesses to a register, by offset.
     Register(u32),
-    /// What touches bytes of GPU memory.
+    /// The references of bytes of GPU memory.
     Bytes {
         /// Index of the address space.
         space: u32,
         /// The first byte.
         va: u64,
-        /// How many, at least 1.
+        /// Number of bytes, at least 1.
         bytes: u64,
     },
-    /// What wrote an entry of a page table, and whose walk can have read it.
+    /// The writers of a page table entry, and jobs whose walk may have read it.
     Entry {
         /// Index of the address space.
         space: u32,
@@ -35,22 +35,23 @@ pub enum XrefTarget {
         /// Its level, 0 (top) to 3.
         level: u8,
     },
-    /// Stores to bytes of a framebuffer, and loads of them.
+    /// Stores to and loads from bytes of a framebuffer.
     Framebuffer {
         /// Number of the space.
         space: u8,
         /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
 impl XrefTarget {
-    /// Finds what touches it; of a register, which is known by its accesses, nothing. Takes time by the recording.
+    /// Finds the references of the target. For a register the list is empty, because its accesses are already known.
+    /// Takes time proportional to the size of the recording.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
+    /// [`Cancelled`] if the operation was cancelled.
     pub fn find_xrefs(
         self,
         recording: &Recording,
@@ -71,76 +72,76 @@ impl XrefTarget {
     }
 }
 
-/// Which events of a trail are meant.
+/// A filter for the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessFilter {
-    /// All of them.
+    /// All references.
     All,
-    /// Those behind which it may be another.
+    /// References after which the value may differ.
     Writes,
-    /// Those that may depend on it.
+    /// References that may depend on the value.
     Reads,
 }
 
-/// What touches what is followed, where that is no register.
+/// The references of the target, unless the target is a register.
 #[derive(Default)]
 pub struct XrefTrail {
-    /// What is followed, and what touches it; `None`: not known yet.
+    /// The target, whose references are in `list`; `list` is `None` until they are known.
     of: Option<XrefTarget>,
     list: Option<Arc<Vec<Xref>>>,
     asked: Option<Progress>,
 }
 
 impl XrefTrail {
-    /// What is known of it, without what concerns its page alone.
+    /// Returns the references of the target, without those of only its page.
     fn own(&self) -> &[Xref] {
         let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
         let own = all.partition_point(|t| !t.page);
         all.get(..own).unwrap_or_default()
     }
 
-    /// What concerns its page and not itself: what happened first, in the order of events.
+    /// Returns the references of only its page: those with events first, in order.
     #[must_use]
     pub fn page_xrefs(&self) -> &[Xref] {
         let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
         all.get(self.own().len()..).unwrap_or_default()
     }
 
-    /// What happened to it, in the order of events.
+    /// Returns the references with events, in event order.
     #[must_use]
     pub fn event_xrefs(&self) -> &[Xref] {
         let all = self.own();
-        // How it stands comes behind what happened.
+        // References without events come after those with events.
         let happened = all.partition_point(|t| t.event.is_some());
         all.get(..happened).unwrap_or_default()
     }
 
-    /// What is known of it beside what happened at events.
+    /// Returns the references without events.
     #[must_use]
     pub fn static_xrefs(&self) -> &[Xref] {
         self.own().get(self.event_xrefs().len()..).unwrap_or_default()
     }
 
-    /// Whether all that there is to find was found.
+    /// Whether the search is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.list.is_some()
     }
 
-    /// Whether it is being looked for.
+    /// Whether a search is running.
     #[must_use]
     pub fn is_searching(&self) -> bool {
         self.of.is_some() && self.list.is_none() && self.asked.is_some()
     }
 
-    /// What touches it is being looked for; what was looked for before is not wanted any more.
+    /// Stores that a search for a target is running, and cancels the previous one.
     pub fn set_pending(&mut self, followed: XrefTarget, progress: Progress) {
         self.clear();
         self.of = Some(followed);
         self.asked = Some(progress);
     }
 
-    /// A search came to its end.
+    /// Stores the result of a search.
     pub fn set_result(&mut self, followed: XrefTarget, found: Result<Vec<Xref>, Cancelled>) {
         if self.of == Some(followed) {
             self.asked = None;
@@ -150,7 +151,7 @@ impl XrefTrail {
         }
     }
 
-    /// Nothing is followed any more.
+    /// Clears the target and cancels its search.
     pub fn clear(&mut self) {
         if let Some(p) = self.asked.take() {
             p.cancel();
@@ -159,7 +160,7 @@ impl XrefTrail {
         self.list = None;
     }
 
-    /// Whether the trail is that of this.
+    /// Whether the references are those of this target.
     #[must_use]
     pub fn is_for(&self, followed: XrefTarget) -> bool {
         self.of == Some(followed)
@@ -167,12 +168,12 @@ impl XrefTrail {
 }
 
 impl Document {
-    /// What is followed: the selected bytes or page-table entry, or the register that is meant.
+    /// Returns the target: the selected bytes or page table entry, or the current register.
     #[must_use]
     pub fn xref_target(&self) -> Option<XrefTarget> {
         match *self.selection() {
             Selection::Memory { space, va, bytes } => {
-                // Of more than is looked through together the first byte is followed.
+                // For more bytes than can be searched together, the first byte is the target.
                 let bytes = if bytes > xref::MAX_BYTES { 1 } else { bytes.max(1) };
                 Some(XrefTarget::Bytes { space, va, bytes })
             }
@@ -190,7 +191,7 @@ impl Document {
         }
     }
 
-    /// Its name for the person: a register, a place in a buffer, an address.
+    /// Returns the display name of the target: a register, a location in a buffer, or an address.
     #[must_use]
     pub fn xref_target_name(&self) -> Option<String> {
         let to = |from: u64, bytes: u64| match bytes {
@@ -221,7 +222,7 @@ impl Document {
         })
     }
 
-    /// The next event of the trail behind the moment, or the one before it. A poll counts once.
+    /// Returns the next or previous reference, relative to the current event. A poll counts once.
     #[must_use]
     pub fn next_xref(&self, forward: bool, deeds: AccessFilter) -> Option<u64> {
         match self.xref_target()? {
@@ -272,12 +273,12 @@ impl Document {
                 before.filter(read).last().map(|a| a.event)
             }
         }?;
-        // The first read of a poll stands for all.
+        // The first read of a poll represents all of them.
         let begin = accesses.all().first().unwrap_or(0);
         Some(self.facts.poll_at(to).map_or(to, |p| p.first.max(begin)))
     }
 
-    /// Goes to an event; what is selected and followed stays selected, where it is no event.
+    /// Moves to an event and keeps the selection, unless the selection is an event.
     pub fn go_keeping_target(&mut self, event: u64) {
         let selection = match self.selection() {
             s @ (Selection::Memory { .. }
@@ -290,8 +291,8 @@ impl Document {
         self.go_with(event, selection);
     }
 
-    /// The page-table entry that is meant: the last one on the walk of what is selected, or the one above the selected
-    /// entry; above the top one it is the last one again.
+    /// Returns the page table entry to select next: the last one on the walk of the selection, or the parent of the
+    /// selected entry. After the root entry it is the last one again.
     #[must_use]
     pub fn next_entry(&self) -> Option<Selection> {
         let last = |space, va| page_table_entries::last_level(&self.recording, space, va, self.moment());
@@ -312,7 +313,7 @@ impl Document {
         Some(Selection::Entry { space, va, level })
     }
 
-    /// Goes along the trail; what is followed stays selected. `false`: there is nothing that way.
+    /// Moves to the next or previous reference and keeps the target selected. Returns `false` if there is none.
     pub fn go_to_xref(&mut self, forward: bool, deeds: AccessFilter) -> bool {
         let (Some(to), Some(followed)) = (self.next_xref(forward, deeds), self.xref_target()) else {
             return false;

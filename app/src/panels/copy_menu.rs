@@ -1,4 +1,4 @@
-//! The context menu that copies a thing: its own parts, then as C, as JSON and as a link, the same in every panel.
+//! The context menu that copies an item: its own parts, then as C, as JSON and as a link, the same in every panel.
 
 use super::panel_context::UiActions;
 use crate::document::Document;
@@ -7,7 +7,7 @@ use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
 use egui::{Response, Ui};
 
-/// Gives a row or a word that stands for `thing` its menu. `own`: what else of it is copied, what it is and its text.
+/// Attaches the menu to a row or a word that stands for `thing`. `own`: other parts to copy, each a label and a text.
 pub fn for_selection(
     response: &Response,
     doc: &mut Document,
@@ -18,7 +18,7 @@ pub fn for_selection(
     at(response, doc, asks, own, thing, None);
 }
 
-/// The same of a thing of an event: a link to it leads there. `None`: of the moment.
+/// Attaches the same menu to an item of an event; its link leads to that event. `None`: the current event.
 pub fn at(
     response: &Response,
     doc: &mut Document,
@@ -38,7 +38,7 @@ pub fn at(
     });
 }
 
-/// Gives a job's row its menu.
+/// Attaches the menu to a job's row.
 pub fn job(response: &Response, doc: &mut Document, asks: &mut UiActions, j: &JobFact) {
     let own = [
         ("job", format!("job {}", j.index)),
@@ -48,7 +48,7 @@ pub fn job(response: &Response, doc: &mut Document, asks: &mut UiActions, j: &Jo
     at(response, doc, asks, &own, &Selection::Job(j.index), Some(j.submit));
 }
 
-/// The last items of such a menu: the forms that things have, those of them that are wanted, and a link.
+/// Adds the last items of such a menu: the wanted forms of the items, and a link.
 pub fn forms(
     doc: &mut Document,
     asks: &mut UiActions,
@@ -57,7 +57,7 @@ pub fn forms(
     thing: &Selection,
     event: Option<u64>,
 ) {
-    // Made when they are asked for: thousands of bytes as text are not made anew in every frame.
+    // The text is made only on request: thousands of bytes are not formatted in every frame.
     for form in wanted.iter().copied() {
         if clipboard::has_format(doc, thing, form)
             && ui.button(format!("Copy {}", form.label())).clicked()
@@ -67,7 +67,7 @@ pub fn forms(
             ui.close();
         }
     }
-    // A link is to the moment and to what is selected: both are first made what was meant.
+    // A link names the current event and the selection, so both are set first.
     if ui.button("Copy a link to it").clicked() {
         let event = event.unwrap_or_else(|| doc.moment());
         doc.go_with(event, thing.clone());

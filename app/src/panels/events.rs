@@ -1,4 +1,4 @@
-//! Events: every event in order, decoded, with a filter.
+//! The Events panel: every event in order, decoded, with a filter.
 
 use super::jobs;
 use crate::document::{Document, lanes};
@@ -74,10 +74,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "events";
 
-/// The columns. Numbers keep their room at every width; what an event means is the last to leave.
+/// Returns the columns. Numbers keep their width; the meaning of an event is the last column to be hidden.
 fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
     let events = &doc.recording.events;
     let time = if from_submit { "from submit" } else { "time" };
@@ -109,12 +109,12 @@ fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
     ]
 }
 
-/// Where the keyboard is when it moves along the events.
+/// Returns the id that has the keyboard while it moves along the events.
 fn keys_id() -> egui::Id {
     egui::Id::unique("events-keys")
 }
 
-/// The event that a key of the keyboard leads to: up and down, a page, the first and the last.
+/// Returns the event that a key leads to: up, down, a page, the first, the last.
 fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> Option<u64> {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
@@ -145,7 +145,7 @@ fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> O
         return None;
     }
     let here = match all {
-        // Between two rows the way up leads to the one before, the way down to the one behind.
+        // Between two rows, up leads to the row before and down to the row after.
         Some(rows) => {
             let n = rows.rank(doc.moment());
             let on = rows.contains(doc.moment());
@@ -164,7 +164,7 @@ fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> O
     }
 }
 
-/// What a filter can say, for the person: an example and its meaning.
+/// Examples of filters, each with its meaning.
 const EXAMPLES: &[(&str, &str)] = &[
     ("write", "also: read, poll, interrupt, submit, mark"),
     ("JS1_COMMAND", "registers whose name or block holds this"),
@@ -198,12 +198,12 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
                 .unwrap_or_default();
             let ranges = match ranges.is_empty() {
                 true => String::new(),
-                // Whether an end belongs to a range is best said with what was found.
+                // The result of the search shows best whether the end of a range is included.
                 false => format!(" · {}", ranges.join(", ")),
             };
             format!("{} of {}{ranges}", text::count(n), text::count(doc.len()))
         };
-        // The count is never cut: it says where ranges end.
+        // The count is never cut, because it shows where ranges end.
         let count = ui.painter().layout_no_wrap(message.clone(), mono(), p.quiet).size().x;
         let width = (ui.available_width() - count - 130.0).clamp(120.0, 560.0);
         let hint = hint(doc);
@@ -228,7 +228,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             ui.painter()
                 .rect_stroke(r.rect, 4.0, Stroke::new(1.0, p.error), StrokeKind::Inside);
         }
-        // A filter that is wrong is written on, not left.
+        // A wrong filter keeps the keyboard so that the user can correct it.
         let ended = r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter));
         if std::mem::take(&mut view.focus_filter) {
             completion::select_all(&view.filter, id, ui);
@@ -265,7 +265,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     }
 }
 
-/// An example of a filter, of what the recording has: calls, jobs of a Mali, or registers of any device.
+/// Returns an example of a filter that suits the recording: calls, jobs of a Mali, or registers of any device.
 fn hint(doc: &Document) -> &'static str {
     let mali =
         doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some() && !doc.recording.has_command_streams();
@@ -276,7 +276,7 @@ fn hint(doc: &Document) -> &'static str {
     }
 }
 
-/// A filter's text with what is wrong in it underlined.
+/// Lays out a filter's text with the error underlined.
 fn underlined(
     text: &str,
     wrong: Option<&std::ops::Range<usize>>,
@@ -306,17 +306,17 @@ impl View {
     }
 }
 
-/// Has the events looked for that pass the filter, where it is another than before.
+/// Starts a search for the events that pass the filter, if the filter changed.
 pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut UiActions) {
     if view.filter == view.asked_for {
         return;
     }
-    // Jobs and polls are known once they are found out; until then the filter waits.
+    // The filter waits until jobs and polls are known.
     if !doc.can_filter() {
         return;
     }
     view.asked_for = view.filter.clone();
-    // What was asked for before is wanted no more.
+    // The search that was requested before is no longer wanted.
     if let Some(before) = view.searching.take() {
         before.cancel();
     }
@@ -346,7 +346,7 @@ pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut UiActions) {
                     view.found_for = text;
                     desk.doc.jumps += 1;
                 }
-                // It was sent away.
+                // The search was cancelled.
                 Ok(Err(_)) => {}
             }
         })

@@ -1,4 +1,4 @@
-//! Problems: what checking the recording found, each with its place and its reason.
+//! The Findings panel: what checking the recording found, each with its location and reason.
 
 use crate::document::Document;
 use crate::document::clipboard::CopyFormat;
@@ -14,22 +14,22 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
 use trace_core::check::{Finding, FindingKind, Severity};
 
-/// Height of what explains the selected finding.
+/// Height of the explanation of the selected finding, points.
 const EXPLAINED: f32 = 78.0;
 
-/// Which findings are shown, and where the list stands.
+/// The findings that are shown, and the scroll position.
 #[derive(Clone, Default)]
 struct FindingsView {
     rows: Rows,
-    /// Severities that are left out.
+    /// Severities that are hidden.
     without: Vec<Severity>,
-    /// What `passing` was made of: findings there are, severities left out, whether all are unfolded.
+    /// The inputs of `passing`: number of findings, hidden severities, whether all are unfolded.
     made_of: Option<(usize, usize, bool)>,
-    /// Those that pass.
+    /// The findings that pass.
     passing: Vec<Row>,
     /// Whether findings of mapped pages without content are listed one by one.
     unfolded: bool,
-    /// How many there are of each severity.
+    /// Number of findings of each severity.
     counts: [u64; 3],
     jumps: u64,
 }
@@ -39,16 +39,16 @@ struct FindingsView {
 enum Row {
     /// A finding, by its index.
     One(u32),
-    /// So many findings of mapped pages without content, which follow when unfolded.
+    /// The number of findings of mapped pages without content, which follow when unfolded.
     Folded(u64),
 }
 
-/// From so many on, findings of mapped pages without content are one row.
+/// Minimum number of findings of mapped pages without content that are folded to one row.
 const MIN_GROUP_FINDINGS: u64 = 3;
 
 const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 
-/// A finding's kind as JSON names it.
+/// Returns the name of a finding's kind in JSON.
 #[must_use]
 pub fn kind_name(kind: FindingKind) -> String {
     serde_json::to_value(kind)
@@ -57,7 +57,7 @@ pub fn kind_name(kind: FindingKind) -> String {
         .unwrap_or_default()
 }
 
-/// A severity's mark and word.
+/// Returns the mark and word of a severity.
 #[must_use]
 pub fn severity_label(s: Severity) -> (&'static str, &'static str) {
     match s {
@@ -86,18 +86,18 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     update_rows(doc, &mut view);
     chips(&mut view, ui);
     list(doc, asks, &mut view, ui);
-    // What the inspector says is not said again.
+    // The inspector already shows it.
     if !asks.inspector {
         explain_selected(doc, ui);
     }
     ui.data_mut(|d| d.insert_temp(id, view));
 }
 
-/// Finds out again what passes, when the findings or the choice changed.
+/// Updates the passing findings when the findings or the choice changed.
 fn update_rows(doc: &Document, view: &mut FindingsView) {
     let findings = &doc.facts.findings;
     let empty = |f: &Finding| f.kind == FindingKind::MappedWithoutContent;
-    // Whoever goes to one of them sees it.
+    // A finding that the user goes to must be visible.
     if let Selection::Finding(i) = *doc.selection()
         && view.jumps != doc.jumps
         && findings.get(i as usize).is_some_and(empty)
@@ -124,7 +124,7 @@ fn update_rows(doc: &Document, view: &mut FindingsView) {
     }
 }
 
-/// A switch for each severity that there is.
+/// Draws a switch for each severity that occurs.
 fn chips(view: &mut FindingsView, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
@@ -157,10 +157,10 @@ fn chips(view: &mut FindingsView, ui: &mut Ui) {
     }
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "problems";
 
-/// The columns: the reason is what matters, and leaves last.
+/// Returns the columns. The reason is the last to be hidden.
 fn columns() -> [Column; 4] {
     [
         Column::new("severity", "severity", 68.0).hide_order(3).compact(12.0),
@@ -250,7 +250,7 @@ fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &
     }
 }
 
-/// The row that stands for all findings of mapped pages without content. `true`: it was clicked.
+/// Draws the row for all findings of mapped pages without content. Returns `true` if it was clicked.
 fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: bool) -> bool {
     let p = palette(ui);
     let r = focus::row_response(ui, rect, ui.scope_id().with("without content"));
@@ -278,7 +278,7 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: 
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
-/// The mark of a severity, with its word where there is room.
+/// Draws the mark of a severity, with its word if there is room.
 fn severity_cell(ui: &Ui, table: &Table, rect: Rect, s: Severity) {
     let (mark, word) = severity_label(s);
     let colour = super::timeline::severity_colour(palette(ui), s);
@@ -301,7 +301,7 @@ fn finding(ui: &Ui, rect: Rect, table: &Table, f: &Finding, kind: &str) -> Optio
     let ink = if f.event.is_some() { p.read } else { p.quiet };
     cut |= table.text(ui, "place", rect, &place, mono(), ink);
     let message = text::group_digits(&f.message);
-    // The row that stands for all of these says the rest.
+    // The row for all of these shows the rest of the text.
     let short = message
         .split_once(" are mapped here")
         .filter(|_| f.kind == FindingKind::MappedWithoutContent);
@@ -309,7 +309,7 @@ fn finding(ui: &Ui, rect: Rect, table: &Table, f: &Finding, kind: &str) -> Optio
     cut.then(|| format!("{kind} · {place}\n{message}"))
 }
 
-/// The selected finding in full.
+/// Draws the selected finding in full.
 fn explain_selected(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
     let Selection::Finding(i) = *doc.selection() else {

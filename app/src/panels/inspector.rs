@@ -1,4 +1,4 @@
-//! Inspector: explains the one thing selected, at the right.
+//! The Inspector panel, at the right: details of the selected item.
 
 mod call;
 mod entry;
@@ -18,7 +18,7 @@ use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
 use trace_core::recording::{Buffer, ElementType};
 
-/// Draws the inspector; `views` tell which pixel of a picture is selected.
+/// Draws the inspector; `views` give the selected pixel of a picture.
 pub fn ui(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
     match doc.selection().clone() {
@@ -120,7 +120,7 @@ fn buffer(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, name: &str) {
     });
 }
 
-/// What the mapping of a buffer allows.
+/// Draws the access rights of a buffer's mapping.
 fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
     let space = doc.facts.spaces.get(b.address_space as usize);
     let mapping = space.and_then(|s| s.mapping_at(b.va.0));
@@ -128,7 +128,7 @@ fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
     widgets::key_value(ui, "rights", StyledText::mono(rights));
 }
 
-/// The copies that carry a buffer of a recording of calls.
+/// Draws the copies that carry a buffer of an API trace.
 fn buffer_copies(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &BufferOrigin) {
     let message = format!("event {}", text::count(c.event));
     if widgets::key_link(ui, "copy", &message).clicked() {
@@ -282,7 +282,7 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
     reference_list::ui(doc, asks, ui);
 }
 
-/// Puts what the person edited over bytes of memory. `true`: there was something.
+/// Overlays the user's edits on bytes of memory. Returns `true` if there were edits.
 fn edited_bytes(doc: &Document, space: u32, va: u64, bytes: &mut [Option<u8>]) -> bool {
     let mut any = false;
     for (i, b) in bytes.iter_mut().enumerate() {
@@ -351,7 +351,7 @@ fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     }
 }
 
-/// A fault of the last replay; without one the event that it was told at.
+/// Draws a fault of the last replay; if there is none, the event at which it was reported.
 fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let outcome = doc.replay.outcome.clone();
     match outcome.as_ref().and_then(|o| o.faults.get(index as usize)) {
@@ -400,10 +400,10 @@ fn divergence(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32)
     }
 }
 
-/// Edits listed one by one.
+/// Maximum number of edits that are listed one by one.
 const EDITS: usize = 12;
 
-/// Each edit with its switch, the latest first.
+/// Draws each edit with its switch, the latest first.
 fn switches(doc: &mut Document, ui: &mut Ui) {
     let p = palette(ui);
     let listed: Vec<(u64, String, bool)> = {

@@ -1,4 +1,4 @@
-//! Jobs: every submit with its chain, its dispatch, its shader, what it can reach and how long it took.
+//! The Jobs panel: every submit with its chain, its dispatch, its shader, the memory it can reach, and its duration.
 
 use crate::document::facts::Stage;
 use crate::document::job_buffers::{self, ReachableBuffer};
@@ -22,13 +22,13 @@ pub use view::View;
 /// Maximum number of jobs of a chain that are explained.
 const MAX_CHAIN_JOBS: usize = 64;
 
-/// Width from which the panel explains the job beside the list, points.
+/// Width from which the panel shows the job's details at the right of the list, points.
 const WIDE: f32 = 860.0;
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "jobs";
 
-/// The columns: what a job does is the last to leave.
+/// Returns the columns. What a job does is the last column to be hidden.
 fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.facts.jobs;
     // Command streams have neither slots nor decoded dispatches and shaders.
@@ -63,7 +63,7 @@ fn columns(doc: &Document) -> [Column; 8] {
     ]
 }
 
-/// The job that is meant: the selected one, or the one at the moment.
+/// Returns the current job: the selected one, or the one at the current event.
 #[must_use]
 pub fn current_job(doc: &Document) -> Option<u32> {
     match doc.selection() {
@@ -94,7 +94,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         return;
     }
     let full = ui.available_rect_before_wrap();
-    // The inspector explains the selected job; the panel does too where there is room for both.
+    // The inspector shows the selected job; so does the panel if there is room for both.
     let side = if full.width() < WIDE {
         0.0
     } else {
@@ -222,7 +222,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
     }
 }
 
-/// Paints a number that leads somewhere, and returns where it is.
+/// Draws a number as a link, and returns its rectangle.
 fn number_link(ui: &Ui, table: &Table, column: &str, row: Rect, cell: Rect, number: &str) -> Rect {
     let p = palette(ui);
     table.note(ui, column, number, &mono(), 0.0);
@@ -230,7 +230,7 @@ fn number_link(ui: &Ui, table: &Table, column: &str, row: Rect, cell: Rect, numb
     Rect::from_min_max(pos2(cell.right() - used, row.top()), pos2(cell.right(), row.bottom())).expand2(vec2(4.0, 0.0))
 }
 
-/// What is known of a job, as the inspector shows it too.
+/// Draws the details of a job, also for the inspector.
 pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let facts = Arc::clone(&doc.facts);
@@ -328,7 +328,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
     show_reachable(doc, asks, ui, index);
 }
 
-/// How a job ended where it was recorded.
+/// Draws how a job ended when it was recorded.
 fn show_recorded_end(ui: &mut Ui, report: &ChainReport) {
     let p = palette(ui);
     let text = match (report.status, report.computed) {
@@ -344,15 +344,15 @@ fn show_recorded_end(ui: &mut Ui, report: &ChainReport) {
     }
 }
 
-/// Buffers that are shown before the others are asked for.
+/// Number of buffers that are shown before the user asks for the others.
 const SHOWN: usize = 12;
 /// Maximum number of buffers that are listed.
 const MAX_LISTED_BUFFERS: usize = 200;
 
-/// A job, what it was looked up for, and what it reaches.
+/// A job, the key of its lookup, and the buffers that it reaches.
 type CachedReferences = ((u32, u64, usize), Arc<Vec<ReachableBuffer>>);
 
-/// What a job can reach; looked up once, and again when more is known of the job.
+/// Returns what a job can reach; computed once, and again when more is known of the job.
 fn find_reachable(doc: &Document, ui: &Ui, j: &JobFact) -> Arc<Vec<ReachableBuffer>> {
     let id = egui::Id::unique("what the job reaches");
     let key = (j.index, j.submit, Arc::as_ptr(&doc.facts) as usize);
@@ -365,7 +365,7 @@ fn find_reachable(doc: &Document, ui: &Ui, j: &JobFact) -> Arc<Vec<ReachableBuff
     list
 }
 
-/// A row with rights on its right, each letter in its colour.
+/// Draws a row with access rights at its right end, each letter in its colour.
 fn rights_row(ui: &mut Ui, label: &str, name: StyledText, rights: u8) -> egui::Response {
     let p = palette(ui);
     let r = widgets::list_row(ui, label, false, 0.0, name, StyledText::mono("   "));
@@ -379,7 +379,7 @@ fn rights_row(ui: &mut Ui, label: &str, name: StyledText, rights: u8) -> egui::R
     r
 }
 
-/// What a job can reach, those buffers first that its descriptors point to.
+/// Draws what a job can reach; buffers that its descriptors point to come first.
 pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));

@@ -1,4 +1,4 @@
-//! Log: what the program did and what went wrong, newest last.
+//! The Log panel: what the program did and its errors, newest last.
 
 use crate::log::{self, Level};
 use crate::panels::panel_context::UiActions;
@@ -8,13 +8,13 @@ use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// Which lines are shown, and where the list stands.
+/// The lines that are shown, and the scroll position.
 #[derive(Clone, Default)]
 struct View {
     rows: Rows,
-    /// The least grave that is shown.
+    /// The minimum level that is shown.
     least: MinLevel,
-    /// Lines that there were when it was last drawn.
+    /// Number of lines when it was last drawn.
     seen: u64,
     /// Indices of the lines that pass.
     passing: Vec<usize>,
@@ -56,7 +56,7 @@ pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
     head(ui, asks, &mut view, id);
     if view.seen != added || view.least != least || view.passing.is_empty() {
         let fitted = f64::from(ui.available_height() / ROW);
-        // Whoever reads further up is left there.
+        // The list does not scroll while the user reads further up.
         let at_end = view.rows.top + fitted + 1.0 >= view.passing.len() as f64;
         view.passing = log::with_lines(|lines| {
             let passes = |l: &(usize, &log::Line)| view.least.passes(l.1.level);

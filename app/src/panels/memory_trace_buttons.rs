@@ -1,4 +1,4 @@
-//! Asking a board for memory between launches, as every panel of calls offers it.
+//! The buttons that request a memory trace from a target, the same in every panel of calls.
 
 use super::panel_context::{UiAction, UiActions};
 use crate::document::Document;
@@ -6,8 +6,8 @@ use crate::theme::{icons, palette, small, text};
 use egui::{Button, Label, RichText, Ui};
 use replay_engine::memory_trace::MemoryTraceRequest;
 
-/// A button that asks, with what it asks in a few words behind the board's name; while a board is asked, how far it is. `hover` says what will
-/// be known then.
+/// Draws a button that requests a memory trace, with the target's name and a short text of the request; while it runs,
+/// the progress. `hover` says what will be known then.
 pub(super) fn button(
     doc: &Document,
     asks: &mut UiActions,
@@ -60,7 +60,7 @@ pub(super) fn button(
     }
 }
 
-/// Why a target cannot be used here, and what to do.
+/// Describes why a target cannot be used here, and what to do.
 pub(super) fn describe_missing_capability(board: &str, lacks: &str) -> String {
     match board.starts_with("cuda:") {
         true => format!(
@@ -70,10 +70,10 @@ pub(super) fn describe_missing_capability(board: &str, lacks: &str) -> String {
     }
 }
 
-/// Why the last answer is missing, or a part of it.
+/// Draws why the last answer, or a part of it, is missing.
 pub(super) fn show_last_failure(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
-    // Of another board it is not worth knowing any more.
+    // A failure of another target is not relevant any more.
     let board = doc.find_memory_trace_target().unwrap_or_default();
     if let Some(why) = doc.memory_trace.failure_of(&board) {
         let rich_text = RichText::new(format!("▲ {}", text::group_digits(why)))

@@ -33,15 +33,15 @@ use panel_context::{PanelContext, UiAction};
 pub struct Panel {
     /// Name in the workspace file and of its command, `show-ID`.
     pub id: &'static str,
-    /// Name for the person.
+    /// Name that the user sees.
     pub title: &'static str,
     /// Draws it.
     pub ui: fn(&mut PanelContext<'_>, &mut Ui),
 }
 
 impl Panel {
-    /// Draws the panel. Where its work ended by an error of the program, a line above says so: without it the panel
-    /// would say for ever that it is at work.
+    /// Draws the panel. If its work ended by a program error, a line above says so: without it the panel would appear
+    /// to work for ever.
     pub fn draw(&self, desk: &mut PanelContext<'_>, ui: &mut Ui) {
         if let Some(title) = desk.asks.lost_work(self.id) {
             let message = format!("{title}: stopped by an error of the program; see the crash report.");
@@ -63,7 +63,7 @@ impl Panel {
     }
 }
 
-/// Every panel that can be docked. A new one is a file and a line here.
+/// Every panel that can be docked. A new panel is a file and a line here.
 pub static PANELS: &[Panel] = &[
     Panel {
         id: "timeline",
@@ -157,19 +157,19 @@ pub static PANELS: &[Panel] = &[
     },
 ];
 
-/// The panel of this id.
+/// Returns the panel with this id.
 #[must_use]
 pub fn by_id(id: &str) -> Option<&'static Panel> {
     PANELS.iter().find(|p| p.id == id)
 }
 
-/// Whether there is a panel of this id, for files that name panels.
+/// Returns whether there is a panel with this id, for files that name panels.
 #[must_use]
 pub fn is_known(id: &str) -> bool {
     by_id(id).is_some()
 }
 
-/// Shows in a panel what another one asked for; what is asked of the window is left alone.
+/// Applies an action that another panel requested; actions of the window are ignored.
 pub fn apply_action(desk: &mut PanelContext<'_>, ask: &UiAction) {
     let PanelContext { doc, views, asks } = desk;
     match *ask {

@@ -1,4 +1,4 @@
-//! Notebook: the notes of a recording in the order of their events; each leads back to what the person looked at.
+//! The Notebook panel: the notes of a recording in event order, each with a link back to the view that it was made in.
 
 use crate::document::Document;
 use crate::document::moment::Selection;
@@ -12,22 +12,22 @@ use crate::theme::{body, focus, icons, mono, palette, small, strong, text};
 use egui::accesskit::Role;
 use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
 
-/// Part of the panel that the list takes, and its widths, points.
+/// Part of the panel for the list, and its minimum and maximum width, points.
 const LIST: (f32, f32, f32) = (0.42, 260.0, 460.0);
-/// Height of the head, points.
+/// Height of the header, points.
 const HEAD: f32 = 34.0;
 
-/// Where the panel stands.
+/// State of the panel.
 #[derive(Default)]
 pub struct View {
     rows: Rows,
     jumps: u64,
-    /// Events of the notes in their order, and the state of the changes that they were listed at.
+    /// Events of the notes in order, and the revision of the changes at which they were listed.
     events: Vec<u64>,
     listed: Option<u64>,
 }
 
-/// The note that is meant: at the moment, or the one that is selected.
+/// Returns the current note: at the current event, or the selected one.
 #[must_use]
 pub fn current_note(doc: &Document) -> Option<u64> {
     let event = match doc.selection() {
@@ -82,7 +82,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// How many there are, and what can be done with all of them.
+/// Draws the number of notes, and the actions on all of them.
 fn head(count: u64, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), HEAD), Sense::hover());
@@ -106,10 +106,10 @@ fn head(count: u64, asks: &mut UiActions, ui: &mut Ui) {
         .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "notes";
 
-/// The columns of the list of notes.
+/// Returns the columns of the list of notes.
 fn columns(doc: &Document) -> [Column; 2] {
     [
         Column::new("event", "event", 80.0).number().fit_count(doc.len()),
@@ -171,7 +171,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
     }
 }
 
-/// The note at an event: what it says, and what it keeps.
+/// Draws the note at an event: its text, and what it keeps.
 fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     let p = palette(ui);
     let Some(entry) = notebook::entry(doc, event) else {
@@ -219,7 +219,7 @@ fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     });
 }
 
-/// The field with the text of a note; `label` tells it from others.
+/// Draws the field with the text of a note; `label` distinguishes it from other fields.
 pub fn note_field(doc: &mut Document, ui: &mut Ui, label: &str, event: u64, lines: usize) -> FieldOutput {
     let now = doc
         .changes()

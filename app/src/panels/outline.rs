@@ -1,4 +1,4 @@
-//! Outline: what there is in the recording, at the left.
+//! The Outline panel, at the left: the content of the recording.
 
 mod calls;
 
@@ -14,13 +14,13 @@ use crate::theme::{palette, text};
 use egui::Ui;
 use trace_core::check::Severity;
 
-/// Jobs that are listed around the one that is meant, per phase.
+/// Number of jobs listed around the current one, per phase.
 const JOBS: usize = 5;
-/// Buffers that are listed.
+/// Maximum number of buffers that are listed.
 const BUFFERS: usize = 6;
-/// Notes that are listed around the moment.
+/// Maximum number of notes listed around the current event.
 const NOTES: usize = 12;
-/// Letters of a line about the capture.
+/// Maximum number of characters of a line about the capture.
 const CAPTURED: usize = 15;
 
 /// Draws the outline.
@@ -37,7 +37,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     ui.add_space(12.0);
 }
 
-/// How the recording was captured. A line of it seldom fits: the pointer shows all of it.
+/// Draws how the recording was captured. A line seldom fits: a tooltip shows all of it.
 fn captured(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
     if doc.capture_info.is_empty() {
@@ -274,7 +274,7 @@ fn notes(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         return;
     }
     section(ui, "Notes");
-    // Those around the moment: a list of any length costs the same.
+    // Only notes around the current event: the cost does not depend on the length of the list.
     let before = all.range(..=doc.moment()).rev().take(NOTES / 2);
     let mut near: Vec<(u64, String)> = before.map(|(e, n)| (*e, n.text.clone())).collect();
     near.reverse();

@@ -1,7 +1,7 @@
-//! What panels work at: the open document, what each of them shows of it, and what they ask the window for.
+//! The context of panels: the open document, the state of each panel, and the actions that panels request.
 //!
-//! A panel changes the document and its own view. Whatever else it wants is an [`Ask`], which the window carries out
-//! after the frame, so that no panel knows the window or another panel's state.
+//! A panel changes the document and its own view. For anything else it pushes a [`UiAction`], which the window carries
+//! out after the frame, so that no panel knows the window or another panel's state.
 
 use super::views::Views;
 use crate::document::Document;
@@ -25,36 +25,36 @@ use trace_query::Format;
 pub struct PanelContext<'a> {
     /// The document.
     pub doc: &'a mut Document,
-    /// What each panel shows of it.
+    /// The state of each panel.
     pub views: &'a mut Views,
-    /// What panels ask for.
+    /// The actions that panels request.
     pub asks: &'a mut UiActions,
 }
 
-/// What a piece of work hands back: done at the desk, on the interface thread, if a document is open then.
+/// The completion of background work. It runs on the interface thread, if a document is open then.
 pub type WorkCompletion = Box<dyn FnOnce(&mut PanelContext<'_>) + Send>;
 
-/// A piece of work apart from the interface thread.
+/// Work that runs off the interface thread.
 pub type Work = Box<dyn FnOnce(&Progress) -> WorkCompletion + Send>;
 
-/// Something that a panel asks the window for.
+/// An action that a panel requests from the window.
 pub enum UiAction {
     /// A command of the table, by its id.
     Command(&'static str),
-    /// A recording to be opened.
+    /// Open a recording.
     Open(PathBuf),
-    /// The open recording to be compared with another.
+    /// Compare the open recording with another.
     Compare(ComparisonSource),
-    /// Work apart from the interface thread.
+    /// Run work off the interface thread.
     Work {
-        /// What it is, for the person.
+        /// Title that the user sees.
         title: String,
-        /// How far it is; cancels it too.
+        /// Its progress, which can also cancel it.
         progress: Progress,
         /// The work.
         work: Work,
     },
-    /// Bytes to be selected and shown in Memory.
+    /// Select bytes and show them in Memory.
     Memory {
         /// Index of the address space; `None`: the one that Memory shows.
         space: Option<u32>,
@@ -65,115 +65,115 @@ pub enum UiAction {
         /// Whether the first byte goes to the first line.
         first: bool,
     },
-    /// Everything that touches a byte to be looked for.
+    /// Find all references to a byte.
     FindReferences {
         /// Index of the address space.
         space: u32,
         /// The byte.
         va: u64,
     },
-    /// A shader of a job to be shown in Shader.
+    /// Show a shader of a job in Shader.
     Shader {
         /// The job.
         job: u32,
-        /// Where the shader begins.
+        /// Start address of the shader.
         entry: u64,
     },
-    /// A thread of a job to be run and shown beside its code, at the step of this number.
+    /// Run a thread of a job and show it next to its code, at the step with this number.
     Thread {
         /// The job.
         job: u32,
-        /// Where its shader begins.
+        /// Start address of its shader.
         entry: u64,
         /// The workgroup.
         workgroup: [u32; 3],
         /// The thread within it.
         thread: [u32; 3],
-        /// The step, counted from the thread's begin.
+        /// The step, counted from the start of the thread.
         step: u64,
     },
-    /// A function of the device to be shown in Kernel, by its index.
+    /// Show a function of the device in Kernel, by its index.
     Kernel(u32),
-    /// Memory of the device before and after the event at the moment, side by side.
+    /// Show device memory before and after the current event, side by side.
     BeforeAfter,
-    /// Pages to be shown in Page tables.
+    /// Show pages in Page tables.
     Pages(PageTablesTarget),
-    /// A file to be chosen and taken into a buffer.
+    /// Choose a file and load it into a buffer.
     Load {
-        /// The buffer, read as the person reads it.
+        /// The buffer, with the element type that the user chose.
         buffer: Buffer,
-        /// Whether a picture goes into it plane by plane.
+        /// Whether a picture is loaded plane by plane.
         planes: bool,
     },
-    /// A place to be chosen and a buffer saved there as the person left it, its elements of this type.
+    /// Choose a file and save a buffer with the user's edits, with elements of this type.
     Save(String, ElementType),
-    /// A launch to be tuned on a board.
+    /// Tune a launch on a target.
     Tune {
-        /// The board.
+        /// The target.
         board: String,
-        /// What is tried.
+        /// The request.
         tune: Box<TuneRequest>,
     },
-    /// A board to be asked for memory between launches.
+    /// Request a memory trace from a target: memory between launches.
     TraceMemory {
-        /// The board.
+        /// The target.
         board: String,
-        /// What it is asked.
+        /// The request.
         ask: MemoryTraceRequest,
     },
-    /// A file with code to be chosen, which Tune tries in the place of what was recorded.
+    /// Choose a file with code, which Tune tries instead of the recorded code.
     TuneCode,
-    /// A place to be chosen and what a tuning came to saved there.
+    /// Choose a file and save the result of a tuning.
     SaveTuned {
-        /// What it came to.
+        /// The result.
         tuned: Arc<TuneReport>,
-        /// Which columns the table has.
+        /// The columns of the table.
         columns: Columns,
         /// Its format.
         format: Format,
     },
-    /// Every byte of a buffer to be made zero.
+    /// Set every byte of a buffer to zero.
     Clear(String),
 }
 
-/// What Page tables is asked to show; what is `None` stays as it is.
+/// A location that Page tables must show; `None` leaves a value as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageTablesTarget {
     /// Index of the address space.
     pub space: Option<u32>,
-    /// First address and number of pages of what fills the map.
+    /// First address and number of pages of the range that fills the map.
     pub frame: Option<(u64, u64)>,
     /// Address whose walk is shown.
     pub at: Option<u64>,
 }
 
-/// Two persons comparing a pairing code.
+/// A pairing code that two users compare.
 pub struct Pairing {
     /// The code.
     pub code: String,
-    /// Takes the answer; `None`: this person confirmed the code, and the agent waits for its own.
+    /// Channel for the answer; `None`: this user confirmed the code, and the agent waits for its own confirmation.
     pub answer: Option<Sender<bool>>,
 }
 
-/// A command as a menu of a panel names it.
+/// A command in the menu of a panel.
 #[derive(Clone, Debug)]
 pub struct MenuCommand {
     /// Its id.
     pub id: &'static str,
-    /// Its name for the person.
+    /// Name that the user sees.
     pub title: String,
-    /// Its keys, as a person reads them.
+    /// Its shortcut, as the user reads it.
     pub keys: String,
 }
 
-/// A piece of work that a panel asked for.
+/// Background work that a panel requested.
 struct PanelWork {
     panel: &'static str,
     title: String,
     progress: Progress,
 }
 
-/// What panels asked for in this frame.
+/// The actions that panels requested in this frame.
 #[derive(Default)]
 pub struct UiActions {
     list: Vec<UiAction>,
@@ -181,18 +181,18 @@ pub struct UiActions {
     focus: Option<&'static str>,
     /// The panel that is being drawn.
     drawing: Option<&'static str>,
-    /// Work that panels asked for and that did not end yet, or ended by an error of the program.
+    /// Work of panels that did not end yet, or that ended by a program error.
     panel_work: Vec<PanelWork>,
-    /// Whether the inspector is in view, so that panels need not explain what is selected.
+    /// Whether the inspector is in view, so that panels need not explain the selection.
     pub inspector: bool,
-    /// The pairing that is going on.
+    /// The running pairing.
     pub pairing: Arc<Mutex<Option<Pairing>>>,
-    /// Columns of tables as the person arranged them.
+    /// Columns of tables as the user arranged them.
     pub tables: Tables,
 }
 
 impl UiActions {
-    /// Nothing asked for yet; `items` are the commands that menus may name.
+    /// Creates an empty list of actions; `items` are the commands that menus may name.
     #[must_use]
     pub fn new(items: Vec<MenuCommand>) -> Self {
         Self {
@@ -201,17 +201,17 @@ impl UiActions {
         }
     }
 
-    /// Asks for something.
+    /// Requests an action.
     pub fn push(&mut self, ask: UiAction) {
         self.list.push(ask);
     }
 
-    /// Asks for a command of the table.
+    /// Requests a command of the table.
     pub fn run_command(&mut self, id: &'static str) {
         self.push(UiAction::Command(id));
     }
 
-    /// Asks for work apart from the interface thread.
+    /// Requests work off the interface thread.
     pub fn start_work(
         &mut self,
         title: impl Into<String>,
@@ -236,12 +236,12 @@ impl UiActions {
         progress
     }
 
-    /// A panel is being drawn: the work that it asks for is its own.
+    /// Sets the panel that is being drawn: it owns the work that it requests.
     pub(super) fn begin_panel(&mut self, panel: Option<&'static str>) {
         self.drawing = panel;
     }
 
-    /// What of a panel's work ended by an error of the program and was not put away: what it was.
+    /// Returns the title of a panel's work that ended by a program error and was not dismissed.
     pub(super) fn lost_work(&self, panel: &str) -> Option<&str> {
         let mut lost = self
             .panel_work
@@ -250,12 +250,12 @@ impl UiActions {
         lost.next().map(|w| w.title.as_str())
     }
 
-    /// The person has read what was lost of a panel.
+    /// Dismisses the message about a panel's lost work.
     pub(super) fn dismiss_lost_work(&mut self, panel: &str) {
         self.panel_work.retain(|w| w.panel != panel || !w.progress.is_lost());
     }
 
-    /// Asks for bytes to be selected and shown in Memory; `space` `None`: of the address space that it shows.
+    /// Requests that Memory selects and shows bytes; if `space` is `None`, in the address space that it shows.
     pub fn show_memory(&mut self, space: Option<u32>, va: u64, bytes: u64) {
         let first = false;
         self.push(UiAction::Memory {
@@ -266,7 +266,7 @@ impl UiActions {
         });
     }
 
-    /// As [`UiActions::memory`], with the first byte in the first line.
+    /// Does the same as [`UiActions::show_memory`], with the first byte in the first line.
     pub fn show_memory_at_top(&mut self, space: Option<u32>, va: u64, bytes: u64) {
         let first = true;
         self.push(UiAction::Memory {
@@ -277,13 +277,13 @@ impl UiActions {
         });
     }
 
-    /// Asks for a shader of a job to be shown.
+    /// Requests that a shader of a job is shown.
     pub fn show_shader(&mut self, job: u32, entry: u64) {
         self.push(UiAction::Shader { job, entry });
         self.run_command("show-shader");
     }
 
-    /// Asks for the thread that wrote a byte to be run and shown at the clause that wrote it.
+    /// Requests that the thread that wrote a byte is run and shown at the clause that wrote it.
     pub fn show_writer_thread(&mut self, report: &WriterReport) {
         let (Writer::Shader(place, shown), Some(w)) = (&report.writer, &report.location) else {
             return;
@@ -298,14 +298,14 @@ impl UiActions {
         self.run_command("show-shader");
     }
 
-    /// Keys of commands as a person reads them now.
+    /// Sets the current shortcuts of commands, as the user reads them.
     pub fn set_keys(&mut self, keys: impl Fn(&str) -> String) {
         for item in &mut self.items {
             item.keys = keys(item.id);
         }
     }
 
-    /// Words about a command with its keys behind them: what a tooltip says.
+    /// Returns the text of a tooltip: words about a command, then its shortcut.
     #[must_use]
     pub fn tooltip(&self, id: &str, words: &str) -> String {
         match self.items.iter().find(|i| i.id == id).map_or("", |i| i.keys.as_str()) {
@@ -314,7 +314,7 @@ impl UiActions {
         }
     }
 
-    /// A command of the table as an item of a menu.
+    /// Draws a command of the table as an item of a menu.
     pub fn menu_item(&mut self, ui: &mut Ui, id: &'static str) {
         let Some(item) = self.items.iter().find(|i| i.id == id) else {
             return;
@@ -326,12 +326,12 @@ impl UiActions {
         }
     }
 
-    /// Wants a field of this name to take the keyboard.
+    /// Requests the keyboard for the field with this name.
     pub fn give_focus(&mut self, name: &'static str) {
         self.focus = Some(name);
     }
 
-    /// Whether the field of this name should take the keyboard now.
+    /// Returns whether the field with this name should take the keyboard now.
     pub fn take_focus(&mut self, name: &str) -> bool {
         let mine = self.focus == Some(name);
         if mine {
@@ -340,7 +340,7 @@ impl UiActions {
         mine
     }
 
-    /// What was asked for, in order; what remains is empty.
+    /// Returns the requested actions, in order, and clears the list.
     pub fn take_actions(&mut self) -> Vec<UiAction> {
         std::mem::take(&mut self.list)
     }
@@ -365,7 +365,7 @@ mod tests {
             (asks.lost_work("plots"), asks.lost_work("events")),
             (Some("counting accesses"), None)
         );
-        // What ended well is forgotten with the next piece of work, what was lost is not.
+        // Finished work is dropped when the next work starts, lost work is not.
         asks.begin_panel(Some("events"));
         let _again = asks.start_work("filtering events", |_| Box::new(|_| {}));
         assert_eq!(asks.panel_work.len(), 2);

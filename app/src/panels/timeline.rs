@@ -1,7 +1,7 @@
-//! Timeline: what happened when, in lanes, over a minimap of the whole recording.
+//! The Timeline panel: events in lanes, below a minimap of the full recording.
 //!
 //! A frame costs what its pixels cost, however long the recording is: counts come from the pyramid, spans are merged
-//! by pixel, and both are kept as long as the same part is in view.
+//! by pixel, and both are cached while the view stays the same.
 
 use crate::document::Document;
 use crate::document::axis::AxisKind;
@@ -39,10 +39,10 @@ use scale::Scale;
 
 /// Height of a lane, points.
 const LANE: f32 = 22.0;
-/// Width of the lanes' names, points.
+/// Width of the names of the lanes, points.
 const NAMES: f32 = 112.0;
 const MINIMAP: f32 = 44.0;
-/// Room at the right of the lanes, points.
+/// Margin at the right of the lanes, points.
 const RIGHT: f32 = 12.0;
 
 /// Draws the panel.
@@ -61,7 +61,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
     let p = palette(ui);
     let now = ui.input(|i| i.time);
-    // Without times there is one axis only.
+    // Without times there is only one axis.
     if view.axis != AxisKind::Order && !doc.has_times() {
         view.set_axis(doc, AxisKind::Order);
     }
@@ -142,7 +142,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         streams::edges(doc, ui, &scale, &rows);
         ui.set_clip_rect(clip.intersect(lanes_area));
     }
-    // Over the rows, whose names take the pointer too.
+    // The edges lie over the rows, whose names take the pointer too.
     for (lane, rect) in edges {
         heights::handle(&mut view.heights, doc, ui, lane, rect, left);
     }
@@ -206,7 +206,7 @@ fn interact(
     if let Some(at) = pointer {
         let (scroll, zoom) = ui.input(|i| (i.smooth_scroll_delta(), i.zoom_delta()));
         let factor = f64::from(zoom) * (f64::from(scroll.y) / 240.0).exp();
-        // The wheel is smoothed already: its steps are shown as they come.
+        // The wheel is already smoothed: its steps are shown without animation.
         if (factor - 1.0).abs() > 1e-4 {
             view.zoom(doc, factor, Some(scale.position(at.x)), now);
             view.finish_animation();
@@ -216,7 +216,7 @@ fn interact(
             view.finish_animation();
         }
     }
-    // Alt measures from pixel to pixel.
+    // Alt measures by pixel, without snapping.
     let free = ui.input(|i| i.modifiers.alt);
     let edge = |x: f32| {
         if free {

@@ -1,4 +1,4 @@
-//! What each panel shows of the open document: kept beside it, not in it.
+//! State of each panel, stored next to the open document and not in it.
 
 use super::compare::view as compare;
 use super::events::view as events;
@@ -16,37 +16,37 @@ use super::shader::view as shader;
 use super::timeline::view as timeline;
 use super::tune::view as tune;
 
-/// What each panel shows.
+/// State of each panel.
 #[derive(Default)]
 pub struct Views {
-    /// Of the timeline.
+    /// State of the timeline.
     pub timeline: timeline::View,
-    /// Of the Events panel.
+    /// State of the Events panel.
     pub events: events::View,
-    /// Of the Register panel.
+    /// State of the Register panel.
     pub registers: register::View,
-    /// Of the Memory panel.
+    /// State of the Memory panel.
     pub memory: memory::View,
-    /// Of the Notebook panel.
+    /// State of the Notebook panel.
     pub notebook: notebook::View,
-    /// Of the Plots panel.
+    /// State of the Plots panel.
     pub plots: plots::View,
-    /// Of the Page tables panel.
+    /// State of the Page tables panel.
     pub tables: page_tables::View,
-    /// Of the Compare panel.
+    /// State of the Compare panel.
     pub compare: compare::View,
-    /// Of the Jobs panel.
+    /// State of the Jobs panel.
     pub jobs: jobs::View,
-    /// Of the Launches panel.
+    /// State of the Launches panel.
     pub launches: launches::View,
-    /// Of the Kernel panel.
+    /// State of the Kernel panel.
     pub kernel: kernel::View,
-    /// Of the Shader panel.
+    /// State of the Shader panel.
     pub shader: shader::View,
-    /// Of the Inputs panel.
+    /// State of the Inputs panel.
     pub inputs: inputs::View,
-    /// Of the Screen panel.
+    /// State of the Screen panel.
     pub screen: screen::View,
-    /// Of the Tune panel.
+    /// State of the Tune panel.
     pub tune: tune::View,
 }

@@ -1,8 +1,8 @@
-//! Columns of tables: a head whose edges can be dragged, columns that can be hidden, and where each stands in a row.
+//! Columns of tables: a header with draggable edges, columns that can be hidden, and the position of each in a row.
 //!
-//! Laying out costs the columns, never the rows. Empty columns are hidden by themselves; as a table narrows, columns
-//! leave in the order that their table gives them. Once a person has chosen what is shown, the table scrolls sideways
-//! instead.
+//! The cost of a layout depends on the columns, never on the rows. Empty columns are hidden automatically; as a table
+//! narrows, columns are hidden in the order that their table gives them. Once the user chooses the columns, the table
+//! scrolls sideways instead.
 
 use super::focus;
 use super::horizontal_scroll::HorizontalScroll;
@@ -22,19 +22,19 @@ mod layout;
 
 use layout::PlacedColumn;
 
-/// Height of the head, points.
+/// Height of the header, points.
 pub const HEAD: f32 = 22.0;
-/// Room between columns, points.
+/// Gap between columns, points.
 pub const GAP: f32 = 12.0;
-/// Room left of the first column, where rows have their marks, points.
+/// Margin left of the first column, where rows have their marks, points.
 pub const LEFT: f32 = 12.0;
-/// Room right of the last column, where the scroll bar is, points.
+/// Margin right of the last column, where the scroll bar is, points.
 const RIGHT: f32 = 12.0;
-/// Narrowest and widest column, points.
+/// Minimum and maximum width of a column, points.
 const LIMITS: std::ops::RangeInclusive<f32> = 16.0..=4000.0;
 /// Width of a digit of [`mono`], points.
 const DIGIT: f32 = 7.3;
-/// Room beside an edge in which it can be grabbed, points.
+/// Distance from an edge in which it can be grabbed, points.
 const GRAB: f32 = 4.0;
 
 /// A column of a table.
@@ -53,7 +53,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of words, so many points wide, that never leaves. `id` names it in the workspace.
+    /// Creates a text column of this width, points, that is never hidden. `id` names it in the workspace.
     #[must_use]
     pub fn new(id: &'static str, title: impl Into<Cow<'static, str>>, width: f32) -> Self {
         Self {
@@ -70,56 +70,56 @@ impl Column {
         }
     }
 
-    /// The same with numbers, which are aligned right.
+    /// Makes it a column of numbers, which are aligned right.
     #[must_use]
     pub fn number(mut self) -> Self {
         self.right = true;
         self
     }
 
-    /// The same with room for numbers up to `n`, as [`text::count`] writes them.
+    /// Makes room for numbers up to `n`, as [`text::count`] formats them.
     #[must_use]
     pub fn fit_count(mut self, n: u64) -> Self {
         self.width = self.width.max(text::count(n).chars().count() as f32 * DIGIT + 2.0);
         self
     }
 
-    /// The same with a share of the room that is left; its width is the least.
+    /// Gives it a share of the free room; its width becomes the minimum.
     #[must_use]
     pub fn stretch(mut self, share: f32) -> Self {
         self.stretch = share;
         self
     }
 
-    /// The same, not wider than this by stretching.
+    /// Limits the width to which it stretches.
     #[must_use]
     pub fn max_width(mut self, width: f32) -> Self {
         self.most = width;
         self
     }
 
-    /// The same, which leaves where there is little room: those with a high order first.
+    /// Lets it be hidden if there is little room: columns with a high order first.
     #[must_use]
     pub fn hide_order(mut self, order: u8) -> Self {
         self.leaves = order;
         self
     }
 
-    /// The same, which shrinks to this width in place of leaving.
+    /// Lets it shrink to this width instead of being hidden.
     #[must_use]
     pub fn compact(mut self, width: f32) -> Self {
         self.compact = Some(width);
         self
     }
 
-    /// The same, hidden by itself if nothing stands in it.
+    /// Hides it automatically if it is empty.
     #[must_use]
     pub fn hide_if_empty(mut self, empty: bool) -> Self {
         self.empty = empty;
         self
     }
 
-    /// The same, which sorts the table when its head is clicked. `now`: whether the table is sorted by it, falling.
+    /// Lets a click on its header sort the table. `now`: whether the table is sorted by it, in descending order.
     #[must_use]
     pub fn sortable(mut self, now: Option<bool>) -> Self {
         self.sort = Some(now);
@@ -127,7 +127,7 @@ impl Column {
     }
 }
 
-/// How a person arranged the columns of one table.
+/// The user's arrangement of the columns of one table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableState {
     chosen: TableColumns,
@@ -163,18 +163,18 @@ impl Tables {
         self.0.entry(table.to_owned()).or_default()
     }
 
-    /// Returns whether a person arranged any table.
+    /// Returns whether the user arranged any table.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.0.values().any(TableState::is_changed)
     }
 
-    /// Forgets every arrangement.
+    /// Drops every arrangement.
     pub fn reset(&mut self) {
         self.0.clear();
     }
 
-    /// Tables as a workspace file has them.
+    /// Creates the tables from a workspace file.
     #[must_use]
     pub fn from_workspace(tables: &BTreeMap<String, TableColumns>) -> Self {
         let state = |chosen: &TableColumns| TableState {
@@ -184,7 +184,7 @@ impl Tables {
         Self(tables.iter().map(|(id, t)| (id.clone(), state(t))).collect())
     }
 
-    /// Tables as a workspace file keeps them: those that a person arranged.
+    /// Returns the tables for a workspace file: those that the user arranged.
     #[must_use]
     pub fn to_workspace(&self) -> BTreeMap<String, TableColumns> {
         let changed = self.0.iter().filter(|(_, t)| t.is_changed());
@@ -192,23 +192,23 @@ impl Tables {
     }
 }
 
-/// A table in this frame: where its columns stand.
+/// A table in this frame: the positions of its columns.
 #[derive(Debug)]
 pub struct Table {
     id: &'static str,
     columns: Vec<PlacedColumn>,
-    /// Width of all of it, points.
+    /// Total width, points.
     width: f32,
     offset: f32,
     area: Rect,
-    /// Columns that fit themselves to what is in view, with the width that they need so far.
+    /// Columns that fit their width to what is in view, with the width that they need so far.
     fitting: RefCell<BTreeMap<&'static str, f32>>,
-    /// The column whose head was clicked to sort by it.
+    /// The column whose header was clicked to sort by it.
     pub sorted: Option<&'static str>,
 }
 
 impl Table {
-    /// Draws the head of a table at the top of what is left of `ui` and acts on it.
+    /// Draws the header of a table at the top of the rest of `ui` and handles input.
     pub fn head(ui: &mut Ui, state: &mut TableState, id: &'static str, columns: &[Column]) -> Self {
         let area = ui.available_rect_before_wrap();
         let (head, _) = ui.allocate_exact_size(vec2(area.width(), HEAD), Sense::hover());
@@ -226,14 +226,14 @@ impl Table {
         let p = palette(ui);
         let clip = ui.clip_rect();
         ui.set_clip_rect(clip.intersect(head));
-        // Beneath the heads of columns, which are clicked too.
+        // Below the headers of columns, which are clickable too.
         let whole = ui.interact(head, ui.scope_id().with((id, "head")), Sense::click());
         whole.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("Columns of {id}")));
         let near = whole.contains_pointer();
         if whole.has_focus() {
             focus::ring(ui.painter(), head, 2.0, p.read);
         }
-        // Enter, not a button of the pointer.
+        // Enter was pressed, not a button of the pointer.
         let by_key = whole.clicked() && !whole.clicked_by(PointerButton::Primary);
         let whole = table.titles(ui, columns, head, whole);
         let whole = table.edges(ui, state, columns, head, (whole, near));
@@ -244,7 +244,7 @@ impl Table {
         table
     }
 
-    /// Draws the titles. Returns the response of all of the head.
+    /// Draws the titles. Returns the response of the full header.
     fn titles(&mut self, ui: &Ui, columns: &[Column], head: Rect, mut whole: Response) -> Response {
         let p = palette(ui);
         for placed in &self.columns {
@@ -252,7 +252,7 @@ impl Table {
                 continue;
             };
             let cell = placed.rect_in(head, self.offset);
-            // A letter and three dots say nothing.
+            // A letter and an ellipsis carry no information.
             if cell.width() < 20.0 {
                 continue;
             }
@@ -286,8 +286,8 @@ impl Table {
         whole
     }
 
-    /// Draws the edges and acts on them. `near`: whether the pointer is over the head. Returns the response of all of the
-    /// head.
+    /// Draws the edges and handles input. `near`: whether the pointer is over the header. Returns the response of the
+    /// full header.
     fn edges(
         &self,
         ui: &Ui,
@@ -301,7 +301,7 @@ impl Table {
             let x = head.left() + placed.to - self.offset + GAP / 2.0;
             let edge = Rect::from_x_y_ranges(x - GRAB..=x + GRAB, head.y_range());
             let id = ui.scope_id().with((self.id, "edge", placed.id));
-            // For the pointer: Tab would stop at every edge.
+            // For the pointer only: Tab would stop at every edge.
             let r = ui.interact(edge, id, Sense::CLICK | Sense::DRAG);
             let title = columns
                 .iter()
@@ -327,7 +327,7 @@ impl Table {
         whole
     }
 
-    /// The menu of the head: which columns are shown. `by_key`: the keyboard asks for it, or wants it gone.
+    /// Draws the menu of the header: the choice of columns. `by_key`: the keyboard opens or closes it.
     fn menu(&self, state: &mut TableState, columns: &[Column], whole: &Response, by_key: bool) {
         let id = whole.id.with("asked for by key");
         if by_key || whole.secondary_clicked() {
@@ -392,7 +392,7 @@ impl Table {
         self.columns.iter().any(|c| c.id == column && c.compact)
     }
 
-    /// Returns the part of a row from one column to the end of another that is shown, or to the end of the first.
+    /// Returns the visible part of a row from one column to the end of another, or to the end of the first.
     #[must_use]
     pub fn cells(&self, from: &str, to: &str, row: Rect) -> Option<Rect> {
         let first = self.cell(from, row)?;
@@ -419,7 +419,7 @@ impl Table {
         paint_middle(ui, cell, alignment(placed.right_aligned), text, mono(), ink)
     }
 
-    /// Tells the table how wide a cell is that its panel paints itself: a text and so many points beside it.
+    /// Records the width of a cell that the panel paints itself: a text and this many points at its side.
     pub fn note(&self, ui: &Ui, column: &str, text: &str, font: &FontId, beside: f32) {
         let mut fitting = self.fitting.borrow_mut();
         let Some(width) = fitting.get_mut(column) else {
@@ -431,7 +431,7 @@ impl Table {
         *width = width.max(galley.size().x + beside);
     }
 
-    /// Ends the table after its rows: columns that fit themselves get their width, and the bar for moving sideways is
+    /// Ends the table after its rows: columns that fit themselves get their width, and the horizontal scroll bar is
     /// drawn.
     pub fn finish(self, ui: &Ui, state: &mut TableState) {
         for (id, width) in self.fitting.into_inner() {
@@ -452,6 +452,6 @@ fn alignment(right: bool) -> Align2 {
 
 fn title_width(ui: &Ui, title: &str) -> f32 {
     let galley = ui.painter().layout_no_wrap(title.to_owned(), small(), Color32::WHITE);
-    // With the mark of the order.
+    // Includes the mark of the sort order.
     galley.size().x + 14.0
 }

@@ -1,47 +1,48 @@
-//! A field for a value: all of it is selected when it gets the keyboard, so that typing writes over it; it can keep the
-//! keyboard when what stands in it is wrong; and it tells whether anything was typed, because until then undo means what
-//! was done before and not the field.
+//! A field for a value. All of it is selected when it gets the keyboard, so that typing replaces it. It can keep the
+//! keyboard while its content is wrong. It reports whether anything was typed, because until then undo refers to
+//! earlier edits and not to the field.
 
 use super::{mono, palette, small};
 use egui::text::{CCursor, CCursorRange};
 use egui::text_edit::TextEditState;
 use egui::{Context, Event, Id, Key, Response, RichText, TextEdit, Ui};
 
-/// What a person did with a field in this frame.
+/// The user's actions on a field in this frame.
 pub struct FieldOutput {
     /// The field.
     pub response: Response,
-    /// Whether it was ended with Enter.
+    /// Whether Enter ended it.
     pub enter: bool,
-    /// Whether it was left with Escape.
+    /// Whether Escape ended it.
     pub escape: bool,
 }
 
 impl FieldOutput {
-    /// Gives the field the keyboard, with all of it selected.
+    /// Gives the field the keyboard, with all of its text selected.
     pub fn select_all(&self) {
         take(&self.response.ctx, self.response.id);
     }
 }
 
-/// The field whose text is to be selected as a whole.
+/// Returns the id of the field whose text must be fully selected.
 fn selecting() -> Id {
     Id::unique("field to select")
 }
 
-/// The field that has the keyboard and in which nothing was typed.
+/// Returns the id of the field that has the keyboard and in which nothing was typed.
 fn waiting() -> Id {
     Id::unique("field in which nothing was typed")
 }
 
-/// Gives a field the keyboard, with all of it selected.
+/// Gives a field the keyboard, with all of its text selected.
 fn take(ctx: &Context, id: Id) {
     ctx.memory_mut(|m| m.request_focus(id));
     ctx.data_mut(|d| d.insert_temp(selecting(), id));
     ctx.request_repaint();
 }
 
-/// A field for a text that is checked elsewhere: `empty` says what is meant while nothing stands in it, `told` what can.
+/// Draws a field for a text that is checked elsewhere: `empty` says what an empty field means, `message` what it can
+/// hold.
 pub fn checked_text(ui: &mut Ui, name: &str, text: &mut String, (empty, message): (&str, &str), is_wrong: bool) {
     let p = palette(ui);
     let edit = TextEdit::singleline(text)
@@ -52,7 +53,7 @@ pub fn checked_text(ui: &mut Ui, name: &str, text: &mut String, (empty, message)
     ui.add(edit).accessible_name(name).on_hover_text(message);
 }
 
-/// What is wrong with a field, below it.
+/// Draws the error of a field, below it.
 pub fn error_line(ui: &mut Ui, why: Option<&str>) {
     if let Some(why) = why {
         let words = RichText::new(format!("▲ {why}")).font(small()).color(palette(ui).error);
@@ -60,8 +61,8 @@ pub fn error_line(ui: &mut Ui, why: Option<&str>) {
     }
 }
 
-/// Draws a field that `make` makes around `text`. `was` is what stands in it as long as nothing was typed; `None`: what
-/// stood there when it got the keyboard.
+/// Draws a field that `make` makes around `text`. `was` is its content until something is typed; `None`: its content
+/// when it got the keyboard.
 pub fn value(
     ui: &mut Ui,
     id: Id,
@@ -78,7 +79,7 @@ pub fn value(
         state
             .cursor
             .set_char_range(Some(CCursorRange::two(CCursor::new(0), end)));
-        // What was typed before belongs to another value.
+        // The undo history belongs to another value.
         state.clear_undoer();
         state.store(&ctx, id);
         ctx.data_mut(|d| d.insert_temp(id.with("was"), text.clone()));
@@ -87,7 +88,8 @@ pub fn value(
     if response.gained_focus() {
         take(&ctx, id);
     } else if whole {
-        // A press puts the caret where the pointer is, and only then is the field the person's: a drag chooses a part.
+        // A press puts the caret under the pointer; only then does the field belong to the user: a drag selects a
+        // part.
         let (down, dragging) = ctx.input(|i| (i.pointer.any_down(), i.pointer.is_decidedly_dragging()));
         whole = down && !dragging && response.has_focus();
         if !whole {
@@ -109,7 +111,7 @@ pub fn value(
     }
 }
 
-/// Whether the keyboard is at a field for a value in which nothing was typed up to the last frame.
+/// Returns whether the keyboard is at a field for a value in which nothing was typed up to the last frame.
 #[must_use]
 pub fn is_untouched(ctx: &Context) -> bool {
     let focused = ctx.memory(egui::Memory::focused);
@@ -117,7 +119,7 @@ pub fn is_untouched(ctx: &Context) -> bool {
     focused.is_some() && focused == waiting
 }
 
-/// Whether an event changes the text of the field that has the keyboard.
+/// Returns whether an event changes the text of the field that has the keyboard.
 #[must_use]
 pub fn is_text_edit(event: &Event) -> bool {
     match event {

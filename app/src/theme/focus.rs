@@ -1,5 +1,4 @@
-//! Where the keyboard is: panes that a key goes through, lists that are one stop for Tab, and the ring around what has
-//! the keyboard.
+//! Keyboard focus: panes that a key cycles through, lists that are one stop for Tab, and the focus ring.
 
 use super::palette;
 use egui::accesskit::Role;
@@ -7,26 +6,26 @@ use egui::{
     Context, EventFilter, Id, Key, LayerId, Modifiers, Order, Painter, Rect, Response, Sense, Stroke, Ui, WidgetInfo,
 };
 
-/// Room between a pane's content and its ring, points.
+/// Gap between a pane's content and its ring, points.
 const RING_MARGIN: f32 = 8.0;
 /// Width of the ring, points.
 const RING: f32 = 1.5;
 
-/// The panes of the window, as they were drawn.
+/// The panes of the window in drawing order.
 #[derive(Clone, Debug, Default)]
 struct Panes {
-    /// Number of the pass that the panes are of.
+    /// Number of the pass of the panes.
     pass: u64,
-    /// Those of this pass and of the one before.
+    /// The panes of this pass and of the one before.
     drawn: Vec<(&'static str, Rect)>,
     before: Vec<(&'static str, Rect)>,
-    /// The pane that gets the keyboard when it is drawn next.
+    /// The pane that gets the keyboard when it is next drawn.
     wanted: Option<&'static str>,
-    /// The pane that has it as a whole.
+    /// The pane that has the keyboard as a whole.
     now: Option<&'static str>,
     /// The pane that is being drawn.
     drawing: Option<&'static str>,
-    /// The pane whose first list takes the keyboard, since an arrow was pressed in the pane.
+    /// The pane whose first list takes the keyboard, because an arrow was pressed in the pane.
     entered: Option<&'static str>,
 }
 
@@ -40,7 +39,7 @@ fn marker(pane: &'static str) -> Id {
 
 /// Registers a pane before its content is drawn, so that [`next_pane`] finds it and Tab goes from it to its content.
 pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
-    // Outside of its text.
+    // The ring is outside of the text.
     let rect = ui.max_rect().expand(RING_MARGIN).intersect(ui.clip_rect());
     let pass = ui.ctx().cumulative_pass_nr();
     let (takes, holds) = ui.data_mut(|d| {
@@ -71,7 +70,7 @@ pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
         let painter = ui.ctx().layer_painter(layer).with_clip_rect(rect);
         let colour = palette(ui).read;
         ring(&painter, rect, 0.0, colour);
-        // Arrows go into the pane, and never to whatever lies in their direction.
+        // Arrows go into the pane, and never to a widget that lies in their direction.
         let filter = EventFilter {
             horizontal_arrows: true,
             vertical_arrows: true,
@@ -86,7 +85,7 @@ pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
     }
 }
 
-/// Returns whether the list that is drawn now takes the keyboard: it is the first one of a pane in which an arrow was
+/// Returns whether the list that is drawn now takes the keyboard: the first list of a pane in which an arrow was
 /// pressed.
 #[must_use]
 pub fn take_pane_entry(ui: &Ui) -> bool {
@@ -100,8 +99,8 @@ pub fn take_pane_entry(ui: &Ui) -> bool {
     })
 }
 
-/// Returns `Some(true)` for an arrow to the right and `Some(false)` for one to the left, if the pane that is drawn now has
-/// the keyboard as a whole.
+/// Returns `Some(true)` for a right arrow and `Some(false)` for a left arrow, if the pane that is drawn now has the
+/// keyboard as a whole.
 #[must_use]
 pub fn horizontal_arrow(ui: &Ui) -> Option<bool> {
     let now = ui.data(|d| {
@@ -119,7 +118,7 @@ pub fn horizontal_arrow(ui: &Ui) -> Option<bool> {
     }
 }
 
-/// The area of a list that moves along its rows by itself: it takes the keyboard like the rows of other lists.
+/// Registers the area of a list that handles its rows itself: it takes the keyboard like the rows of other lists.
 pub fn area(ui: &Ui, rect: Rect, id: Id) -> Response {
     let response = ui.interact(rect, id, Sense::focusable_noninteractive());
     if take_pane_entry(ui) {
@@ -128,14 +127,14 @@ pub fn area(ui: &Ui, rect: Rect, id: Id) -> Response {
     response
 }
 
-/// Gives the keyboard to the pane behind the one that has it, or before it: from left to right, and from top to bottom.
-/// Behind the last one comes the first.
+/// Gives the keyboard to the next or previous pane: from left to right, and from top to bottom. After the last one
+/// comes the first.
 pub fn next_pane(ctx: &Context, forward: bool) {
     let focused = ctx.memory(|m| m.focused()).and_then(|id| ctx.read_response(id));
     let focused = focused.map(|r| r.rect.center());
     ctx.data_mut(|d| {
         let all = d.get_temp_mut_or_default::<Panes>(panes_id());
-        // Between two passes the last one drawn is whole.
+        // Between two passes, the last drawn pass is complete.
         let mut panes = if all.drawn.is_empty() {
             all.before.clone()
         } else {
@@ -161,7 +160,7 @@ pub fn next_pane(ctx: &Context, forward: bool) {
     ctx.request_repaint();
 }
 
-/// Draws the ring around what has the keyboard.
+/// Draws the focus ring.
 pub fn ring(painter: &Painter, rect: Rect, radius: f32, colour: egui::Color32) {
     painter.rect_stroke(
         rect.shrink(0.5),
@@ -171,16 +170,16 @@ pub fn ring(painter: &Painter, rect: Rect, radius: f32, colour: egui::Color32) {
     );
 }
 
-/// A list while it is drawn: its rows are one stop for Tab, and arrows go along them.
+/// A list while it is drawn: its rows are one stop for Tab, and arrows move along them.
 #[derive(Clone, Debug, Default)]
 struct List {
-    /// Rows of the pass before, in their order.
+    /// Rows of the previous pass, in order.
     rows: Vec<Id>,
-    /// Those of this pass so far.
+    /// Rows of this pass so far.
     drawn: Vec<Id>,
-    /// The row that Tab comes to.
+    /// The row at which Tab stops.
     stop: Option<Id>,
-    /// The row that the keyboard went to, to be brought into view.
+    /// The row that the keyboard went to, which must be brought into view.
     reveal: Option<Id>,
 }
 
@@ -236,11 +235,11 @@ pub fn list<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
 /// The row of a long list ([`super::rows::Rows`]) that is being drawn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongRow {
-    /// Whether Tab stops at this row; it passes by the others.
+    /// Whether Tab stops at this row; it skips the others.
     pub stop: bool,
     /// Whether this row takes the keyboard now.
     pub take: bool,
-    /// Set by [`row_response`]: the widget that is the row, when it has the keyboard.
+    /// Set by [`row_response`]: the widget of the row, if it has the keyboard.
     pub focused: Option<Id>,
     /// Set by [`row_response`]: whether the row was clicked.
     pub clicked: bool,
@@ -250,14 +249,14 @@ fn long_row_id() -> Id {
     Id::unique("row of a long list that is being drawn")
 }
 
-/// Draws a row of a long list with `add`, and returns what became of it.
+/// Draws a row of a long list with `add`, and returns its new state.
 pub(super) fn long_row(ui: &mut Ui, row: LongRow, add: impl FnOnce(&mut Ui)) -> LongRow {
     ui.data_mut(|d| d.insert_temp(long_row_id(), row));
     add(ui);
     ui.data_mut(|d| d.remove_temp::<LongRow>(long_row_id())).unwrap_or(row)
 }
 
-/// Lets a row of a long list react to clicks. Of all rows one is a stop for Tab, the arrow keys go from there.
+/// Makes a row of a long list react to clicks. One of all rows is a stop for Tab; the arrow keys move from there.
 pub fn row_response(ui: &Ui, rect: Rect, id: Id) -> Response {
     let row = ui.data(|d| d.get_temp::<LongRow>(long_row_id()));
     let response = ui.interact(rect, id, row_sense(row));
@@ -301,10 +300,9 @@ pub fn row(ui: &Ui, id: Id) -> Sense {
     })
 }
 
-/// Notes what became of a row: one that was clicked is where Tab comes to, and one that the keyboard went to is brought
-/// into view.
+/// Updates the focus of a row: Tab stops at a clicked row, and a row that the keyboard went to is brought into view.
 pub fn update_row_focus(ui: &Ui, response: &Response) {
-    // Asked first: it looks at the input, which is locked while data is.
+    // Called first: it reads the input, which is locked while data is.
     let clicked = response.clicked();
     let reveal = ui.data_mut(|d| {
         let list = d.get_temp::<Id>(scope_id())?;

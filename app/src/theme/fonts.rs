@@ -1,12 +1,12 @@
 //! The fonts of the window: Inter for words, JetBrains Mono for numbers, Phosphor for icons; without contextual
-//! alternates, which draw other characters than those that stand there.
+//! alternates, which replace the characters of the text.
 
 use egui::{FontData, FontDefinitions, FontFamily};
 use std::sync::{Arc, OnceLock};
 
 /// The feature of a font that swaps characters by their neighbours: `0x18e0` becomes `0×18e0`, `!=` becomes `≠`.
 const ALTERNATES: [u8; 4] = *b"calt";
-/// A tag that no shaper asks for.
+/// A tag that no shaper requests.
 const UNUSED: [u8; 4] = *b"zz00";
 
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
@@ -19,7 +19,8 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(b.try_into().ok()?)).ok()
 }
 
-/// Where the tags of an OpenType font's substitution features stand: table directory, `GSUB`, its feature list.
+/// Returns where the tags of an OpenType font's substitution features stand: table directory, `GSUB`, its feature
+/// list.
 fn feature_tags(font: &[u8]) -> Option<Vec<usize>> {
     let tables = word(font, 4)?;
     let record = (0..tables)
@@ -31,7 +32,7 @@ fn feature_tags(font: &[u8]) -> Option<Vec<usize>> {
     Some((0..count).map(|i| list + 2 + i * 6).collect())
 }
 
-/// The same font with its contextual alternates out of reach. egui lets nobody choose the features of a font.
+/// Returns the font with its contextual alternates disabled. egui has no option for the features of a font.
 fn without_alternates(font: &[u8]) -> Vec<u8> {
     let mut out = font.to_vec();
     for at in feature_tags(font).unwrap_or_default() {
@@ -42,7 +43,7 @@ fn without_alternates(font: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The text fonts, made once.
+/// Returns the text fonts, made once.
 fn texts() -> &'static [(&'static str, Vec<u8>); 3] {
     static TEXTS: OnceLock<[(&'static str, Vec<u8>); 3]> = OnceLock::new();
     TEXTS.get_or_init(|| {
@@ -64,13 +65,13 @@ fn texts() -> &'static [(&'static str, Vec<u8>); 3] {
 /// The font of the icons.
 const PHOSPHOR: &[u8] = include_bytes!("../../../assets/fonts/Phosphor-subset.ttf");
 
-/// Every font with its name.
+/// Returns every font with its name.
 fn all() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     let texts = texts().iter().map(|(n, b)| (*n, b.as_slice()));
     texts.chain([("phosphor", PHOSPHOR)])
 }
 
-/// The fonts of a family, in the order in which a character is looked for: names and files.
+/// Returns the fonts of a family, names and files, in the order in which a character is looked up.
 pub fn for_family(family: &FontFamily) -> Vec<(&'static str, &'static [u8])> {
     static FAMILIES: OnceLock<FontDefinitions> = OnceLock::new();
     let names = FAMILIES.get_or_init(definitions).families.get(family);
@@ -78,7 +79,7 @@ pub fn for_family(family: &FontFamily) -> Vec<(&'static str, &'static [u8])> {
     names.iter().filter_map(|n| all().find(|(name, _)| name == n)).collect()
 }
 
-/// The fonts and their families.
+/// Returns the fonts and their families.
 pub(super) fn definitions() -> FontDefinitions {
     let mut defs = FontDefinitions::empty();
     for (name, bytes) in all() {
@@ -90,7 +91,7 @@ pub(super) fn definitions() -> FontDefinitions {
         FontFamily::Proportional,
         chain(&["inter", "phosphor", "jetbrains-mono"]),
     );
-    // The thin space that groups digits is not in the monospaced font and comes narrow from Inter.
+    // The thin space that groups digits is not in the monospaced font; the narrow one of Inter is used.
     defs.families
         .insert(FontFamily::Monospace, chain(&["jetbrains-mono", "inter", "phosphor"]));
     defs.families.insert(

@@ -1,4 +1,5 @@
-//! Lists that are wider than their panel: moved sideways by Shift and the wheel, a touchpad, or the bar below them.
+//! Horizontal scrolling of lists that are wider than their panel, by Shift and the wheel, a touchpad, or the bar
+//! below.
 
 use super::palette;
 use egui::accesskit::Role;
@@ -7,14 +8,14 @@ use egui::{Rect, Sense, Ui, WidgetInfo, pos2, vec2};
 /// Height of the bar, points.
 const BAR: f32 = 8.0;
 
-/// How far a list is moved to the left.
+/// Horizontal offset of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HorizontalScroll {
     offset: f32,
 }
 
 impl HorizontalScroll {
-    /// Moves a list of this width in `area` as the pointer asks, and returns how far it is moved to the left, points.
+    /// Moves a list of this width in `area` by the pointer's input, and returns its offset to the left, points.
     pub fn scroll(&mut self, ui: &Ui, area: Rect, width: f32) -> f32 {
         let max = (width - area.width()).max(0.0);
         if max > 0.0 && ui.rect_contains_pointer(area) {

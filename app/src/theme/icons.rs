@@ -1,5 +1,5 @@
-//! Icons: the glyphs of the icon font by name. They lie in a plane of their own, because Inter has glyphs of its own
-//! at the places that the icon font uses.
+//! Icons: the glyphs of the icon font by name. They are in their own plane, because Inter has other glyphs at the code
+//! points that the icon font uses.
 
 /// Icon `play`.
 pub const PLAY: &str = "\u{f03d0}";

@@ -1,4 +1,4 @@
-//! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
+//! The look of the window: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
 
 pub mod columns;
 pub mod field;
@@ -22,23 +22,23 @@ pub const PAD: f32 = 8.0;
 /// Space between groups, points.
 pub const GROUP: f32 = 12.0;
 
-/// Colours of the window.
+/// Choice of the window's colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThemeChoice {
-    /// Light marks on a dark ground.
+    /// Light marks on a dark background.
     #[default]
     Dark,
-    /// Dark marks on a light ground.
+    /// Dark marks on a light background.
     Light,
-    /// Bright marks on black: words at 7 to 1 and more, edges around what is selected.
+    /// Bright marks on black: text at 7 to 1 and more, edges around the selection.
     Contrast,
 }
 
 impl ThemeChoice {
-    /// Every theme, in the order in which one key goes through them.
+    /// Every theme, in the order in which one key cycles through them.
     pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Contrast];
 
-    /// Its name in settings and on the command line.
+    /// Returns its name in settings and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,13 +48,13 @@ impl ThemeChoice {
         }
     }
 
-    /// The theme of a name.
+    /// Returns the theme with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|t| t.name() == name)
     }
 
-    /// The theme after this one; behind the last is the first.
+    /// Returns the theme after this one; after the last comes the first.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -72,7 +72,7 @@ impl ThemeChoice {
         }
     }
 
-    /// The theme that these visuals were made for, told by the ground of panels, of which every theme has its own.
+    /// Returns the theme of these visuals, identified by the background of panels, which differs in every theme.
     fn holding(visuals: &Visuals) -> Self {
         let has = |t: &Self| Palette::for_theme(*t).panel == visuals.panel_fill;
         let by_light = if visuals.dark_mode { Self::Dark } else { Self::Light };
@@ -80,26 +80,26 @@ impl ThemeChoice {
     }
 }
 
-/// A theme's colours. Each means one thing.
+/// A theme's colours. Each has one meaning.
 #[derive(Clone, Debug)]
 pub struct Palette {
-    /// Behind everything.
+    /// Background of everything.
     pub background: Color32,
-    /// Panels.
+    /// Background of panels.
     pub panel: Color32,
     /// Buttons, fields, headers.
     pub raised: Color32,
     /// Under the pointer.
     pub hover: Color32,
-    /// Lines between things.
+    /// Lines between items.
     pub line: Color32,
     /// Text.
     pub text: Color32,
-    /// Text that steps back.
+    /// Text of less importance.
     pub quiet: Color32,
-    /// Behind what is selected.
+    /// Background of the selection.
     pub selection: Color32,
-    /// The one button that matters most.
+    /// The most important button.
     pub accent: Color32,
     /// Text on it.
     pub on_accent: Color32,
@@ -111,21 +111,21 @@ pub struct Palette {
     pub interrupt: Color32,
     /// A job.
     pub job: Color32,
-    /// A poll, idle time, something folded.
+    /// A poll, idle time, a folded part.
     pub poll: Color32,
     /// An error, a divergence, a difference.
     pub error: Color32,
-    /// What the first of two recordings has alone.
+    /// What only the first of two recordings has.
     pub only_a: Color32,
-    /// What the second has alone.
+    /// What only the second has.
     pub only_b: Color32,
     /// A warning.
     pub warning: Color32,
-    /// Edited by the person.
+    /// Edited by the user.
     pub edited: Color32,
-    /// Whether what is selected has an edge too.
+    /// Whether the selection also has an edge.
     pub outlined: bool,
-    /// Lines of a plot, in the order in which they are given out.
+    /// Lines of a plot, in the order in which they are assigned.
     pub lines: [Color32; 6],
 }
 
@@ -157,10 +157,10 @@ struct PaletteFile {
 }
 
 impl Palette {
-    /// The colours that a theme file names, or why it cannot be read.
+    /// Parses the colours that a theme file names.
     ///
     /// # Errors
-    /// The TOML reader's message, or the name of the colour that is not `#RRGGBB`.
+    /// Returns the TOML reader's message, or the name of the colour that is not `#RRGGBB`.
     pub fn parse(toml_text: &str) -> Result<Self, String> {
         let file: PaletteFile = toml::from_str(toml_text).map_err(|e| e.to_string())?;
         let colour = |name: &str, text: &str| {
@@ -230,7 +230,7 @@ impl Palette {
         }
     }
 
-    /// The colours of a theme.
+    /// Returns the colours of a theme.
     #[must_use]
     pub fn for_theme(theme: ThemeChoice) -> &'static Self {
         static ALL: [OnceLock<Palette>; 3] = [const { OnceLock::new() }; 3];
@@ -243,61 +243,61 @@ impl Palette {
         place.get_or_init(|| Self::parse(theme.file()).unwrap_or_else(|_| Self::fallback(theme != ThemeChoice::Light)))
     }
 
-    /// The colours that these visuals were made with.
+    /// Returns the colours that these visuals were made with.
     #[must_use]
     pub fn holding(visuals: &Visuals) -> &'static Self {
         Self::for_theme(ThemeChoice::holding(visuals))
     }
 }
 
-/// How strong marks are that step back behind others of their kind: 0 is the ground, 1 the colour itself.
+/// Strength of marks that are less important than others of their kind: 0 is the background, 1 the full colour.
 pub const SOFT: f32 = 0.9;
-/// How strong what cannot be used is; it reads as well as other words.
+/// Strength of disabled items; they are as readable as other text.
 const DISABLED: f32 = 0.85;
 
-/// The colours that hold in this part of the window.
+/// Returns the colours of this part of the window.
 #[must_use]
 pub fn palette(ui: &egui::Ui) -> &'static Palette {
     Palette::holding(ui.visuals())
 }
 
-/// Words.
+/// Returns the font of normal text.
 #[must_use]
 pub fn body() -> FontId {
     FontId::new(13.0, FontFamily::Proportional)
 }
 
-/// Words that step back: column heads, hints.
+/// Returns the font of less important text: column headers, hints.
 #[must_use]
 pub fn small() -> FontId {
     FontId::new(11.5, FontFamily::Proportional)
 }
 
-/// Words that lead a group.
+/// Returns the font of group titles.
 #[must_use]
 pub fn strong() -> FontId {
     FontId::new(11.5, FontFamily::Name("semibold".into()))
 }
 
-/// Numbers, addresses, code.
+/// Returns the font of numbers, addresses, code.
 #[must_use]
 pub fn mono() -> FontId {
     FontId::new(12.0, FontFamily::Monospace)
 }
 
-/// Numbers on an axis or in a lane.
+/// Returns the font of numbers on an axis or in a lane.
 #[must_use]
 pub fn mono_small() -> FontId {
     FontId::new(10.5, FontFamily::Monospace)
 }
 
-/// Gives a context the fonts and a theme.
+/// Installs the fonts and a theme in a context.
 pub fn install(ctx: &egui::Context, theme: ThemeChoice) {
     ctx.set_fonts(fonts::definitions());
     choose(ctx, theme);
 }
 
-/// Chooses a theme. The toolkit knows two, dark and light, so that the theme of high contrast is its dark one.
+/// Chooses a theme. The toolkit knows only dark and light, so the high-contrast theme is its dark one.
 pub fn choose(ctx: &egui::Context, theme: ThemeChoice) {
     let which = match theme {
         ThemeChoice::Dark | ThemeChoice::Contrast => egui::Theme::Dark,
@@ -384,7 +384,7 @@ fn style(theme: ThemeChoice) -> egui::Style {
     s
 }
 
-/// WCAG contrast of two opaque colours, 1 to 21.
+/// Returns the WCAG contrast of two opaque colours, 1 to 21.
 #[must_use]
 pub fn contrast(a: Color32, b: Color32) -> f32 {
     let luminance = |c: Color32| {

@@ -1,14 +1,14 @@
-//! Plots of values in the window's own hand, the same in every panel.
+//! Plots of values in the window's style, the same in every panel.
 
 use super::{mono_small, palette, text};
 use egui::{Ui, vec2};
 use egui_plot::{GridMark, Plot};
 
-/// Values beyond this are drawn here: a plot cannot be wider than a number.
+/// Limit beyond which values are drawn at the limit: a plot cannot be wider than a number.
 pub const FAR: f64 = 1e300;
 
-/// Bounds that hold a range with something to see between them. Values that lie too close together for a plot, equal
-/// ones for instance, get room.
+/// Returns bounds that hold a range with a visible extent. Values that lie too close together for a plot, for instance
+/// equal ones, get room.
 #[must_use]
 pub fn pad_range(lo: f64, hi: f64) -> (f64, f64) {
     let (lo, hi) = (lo.clamp(-FAR, FAR), hi.clamp(-FAR, FAR));
@@ -20,9 +20,9 @@ pub fn pad_range(lo: f64, hi: f64) -> (f64, f64) {
     }
 }
 
-/// A plot in the window's own hand.
+/// Returns a plot in the window's style.
 pub fn quiet_plot<'a>(ui: &mut Ui, id: impl egui::AsIdSalt) -> Plot<'a> {
-    // Axes are marked in the size of other axes.
+    // The marks of the axes have the size of other axes.
     ui.style_mut().text_styles.insert(egui::TextStyle::Body, mono_small());
     Plot::new(id)
         .grid_color(palette(ui).line)
@@ -38,7 +38,7 @@ pub fn quiet_plot<'a>(ui: &mut Ui, id: impl egui::AsIdSalt) -> Plot<'a> {
         .y_axis_min_width(38.0)
 }
 
-/// The part of `0..count` that a plot shows; the wheel zooms about the pointer, with Shift it pans.
+/// Returns the part of `0..count` that a plot shows; the wheel zooms about the pointer, with Shift it pans.
 pub fn plot_range(plot: &mut egui_plot::PlotUi<'_>, count: u64) -> (u64, u64) {
     if plot.response().contains_pointer() {
         let (wheel, shift) = plot.ctx().input(|i| {

@@ -1,16 +1,16 @@
-//! A list of any length that costs only what is in view: own scrolling by row number, exact for billions of rows.
+//! A list of any length that costs only what is in view: it scrolls by row number, exact for billions of rows.
 
 use super::focus::{self, LongRow};
 use super::{ROW, palette};
 use egui::accesskit::Role;
 use egui::{EventFilter, Id, Key, Modifiers, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
 
-/// Where a long list is scrolled to.
+/// Scroll position of a long list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rows {
     /// First row in view; the fraction is hidden above.
     pub top: f64,
-    /// Rows that fitted when it was last shown.
+    /// Number of rows that fitted in the last frame.
     fitted: u64,
     /// The row that Tab stops at.
     stop: u64,
@@ -22,7 +22,7 @@ pub struct Rows {
 const BAR: f32 = 8.0;
 
 impl Rows {
-    /// Brings a row into view, in the upper third when it was out of it.
+    /// Brings a row into view, in the upper third if it was out of view.
     pub fn reveal(&mut self, row: u64) {
         let (row, fitted) = (row as f64, self.fitted.max(6) as f64);
         if row < self.top || row >= self.top + fitted - 1.0 {
@@ -30,7 +30,7 @@ impl Rows {
         }
     }
 
-    /// Scrolls just so far that a row is in view as a whole.
+    /// Scrolls by the minimum that brings the full row into view.
     fn follow(&mut self, row: u64) {
         let (row, fitted) = (row as f64, self.fitted.max(1) as f64);
         self.top = self.top.clamp((row + 1.0 - fitted).max(0.0), row);
@@ -67,8 +67,9 @@ impl Rows {
         Some(self.stop)
     }
 
-    /// Shows rows `0..count` in what is left of `ui`, each in a rectangle of [`ROW`] height. `name` tells the list
-    /// from others in the panel. The rows are one stop for Tab ([`focus::row_response`]); arrows and pages go along them.
+    /// Shows rows `0..count` in the rest of `ui`, each in a rectangle of [`ROW`] height. `name` distinguishes the list
+    /// from others in the panel. The rows are one stop for Tab ([`focus::row_response`]); arrow and page keys move
+    /// along them.
     pub fn show(&mut self, ui: &mut Ui, name: &str, count: u64, mut row: impl FnMut(&mut Ui, u64, Rect)) {
         let size = ui.available_size_before_wrap().max(vec2(16.0, ROW));
         let (area, response) = ui.allocate_exact_size(size, Sense::hover());
@@ -113,7 +114,7 @@ impl Rows {
         let shift = ((self.top - self.top.floor()) as f32 * ROW).round();
         let clip = ui.clip_rect();
         ui.set_clip_rect(clip.intersect(inner));
-        // Where the stop is scrolled away Tab comes to the first row in view.
+        // If the stop is scrolled out of view, Tab goes to the first row in view.
         let drawn = first..first.saturating_add(fitted.ceil() as u64);
         if !drawn.contains(&self.stop) {
             self.stop = first;

@@ -1,19 +1,19 @@
-//! Colours keep what their theme promises: contrast here, colour-vision deficiencies in `vision.rs`.
+//! Tests of the themes' colours: contrast here, colour-vision deficiencies in `vision.rs`.
 
 use super::*;
 
 mod vision;
 
-/// A colour as it looks through `part` over a ground.
+/// Returns a colour drawn with opacity `part` over a background.
 fn over(c: Color32, part: f32, ground: Color32) -> Color32 {
     let m = |a: u8, b: u8| (f32::from(a) * part + f32::from(b) * (1.0 - part)).round() as u8;
     Color32::from_rgb(m(c.r(), ground.r()), m(c.g(), ground.g()), m(c.b(), ground.b()))
 }
 
-/// Every pair of colours in use: what it is, the mark, its ground, the least contrast.
+/// Returns every pair of colours in use: its purpose, the mark, its background, the minimum contrast.
 fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)> {
     const MARK: f32 = 3.0;
-    // What WCAG 2 asks of text at level AA, and at AAA where high contrast was asked for.
+    // WCAG 2 requires this of text at level AA, and at AAA for the high-contrast theme.
     let text = if theme == ThemeChoice::Contrast { 7.0 } else { 4.5 };
     let grounds = [("panel", p.panel), ("raised", p.raised), ("selection", p.selection)];
     let words = [
@@ -78,7 +78,7 @@ fn every_pair_of_colours_in_use_is_told_apart() {
     }
 }
 
-/// Edges of fields and lines between things are marks in the theme of high contrast alone: in the others they step back.
+/// Edges of fields and lines between items are marks only in the high-contrast theme: in the others they are dimmed.
 #[test]
 fn edges_are_seen_in_high_contrast() {
     let p = Palette::for_theme(ThemeChoice::Contrast);

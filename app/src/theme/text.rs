@@ -1,22 +1,22 @@
-//! How values are written: digits grouped by thin spaces, hex in lower case, sizes and times with their units.
+//! Formats of values: digits grouped by thin spaces, hex in lower case, sizes and times with their units.
 
 /// The space between groups of three digits.
 pub const THIN: char = '\u{2009}';
 
-/// A count with its digits in groups of three.
+/// Formats a count with its digits in groups of three.
 #[must_use]
 pub fn count(n: u64) -> String {
     group(&n.to_string())
 }
 
-/// A count of things in words: `1 job`, `23 jobs`.
+/// Formats a count of items in words: `1 job`, `23 jobs`.
 #[must_use]
 pub fn count_noun(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// A sentence with the digits of its counts in groups of three. Numbers that are part of something else, addresses,
-/// versions, names, stay as they are.
+/// Groups the digits of the counts in a sentence by three. Numbers that are part of something else (addresses,
+/// versions, names) stay as they are.
 #[must_use]
 pub fn group_digits(sentence: &str) -> String {
     let mut out = String::with_capacity(sentence.len() + 8);
@@ -56,7 +56,7 @@ fn group(digits: &str) -> String {
     out
 }
 
-/// A value of a register of `width` bytes as hex with all its digits.
+/// Formats a value of a register of `width` bytes as hex with all its digits.
 #[must_use]
 pub fn hex(value: u64, width: u8) -> String {
     match width {
@@ -67,7 +67,7 @@ pub fn hex(value: u64, width: u8) -> String {
     }
 }
 
-/// A size in bytes, to three figures.
+/// Formats a size in bytes, to three figures.
 #[must_use]
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -83,7 +83,7 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// A duration in the unit that suits it, to four figures: `180 µs`, `163.8 µs`, `13.06 s`.
+/// Formats a duration in a suitable unit, to four figures: `180 µs`, `163.8 µs`, `13.06 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -91,7 +91,7 @@ pub fn duration(ns: u64) -> String {
         return format!("{ns} ns");
     }
     let v = ns as f64;
-    // What rounds up to a thousand is one of the next unit.
+    // A value that rounds up to a thousand becomes one of the next unit.
     let (unit, one) = UNITS
         .into_iter()
         .find(|(_, one)| v / one < 999.95)
@@ -106,13 +106,13 @@ pub fn duration(ns: u64) -> String {
     format!("{} {unit}", trimmed(&format!("{value:.decimals$}")))
 }
 
-/// A decimal number without zeros at its end, its digits in groups of three on both sides of the point.
+/// Formats a decimal number without trailing zeros, its digits in groups of three on both sides of the point.
 fn trimmed(number: &str) -> String {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     group_decimal(whole, part.trim_end_matches('0'))
 }
 
-/// A decimal number of its digits before and after the point, in groups of three on both sides of it.
+/// Formats a decimal number from its digits before and after the point, in groups of three on both sides of it.
 fn group_decimal(whole: &str, part: &str) -> String {
     let mut out = group(whole);
     for (i, c) in part.chars().enumerate() {
@@ -126,7 +126,7 @@ fn group_decimal(whole: &str, part: &str) -> String {
     out
 }
 
-/// A time since the first event, exact, in the unit that suits it: `180 µs`, `1.25 ms`, `12.895 703 s`.
+/// Formats a time since the first event, exact, in a suitable unit: `180 µs`, `1.25 ms`, `12.895 703 s`.
 #[must_use]
 pub fn time(ns: u64) -> String {
     let (unit, one, digits) = match ns {
@@ -139,7 +139,8 @@ pub fn time(ns: u64) -> String {
     format!("{} {unit}", trimmed(&number))
 }
 
-/// A label of a time axis whose marks are `step` nanoseconds apart, in the unit that suits `end`, the last of them.
+/// Formats a label of a time axis whose marks are `step` nanoseconds apart, in the unit that suits `end`, the last
+/// mark.
 #[must_use]
 pub fn tick(ns: f64, step: f64, end: f64) -> String {
     let (unit, one) = match end {
@@ -148,26 +149,26 @@ pub fn tick(ns: f64, step: f64, end: f64) -> String {
         e if e < 1e9 => ("ms", 1e6),
         _ => ("s", 1e9),
     };
-    // As many digits behind the point as tell two marks apart.
+    // As many decimals as are needed to distinguish two marks.
     let decimals = (one / step.max(1.0)).log10().ceil().clamp(0.0, 9.0) as usize;
     let number = format!("{:.decimals$}", ns / one);
     let (whole, part) = number.split_once('.').unwrap_or((&number, ""));
     format!("{} {unit}", group_decimal(whole, part))
 }
 
-/// The unit of all times of a table, so that their digits stand one below the other.
+/// The unit of all times of a table, so that their digits are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Nanoseconds.
     Nanoseconds,
-    /// Microseconds with three digits behind the point.
+    /// Microseconds with three decimals.
     Microseconds,
-    /// Seconds with six digits behind the point.
+    /// Seconds with six decimals.
     Seconds,
 }
 
 impl TimeUnit {
-    /// The unit for times up to this many nanoseconds.
+    /// Returns the unit for times up to this many nanoseconds.
     #[must_use]
     pub fn for_span(ns: u64) -> Self {
         match ns {
@@ -177,7 +178,7 @@ impl TimeUnit {
         }
     }
 
-    /// A time since the first event.
+    /// Formats a time since the first event.
     #[must_use]
     pub fn time(self, ns: u64) -> String {
         match self {
@@ -196,7 +197,7 @@ impl TimeUnit {
     }
 }
 
-/// A time, seconds since 1970, as a date and a time of day in UTC.
+/// Formats a time, seconds since 1970, as a date and a time of day in UTC.
 #[must_use]
 pub fn date(unix_s: u64) -> String {
     let (days, rest) = (unix_s / 86_400, unix_s % 86_400);
@@ -215,7 +216,7 @@ pub fn date(unix_s: u64) -> String {
     format!("{y:04}-{m:02}-{d:02} {h:02}:{min:02}:{s:02} UTC")
 }
 
-/// A signed difference of times in microseconds.
+/// Formats a signed difference of times in microseconds.
 #[must_use]
 pub fn offset_us(ns: i64) -> String {
     let sign = if ns < 0 { '-' } else { '+' };
@@ -229,7 +230,7 @@ pub fn offset_us(ns: i64) -> String {
     }
 }
 
-/// A text cut in the middle so that at most `most` characters are left.
+/// Cuts a text in the middle so that at most `most` characters are left.
 #[must_use]
 pub fn truncate_middle(text: &str, most: usize) -> String {
     let n = text.chars().count();
@@ -245,7 +246,7 @@ pub fn truncate_middle(text: &str, most: usize) -> String {
         .collect()
 }
 
-/// Reads a number as people write it: decimal, `0x…`, with spaces, thin spaces or `_` between groups.
+/// Parses a number as users write it: decimal, `0x…`, with spaces, thin spaces or `_` between groups.
 #[must_use]
 pub fn parse_number(text: &str) -> Option<u64> {
     let clean: String = text
@@ -258,7 +259,7 @@ pub fn parse_number(text: &str) -> Option<u64> {
     }
 }
 
-/// A value in few characters.
+/// Formats a value in few characters.
 #[must_use]
 pub fn format_short(v: f64) -> String {
     if v == 0.0 {
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(hex(0x87b00, 4), "0x00087b00");
         assert_eq!(bytes(538 << 20), "538 MiB");
         assert_eq!(offset_us(-17_708), "-17.708 µs");
-        // `date -u -d @SECONDS` says the same.
+        // `date -u -d @SECONDS` prints the same.
         assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(date(951_782_399), "2000-02-28 23:59:59 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");

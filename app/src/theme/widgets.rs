@@ -1,4 +1,4 @@
-//! The few widgets that every panel shares: group heads, rows of lists, key and value, links, empty states.
+//! The few widgets that every panel shares: group headers, rows of lists, key and value, links, empty states.
 
 use super::{ROW, body, focus, mono, palette, small, strong};
 use egui::accesskit::Role;
@@ -6,13 +6,13 @@ use egui::{
     Align2, Color32, FontId, Rect, Response, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2,
 };
 
-/// Room above the head of a group, points.
+/// Gap above the header of a group, points.
 pub const HEAD: f32 = super::GROUP - 4.0;
 
-/// Room beside the parts of a panel, points.
+/// Margin at the sides of the parts of a panel, points.
 pub const PAD: f32 = 12.0;
 
-/// A part of a panel that scrolls by itself.
+/// Draws a part of a panel that scrolls by itself.
 pub fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
     let inner = UiBuilder::new().id_salt(name).max_rect(rect.shrink2(vec2(PAD, 0.0)));
     let mut child = ui.new_child(inner);
@@ -27,7 +27,7 @@ pub fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
         });
 }
 
-/// The row of a call that failed: the driver's number.
+/// Draws the row of a call that failed: the driver's number.
 pub fn failed_call(ui: &mut Ui, result: u32) {
     if result != 0 {
         let text = StyledText::body(format!("▲ failed with {result}")).colour(palette(ui).error);
@@ -35,7 +35,7 @@ pub fn failed_call(ui: &mut Ui, result: u32) {
     }
 }
 
-/// The head of a group.
+/// Draws the header of a group.
 pub fn section(ui: &mut Ui, title: &str) {
     let p = palette(ui);
     ui.add_space(HEAD);
@@ -54,7 +54,7 @@ pub struct StyledText {
 }
 
 impl StyledText {
-    /// Words.
+    /// Creates normal text.
     #[must_use]
     pub fn body(text: impl Into<String>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl StyledText {
         }
     }
 
-    /// Small words.
+    /// Creates small text.
     #[must_use]
     pub fn small(text: impl Into<String>) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl StyledText {
         }
     }
 
-    /// Numbers or code.
+    /// Creates numbers or code.
     #[must_use]
     pub fn mono(text: impl Into<String>) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl StyledText {
         }
     }
 
-    /// The same in a colour.
+    /// Sets the colour.
     #[must_use]
     pub fn colour(mut self, colour: Color32) -> Self {
         self.colour = Some(colour);
@@ -92,7 +92,7 @@ impl StyledText {
     }
 }
 
-/// Paints a text that ends in `…` where it does not fit into `rect`, and gives its width.
+/// Paints a text that ends in `…` if it does not fit into `rect`, and returns its width.
 pub fn paint_text(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> f32 {
     paint_truncated(ui, rect, align, text, font, colour).0
 }
@@ -115,14 +115,15 @@ pub fn paint_truncated(ui: &Ui, rect: Rect, align: Align2, text: &str, font: Fon
     (width, cut)
 }
 
-/// Paints a text that is cut in the middle where it does not fit into `rect`, so that its end stays. `true`: it was cut.
+/// Paints a text that is cut in the middle if it does not fit into `rect`, so that its end stays. Returns whether it
+/// was cut.
 pub fn paint_middle(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> bool {
     let shown = truncate_middle(ui, rect.width(), text, &font);
     paint_text(ui, rect, align, &shown, font, colour);
     shown != text
 }
 
-/// A text cut in the middle so that it is not wider than this, points.
+/// Cuts a text in the middle so that it is not wider than this, points.
 #[must_use]
 pub fn truncate_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
     let wide = |t: &str| {
@@ -133,7 +134,7 @@ pub fn truncate_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String
     if whole <= width {
         return text.to_owned();
     }
-    // At most a few tries: letters are about as wide as each other.
+    // At most a few tries: letters have similar widths.
     let mut most = (text.chars().count() as f32 * width / whole) as usize;
     let mut shown = super::text::truncate_middle(text, most.max(3));
     while most > 3 && wide(&shown) > width {
@@ -143,7 +144,7 @@ pub fn truncate_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String
     shown
 }
 
-/// A row of a list: text on the left, a quiet value on the right. `label` is its accessible name.
+/// Draws a row of a list: text on the left, a quiet value on the right. `label` is its accessible name.
 pub fn list_row(
     ui: &mut Ui,
     label: &str,
@@ -193,7 +194,7 @@ pub fn list_row(
     response
 }
 
-/// Paints the ground of what is selected.
+/// Paints the background of the selection.
 pub fn select(ui: &Ui, rect: Rect) {
     let p = palette(ui);
     ui.painter().rect_filled(rect, 0.0, p.selection);
@@ -203,7 +204,7 @@ pub fn select(ui: &Ui, rect: Rect) {
     }
 }
 
-/// A key and its value.
+/// Draws a key and its value.
 pub fn key_value(ui: &mut Ui, key: &str, value: StyledText) -> Response {
     let p = palette(ui);
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
@@ -236,7 +237,7 @@ pub fn key_value(ui: &mut Ui, key: &str, value: StyledText) -> Response {
     if wide { response.on_hover_text(whole) } else { response }
 }
 
-/// A key and a value that goes somewhere when clicked.
+/// Draws a key and a value that is a link.
 pub fn key_link(ui: &mut Ui, key: &str, text: &str) -> Response {
     let p = palette(ui);
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
@@ -256,7 +257,7 @@ pub fn key_link(ui: &mut Ui, key: &str, text: &str) -> Response {
     response.on_hover_cursor(egui::CursorIcon::PointingHand)
 }
 
-/// A key and a value that takes as many lines as it needs.
+/// Draws a key and a value that takes as many lines as it needs.
 pub fn key_wrapped(ui: &mut Ui, key: &str, value: StyledText) -> Response {
     let p = palette(ui);
     let split = 92.0_f32.min(ui.available_width() * 0.4);
@@ -274,7 +275,7 @@ pub fn key_wrapped(ui: &mut Ui, key: &str, value: StyledText) -> Response {
     response
 }
 
-/// A text that goes somewhere when clicked.
+/// Draws a text that is a link.
 pub fn link(ui: &mut Ui, label: &str, text: &str) -> Response {
     let p = palette(ui);
     let galley = ui.painter().layout_no_wrap(text.to_owned(), mono(), p.read);
@@ -289,7 +290,7 @@ pub fn link(ui: &mut Ui, label: &str, text: &str) -> Response {
     response.on_hover_cursor(egui::CursorIcon::PointingHand)
 }
 
-/// What a panel says when it has nothing to show, and the action that fills it.
+/// Draws the message of a panel that has nothing to show, and the action that fills it.
 pub fn empty_state(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) -> bool {
     let p = palette(ui);
     let mut clicked = false;
@@ -297,7 +298,7 @@ pub fn empty_state(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) ->
     ui.vertical_centered(|ui| {
         ui.label(RichText::new(icon).size(28.0).color(p.quiet));
         ui.add_space(4.0);
-        // Lines that are easy to read, and never from edge to edge.
+        // Lines must be easy to read, and never go from edge to edge.
         ui.set_max_width((ui.available_width() - 32.0).clamp(120.0, 560.0));
         ui.add(egui::Label::new(RichText::new(what).color(p.quiet)).wrap());
         if let Some(a) = action {
@@ -308,7 +309,7 @@ pub fn empty_state(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) ->
     clicked
 }
 
-/// A button with nothing around it until the pointer is there.
+/// Draws a button without a frame until the pointer is over it.
 pub fn icon_button(ui: &mut Ui, icon: &str, label: &str) -> Response {
     let r = ui.add(
         egui::Button::new(RichText::new(icon).size(15.0))
@@ -319,10 +320,10 @@ pub fn icon_button(ui: &mut Ui, icon: &str, label: &str) -> Response {
     r.on_hover_text(label)
 }
 
-/// The button that matters most.
+/// Draws the most important button.
 pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Response {
     let p = palette(ui);
-    // What cannot be pressed does not stand out.
+    // A disabled button must not stand out.
     let (ink, fill, stroke) = match enabled {
         true => (p.on_accent, p.accent, Stroke::NONE),
         false => (p.quiet, p.raised, Stroke::new(1.0, p.line)),
@@ -334,7 +335,7 @@ pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Re
     let r = ui.add_enabled(enabled, button);
     r.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, label));
     if r.has_focus() {
-        // Its own colour hides what tells other buttons apart.
+        // The accent colour hides how other buttons show focus, so this button has a ring.
         let ring = Stroke::new(1.0, p.text);
         ui.painter()
             .rect_stroke(r.rect.expand(2.0), 4.0, ring, egui::StrokeKind::Inside);
@@ -342,8 +343,8 @@ pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Re
     r
 }
 
-/// Gives the keyboard to the first of the buttons that answer a question, unless one of them has it. The first is the
-/// answer that does nothing.
+/// Gives the keyboard to the first of the buttons that answer a question, unless one of them has it. The first button
+/// is the answer that does nothing.
 pub fn focus_first(buttons: &[&Response]) {
     if !buttons.iter().any(|b| b.has_focus() || b.gained_focus())
         && let Some(first) = buttons.first()
@@ -352,7 +353,7 @@ pub fn focus_first(buttons: &[&Response]) {
     }
 }
 
-/// The name of a key, drawn as a key.
+/// Draws the name of a key as a key cap.
 pub fn key_cap(ui: &mut Ui, key: &str) {
     let p = palette(ui);
     let galley = ui
@@ -365,7 +366,7 @@ pub fn key_cap(ui: &mut Ui, key: &str) {
         .galley(rect.center() - galley.size() / 2.0, galley, p.quiet);
 }
 
-/// A line across the panel.
+/// Draws a line across the panel.
 pub fn rule(ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(6.0);
@@ -375,7 +376,7 @@ pub fn rule(ui: &mut Ui) {
     ui.add_space(6.0);
 }
 
-/// Gives a thing a context menu that copies it in each of its forms: what the form is, and the text.
+/// Attaches a context menu that copies an item in each of its forms: the name of the form, and the text.
 pub fn add_copy_menu(response: &Response, forms: &[(&str, String)]) -> Response {
     response.context_menu(|ui| {
         for (what, text) in forms {

@@ -1,5 +1,4 @@
-//! The application behind the window: what is open, what is running, what was asked for. How it is drawn, and what else
-//! it does, stands in the files that name it.
+//! The state of the application behind the window: the open document, running tasks and requests.
 
 use super::command::Command;
 use super::crash;
@@ -28,27 +27,27 @@ use kinescope_files::output::{self, NamedFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Title of the notice that says why a replay does not run.
+/// Title of the notice that explains why a replay does not run.
 const NOT_REPLAYED: &str = "Not replayed";
 
-/// What an application starts with.
+/// Startup options of the application.
 pub struct Setup {
-    /// Folder for settings; `None`: nothing is kept.
+    /// Settings folder; `None`: settings are not saved.
     pub settings: Option<PathBuf>,
-    /// Theme; `None`: the one that was chosen last.
+    /// Theme; `None`: the theme chosen last.
     pub theme: Option<ThemeChoice>,
-    /// Board for replays.
+    /// Target for replays.
     pub board: Option<String>,
-    /// Asks the person for paths.
+    /// Asks the user for paths.
     pub chooser: Chooser,
-    /// Every command there is.
+    /// All commands.
     pub commands: &'static [Command<App>],
 }
 
-/// The palette while it is open.
+/// The command palette while it is open.
 #[derive(Default)]
 pub struct Palette {
-    /// What was typed.
+    /// Text that the user typed.
     pub text: String,
     pub(super) chosen: usize,
     pub(super) focused: bool,
@@ -58,75 +57,75 @@ pub struct Palette {
 pub struct App {
     /// The open recording.
     pub doc: Option<Document>,
-    /// What each panel shows of it.
+    /// View state of each panel.
     pub views: Views,
-    /// What is running.
+    /// Running background tasks.
     pub tasks: Tasks<Self>,
-    /// What panels asked for.
+    /// Actions requested by panels.
     pub actions: UiActions,
-    /// The dock.
+    /// The dock layout.
     pub dock: egui_tiles::Tree<layout::Pane>,
-    /// Panels that are windows of their own.
+    /// Panels in separate windows.
     pub floating: Vec<FloatingPanel>,
     /// The palette, when it is open.
     pub palette: Option<Palette>,
-    /// The field for a path, when it is open.
+    /// The path prompt, when it is open.
     pub path_prompt: Option<PathPrompt<Self>>,
     /// Whether the sheet of shortcuts is open.
     pub help: bool,
-    /// Whether the sheet about the program is open.
+    /// Whether the About sheet is open.
     pub about: bool,
-    /// The sheet on which keys are changed, when it is open.
+    /// The sheet for changing shortcuts, when it is open.
     pub keys_sheet: Option<KeysSheet>,
-    /// Which key runs which command.
+    /// Shortcuts of all commands.
     pub keys: Keymap,
     /// Whether the outline is shown.
     pub outline: bool,
     /// Whether the inspector is shown.
     pub inspector: bool,
-    /// Widths of both.
+    /// Widths of the outline and the inspector.
     pub sides: Sides,
-    /// Share of the timeline that the window's height gave it.
+    /// Share of the dock height that the last fit gave the timeline.
     pub(super) fitted_share: Option<f32>,
-    /// Boards that can be reached from here.
+    /// Targets that can be reached from this machine.
     pub(super) boards: Boards,
-    /// Text of an error that the person has not seen, with its details.
+    /// Title and details of an error that the user has not dismissed.
     pub notice: Option<(String, String)>,
-    /// What was saved last, in words, and its file, until the person saw it.
+    /// Description and path of the last saved file, until the user dismisses it.
     pub saved: Option<(String, PathBuf)>,
-    /// Something that succeeded, in words, until the person saw it.
+    /// Message about a success, until the user dismisses it.
     pub news: Option<String>,
-    /// The agent that was paired with last, until its devices are listed.
+    /// Name of the agent that was paired last, until its devices are listed.
     pub just_paired: Option<String>,
-    /// A board that is hardware and waits for the person's word.
+    /// Replay command that waits for the user to confirm the use of a hardware target.
     pub confirm: Option<&'static str>,
-    /// What the person is asked before anything else.
+    /// Question that the user must answer before anything else.
     pub question: Option<Question>,
-    /// Settings of the person.
+    /// User settings.
     pub settings: Settings,
-    /// The tour, while it is taken.
+    /// The tour, while it is active.
     pub tour: Option<Tour>,
-    /// A file that was let go over the open recording: the person says what it is for.
+    /// A file dropped over the open recording. The user decides what it is for.
     pub dropped_file: Option<PathBuf>,
-    /// What happens once the recording that is being opened is there.
+    /// Actions to run once the recording that is being opened is loaded.
     pub(super) after_open: AfterOpen,
-    /// A picture of a panel that waits for the window's pixels.
+    /// A panel picture that waits for the pixels of the window.
     pub(super) picture_request: Option<PictureRequest>,
-    /// The register maps of the person's own that the open recording may have names from.
+    /// The user's register maps that may name registers of the open recording.
     pub(super) user_maps: Option<UserMapsWatch>,
-    /// The sheet that names a register or memory, when it is open.
+    /// The sheet for naming a register or memory range, when it is open.
     pub name_sheet: Option<NameSheet>,
-    /// Names on their way into files.
+    /// Names that wait to be written to map files.
     pub(super) name_queue: NameQueue,
     pub(super) board: Option<String>,
     pub(super) workspace_saver: WorkspaceSaver,
-    /// Where the edits were kept when it was looked last.
+    /// Where the edits were saved at the last check.
     pub(super) keeping: SaveState,
-    /// State of the changes when it was looked last.
+    /// Revision of the changes at the last check.
     pub(super) seen_revision: u64,
     pub(super) replaying: Option<u64>,
     pub(super) last_error: Option<String>,
-    /// Title of the window, as the desktop was told it last.
+    /// Window title that was last sent to the desktop.
     pub(super) window_title: String,
     pub(super) commands: &'static [Command<App>],
     theme: ThemeChoice,
@@ -134,13 +133,13 @@ pub struct App {
 }
 
 impl App {
-    /// An application without a recording.
+    /// Creates an application without a recording.
     #[must_use]
     pub fn new(ctx: &Context, setup: Setup) -> Self {
         let settings = Settings::load(setup.settings);
         let theme = setup.theme.unwrap_or_else(|| settings.theme());
         theme::install(ctx, theme);
-        // The toolkit's own keys for this would be remembered nowhere.
+        // The toolkit's own zoom keys would not save the scale.
         ctx.options_mut(|o| o.zoom_with_keyboard = false);
         ctx.set_zoom_factor(settings.scale() as f32 / 100.0);
         let keys = Keymap::load(setup.commands, settings.folder());
@@ -196,13 +195,13 @@ impl App {
         app
     }
 
-    /// The theme that holds.
+    /// Returns the current theme.
     #[must_use]
     pub fn theme(&self) -> ThemeChoice {
         self.theme
     }
 
-    /// Chooses a theme, and remembers it.
+    /// Sets the theme and saves it.
     pub fn choose_theme(&mut self, ctx: &Context, theme: ThemeChoice) {
         self.theme = theme;
         theme::choose(ctx, theme);
@@ -210,7 +209,7 @@ impl App {
         self.settings.save();
     }
 
-    /// Makes everything larger by so many percent, or smaller, and remembers it; `None`: as at first.
+    /// Adds `by` percentage points to the interface scale and saves it; `None`: resets it to the default.
     pub fn rescale(&mut self, ctx: &Context, by: Option<i32>) {
         let (least, most) = (*SCALES.start(), *SCALES.end());
         let to = by.map_or(100, |by| {
@@ -222,19 +221,19 @@ impl App {
         self.info(format!("everything at {to} % of its size"));
     }
 
-    /// Tells the person that something was done.
+    /// Shows a message that an action succeeded.
     pub fn info(&mut self, text: impl Into<String>) {
         log::push(Level::Info, text);
     }
 
-    /// Tells the person that something went wrong: what, to what, and the details.
+    /// Shows an error: `what` is the title with the subject, `details` is the reason.
     pub fn error(&mut self, what: &str, details: &str) {
         log::push(Level::Error, format!("{what}: {details}"));
         self.last_error = Some(format!("{what}: {details}"));
         self.notice = Some((what.to_owned(), details.to_owned()));
     }
 
-    /// Tells the person once of a crash report that a former run left in `folder`.
+    /// Shows once that an earlier run left a crash report in `folder`.
     pub fn report_last_crash(&mut self, folder: &Path) {
         let Some(report) = crash::find_newest(folder) else {
             return;
@@ -251,19 +250,19 @@ impl App {
         self.notice = Some((what, details));
     }
 
-    /// The last thing that went wrong.
+    /// Returns the last error.
     #[must_use]
     pub fn last_error(&self) -> Option<&str> {
         self.last_error.as_deref()
     }
 
-    /// Asks the person for a path on a thread of its own, then acts on it. Where the desktop cannot ask, a field does.
-    /// Nothing is saved over the open recording.
+    /// Asks the user for a path on a separate thread, then calls `act` with it. If the desktop has no file dialog, the
+    /// path prompt of the window asks. Never saves over the open recording.
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
         let saves = matches!(what, Pick::Save(_));
         let folder = self.folder();
-        // What is saved is offered a place next to the recording.
+        // The suggested location for a saved file is the folder of the recording.
         let what = match what {
             Pick::Save(name) => Pick::Save(folder.join(name).to_string_lossy().into_owned()),
             other => other,
@@ -290,7 +289,7 @@ impl App {
         });
     }
 
-    /// The folder where a person looks for files: the recording's, else the one that the program was started in.
+    /// Returns the default folder for files: the folder of the recording, or else the start folder of the program.
     fn folder(&self) -> PathBuf {
         let recording = self.doc.as_ref().and_then(|d| std::path::absolute(&d.path).ok());
         let beside = recording.and_then(|p| p.parent().map(Path::to_owned));
@@ -299,7 +298,7 @@ impl App {
             .unwrap_or_else(|| PathBuf::from("/"))
     }
 
-    /// Takes up which targets can be reached from here.
+    /// Updates the list of reachable targets.
     pub fn set_boards(&mut self, boards: Boards) {
         if let Some(doc) = &mut self.doc {
             doc.replay.set_reachable(&boards);
@@ -307,7 +306,7 @@ impl App {
         self.boards = boards;
     }
 
-    /// What panels work at, when a recording is open.
+    /// Returns the context that panels use, or `None` if no recording is open.
     pub fn panel_context(&mut self) -> Option<PanelContext<'_>> {
         Some(PanelContext {
             doc: self.doc.as_mut()?,
@@ -316,13 +315,13 @@ impl App {
         })
     }
 
-    /// The command of this id.
+    /// Returns the command with this id.
     #[must_use]
     pub fn command(&self, id: &str) -> Option<&'static Command<Self>> {
         self.commands.iter().find(|c| c.id == id)
     }
 
-    /// Runs a command of the table, when it is there and may run now. `false`: it did not.
+    /// Runs a command of the table if it exists and is enabled. Returns `false` if it did not run.
     pub fn run(&mut self, ctx: &Context, id: &str) -> bool {
         match self.command(id) {
             Some(c) if (c.enabled)(self) => {
@@ -336,14 +335,14 @@ impl App {
         }
     }
 
-    /// Takes back the word that a replay was refused once it would not be.
+    /// Removes the notice that a replay was refused, once the reason is gone.
     pub(super) fn withdraw_refusal(&mut self) {
         if self.notice.as_ref().is_some_and(|n| n.0 == NOT_REPLAYED) && self.refusal("replay").is_none() {
             self.notice = None;
         }
     }
 
-    /// Runs a command whose key was pressed; one that cannot run says why, where it has something to say.
+    /// Runs the command of a pressed shortcut. If it cannot run and has a reason, shows the reason.
     pub(super) fn run_by_key(&mut self, ctx: &Context, id: &str) {
         if !self.run(ctx, id)
             && let Some(why) = self.refusal(id)
@@ -352,7 +351,7 @@ impl App {
         }
     }
 
-    /// Returns why a command cannot run, where its key is answered by words: a replay whose target does not fit.
+    /// Returns why a command cannot run, if its shortcut shows a message: a replay whose target does not fit.
     #[must_use]
     pub fn refusal(&self, id: &str) -> Option<String> {
         let replay = &self.doc.as_ref()?.replay;

@@ -1,5 +1,4 @@
-//! What of the window comes back with its recording: taken up when it is opened, kept while it is open and when it
-//! is closed.
+//! The workspace of a recording: restored when it opens, saved while it is open and when it closes.
 
 use super::app::App;
 use super::crash;
@@ -18,10 +17,10 @@ use egui::Context;
 use replay_engine::client::fitting::Fit;
 use trace_core::check::FindingKind;
 
-/// How often what would be kept is looked at, seconds.
+/// Interval between two checks for workspace changes, seconds.
 const SAVE_INTERVAL_S: f64 = 2.0;
 
-/// What a document's recording is of.
+/// Returns the content kind of the document's recording.
 fn content_of(doc: &Document) -> RecordingContent {
     match (doc.facts.calls.is_some(), has_framebuffer(&doc.recording)) {
         (true, _) => RecordingContent::Calls,
@@ -31,7 +30,7 @@ fn content_of(doc: &Document) -> RecordingContent {
 }
 
 impl App {
-    /// Shows a document; the one that was open is closed in good order, or the person asked when that cannot be.
+    /// Shows a document. Closes the open document properly first, or asks the user if that would lose edits.
     pub fn show_document(&mut self, doc: Document) {
         let Some(LeaveAction::Show(doc)) = self.check_leave(LeaveAction::Show(Box::new(doc))) else {
             return;
@@ -83,7 +82,7 @@ impl App {
         self.workspace_saver.last_saved = self.workspace();
     }
 
-    /// Arranges the panels as at first.
+    /// Resets the panel arrangement to the default.
     pub fn reset_arrangement(&mut self) {
         let holds = self.doc.as_ref().map_or(RecordingContent::Accesses, content_of);
         self.apply_default_layout(holds);
@@ -106,7 +105,7 @@ impl App {
         doc.replay.api_options = w.calls;
         doc.replay.tolerance.clone_from(&w.alike);
         doc.numbers = w.numbers;
-        // A target that cannot be the recorded device was nobody's choice.
+        // A saved target that cannot be the recorded device was not chosen by the user.
         if self.board.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
             doc.replay.choose(&w.board);
         }
@@ -129,7 +128,7 @@ impl App {
         self.sides.inspector = w.inspector.width.unwrap_or(self.sides.inspector);
         for t in &w.torn {
             let Some(panel) = panels::by_id(&t.panel) else { continue };
-            // A panel is in one place only.
+            // A panel is in one location only.
             layout::close(&mut self.dock, panel.id);
             self.floating.push(FloatingPanel::with_geometry(
                 panel.id,
@@ -138,7 +137,7 @@ impl App {
         }
     }
 
-    /// What the workspace file of the open recording would hold.
+    /// Returns the workspace of the open recording as its file would store it.
     #[must_use]
     pub fn workspace(&self) -> Option<Workspace> {
         let doc = self.doc.as_ref()?;
@@ -177,7 +176,7 @@ impl App {
         })
     }
 
-    /// Keeps the workspace now and then, on a thread of its own, when something of it changed.
+    /// Saves the workspace periodically on a separate thread if it changed.
     pub(super) fn save_workspace(&mut self, ctx: &Context) {
         let now = ctx.input(|i| i.time);
         if now - self.workspace_saver.last_check < SAVE_INTERVAL_S {
@@ -199,7 +198,7 @@ impl App {
         }
     }
 
-    /// Closes the recording: keeps its workspace, ends its journal in good order, stops what runs for it.
+    /// Closes the recording: saves its workspace, ends its journal properly and stops its tasks.
     pub fn close(&mut self) {
         self.workspace_saver.collect_result(true);
         if let Some(w) = self

@@ -1,24 +1,24 @@
-//! What a command of the window is: its names, its key, when it may run, what it does.
+//! Commands of the window: names, shortcut, enabled state and action of each.
 
 use super::shortcut::Shortcut;
 use egui::Context;
 
-/// A menu.
+/// A menu of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Menu {
     /// Recordings and files.
     File,
-    /// What the person made.
+    /// Edits, notes and pins of the user.
     Edit,
-    /// Moving about.
+    /// Navigation.
     Go,
-    /// What is shown.
+    /// Display options.
     View,
     /// Panels.
     Panels,
     /// Replays.
     Replay,
-    /// Code of shaders, and threads that go along it.
+    /// Shader code, and threads traced through it.
     Shader,
     /// Help.
     Help,
@@ -37,7 +37,7 @@ impl Menu {
         Self::Help,
     ];
 
-    /// The menu's name.
+    /// Returns the title of the menu.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -53,24 +53,25 @@ impl Menu {
     }
 }
 
-/// A command of an `A`.
+/// A command on an application of type `A`.
 pub struct Command<A: 'static> {
     /// Name in scripts, tests and panels.
     pub id: &'static str,
-    /// Name for the person.
+    /// Title that the user sees.
     pub title: &'static str,
-    /// Menu that it is in.
+    /// Menu that contains the command.
     pub menu: Menu,
-    /// The key that it has until the person gives it another.
+    /// Default shortcut.
     pub shortcut: Option<Shortcut>,
-    /// Whether it may run now.
+    /// Returns whether the command can run now.
     pub enabled: fn(&A) -> bool,
-    /// Does it.
+    /// Runs the command.
     pub run: fn(&mut A, &Context),
 }
 
 impl<A> Command<A> {
-    /// Its name where its menu is not seen: a panel that is shown is told from what goes by the same name.
+    /// Returns the title for use outside its menu. It distinguishes a command that shows a panel from others with the
+    /// same name.
     #[must_use]
     pub fn full_title(&self) -> String {
         match self.menu {

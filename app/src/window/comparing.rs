@@ -1,4 +1,4 @@
-//! A second recording beside the open one: asked for, compared apart from the interface thread, shown.
+//! Comparison of the open recording with a second one: requested, computed in the background and shown.
 
 use super::app::App;
 use super::layout;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use trace_core::progress::Progress;
 
 impl App {
-    /// Compares the open recording with another one and shows where they differ. A newer request takes the place of one
-    /// that is going on.
+    /// Compares the open recording with another one and shows where they differ. A newer request replaces a running
+    /// one.
     pub fn compare(&mut self, ctx: &Context, with: ComparisonSource) {
         self.start_comparison(ctx, with);
         layout::show(&mut self.dock, "compare");
     }
 
-    /// Compares the recording with what it was compared with when it was closed last; panels stay as they are.
+    /// Compares the recording again with the one it was compared with when it was closed last. Does not move panels.
     pub(super) fn compare_again(&mut self, ctx: &Context) {
         let kept = self.doc.as_mut().and_then(|d| d.comparison.last_file.take());
         match kept {
@@ -61,8 +61,8 @@ impl App {
         });
     }
 
-    /// Takes files that were let go over the window: the first is opened where none is open, and the second compared
-    /// with it; beside an open one the person is asked what a file is for.
+    /// Handles files that were dropped on the window. Opens the first file if no recording is open, and compares it
+    /// with the second. If a recording is open, asks the user what a file is for.
     pub(super) fn take_dropped_files(&mut self, ctx: &Context) {
         let files: Vec<PathBuf> = ctx.input(|i| i.raw.dropped_files.iter().map(|f| f.path().to_owned()).collect());
         let mut files = files.into_iter();

@@ -1,5 +1,5 @@
-//! Bringing whole contents of buffers in and out: files, and filling with zeros. Nothing here takes time by the size of the
-//! buffer on the interface thread but the taking of the pages that changed.
+//! Import, export and zero fill of whole buffer contents. On the interface thread, only collecting the changed pages
+//! takes time that depends on the buffer size.
 
 use super::app::App;
 use super::pick::Pick;
@@ -9,7 +9,7 @@ use egui::Context;
 use std::sync::Arc;
 use trace_core::recording::{Buffer, ElementType};
 
-/// Asks for a file and takes it into the buffer, a picture plane by plane where `planes`.
+/// Asks for a file and loads it into the buffer, as a picture plane by plane if `planes` is set.
 pub(super) fn load(app: &mut App, ctx: &Context, buffer: Buffer, planes: bool) {
     app.pick(ctx, Pick::Buffer, move |app, ctx, path| {
         let (name, again) = (buffer.name.clone(), ctx.clone());
@@ -28,7 +28,7 @@ pub(super) fn load(app: &mut App, ctx: &Context, buffer: Buffer, planes: bool) {
     });
 }
 
-/// Makes every byte zero.
+/// Sets every byte of the buffer to zero.
 pub(super) fn clear(app: &mut App, ctx: &Context, buffer: &str) {
     let Some(contents) = app.doc.as_ref().and_then(|d| d.contents(buffer)) else {
         return;
@@ -43,7 +43,7 @@ pub(super) fn clear(app: &mut App, ctx: &Context, buffer: &str) {
     });
 }
 
-/// Gives a buffer new content, of which only what differs is kept; found out apart from the interface thread.
+/// Replaces the content of a buffer and stores only the difference. A background task computes the difference.
 fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8]>) {
     let Some(doc) = &app.doc else { return };
     let Some(contents) = doc.contents(name) else { return };
@@ -60,7 +60,7 @@ fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8
                 return;
             };
             if doc.changes().stamp(&name) != stamp {
-                // It was edited meanwhile: what differs is something else now.
+                // The buffer was edited meanwhile: the difference must be computed again.
                 replace(app, &again, &name, title, new);
             } else if pieces.is_empty() {
                 app.info(format!("{title} changed nothing"));
@@ -77,7 +77,7 @@ fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8
     });
 }
 
-/// Asks for a place and saves the buffer there as the person left it.
+/// Asks for a path and saves the buffer there with the user's edits.
 pub(super) fn save(app: &mut App, ctx: &Context, buffer: &str, element: ElementType) {
     let Some(contents) = app.doc.as_ref().and_then(|d| d.contents(buffer)) else {
         return;

@@ -1,5 +1,5 @@
-//! The crash report: a file that a person can attach, written when the program panics, or when a mapped recording
-//! cannot be read any more.
+//! The crash report: a file that a user can attach, written when the program panics or when a mapped recording becomes
+//! unreadable.
 
 use crate::{bus, log};
 use std::backtrace::Backtrace;
@@ -9,14 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 static OPEN: Mutex<String> = Mutex::new(String::new());
 
-/// Notes which recording is open, for the report.
+/// Stores which recording is open, for the crash report.
 pub fn set_open_recording(path: &Path) {
     if let Ok(mut o) = OPEN.lock() {
         *o = path.display().to_string();
     }
 }
 
-/// The first line of every report.
+/// Returns the first line of every report.
 fn head() -> String {
     format!(
         "kinescope {} on {} {}\n",
@@ -26,7 +26,7 @@ fn head() -> String {
     )
 }
 
-/// What a report says.
+/// Formats the text of a report.
 #[must_use]
 pub fn format_report(what: &str, backtrace: &str) -> String {
     let open = OPEN.lock().map(|o| o.clone()).unwrap_or_default();
@@ -38,10 +38,10 @@ pub fn format_report(what: &str, backtrace: &str) -> String {
     )
 }
 
-/// Writes a report into a folder, and gives its path.
+/// Writes a report into a folder and returns its path.
 ///
 /// # Errors
-/// When the folder or the file cannot be made.
+/// When the folder or the file cannot be created.
 pub fn write(folder: &Path, text: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let now = SystemTime::now()
@@ -53,7 +53,7 @@ pub fn write(folder: &Path, text: &str) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The newest report in a folder.
+/// Returns the newest report in a folder.
 #[must_use]
 pub fn find_newest(folder: &Path) -> Option<PathBuf> {
     let reports = std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path());
@@ -64,8 +64,8 @@ pub fn find_newest(folder: &Path) -> Option<PathBuf> {
     reports.filter(named).max()
 }
 
-/// Makes every panic, and every recording that becomes shorter while it is open, leave a report in `folder` and say
-/// where it is.
+/// Installs handlers that write a report to `folder` and print its path. They run on every panic, and when an open
+/// recording becomes shorter.
 pub fn install(folder: PathBuf) {
     let ready = bus::report_to(&folder, &head()).and_then(|_| bus::install());
     if let Err(e) = ready {

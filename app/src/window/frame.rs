@@ -1,5 +1,4 @@
-//! A frame of the window: what finished is taken up, keys are read, everything is drawn, and what panels asked for is
-//! carried out.
+//! One frame of the window: collects finished tasks, reads keys, draws everything and runs the requested actions.
 
 use super::app::App;
 use super::shortcut::key;
@@ -16,7 +15,7 @@ impl App {
     /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`, `with=OTHER`, `compare=SECTION`.
     ///
     /// # Errors
-    /// When there is no such command or it may not run now.
+    /// When the command does not exist or cannot run now.
     pub fn script(&mut self, ctx: &Context, step: &str) -> anyhow::Result<()> {
         let done = match (step.split_once('='), self.panel_context()) {
             (Some(("filter", filter)), Some(desk)) => {
@@ -43,7 +42,7 @@ impl App {
         Ok(())
     }
 
-    /// Draws a frame and acts on what was asked for in it.
+    /// Draws a frame and runs the actions that it requested.
     pub fn ui(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         for ended in self.tasks.take_finished() {
@@ -82,7 +81,7 @@ impl App {
         self.save_workspace(&ctx);
     }
 
-    /// Titles the window after the recording, and notes where the window is, for the next start.
+    /// Sets the window title from the recording and stores the window position for the next start.
     fn note_window(&mut self, ctx: &Context) {
         let title = match &self.doc {
             Some(doc) => format!("{} - Kinescope", doc.title),
@@ -102,7 +101,7 @@ impl App {
         };
         let mut place = self.settings.window();
         place.maximized = maximized == Some(true);
-        // What it goes back to is what it was before.
+        // A maximised window restores to the geometry that it had before.
         if !place.maximized {
             place.size = [inner.width(), inner.height()].map(|x| (x * zoom).round());
             place.at = outer.map(|r| [r.min.x, r.min.y].map(|x| (x * zoom).round()));
@@ -110,7 +109,7 @@ impl App {
         self.settings.window = Some(place);
     }
 
-    /// Does what a panel, or a part of the window, asked for.
+    /// Runs an action that a panel or another part of the window requested.
     fn perform_action(&mut self, ctx: &Context, ask: UiAction) {
         match ask {
             UiAction::Command(id) => {
@@ -149,23 +148,23 @@ impl App {
     }
 }
 
-/// Whether this presses Enter or the space bar with another key, which a button takes for a click.
+/// Returns whether the event presses Enter or Space with a modifier, which a button takes for a click.
 fn is_button_shortcut(event: &egui::Event) -> bool {
     matches!(event, egui::Event::Key { key: Key::Enter | Key::Space, modifiers, .. }
         if modifiers.ctrl || modifiers.alt || modifiers.command)
 }
 
-/// Runs the commands whose keys were pressed, in the order in which they were.
+/// Runs the commands whose shortcuts were pressed, in the order of the presses.
 fn handle_keys(app: &mut App, ctx: &Context) {
-    // Both take every key for themselves.
+    // The palette and the path prompt take every key.
     if app.palette.is_some() || app.path_prompt.is_some() {
         return;
     }
     if keys_sheet::capture_key(app, ctx) {
         return;
     }
-    // What lies over everything else: a question leaves no key to what is behind it, a sheet none without Ctrl or Alt
-    // but the one that it came with.
+    // Modal content takes the keys: a question blocks all shortcuts, a sheet blocks those without Ctrl or Alt except
+    // the one that opened it.
     let asked = app.confirm.is_some() || app.question.is_some();
     let covered = app.help || app.about || app.keys_sheet.is_some();
     let typing = ctx.text_edit_focused();
@@ -188,14 +187,14 @@ fn handle_keys(app: &mut App, ctx: &Context) {
                 left = true;
                 return false;
             }
-            // A shortcut that is still held must not press the button that the question gave the keyboard to.
+            // A shortcut that is still held must not press the button that the question focuses.
             if asked && is_button_shortcut(event) {
                 return false;
             }
             let pressed = app.keys.find_pressed(event).and_then(|(at, s)| {
                 let c = app.commands.get(at)?;
                 let behind = !close && (asked || (covered && s.is_plain() && c.id != "help"));
-                // Where a person writes, keys without Ctrl are letters, and undo is about what they wrote.
+                // In a text field, keys without Ctrl are letters, and undo applies to the text.
                 let undoes = s.ctrl && matches!(s.key, Key::Z | Key::Y);
                 let theirs = typing && (s.is_text_editing() || (undoes && !untouched));
                 let answers = (c.enabled)(app) || app.refusal(c.id).is_some();
@@ -205,7 +204,7 @@ fn handle_keys(app: &mut App, ctx: &Context) {
             run.extend(pressed.map(|c| c.id));
             pressed.is_none()
         });
-        // A command may put the cursor into a field: the letter of its key is not for that.
+        // A command may focus a text field. The field must not receive the letter of the shortcut.
         if !typing && !run.is_empty() {
             i.events.retain(|event| !matches!(event, egui::Event::Text(_)));
         }

@@ -1,4 +1,4 @@
-//! Which key runs which command: the program's own keys, and what the person made of them in `keys.toml`.
+//! The keymap: default shortcuts of commands, and the user's changes in `keys.toml`.
 
 use super::command::Command;
 use super::shortcut::{Shortcut, ctrl, ctrl_shift};
@@ -8,22 +8,22 @@ use kinescope_files::keys::{KeysFile, MAX_BYTES, MAX_KEYS};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Name of the file in the folder of settings.
+/// Name of the file in the settings folder.
 pub const FILE: &str = "keys.toml";
 
-/// Keys of every command. A key runs one command at most.
+/// Shortcuts of every command. A key runs at most one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keymap {
     commands: Vec<Keys>,
-    /// Every key and the place of its command, in the order of the table: what a press is looked up in.
+    /// Every shortcut and the index of its command in table order, for the lookup of a press.
     by_key: Vec<(Shortcut, usize)>,
-    /// What of the person's file was left out, a line each.
+    /// Ignored parts of the user's file, one message each.
     pub problems: Vec<String>,
-    /// The file that cannot be used as a whole: it is put aside before another is written.
+    /// Whether the file is unusable. It is renamed before another one is written.
     damaged: bool,
 }
 
-/// Keys of a command.
+/// Shortcuts of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Keys {
     id: &'static str,
@@ -33,7 +33,7 @@ struct Keys {
 }
 
 impl Keymap {
-    /// The program's own keys.
+    /// Creates a keymap with the default shortcuts.
     #[must_use]
     pub fn with_defaults<A>(commands: &[Command<A>]) -> Self {
         let keys = |c: &Command<A>| Keys {
@@ -50,7 +50,7 @@ impl Keymap {
         out
     }
 
-    /// The program's own keys, changed as the file of a folder says.
+    /// Loads the keymap: the default shortcuts, changed by the file in `folder`.
     #[must_use]
     pub fn load<A>(commands: &[Command<A>], folder: Option<&Path>) -> Self {
         let mut out = Self::with_defaults(commands);
@@ -74,7 +74,7 @@ impl Keymap {
         out
     }
 
-    /// Takes up what a file says.
+    /// Applies the settings of a file.
     fn apply_file(&mut self, file: KeysFile) {
         self.problems = file.problems;
         let mut given: Vec<Option<Vec<Shortcut>>> = vec![None; self.commands.len()];
@@ -101,8 +101,8 @@ impl Keymap {
                 *to = Some(keys);
             }
         }
-        // A key that two commands have is the first one's in the table; what the file says goes before what the program
-        // says.
+        // If two commands have the same key, the first one in the table gets it. Keys from the file take precedence
+        // over default keys.
         let mut owners: Vec<(Shortcut, usize)> = Vec::new();
         for (at, keys) in given.iter_mut().enumerate() {
             for s in keys.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
@@ -155,60 +155,60 @@ impl Keymap {
             .map_or_else(String::new, |c| format!("\"{}\"", c.title))
     }
 
-    /// Place in the table of the command that an event is the key of, and the key.
+    /// Returns the table index of the command whose shortcut the event presses, and the shortcut.
     #[must_use]
     pub fn find_pressed(&self, event: &Event) -> Option<(usize, Shortcut)> {
         let pressed = Shortcut::from_event(event)?;
         let of = |s: Shortcut| self.by_key.iter().find(|k| k.0 == s).map(|k| (k.1, s));
         of(pressed).or_else(|| {
-            // What was undone is done again with Ctrl Y in as many programs as with Ctrl Shift Z.
+            // Many programs use Ctrl+Y for redo, and as many use Ctrl+Shift+Z.
             let same = ctrl(Key::Y) == Some(pressed);
             let (at, s) = ctrl_shift(Key::Z).filter(|_| same).and_then(of)?;
             (self.commands.get(at)?.first == Some(s)).then_some((at, pressed))
         })
     }
 
-    /// Keys of a command.
+    /// Returns the shortcuts of a command.
     #[must_use]
     pub fn shortcuts(&self, id: &str) -> &[Shortcut] {
         let c = self.commands.iter().find(|c| c.id == id);
         c.map_or(&[], |c| c.now.as_slice())
     }
 
-    /// Keys of a command as a person reads them; empty: it has none.
+    /// Returns the shortcuts of a command as display text; empty: it has none.
     #[must_use]
     pub fn text(&self, id: &str) -> String {
         let all: Vec<String> = self.shortcuts(id).iter().map(|s| s.text()).collect();
         all.join(", ")
     }
 
-    /// The program's own key of a command.
+    /// Returns the default shortcut of a command.
     #[must_use]
     pub fn first(&self, id: &str) -> Option<Shortcut> {
         self.commands.iter().find(|c| c.id == id).and_then(|c| c.first)
     }
 
-    /// Id and title of the command that has a key.
+    /// Returns the id and title of the command that has this shortcut.
     #[must_use]
     pub fn find_owner(&self, key: Shortcut) -> Option<(&'static str, &str)> {
         let at = self.by_key.iter().find(|k| k.0 == key)?.1;
         self.commands.get(at).map(|c| (c.id, c.title.as_str()))
     }
 
-    /// Whether a command's keys are not the program's own.
+    /// Returns whether a command's shortcuts differ from the defaults.
     #[must_use]
     pub fn is_changed(&self, id: &str) -> bool {
         let c = self.commands.iter().find(|c| c.id == id);
         c.is_some_and(|c| c.now.as_slice() != c.first.as_slice())
     }
 
-    /// How many commands have keys that are not the program's own.
+    /// Returns the number of commands whose shortcuts differ from the defaults.
     #[must_use]
     pub fn count_changed(&self) -> usize {
         self.commands.iter().filter(|c| self.is_changed(c.id)).count()
     }
 
-    /// Gives a command these keys and no others, [`MAX_KEYS`] at most; they are taken from whichever has them.
+    /// Replaces the shortcuts of a command, [`MAX_KEYS`] at most. Removes them from other commands.
     pub fn set(&mut self, id: &str, keys: &[Shortcut]) {
         let Some(at) = self.find_position(id) else { return };
         for (n, c) in self.commands.iter_mut().enumerate() {
@@ -221,7 +221,7 @@ impl Keymap {
         self.rebuild_index();
     }
 
-    /// Gives a command another key beside those that it has. `false`: it has as many as may be.
+    /// Adds a shortcut to a command. Returns `false` if the command has the maximum number already.
     pub fn add(&mut self, id: &str, key: Shortcut) -> bool {
         let mut keys = self.shortcuts(id).to_vec();
         if !keys.contains(&key) {
@@ -234,13 +234,13 @@ impl Keymap {
         fits
     }
 
-    /// Gives a command the program's own key, and takes that from whichever has it.
+    /// Restores the default shortcut of a command and removes it from other commands.
     pub fn reset(&mut self, id: &str) {
         let first = self.first(id);
         self.set(id, first.as_slice());
     }
 
-    /// Gives every command the program's own key.
+    /// Restores the default shortcuts of all commands.
     pub fn reset_all(&mut self) {
         for c in &mut self.commands {
             c.now = c.first.into_iter().collect();
@@ -248,7 +248,7 @@ impl Keymap {
         self.rebuild_index();
     }
 
-    /// What differs from the program's own keys, as the file holds it.
+    /// Returns the differences from the default shortcuts, as the file stores them.
     #[must_use]
     pub fn file(&self) -> KeysFile {
         let changed = self.commands.iter().filter(|c| self.is_changed(c.id));
@@ -262,7 +262,7 @@ impl Keymap {
         }
     }
 
-    /// Keeps what differs in a folder. A file that could not be read is put aside first, and where that is, is told.
+    /// Saves the differences in a folder. Renames an unreadable file first and returns its new path.
     ///
     /// # Errors
     /// When the folder cannot be written.

@@ -1,5 +1,4 @@
-//! The sheet on which a person gives commands other keys: every command by its menu, a field to search them, and what
-//! is pressed while a row listens becomes its key.
+//! The sheet for changing shortcuts: all commands by menu, a search field, and key capture for a row.
 
 use super::app::App;
 use super::command::Menu;
@@ -18,28 +17,28 @@ const WIDTH: f32 = 620.0;
 /// The sheet while it is open.
 #[derive(Default)]
 pub struct KeysSheet {
-    /// What was typed into the field for searching.
+    /// Text of the search field.
     pub search: String,
-    /// The command that is chosen.
+    /// The selected command.
     pub chosen: Option<&'static str>,
-    /// The command that the next key is for.
+    /// The command that receives the next key.
     pub listening: Option<KeyCapture>,
-    /// What was done last, or why it was not.
+    /// Message about the last change, or why it was rejected.
     pub told: String,
     rows: Rows,
     focused: bool,
-    /// Whether a second press of the button gives all commands the program's own keys.
+    /// Whether a second press of the button resets all shortcuts to the defaults.
     sure: bool,
 }
 
-/// A row that listens.
+/// A row that waits for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCapture {
     /// The command.
     pub id: &'static str,
-    /// Whether the key is one more, and not in place of the others.
+    /// Whether the key is added; otherwise it replaces the existing keys.
     pub more: bool,
-    /// What is another command's now and was pressed once: pressed again it is moved.
+    /// A shortcut of another command that was pressed once. A second press moves it.
     asked: Option<Shortcut>,
 }
 
@@ -68,7 +67,7 @@ fn rows(app: &App, wanted: &str) -> Vec<Row> {
 }
 
 impl App {
-    /// Takes up other keys: menus and tooltips show them, and the file holds them.
+    /// Applies changed shortcuts to menus and tooltips, and saves them to the file.
     pub fn apply_keymap(&mut self) {
         self.actions.set_keys(|id| self.keys.text(id));
         let Some(folder) = self.settings.folder() else { return };
@@ -85,7 +84,7 @@ impl App {
         }
     }
 
-    /// Tells what of the person's file of keys was left out.
+    /// Reports the ignored parts of the user's key file.
     pub(super) fn report_keymap_problems(&mut self) {
         let (Some(folder), false) = (self.settings.folder(), self.keys.problems.is_empty()) else {
             return;
@@ -96,7 +95,7 @@ impl App {
         self.notice = Some(("Some keys were left out".into(), details));
     }
 
-    /// Begins to listen for the key of a command.
+    /// Starts to capture a key for a command.
     fn begin_capture(&mut self, id: &'static str, more: bool) {
         if let Some(open) = &mut self.keys_sheet {
             open.chosen = Some(id);
@@ -106,7 +105,7 @@ impl App {
         }
     }
 
-    /// What a press does to the row that listens.
+    /// Applies a key press to the row that waits for a key.
     fn assign_key(&mut self, key: Shortcut) {
         let Some((open, at)) = self.keys_sheet.as_mut().and_then(|o| o.listening.map(|l| (o, l))) else {
             return;
@@ -114,7 +113,7 @@ impl App {
         let title = self.commands.iter().find(|c| c.id == at.id).map_or("", |c| c.title);
         let first = self.keys.first(at.id);
         let alone = |k| key == Shortcut::from_press(k, Modifiers::NONE);
-        // Backspace takes the keys away, Delete brings the program's own back; nothing else is made of the two.
+        // Backspace removes the keys, Delete restores the default. Neither can be assigned.
         let wanted = match key.key {
             _ if alone(Key::Backspace) => None,
             _ if alone(Key::Delete) => Some(first),
@@ -137,7 +136,7 @@ impl App {
         if let Some((id, other)) = self.keys.find_owner(wanted).filter(|o| o.0 != at.id)
             && at.asked != Some(wanted)
         {
-            // The way to press it again is the key itself, or Delete where that brought it.
+            // The user confirms with the same key, or with Delete if Delete requested the default.
             let again = if alone(Key::Delete) {
                 "Delete".to_owned()
             } else {
@@ -170,7 +169,8 @@ impl App {
     }
 }
 
-/// Gives what the keyboard does to the row that listens. `true`: one does, and nothing else hears of it.
+/// Sends keyboard events to the row that waits for a key. Returns `true` if a row waits; the events then go nowhere
+/// else.
 pub(super) fn capture_key(app: &mut App, ctx: &Context) -> bool {
     if app.keys_sheet.as_ref().is_none_or(|o| o.listening.is_none()) {
         return false;
@@ -197,7 +197,7 @@ pub(super) fn capture_key(app: &mut App, ctx: &Context) -> bool {
     true
 }
 
-/// What the person did on the sheet in this frame.
+/// Input that the user gave on the sheet in this frame.
 #[derive(Default)]
 struct SheetInput {
     listen: Option<(&'static str, bool)>,
@@ -205,7 +205,7 @@ struct SheetInput {
     reset_all: bool,
 }
 
-/// Draws the sheet when it is open.
+/// Draws the sheet if it is open.
 pub(super) fn draw(app: &mut App, ctx: &Context) {
     let Some(mut open) = app.keys_sheet.take() else { return };
     let list = rows(app, &open.search);
@@ -307,7 +307,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
     }
 }
 
-/// Arrows and Page keys choose a row, Enter listens for its key, with Shift for one more.
+/// Handles keys: arrow and Page keys select a row, Enter captures its key, Shift+Enter captures an additional key.
 fn move_selection(ctx: &Context, list: &[Row], open: &mut KeysSheet, did: &mut SheetInput) {
     let ids: Vec<(usize, &'static str)> = list
         .iter()
@@ -322,7 +322,7 @@ fn move_selection(ctx: &Context, list: &[Row], open: &mut KeysSheet, did: &mut S
         open.chosen = ids.first().map(|i| i.1);
     }
     let at = at.unwrap_or(0);
-    // A button that has the keyboard is pressed with Enter.
+    // Enter presses a button that has the focus.
     let writing = ctx.text_edit_focused() || ctx.memory(|m| m.focused().is_none());
     let (step, enter, more) = ctx.input_mut(|i| {
         let mut by = 0_isize;
@@ -334,14 +334,14 @@ fn move_selection(ctx: &Context, list: &[Row], open: &mut KeysSheet, did: &mut S
         ] {
             by += n * isize::try_from(i.count_and_consume_key(Modifiers::NONE, key)).unwrap_or(0);
         }
-        // With Shift first: a press with more modifiers than asked for counts too.
+        // Shift comes first: egui also accepts a press with more modifiers than requested.
         let more = writing && i.consume_key(Modifiers::SHIFT, Key::Enter);
         (by, writing && i.consume_key(Modifiers::NONE, Key::Enter), more)
     });
     let to = at.saturating_add_signed(step).min(ids.len().saturating_sub(1));
     if let Some((row, id)) = ids.get(to).filter(|_| step != 0) {
         open.chosen = Some(*id);
-        // The head of its menu is seen too.
+        // The header of its menu stays visible too.
         open.rows.reveal(row.saturating_sub(1) as u64);
         open.rows.reveal(*row as u64);
     }
@@ -387,7 +387,7 @@ fn row(
     r.on_hover_text(format!("in keys.toml: {id}")).clicked()
 }
 
-/// What is going on, and what can be done to the row that is chosen.
+/// Draws the status and the actions for the selected row.
 fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
     let p = palette(ui);
     let title = |id: &str| {

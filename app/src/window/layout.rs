@@ -1,5 +1,4 @@
-//! How panels are laid out: the dock's tiles with the way to and from the workspace file, the sides, and windows of
-//! their own.
+//! The panel layout: dock tiles and their conversion for the workspace file, side panels, and separate windows.
 
 mod draw;
 mod repair;
@@ -10,21 +9,21 @@ pub use draw::TileBehavior;
 use egui_tiles::{Container, LinearDir, Tabs, Tile, TileId, Tiles, Tree};
 pub use repair::repair_dock;
 
-/// A docked panel, by its id.
+/// Id of a docked panel.
 pub type Pane = &'static str;
 
 /// Widths of the outline and the inspector, points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sides {
-    /// Of the outline.
+    /// Width of the outline.
     pub outline: f32,
-    /// Of the inspector.
+    /// Width of the inspector.
     pub inspector: f32,
-    /// Whether the next frame takes them up, instead of what the person dragged.
+    /// Whether the next frame applies these widths instead of those that the user dragged.
     pub set: bool,
     /// Whether the window was too narrow for both in the last frame.
     pub narrow: bool,
-    /// Whether the inspector is away for want of room, and comes back when there is some.
+    /// Whether the inspector is folded for lack of space. It returns when there is space again.
     pub folded: bool,
 }
 
@@ -40,28 +39,28 @@ impl Default for Sides {
     }
 }
 
-/// Where a window of its own is, points.
+/// Geometry of a separate window, points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloatingGeometry {
-    /// Upper left corner on the desktop; `None`: where the desktop puts it, or where it does not tell.
+    /// Upper left corner on the desktop; `None`: the desktop chooses it, or does not report it.
     pub at: Option<[f32; 2]>,
     /// Inner size.
     pub size: [f32; 2],
 }
 
-/// A panel that is a window of its own.
+/// A panel in a separate window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloatingPanel {
     /// The panel's id.
     pub panel: &'static str,
-    /// Where it was opened.
+    /// Geometry at opening.
     pub start: FloatingGeometry,
-    /// Where it is now.
+    /// Current geometry.
     pub now: FloatingGeometry,
 }
 
 impl FloatingPanel {
-    /// A panel's window where the desktop puts it.
+    /// Creates a panel window that the desktop positions.
     #[must_use]
     pub fn new(panel: &'static str) -> Self {
         Self::with_geometry(
@@ -73,7 +72,7 @@ impl FloatingPanel {
         )
     }
 
-    /// A panel's window at a place.
+    /// Creates a panel window with a geometry.
     #[must_use]
     pub fn with_geometry(panel: &'static str, start: FloatingGeometry) -> Self {
         Self {
@@ -84,13 +83,13 @@ impl FloatingPanel {
     }
 }
 
-/// Shares of the timeline and of what is below it, as they are at first.
+/// Default shares of the timeline and of the area below it.
 const DEFAULT_SHARES: [f32; 2] = [0.92, 1.08];
-/// Height of the dock from which on the timeline takes no more than it needs, points.
+/// Height of the dock above which the timeline takes only the height that it needs, points.
 const TALL_DOCK_HEIGHT: f32 = 900.0;
 
-/// In a tall window, gives the timeline what its lanes need and the rest to what is below, as long as the person left
-/// the border between them alone. `fitted`: the share that was given last.
+/// In a tall window, gives the timeline the height of its lanes and the rest to the area below. Does nothing if the
+/// user moved the border between them. `fitted` is the share of the last fit.
 pub fn fit_timeline(tree: &mut Tree<Pane>, height: f32, wanted: f32, fitted: &mut Option<f32>) {
     let timeline = tree.tiles.find_pane(&"timeline");
     let Some(Tile::Container(Container::Linear(column))) = tree.root().and_then(|r| tree.tiles.get_mut(r)) else {
@@ -115,7 +114,7 @@ pub fn fit_timeline(tree: &mut Tree<Pane>, height: f32, wanted: f32, fitted: &mu
     *fitted = Some(share);
 }
 
-/// A share of the timeline, and what is left for the rest.
+/// Returns the share of the timeline and the remaining share.
 fn timeline_shares(share: f32) -> [f32; 2] {
     if share == DEFAULT_SHARES[0] {
         DEFAULT_SHARES
@@ -124,7 +123,7 @@ fn timeline_shares(share: f32) -> [f32; 2] {
     }
 }
 
-/// The dock that the person arranged: what [`fit`] gave for this window is not kept for another one.
+/// Returns the dock that the user arranged. It leaves out the share that [`fit_timeline`] set for this window only.
 #[must_use]
 pub fn arranged_dock(tree: &Tree<Pane>, fitted: Option<f32>) -> Option<Dock> {
     let mut dock = dock(tree)?;
@@ -136,19 +135,19 @@ pub fn arranged_dock(tree: &Tree<Pane>, fitted: Option<f32>) -> Option<Dock> {
     Some(dock)
 }
 
-/// What a recording is of, as far as it decides which panels are there at first.
+/// Content of a recording, as far as it decides which panels are shown by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordingContent {
-    /// Accesses to registers.
+    /// Register accesses.
     #[default]
     Accesses,
-    /// These, and a framebuffer to be shown.
+    /// Register accesses and a framebuffer.
     Screen,
-    /// Calls of a driver: it has no registers and no page tables.
+    /// API calls of a driver. Such a recording has no registers and no page tables.
     Calls,
 }
 
-/// The dock as it is at first: the timeline over the tabs.
+/// Returns the default dock: the timeline above the tabs.
 #[must_use]
 pub fn default_dock(holds: RecordingContent) -> Dock {
     let panel = |id: &str| Dock::Panel { id: id.into() };
@@ -230,7 +229,7 @@ fn add(tiles: &mut Tiles<Pane>, dock: &Dock, used: &mut Vec<&'static str>) -> Op
     }
 }
 
-/// The tiles of a dock, whose groups of tabs are mended; as at first when nothing of it can be used.
+/// Returns the tiles of a dock with repaired tab groups, or the default tiles if the dock is unusable.
 #[must_use]
 pub fn tree(dock: &Dock) -> Tree<Pane> {
     let mut tiles = Tiles::default();
@@ -241,8 +240,7 @@ pub fn tree(dock: &Dock) -> Tree<Pane> {
     }
 }
 
-/// Notes the panel that is being dragged; and when one was dropped where only its own group has a name, splits that
-/// group instead.
+/// Tracks the dragged panel. If it was dropped where only its tab group has a title, splits that group instead.
 pub fn repair_tree(tree: &mut Tree<Pane>, ctx: &egui::Context) {
     let id = egui::Id::unique("panel that is dragged");
     let dragged = tree.dragged_id(ctx).and_then(|t| tree.tiles.get_pane(&t).copied());
@@ -261,7 +259,7 @@ pub fn repair_tree(tree: &mut Tree<Pane>, ctx: &egui::Context) {
     }
 }
 
-/// The dock that the tiles make.
+/// Returns the dock that the tiles form.
 #[must_use]
 pub fn dock(tree: &Tree<Pane>) -> Option<Dock> {
     fn of(tree: &Tree<Pane>, id: TileId, depth: usize) -> Option<Dock> {
@@ -304,12 +302,12 @@ pub fn dock(tree: &Tree<Pane>) -> Option<Dock> {
     of(tree, tree.root()?, 0)
 }
 
-/// Brings a panel to the front; adds it to the tabs when it was closed. `false`: there is no such panel.
+/// Brings a panel to the front, and adds it to the tabs if it was closed. Returns `false` if the panel does not exist.
 pub fn show(tree: &mut Tree<Pane>, id: &str) -> bool {
     let Some(panel) = panels::by_id(id) else { return false };
     if tree.tiles.find_pane(&panel.id).is_none() {
         let new = tree.tiles.insert_pane(panel.id);
-        // The largest group is where panels are at first.
+        // Panels start in the largest group.
         let groups = tree.tiles.iter().filter_map(|(i, t)| match t {
             Tile::Container(Container::Tabs(t)) => Some((t.children.len(), *i)),
             _ => None,
@@ -326,7 +324,7 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) -> bool {
     true
 }
 
-/// Takes a panel out of the dock.
+/// Removes a panel from the dock.
 pub fn close(tree: &mut Tree<Pane>, id: &str) -> bool {
     let Some(tile) = panels::by_id(id).and_then(|p| tree.tiles.find_pane(&p.id)) else {
         return false;
@@ -335,7 +333,7 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) -> bool {
     true
 }
 
-/// Where a panel that is shown lay in the last frame, points.
+/// Returns the rectangle of a visible panel in the last frame, points.
 #[must_use]
 pub fn panel_rect(tree: &Tree<Pane>, id: &str) -> Option<egui::Rect> {
     let panel = panels::by_id(id).filter(|p| active_panels(tree).contains(&p.id))?;
@@ -343,7 +341,7 @@ pub fn panel_rect(tree: &Tree<Pane>, id: &str) -> Option<egui::Rect> {
     tree.tiles.rect(tile).filter(egui::Rect::is_positive)
 }
 
-/// Ids of the panels that are shown.
+/// Returns the ids of the visible panels.
 #[must_use]
 pub fn active_panels(tree: &Tree<Pane>) -> Vec<Pane> {
     tree.active_tiles()

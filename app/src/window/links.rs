@@ -1,4 +1,4 @@
-//! Going where a link, a note or the command line leads: in the open recording, or once another one is open.
+//! Navigation to the target of a link, a note or the command line, in the open recording or after another one opens.
 
 use super::app::App;
 use super::layout;
@@ -10,26 +10,26 @@ use kinescope_files::link::{Link, LinkError};
 use kinescope_files::scene::Scene;
 use std::path::{Path, PathBuf};
 
-/// What happens once the recording that is being opened is there.
+/// Actions to run once the recording that is being opened is loaded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AfterOpen {
-    /// A second recording to compare it with.
+    /// A second recording to compare with.
     pub compare: Option<PathBuf>,
-    /// Where to go in it.
+    /// Position to go to.
     pub goal: Option<Goal>,
 }
 
-/// Where to go in a recording.
+/// A position in a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Goal {
-    /// What is shown there.
+    /// The scene to show there.
     pub scene: Scene,
-    /// Events that the recording should have; `None`: nobody said.
+    /// Number of events that the recording should have; `None`: unknown.
     pub events: Option<u64>,
 }
 
 impl Goal {
-    /// An event, and nothing more.
+    /// Returns a goal that only selects an event.
     #[must_use]
     pub fn for_event(event: u64) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Goal {
         }
     }
 
-    /// Where a link leads; `None`: to where the recording was left.
+    /// Returns the position of a link; `None`: the position where the recording was left.
     #[must_use]
     pub fn from_link(link: &Link) -> Option<Self> {
         Some(Self {
@@ -52,8 +52,8 @@ impl Goal {
 }
 
 impl App {
-    /// Shows a scene of the open recording: time stands at its event, what was selected is selected, and its panels are
-    /// in front. What the program does not know of is left out.
+    /// Shows a scene of the open recording: sets the current event and the selection, and brings its panels to the
+    /// front. Ignores what this version does not know.
     pub fn show_scene(&mut self, scene: &Scene) {
         let Some(doc) = &mut self.doc else { return };
         doc.go_with(scene.event, scene.selection.clone());
@@ -65,14 +65,14 @@ impl App {
         }
     }
 
-    /// What the person looks at.
+    /// Returns the scene that the user sees.
     #[must_use]
     pub fn scene(&self) -> Option<Scene> {
         let doc = self.doc.as_ref()?;
         Some(Scene {
             event: doc.moment(),
             selection: match doc.selection() {
-                // They belong to this run.
+                // Divergences and faults belong to this run.
                 Selection::Divergence(_) | Selection::Fault(_) => Selection::Event,
                 s => s.clone(),
             },
@@ -83,7 +83,7 @@ impl App {
         })
     }
 
-    /// A link to what the person looks at.
+    /// Returns a link to the scene that the user sees.
     #[must_use]
     pub fn link(&self) -> Option<Link> {
         let doc = self.doc.as_ref()?;
@@ -91,8 +91,8 @@ impl App {
         Some(Link::new(&path, doc.len(), self.scene()?))
     }
 
-    /// Goes to an event of the open recording that somebody asked for; tells when it has no such event, or is not the
-    /// recording that was meant.
+    /// Goes to a requested event of the open recording. Reports if it has no such event, or is not the recording that
+    /// the goal is for.
     pub(super) fn go_to(&mut self, goal: &Goal) {
         let Some(doc) = &self.doc else { return };
         let (have, title) = (doc.len(), doc.title.clone());
@@ -116,11 +116,11 @@ impl App {
         }
     }
 
-    /// Follows a link: in the open recording when it is the one, else in the one that it names. A bare name is looked for
-    /// beside the open recording and among those opened before.
+    /// Follows a link in the open recording if it matches, or else opens the recording that the link names. Searches a
+    /// bare name in the folder of the open recording and in the recent files.
     ///
     /// # Errors
-    /// [`LinkError`] when the text is no link.
+    /// [`LinkError`] if the text is not a link.
     pub fn follow(&mut self, ctx: &Context, text: &str) -> Result<(), LinkError> {
         let link = Link::parse(text.trim())?;
         let goal = Goal::from_link(&link);
@@ -146,12 +146,12 @@ impl App {
         Ok(())
     }
 
-    /// The file that a link means, where it can be found.
+    /// Returns the file that a link refers to, if it can be found.
     fn find_linked_file(&self, file: &Path) -> Option<PathBuf> {
         if file.exists() {
             return Some(file.to_owned());
         }
-        // Made on another machine: the recording of the same name that is open, or was.
+        // The link is from another machine: use the open or recent recording with the same name.
         let name = file.file_name()?;
         let open = self.doc.as_ref().map(|d| d.path.clone());
         let beside = open.as_ref().and_then(|p| Some(p.parent()?.join(name)));

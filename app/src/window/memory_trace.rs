@@ -1,4 +1,4 @@
-//! What panels of calls ask for: memory between launches, from a board, apart from the interface thread.
+//! Memory traces for panels of API traces: a target records memory between launches, in the background.
 
 use super::app::App;
 use crate::document::cuda_board::DeviceQueryError;
@@ -9,7 +9,7 @@ use egui::Context;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 
-/// Asks a board, and takes up what it tells.
+/// Requests a memory trace from a target and stores the result.
 pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceRequest) {
     let Some(doc) = &app.doc else { return };
     let Some(calls) = doc.api_trace() else { return };
@@ -28,7 +28,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
                 .and_then(|mut lease| memory_trace::trace_memory(&mut lease, &to, &of, ask, progress))
                 .map_err(|e| format!("board {to}: {e}"));
             let cancelled = progress.check().is_err();
-            // Here and not on the interface thread: it takes as long as the recording has launches.
+            // Not on the interface thread: the time grows with the number of launches.
             let known = answer.and_then(|a| {
                 let missing = a.missing();
                 let missing = (!missing.is_empty()).then(|| format!("board {to}: {}", missing.join("; ")));
@@ -38,7 +38,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
             Box::new(move |app: &mut App| {
                 drop(held);
                 let missed = match &known {
-                    // Who stopped it knows why there is nothing.
+                    // The user stopped it and needs no message.
                     Err(_) if cancelled => None,
                     Err(why) => Some(why.clone()),
                     Ok((_, missing)) => missing.clone(),
@@ -49,7 +49,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
                 if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
                     if let Ok((calls, _)) = known {
                         Arc::make_mut(&mut doc.facts).api_trace = Some(calls);
-                        // What touches the selection is found anew, with what is known now.
+                        // References of the selection must be found again with the new data.
                         doc.xrefs.clear();
                     }
                     doc.memory_trace.end(missed);

@@ -1,4 +1,4 @@
-//! The window: opens it on a screen, or renders it off-screen into a picture.
+//! The window: on a screen, or rendered off-screen into a picture.
 
 mod app;
 mod arrange;
@@ -61,14 +61,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How the window opens.
+/// Options for opening the window.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Theme; `None` keeps the one that was chosen last.
+    /// Theme; `None` keeps the last choice.
     pub theme: Option<ThemeChoice>,
-    /// Board to have ready, `software:mali-g71` when `None`.
+    /// Selected target, `software:mali-g71` if `None`.
     pub board: Option<String>,
-    /// What happens once the recording is there.
+    /// Actions to run once the recording is loaded.
     pub afterwards: AfterOpen,
 }
 
@@ -85,10 +85,10 @@ impl eframe::App for EframeApp {
     }
 }
 
-/// No person answers a dialog as fast as this: it was not shown.
+/// Minimum time in which a user can answer a dialog. A faster answer means that the dialog was not shown.
 const MIN_ANSWER_TIME: Duration = Duration::from_millis(300);
 
-/// Whether the desktop has something that can show a dialog: a portal on the session's bus, or zenity.
+/// Returns whether the desktop can show a file dialog: through a portal on the session bus, or zenity.
 fn has_file_dialog() -> bool {
     let on_path = |name: &str| {
         std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|p| p.join(name).is_file()))
@@ -134,10 +134,10 @@ fn system_chooser() -> Chooser {
     })
 }
 
-/// Opens the window with these commands, and a recording when `path` names one, and comes back when it is closed.
+/// Opens the window with these commands, and a recording if `path` names one. Returns when the window is closed.
 ///
 /// # Errors
-/// When neither wgpu nor OpenGL can open a window here; the error says what to install.
+/// When neither wgpu nor OpenGL can open a window on this machine; the error says what to install.
 pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<App>]) -> anyhow::Result<()> {
     let crashes = directories::ProjectDirs::from("", "", "kinescope").map(|f| f.data_local_dir().join("crashes"));
     if let Some(folder) = &crashes {
@@ -145,7 +145,7 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
     }
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("kinescope=warn"));
-    // A subscriber that is there already, as in a test, is kept.
+    // Keeps an existing subscriber, as in a test.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -174,7 +174,7 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
         if let Some(folder) = &crashes {
             app.report_last_crash(folder);
         }
-        // Who comes for the first time and brings nothing sees the sample.
+        // A user who starts the program for the first time without a file sees the sample.
         let sample = || sample::path().filter(|_| app.settings.is_first_run());
         if let Some(p) = path.clone().or_else(sample) {
             app.open(ctx, p);

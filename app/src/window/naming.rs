@@ -1,8 +1,7 @@
-//! The sheet that names a register with its fields, or a range of memory; and how names come into the files of the
-//! person's register maps and out of them again.
+//! The sheet for naming a register with its fields or a memory range, and the updates of the user's map files.
 //!
-//! The file is what counts, so that what a person writes there by hand is never lost; the journal of changes keeps the
-//! entry before, and taking a name back puts that entry into the file again, if nobody changed it there meanwhile.
+//! The file is authoritative, so manual changes are never lost. The change journal stores the previous entry. Undo
+//! writes that entry back to the file, unless the entry was changed there meanwhile.
 
 mod bits;
 mod form;
@@ -22,40 +21,40 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use trace_core::registers::RegisterMap;
 
-/// A file that a name may go to.
+/// A file that a name can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The file.
     pub path: PathBuf,
-    /// For which recordings, in a few words.
+    /// Short description of the recordings that the file applies to.
     pub description: String,
-    /// What it begins with, where it is not there yet.
+    /// Header to write if the file does not exist yet.
     pub head: MapHeader,
 }
 
-/// The sheet while it is open.
+/// The naming sheet while it is open.
 #[derive(Clone, Debug)]
 pub struct NameSheet {
-    /// What is said so far.
+    /// Content of the form.
     pub form: Form,
-    /// Files that it may go to.
+    /// Files that the name can be written to.
     pub targets: Vec<Target>,
-    /// The one of them that is chosen.
+    /// Index of the selected file.
     pub target: usize,
-    /// What is wrong with it.
+    /// Error in the form.
     pub error: Option<String>,
-    /// Whether it is on its way into the file.
+    /// Whether the name is being written to the file.
     pub(super) busy: bool,
     pub(super) focused: bool,
-    /// Bits that are being chosen: where the pointer went down, and where it is.
+    /// Bits that the user is selecting: start and current position of the drag.
     pub(super) dragged: Option<(u32, u32)>,
 }
 
-/// One thing to do with a map's file.
+/// A change of a map file.
 enum NameJob {
-    /// Something is said of a place.
+    /// Writes an entry for a register or memory range.
     Say(Box<NameEntry>, Target),
-    /// An entry takes the place of another.
+    /// Replaces an entry with another.
     Put {
         path: PathBuf,
         head: MapHeader,
@@ -65,14 +64,14 @@ enum NameJob {
     },
 }
 
-/// Names on their way into files, one after another.
+/// Queue of names to write to files, one at a time.
 #[derive(Default)]
 pub(super) struct NameQueue {
     waiting: VecDeque<NameJob>,
     busy: bool,
 }
 
-/// The text of a file; empty where there is none.
+/// Reads the text of a file; empty if the file does not exist.
 fn read_text(path: &Path) -> Result<String, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text),
@@ -89,7 +88,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 impl NameJob {
-    /// Does it; what was written, where something was said.
+    /// Runs the job. Returns the edited names if it wrote a new entry.
     fn run(&self) -> Result<Option<EditedNames>, String> {
         let describe = |path: &Path, e: naming::NamingError| format!("{}: {e}", path.display());
         match self {
@@ -132,7 +131,7 @@ fn named_from_key(key: Key) -> NamedItem {
     }
 }
 
-/// What would be named: what is selected, or the register of the event at the moment.
+/// Returns what would be named: the selection, or the register of the current event.
 fn find_subject(doc: &Document) -> Option<NameSubject> {
     let buffer = |name: &str| doc.recording.facts.buffers.iter().find(|b| b.name == name);
     match doc.selection() {
@@ -151,13 +150,13 @@ fn find_subject(doc: &Document) -> Option<NameSubject> {
 }
 
 impl App {
-    /// Whether something is selected that can be named.
+    /// Returns whether the selection can be named.
     #[must_use]
     pub fn can_name_selection(&self) -> bool {
         self.doc.as_ref().is_some_and(|d| find_subject(d).is_some())
     }
 
-    /// Opens the sheet for what is selected.
+    /// Opens the naming sheet for the selection.
     pub fn begin_naming(&mut self) {
         let Some(doc) = &self.doc else { return };
         let Some(what) = find_subject(doc) else { return };
@@ -175,7 +174,7 @@ impl App {
         });
     }
 
-    /// Writes what the sheet says into the file that is chosen. What is wrong with it the sheet tells.
+    /// Writes the form to the selected file. The sheet shows errors.
     pub fn submit_name(&mut self, ctx: &Context) {
         let Some(open) = self.name_sheet.as_mut().filter(|n| !n.busy) else {
             return;
@@ -186,7 +185,7 @@ impl App {
         match open.form.parse() {
             Err(e) => open.error = Some(e),
             Ok(mut said) => {
-                // Fields that the map below gives stay its own, so that they are not written a second time.
+                // Fields that the underlying map defines stay there, so that they are not written twice.
                 let own = self.user_maps.as_ref().map_or(&[][..], |w| w.maps());
                 let own = own
                     .iter()
@@ -205,7 +204,7 @@ impl App {
         }
     }
 
-    /// Puts the entry before into the file again when a name was taken back, or the one after when it was given again.
+    /// Writes the previous entry back to the file when a name is undone, or the new one when it is redone.
     pub fn revert_name(&mut self, ctx: &Context, change: &Change, back: bool) {
         let Change::Name { file, of, old, new, .. } = change else {
             return;
@@ -227,7 +226,7 @@ impl App {
         self.write_next(ctx);
     }
 
-    /// Begins the next piece of work, if none is under way: files are changed one after another.
+    /// Starts the next job if none is running: jobs change files one at a time.
     fn write_next(&mut self, ctx: &Context) {
         if self.name_queue.busy {
             return;
@@ -275,8 +274,8 @@ impl App {
     }
 }
 
-/// Files that a name may go to, and which of them is offered: the one that has a name for the place already, else the
-/// one beside the recording.
+/// Returns the files that a name can be written to, and the index of the default. The default already names the
+/// location, or else is in the folder of the recording.
 fn targets(doc: &Document, own: &[register_maps::UserMap], what: NameSubject) -> (Vec<Target>, usize) {
     let mut list = vec![Target {
         path: register_maps::sibling_map_path(&doc.path),
@@ -290,7 +289,7 @@ fn targets(doc: &Document, own: &[register_maps::UserMap], what: NameSubject) ->
     });
     let head = register_map_files::head(&doc.recording, true);
     let of_device = match in_use {
-        // A map of many files is a person's own order.
+        // The user chose the layout of a map with several files, so no name is added to it.
         Some(f) => f.path.is_file().then(|| f.path.clone()),
         None if head.pci.is_none() && head.compatible.is_none() && head.gpu.is_none() => None,
         None => register_map_files::folder().map(|f| f.join(register_map_files::file_name(&head))),

@@ -1,4 +1,4 @@
-//! Writing a notebook: its text, and a picture of the window at each of its moments.
+//! Notebook export: the text, and a picture of the window for each entry.
 
 use super::studio::{Shot, Studio};
 use crate::document::Document;
@@ -7,17 +7,17 @@ use kinescope_files::output::{self, OutputError};
 use std::path::{Path, PathBuf};
 use trace_core::progress::{Cancelled, Progress};
 
-/// Form of a notebook that is written.
+/// Format of an exported notebook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotebookFormat {
-    /// CommonMark, its pictures in a folder beside it.
+    /// CommonMark, with its pictures in a folder next to it.
     Markdown,
-    /// A page that stands alone, its pictures within.
+    /// A self-contained page with embedded pictures.
     Html,
 }
 
 impl NotebookFormat {
-    /// The form that a file's name says; `None`: it says none.
+    /// Returns the format of a file name; `None`: the name has no known format.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -29,52 +29,52 @@ impl NotebookFormat {
     }
 }
 
-/// Why a notebook was not written.
+/// The reason why a notebook was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum NotebookError {
-    /// The name says no form.
+    /// The file name has no known format.
     #[error("{}: the name does not say the form (expected .md or .html)", .0.display())]
     Form(PathBuf),
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The folder for pictures cannot be made.
+    /// The picture folder cannot be created.
     #[error("{}: {source}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A picture was not drawn.
+    /// A picture was not rendered.
     #[error("the window at event {event} was not drawn: {why}")]
     Picture {
-        /// Where time stood.
+        /// Event of the picture.
         event: u64,
-        /// What went wrong.
+        /// Reason.
         why: String,
     },
-    /// Nobody wants it any more.
+    /// The task was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// What was written.
+/// Summary of a written notebook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotebookSummary {
-    /// Notes.
+    /// Number of notes.
     pub notes: u64,
-    /// Pictures.
+    /// Number of pictures.
     pub pictures: u64,
-    /// Why there are none, where they were wanted.
+    /// Reason why requested pictures are missing.
     pub no_pictures_reason: Option<String>,
 }
 
-/// Writes the notes of a document to a file whose name says the form. `shot`: how pictures are taken; `None`: without.
-/// Where nothing can draw here there are none, and why is told.
+/// Writes the notes of a document to a file in the format of its name. `shot` says how to take pictures; `None`: no
+/// pictures. If this machine has no renderer, the summary says why there are no pictures.
 ///
 /// # Errors
-/// [`NotebookError`]; of a page that is not finished nothing is left.
+/// [`NotebookError`]; an unfinished page leaves no file.
 pub fn write(
     doc: Document,
     to: &Path,
@@ -107,7 +107,7 @@ pub fn write(
     })
 }
 
-/// A picture of each moment.
+/// Renders a picture for each entry.
 fn take_pictures(
     mut studio: Studio,
     doc: Document,
@@ -133,7 +133,7 @@ fn take_pictures(
     Ok(pictures)
 }
 
-/// Puts pictures into a folder beside the file, and gives their names as the file tells them.
+/// Saves pictures in a folder next to the file, and returns their names as the file refers to them.
 fn save_pictures(
     entries: &[NotebookEntry],
     pictures: &[Option<Vec<u8>>],

@@ -1,4 +1,4 @@
-//! Strips under the top bar: what went wrong, changes left behind, hints of the first run.
+//! Notices below the top bar: errors, unsaved edits of earlier runs, and hints of the first run.
 
 use super::app::App;
 use crate::document::comparison::ComparisonSource;
@@ -21,7 +21,7 @@ const HINTS: [&str; 3] = [
     "{palette} goes anywhere and does anything; {help} shows every key.",
 ];
 
-/// Draws the strips that there is reason for.
+/// Draws the notices that apply.
 pub(super) fn draw_notices(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     app.withdraw_refusal();
@@ -79,7 +79,7 @@ pub(super) fn draw_notices(app: &mut App, ui: &mut Ui) {
     draw_hint(app, ui);
 }
 
-/// Something that succeeded.
+/// Draws the message about a success.
 fn draw_news(app: &mut App, ui: &mut Ui) {
     let Some(message) = app.news.clone() else {
         return;
@@ -94,9 +94,9 @@ fn draw_news(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// What was saved last, and where it is.
+/// Draws the name and location of the last saved file.
 fn draw_saved(app: &mut App, ui: &mut Ui) {
-    // Once it is open there is nothing more to do with it.
+    // Once the file is open, the notice is no longer useful.
     if app
         .doc
         .as_ref()
@@ -127,7 +127,7 @@ fn draw_saved(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// A file that was let go over the open recording: what is it for?
+/// Draws the question what a file is for that was dropped over the open recording.
 fn draw_dropped_file(app: &mut App, ui: &mut Ui) {
     let (Some(path), Some(doc)) = (app.dropped_file.clone(), &app.doc) else {
         return;
@@ -160,7 +160,7 @@ fn draw_dropped_file(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// The hints of the first run, one after another; once read they are gone for good.
+/// Draws the hints of the first run, one at a time. A dismissed hint never returns.
 fn draw_hint(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let at = app.settings.hints_read as usize;
@@ -171,7 +171,7 @@ fn draw_hint(app: &mut App, ui: &mut Ui) {
     };
     let words = words.replace("{palette}", &key("palette", "The field at the top"));
     let words = words.replace("{help}", &key("help", "All keys, in the menu Help,"));
-    // The tour tells more, one thing at a time.
+    // The tour explains more, one step at a time.
     if app.doc.is_none() || app.settings.folder().is_none() || app.tour.is_some() {
         return;
     }
@@ -194,7 +194,7 @@ fn draw_hint(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// Says that a file held over the window opens when it is let go.
+/// Shows that a file held over the window opens when it is dropped.
 pub(super) fn draw_drop_hint(app: &App, ctx: &Context) {
     let held = ctx.input(|i| i.raw.hovered_files.len());
     if held == 0 {

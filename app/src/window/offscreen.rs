@@ -1,4 +1,4 @@
-//! Renders the window without a screen: the same interface, drawn by wgpu into a texture and read back.
+//! Off-screen rendering: the same interface, rendered by wgpu into a texture and read back.
 
 use eframe::egui_wgpu::{
     self, RenderState, Renderer, RendererOptions, ScreenDescriptor, WgpuSetup, WgpuSetupCreateNew,
@@ -8,7 +8,7 @@ use egui::{Color32, ColorImage, FullOutput, ImageData, Rect, TextureId, pos2, ve
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// There is nothing to render with.
+/// No graphics adapter is available.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there is no graphics adapter to draw with ({0}); on Debian and Ubuntu the package mesa-vulkan-drivers brings one \
@@ -19,7 +19,7 @@ pub struct NoAdapter(String);
 fn setup() -> WgpuSetupCreateNew {
     let mut s = WgpuSetupCreateNew::without_display_handle();
     s.instance_descriptor.flags = wgpu::InstanceFlags::empty();
-    // A software adapter gives the same picture everywhere, so it comes first.
+    // A software adapter gives the same picture on every machine, so it comes first.
     s.native_adapter_selector = Some(Arc::new(|adapters, _| {
         let rank = |a: &&wgpu::Adapter| match a.get_info().device_type {
             wgpu::DeviceType::Cpu => 0,
@@ -35,22 +35,22 @@ fn setup() -> WgpuSetupCreateNew {
     s
 }
 
-/// Draws frames off-screen.
+/// Renders frames off-screen.
 pub struct Camera {
     state: RenderState,
     size: [f32; 2],
     scale: f32,
     last: Option<FullOutput>,
     time: f64,
-    /// Textures other than the letters', as they were set last.
+    /// Current content of textures other than the font texture.
     textures: HashMap<TextureId, ColorImage>,
 }
 
 impl Camera {
-    /// A camera of `size` points at `scale` pixels a point.
+    /// Creates a camera of `size` points at `scale` pixels per point.
     ///
     /// # Errors
-    /// [`NoAdapter`] when there is nothing to render with.
+    /// [`NoAdapter`] if there is no adapter to render with.
     pub fn new(size: [f32; 2], scale: f32) -> Result<Self, NoAdapter> {
         let wgpu_setup = WgpuSetup::CreateNew(setup());
         let instance = pollster::block_on(wgpu_setup.new_instance());
@@ -81,7 +81,7 @@ impl Camera {
         if let Some(v) = input.viewports.get_mut(&egui::ViewportId::ROOT) {
             v.native_pixels_per_point = Some(self.scale);
         }
-        // Long enough for every animation to have ended.
+        // Longer than every animation.
         self.time += 0.25;
         let mut out = ctx.run_ui(input, ui);
         self.keep_textures(&out);
@@ -91,7 +91,7 @@ impl Camera {
         self.last = Some(out);
     }
 
-    /// Remembers what pictures hold, for drawings that are not made of pixels.
+    /// Stores the textures, for drawings that are not made of pixels.
     fn keep_textures(&mut self, out: &FullOutput) {
         for (id, deltas) in &out.textures_delta.set {
             if *id == TextureId::default() {
@@ -111,7 +111,7 @@ impl Camera {
         }
     }
 
-    /// What the last frame drew within a region, as SVG; `None`: everything.
+    /// Returns the drawing of the last frame within a region, as SVG; `None`: everything.
     ///
     /// # Errors
     /// When no frame was run.
@@ -134,7 +134,7 @@ impl Camera {
         Ok(super::svg::svg(out.shapes.iter(), region.unwrap_or(whole), &picture))
     }
 
-    /// The last frame as a picture.
+    /// Returns the last frame as a picture.
     ///
     /// # Errors
     /// When no frame was run, or the adapter fails.
@@ -237,7 +237,7 @@ impl Camera {
     }
 }
 
-/// A picture as PNG.
+/// Encodes a picture as PNG.
 pub(super) fn png(image: &ColorImage) -> Option<Vec<u8>> {
     let [w, h] = image.size.map(|v| u32::try_from(v).ok());
     let pixels = image.pixels.iter().flat_map(Color32::to_srgba_unmultiplied).collect();

@@ -1,4 +1,4 @@
-//! Opening a recording, and finding out what is not known of it yet.
+//! The opening of a recording and the background computation of its derived data.
 
 use super::app::App;
 use super::unsaved_edits::{LeaveAction, Question};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use trace_core::import;
 
 impl App {
-    /// Opens a recording, apart from the interface thread.
+    /// Opens a recording in the background.
     pub fn open(&mut self, ctx: &Context, path: PathBuf) {
-        // `.` and `..` have no name to put files beside.
+        // `.` and `..` have no name to store files next to.
         let path = match path.file_name() {
             Some(_) => path,
             None => path.canonicalize().unwrap_or(path),
@@ -26,7 +26,8 @@ impl App {
             return;
         };
         self.last_error = None;
-        // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
+        // If the same recording is opened again, its journal must be complete and unlocked, so that its edits are
+        // restored.
         let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
         match self.doc.as_mut().filter(same) {
             Some(d) => d.close(),
@@ -80,8 +81,8 @@ impl App {
         });
     }
 
-    /// Finds out what is not known of the open recording yet, one stage after another, apart from the interface
-    /// thread. What was found out is shown as it comes; stopping one stage leaves the ones after it too.
+    /// Computes the missing derived data of the open recording in the background, one stage after another. Results are
+    /// shown as they arrive. Stopping a stage also skips the later ones.
     pub(super) fn derive_next_stage(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         let Some(stage) = doc.facts.pending.first().copied() else {
@@ -92,7 +93,7 @@ impl App {
         let path = doc.path.clone();
         let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
             let part = derive::find_out(stage, &recording, Some(&path), &facts, progress);
-            // The window can take the part up without a copy when nobody else holds the facts.
+            // The window can store the part without a copy if nothing else holds the facts.
             drop(facts);
             let watched = progress.clone();
             Box::new(move |app| {

@@ -1,4 +1,4 @@
-//! The palette: go to anything, find anything, do anything, by typing.
+//! The command palette: navigation, search and commands by typing.
 
 use super::app::App;
 use super::layout;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Maximum number of entries shown.
 const MAX_ENTRIES: usize = 12;
 
-/// What an entry does.
+/// The action of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A command of the table.
@@ -22,7 +22,7 @@ pub enum Entry {
     Event(u64),
     /// An address.
     Memory(u64),
-    /// Memory: address space, first byte, bytes.
+    /// A memory range: address space, first byte, size in bytes.
     Range(u32, u64, u64),
     /// A register.
     Register(u32),
@@ -30,17 +30,18 @@ pub enum Entry {
     Job(u32),
     /// A buffer.
     Buffer(String),
-    /// A function of the device, by its index.
+    /// A kernel, by its index.
     Kernel(u32),
     /// A launch, by its number.
     Launch(u32),
-    /// A file or folder: one that was open before, or one whose path was typed.
+    /// A file or folder: a recent one, or a typed path.
     File(PathBuf),
-    /// A link to a moment of a recording, as it was typed.
+    /// A typed link to an event of a recording.
     Link(String),
 }
 
-/// How well `wanted` fits `name`: a run of letters at a word's begin is best; letters in order still fit.
+/// Returns how well `wanted` matches `name`. A substring at the start of a word scores best; letters in order still
+/// match.
 fn match_score(name: &str, wanted: &str) -> Option<u32> {
     let (name, wanted) = (name.to_lowercase(), wanted.to_lowercase());
     if wanted.is_empty() {
@@ -57,7 +58,7 @@ fn match_score(name: &str, wanted: &str) -> Option<u32> {
         .then_some(100 + name.len() as u32)
 }
 
-/// The file or folder that a text names: a path from the root, or from the person's folder.
+/// Returns the file or folder that a text names: an absolute path, or a path in the user's home folder.
 fn typed_path(wanted: &str) -> Option<PathBuf> {
     let path = match wanted.strip_prefix("~/") {
         Some(rest) => directories::BaseDirs::new()?.home_dir().join(rest),
@@ -67,7 +68,7 @@ fn typed_path(wanted: &str) -> Option<PathBuf> {
     crate::document::is_openable(&path).then_some(path)
 }
 
-/// Entries for a text, best first: title, what it is, and what it does.
+/// Returns the entries for a text, best first: title, kind and action.
 #[must_use]
 pub fn list_entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
     let wanted = wanted.trim();
@@ -180,10 +181,10 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
     }
 }
 
-/// Maximum number of buffers and kernels that are looked through for a name.
+/// Maximum number of buffers and kernels that are searched for a name.
 const MAX_NAMES: usize = 20_000;
 
-/// Kernels and buffers of a recording of calls.
+/// Adds kernels and buffers of an API trace.
 fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
     let Some(calls) = doc.api_trace() else { return };
     for f in 0..calls.facts().functions.len().min(MAX_NAMES) as u32 {
@@ -202,7 +203,7 @@ fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
     }
 }
 
-/// Does what an entry says.
+/// Runs the action of an entry.
 pub fn run_entry(app: &mut App, ctx: &egui::Context, entry: &Entry) {
     match entry {
         Entry::Command(id) => {
@@ -265,7 +266,7 @@ pub fn run_entry(app: &mut App, ctx: &egui::Context, entry: &Entry) {
     layout::show(&mut app.dock, panel);
 }
 
-/// Draws the palette when it is open.
+/// Draws the palette if it is open.
 pub fn draw(app: &mut App, ui: &mut Ui) {
     let Some(mut open) = app.palette.take() else { return };
     let ctx = ui.ctx().clone();

@@ -1,4 +1,4 @@
-//! A picture of one panel of the window as it stands: PNG of its pixels, SVG of its shapes.
+//! Pictures of a single panel in its current state: PNG of its pixels, SVG of its shapes.
 
 use super::app::App;
 use super::{layout, offscreen, svg};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Why no picture is made of a name.
+/// Error for a file name with an unknown picture format.
 pub const UNKNOWN_FORMAT: &str = "the name says another form than can be written (expected .png or .svg)";
 
-/// How long the window may take to give its pixels.
+/// Maximum time to wait for the pixels of the window.
 const PIXELS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Form of a picture.
+/// Format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PictureFormat {
     /// Pixels.
@@ -25,7 +25,7 @@ pub enum PictureFormat {
 }
 
 impl PictureFormat {
-    /// The form that a file's name says, pixels where it has no extension; `None`: it says another.
+    /// Returns the format of a file name, PNG if it has no extension; `None`: the format is unknown.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let Some(extension) = path.extension() else {
@@ -40,20 +40,20 @@ impl PictureFormat {
     }
 }
 
-/// A picture that waits for the window's pixels.
+/// A picture that waits for the pixels of the window.
 pub struct PictureRequest {
     panel: &'static str,
     to: PathBuf,
     form: PictureFormat,
-    /// Gives the pixels, once they were asked for.
+    /// Receives the pixels, once they were requested.
     pixels: Option<mpsc::Receiver<Arc<ColorImage>>>,
     since: Instant,
 }
 
-/// The part of a picture of the window at `scale` pixels a point, as PNG.
+/// Crops a picture of the window at `scale` pixels per point to `region`, as PNG.
 ///
 /// # Errors
-/// When nothing of it lies in the picture.
+/// When the region is outside the picture.
 pub fn crop_to_png(image: &RgbaImage, region: Rect, scale: f32) -> anyhow::Result<Vec<u8>> {
     let whole = Rect::from_min_size(
         egui::Pos2::ZERO,
@@ -73,7 +73,7 @@ pub fn crop_to_png(image: &RgbaImage, region: Rect, scale: f32) -> anyhow::Resul
 }
 
 impl App {
-    /// Asks for a picture of a panel as it stands, written to `to` when the window gave its pixels.
+    /// Requests a picture of a panel in its current state. It is written to `to` once the window delivers its pixels.
     pub fn request_picture(&mut self, ctx: &Context, panel: &'static str, to: PathBuf) {
         let Some(form) = PictureFormat::from_path(&to) else {
             self.error(
@@ -92,7 +92,7 @@ impl App {
         ctx.request_repaint();
     }
 
-    /// Makes the picture that is wanted, once the panels of a frame are drawn. What lies over them is not in an SVG.
+    /// Makes the requested picture once the panels of a frame are drawn. An SVG leaves out what covers them.
     pub(super) fn make_picture(&mut self, ctx: &Context) {
         let Some(mut wanted) = self.picture_request.take() else {
             return;
@@ -105,7 +105,7 @@ impl App {
             let (to, from) = mpsc::channel();
             let again = ctx.clone();
             ctx.request_screenshot(move |image| {
-                // The window may want it no more.
+                // The window may have dropped the request.
                 let _ = to.send(image);
                 again.request_repaint();
             });

@@ -1,4 +1,4 @@
-//! Draws the field for a path.
+//! The drawing of the path prompt.
 
 use super::app::App;
 use super::pick::{PathCheck, Pick};
@@ -7,7 +7,7 @@ use egui::text::{CCursor, CCursorRange};
 use egui::{Align2, Context, Key, Modifiers, RichText, vec2};
 use std::ops::Range;
 
-/// Selects a part of a field, in characters; the caret is at its end.
+/// Selects a range of a text field, in characters; the caret goes to its end.
 fn select(ctx: &Context, id: egui::Id, part: Range<usize>) {
     let mut state = egui::TextEdit::load_state(ctx, id).unwrap_or_default();
     let (from, to) = (CCursor::new(part.start), CCursor::new(part.end));
@@ -15,8 +15,8 @@ fn select(ctx: &Context, id: egui::Id, part: Range<usize>) {
     state.store(ctx, id);
 }
 
-/// What of an offered path is selected when the field opens: the name without its extension, which the person most
-/// likely wants another. Nothing of a folder.
+/// Returns the range of a suggested path to select when the prompt opens: the file name without extension, which the
+/// user most likely changes. Empty for a folder.
 fn name_stem_range(text: &str) -> Range<usize> {
     let name = text.rfind('/').map_or(0, |at| at + 1);
     let stem = text.get(name..).and_then(|n| n.find('.').filter(|dot| *dot > 0));
@@ -25,7 +25,7 @@ fn name_stem_range(text: &str) -> Range<usize> {
     chars(name)..chars(end)
 }
 
-/// Draws the field when it is open.
+/// Draws the prompt if it is open.
 pub(super) fn draw(app: &mut App, ctx: &Context) {
     let Some(mut open) = app.path_prompt.take() else { return };
     open.refresh_matches();
@@ -36,7 +36,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             i.consume_key(Modifiers::NONE, Key::Escape),
         )
     });
-    // Enter goes into a folder, unless the folder is what is asked for.
+    // Enter opens a folder, unless a folder is requested.
     let chosen = open
         .chosen_entry()
         .filter(|f| tab || f.folder && open.check_path() != PathCheck::Take);
@@ -50,7 +50,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
     if completed {
         open.refresh_matches();
     }
-    // Down and Up go through what lies there; the text is what a click on it makes of it.
+    // Down and Up step through the matches. The text becomes what a click on the match would make it.
     let step = ctx.input_mut(|i| {
         let down = i.consume_key(Modifiers::NONE, Key::ArrowDown);
         let up = i.consume_key(Modifiers::NONE, Key::ArrowUp);
@@ -61,7 +61,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
     let mut done = enter && can == PathCheck::Take;
     let mut keep = !escape;
     let width = 560.0_f32.min(ctx.content_rect().width() - 40.0);
-    // Over everything, menus too: nothing behind it takes a click or a key.
+    // Above everything, including menus: nothing below it receives a click or a key.
     egui::Modal::new(egui::Id::unique("path"))
         .area(egui::Modal::default_area(egui::Id::unique("path")).anchor(Align2::CENTER_TOP, vec2(0.0, 60.0)))
         .show(ctx, |ui| {
@@ -76,7 +76,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 .id(egui::Id::unique("typed-path"))
                 .font(mono())
                 .desired_width(f32::INFINITY)
-                // Tab completes the path, and goes nowhere.
+                // Tab completes the path and keeps the focus.
                 .lock_focus(true)
                 .margin(vec2(8.0, 6.0));
             let r = ui.add(edit).accessible_name("Path");

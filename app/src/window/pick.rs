@@ -1,11 +1,10 @@
-//! Asking a person for a path: what for, and the field for it where the desktop has no dialog for files: what is typed,
-//! what lies there, and what can be done with it.
+//! Path selection: the purposes, and the state of the path prompt for desktops without a file dialog.
 
 use egui::Context;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is chosen for.
+/// The purpose of a selected path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// A recording file to open.
@@ -16,53 +15,53 @@ pub enum Pick {
     Folder,
     /// Content for a buffer.
     Buffer,
-    /// Rules of comparisons.
+    /// Comparison rules.
     Rules,
-    /// Code in the place of what was recorded.
+    /// Code to replace the recorded code.
     Code,
-    /// A place to save, with the name that is proposed.
+    /// A path to save to, with the suggested name.
     Save(String),
 }
 
-/// What came of asking for a path.
+/// The result of asking for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PickResult {
-    /// The person chose this one.
+    /// The user selected this path.
     Path(PathBuf),
-    /// The person chose none.
+    /// The user cancelled.
     Cancelled,
-    /// The desktop could not ask: it has no dialog for files.
+    /// The desktop has no file dialog.
     NoDialog,
 }
 
-/// Asks a person for a path; blocks until they answer. Runs apart from the interface thread.
+/// Asks a user for a path and blocks until the answer. Runs off the interface thread.
 pub type Chooser = Arc<dyn Fn(&Pick) -> PickResult + Send + Sync>;
 
 /// Maximum number of entries of a folder that are shown.
 const MAX_SHOWN_ENTRIES: usize = 10;
 
-/// Most entries of a folder that are looked at.
+/// Maximum number of folder entries that are scanned.
 const MAX_SCANNED_ENTRIES: usize = 5000;
 
-/// What is done with the path.
+/// Callback that receives the path.
 pub(super) type PickCallback<A> = Box<dyn FnOnce(&mut A, &Context, PathBuf) + Send>;
 
-/// The field while it is open.
+/// The path prompt while it is open.
 pub struct PathPrompt<A> {
     pub(super) what: Pick,
-    /// What was typed.
+    /// Text that the user typed.
     pub text: String,
-    /// What lies in the folder that is typed, and the text that it was looked up for.
+    /// Matches in the typed folder, and the text that they were found for.
     pub(super) found: (String, Vec<PathMatch>),
-    /// Which of them the arrow keys chose: the text names it, and the list stays.
+    /// Index of the match that the arrow keys selected. The text shows it, and the list stays.
     pub(super) chosen: Option<usize>,
     pub(super) act: PickCallback<A>,
     pub(super) focused: bool,
-    /// Whether the text is still what was offered.
+    /// Whether the text is still the suggested one.
     pub(super) offered: bool,
 }
 
-/// Something that the text may become.
+/// A possible completion of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathMatch {
     pub(super) name: String,
@@ -70,19 +69,19 @@ pub(super) struct PathMatch {
     pub(super) folder: bool,
 }
 
-/// What can be done with the text as it is.
+/// What the prompt can do with the current text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathCheck {
-    /// Nothing, and why.
+    /// Nothing; the reason.
     Invalid(&'static str),
-    /// The path is what is asked for.
+    /// The path is valid.
     Take,
-    /// The path is there and would be written over.
+    /// The path exists and would be overwritten.
     Replace,
 }
 
 impl<A> PathPrompt<A> {
-    /// A field that begins in a folder.
+    /// Creates a prompt that starts in a folder.
     pub(super) fn new(what: Pick, folder: &Path, act: PickCallback<A>) -> Self {
         let start = match &what {
             Pick::Save(name) => folder.join(name),
@@ -131,7 +130,7 @@ impl<A> PathPrompt<A> {
         }
     }
 
-    /// Looks up what lies there, once for each text.
+    /// Updates the matches, once for each text.
     pub(super) fn refresh_matches(&mut self) {
         if self.found.0 == self.text {
             return;
@@ -174,7 +173,7 @@ impl<A> PathPrompt<A> {
         }
     }
 
-    /// Completes the text as far as all that begins so agree; where that is no further, to the first of them.
+    /// Completes the text to the longest common prefix of the matches, or to the first match if that adds nothing.
     pub(super) fn complete_text(&mut self) {
         let Some(first) = self.found.1.first().cloned() else {
             return;
@@ -188,7 +187,7 @@ impl<A> PathPrompt<A> {
             let same = common.chars().zip(f.name.chars()).take_while(|(a, b)| a == b);
             same.map(|(a, _)| a).collect()
         });
-        // A list that was cut does not tell all that begin so.
+        // A truncated list does not contain all matches.
         let whole = self.found.1.len() < MAX_SHOWN_ENTRIES;
         if self.found.1.len() > 1 && whole && common.chars().count() > typed {
             let folder = first.path.parent().unwrap_or(&first.path);
@@ -198,7 +197,7 @@ impl<A> PathPrompt<A> {
         }
     }
 
-    /// Makes the text the next entry of the list (1), or the one before (-1). Says whether it did.
+    /// Sets the text to the next match of the list (1), or the previous one (-1). Returns whether it did.
     pub(super) fn step(&mut self, by: i8) -> bool {
         let last = self.found.1.len().checked_sub(1);
         let (Some(last), true) = (last, by != 0) else {
@@ -213,13 +212,13 @@ impl<A> PathPrompt<A> {
             return false;
         };
         self.text = entry.path.to_string_lossy().into_owned();
-        // A folder's own entries are looked up by the slash that a person types, or Tab.
+        // The entries of a folder are listed only after the user types a slash or presses Tab.
         self.found.0.clone_from(&self.text);
         self.chosen = Some(next);
         true
     }
 
-    /// The entry that the arrow keys chose.
+    /// Returns the match that the arrow keys selected.
     pub(super) fn chosen_entry(&self) -> Option<PathMatch> {
         self.found.1.get(self.chosen?).cloned()
     }
@@ -232,7 +231,7 @@ impl<A> PathPrompt<A> {
     }
 }
 
-/// Whether a folder is one that an importer knows.
+/// Returns whether an importer knows this folder.
 fn is_recording(path: &Path) -> bool {
     path.is_dir() && trace_core::import::fits(path)
 }

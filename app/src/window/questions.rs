@@ -1,4 +1,4 @@
-//! Questions over the window: before edits are lost, and before changes that were left behind are forgotten.
+//! Questions over the window: before edits are lost, and before edits of an earlier run are discarded.
 
 use super::app::App;
 use super::unsaved_edits::{LeaveAction, Question};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// Width of a question, points.
 const WIDTH: f32 = 520.0;
-/// Height that a list of changes takes at most, points.
+/// Maximum height of a list of changes, points.
 const LIST: f32 = 220.0;
-/// Maximum number of recordings of a folder that are offered.
+/// Maximum number of offered recordings of a folder.
 const MAX_OFFERED: usize = 100;
 
 enum Answer {
@@ -24,7 +24,7 @@ enum Answer {
     Open(PathBuf),
 }
 
-/// Draws the question that stands.
+/// Draws the pending question.
 pub(super) fn draw_question(app: &mut App, ctx: &Context) {
     let Some(asked) = &app.question else { return };
     let mut answer = None;
@@ -67,7 +67,7 @@ fn title(ui: &mut Ui, words: &str) {
     ui.add_space(6.0);
 }
 
-/// Lines that may be many; only those in view are drawn.
+/// Draws a long list of lines; only the visible ones are drawn.
 fn lines(ui: &mut Ui, n: usize, line: impl Fn(usize) -> (String, String)) {
     let p = palette(ui);
     ui.add_space(6.0);
@@ -133,7 +133,7 @@ fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<An
     });
 }
 
-/// Which recording of a folder to open.
+/// Draws the choice of a recording in a folder.
 fn draw_recording_choice(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option<Answer>) {
     let p = palette(ui);
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
@@ -175,7 +175,7 @@ fn draw_recording_choice(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], ans
     widgets::focus_first(&buttons.iter().collect::<Vec<_>>());
 }
 
-/// Which bytes a copy of the recording holds.
+/// Draws the choice of the bytes that a copy of the recording holds.
 fn draw_save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     let p = palette(ui);
     let Some(doc) = &app.doc else {
@@ -206,7 +206,7 @@ fn draw_save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
         if cancel.clicked() {
             *answer = Some(Answer::Stay);
         }
-        // No answer destroys anything: the first is what most people want.
+        // No answer loses data: the first is the most common choice.
         widgets::focus_first(&[&with, &plain, &cancel]);
     });
 }
@@ -222,7 +222,7 @@ fn draw_discard(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     title(ui, &format!("Discard {changes}?"));
     let place = RichText::new(found.path.display().to_string()).font(small());
     ui.add(egui::Label::new(place.color(p.quiet)).wrap());
-    // The changes lie in a list that knows no places: it is walked to the rows in view.
+    // The changes are in a list without random access: it is iterated up to the visible rows.
     lines(ui, n, |i| {
         let when = found
             .times

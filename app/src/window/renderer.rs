@@ -1,26 +1,26 @@
-//! What the window is drawn with: Vulkan and its like through wgpu where there is a graphics card, OpenGL where there
-//! is none or where wgpu does not work, and the other one after that.
+//! The selection of a renderer: wgpu (Vulkan and similar) if there is a graphics card, OpenGL if there is none or wgpu
+//! fails, then the other one.
 
 use eframe::egui_wgpu::{WgpuConfiguration, WgpuSetup, WgpuSetupCreateNew};
 use eframe::{NativeOptions, Renderer, wgpu};
 
-/// Variable that names the renderer to use alone: `wgpu` or `glow`.
+/// Environment variable that forces a renderer: `wgpu` or `glow`.
 pub const VARIABLE: &str = "KINESCOPE_RENDERER";
 
-/// What to say when no window opens.
+/// Advice when no window opens.
 const INSTALL: &str = "on Debian and Ubuntu the packages libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
                        libxkbcommon-x11-0 bring what is needed";
 
-/// How wgpu is started: its own OpenGL is left out, because eframe's is the one to fall back to.
+/// Returns the wgpu setup without its OpenGL backend, because eframe's OpenGL is the fallback.
 fn setup() -> WgpuSetupCreateNew {
     let mut setup = WgpuSetupCreateNew::without_display_handle();
     setup.instance_descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-    // Layers that check the calls of wgpu itself take a part of a second to load.
+    // wgpu's validation layers take a fraction of a second to load.
     setup.instance_descriptor.flags = wgpu::InstanceFlags::empty();
     setup
 }
 
-/// Whether there may be a graphics card. Where the system tells by a file, nothing slow is started to find out.
+/// Returns whether there may be a graphics card. If a system file shows it, no slow check is started.
 fn has_card() -> bool {
     if cfg!(target_os = "linux") {
         let nodes = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
@@ -35,7 +35,7 @@ fn has_card() -> bool {
     found.iter().any(|a| a.get_info().device_type != wgpu::DeviceType::Cpu)
 }
 
-/// Renderers in the order in which they are tried. Without a card both draw in software, and OpenGL starts faster.
+/// Returns the renderers in the order of attempts. Without a card both render in software, and OpenGL starts faster.
 fn order(chosen: Option<&str>, has_card: impl FnOnce() -> bool) -> Vec<Renderer> {
     match chosen {
         Some("wgpu") => vec![Renderer::Wgpu],
@@ -45,10 +45,10 @@ fn order(chosen: Option<&str>, has_card: impl FnOnce() -> bool) -> Vec<Renderer>
     }
 }
 
-/// Opens a window with the first renderer that works, and comes back when it is closed.
+/// Opens a window with the first renderer that works. Returns when the window is closed.
 ///
 /// # Errors
-/// When none works: with what each said, and what to install.
+/// When no renderer works; the error has the message of each, and what to install.
 pub(super) fn open(
     viewport: &egui::ViewportBuilder,
     mut app: impl FnMut(&egui::Context) -> Box<dyn eframe::App>,
@@ -73,9 +73,9 @@ pub(super) fn open(
         };
         match eframe::run_native("Kinescope", options, Box::new(make)) {
             Ok(()) => return Ok(()),
-            // What goes wrong later is not mended by opening another window.
+            // Another window does not fix a later error.
             Err(e) if opened => anyhow::bail!("the window ended: {e}"),
-            // Nor is another renderer of use where there is no display.
+            // Without a display, another renderer does not help either.
             Err(eframe::Error::WinitEventLoop(e)) => {
                 let e = e.to_string();
                 let why = e.rsplit(": ").next().unwrap_or(&e).trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! Replays and boards on behalf of the window: each on a thread of its own, and what becomes of the answer.
+//! Replays and targets for the window: each runs on its own thread, and its result is stored here.
 
 use super::app::App;
 use super::layout;
@@ -19,11 +19,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use trace_core::recording::Recording;
 
-/// How often a wait for the person looks whether they stopped it.
+/// Interval at which a wait for the user checks for cancellation.
 const TICK: Duration = Duration::from_millis(50);
 
 impl App {
-    /// The document that some work was begun for, when it is still the one that is open.
+    /// Returns the document that a task was started for, if it is still open.
     fn document_of(&mut self, of: &Arc<Recording>) -> Option<&mut Document> {
         self.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, of))
     }
@@ -42,7 +42,7 @@ impl App {
         }
     }
 
-    /// Makes the plan of the replay.
+    /// Compiles the replay plan.
     pub fn plan(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
@@ -63,7 +63,8 @@ impl App {
         self.replaying = self.tasks.latest();
     }
 
-    /// Replays `times` times; hardware asks the person first. A board that did not say yet what it is is asked before.
+    /// Replays `times` times. Asks the user before it uses hardware. If the kind of the target is unknown, queries the
+    /// target first.
     pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
         let answered = self.confirm == Some(command);
@@ -75,7 +76,7 @@ impl App {
             self.confirm = Some(command);
             return;
         }
-        // The question that was answered has said so.
+        // The answered question has shown this already.
         if self.confirm.take().is_some() {
             doc.replay.confirm();
         }
@@ -110,7 +111,8 @@ impl App {
         self.show_replay_panel();
     }
 
-    /// Asks the chosen board what it is, then the person whether it may be touched; software is replayed on at once.
+    /// Queries the kind of the selected target. For hardware, asks the user for permission; for a simulator, replays at
+    /// once.
     fn query_target(&mut self, ctx: &Context, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
@@ -123,7 +125,7 @@ impl App {
                 let result = progress.check().map_err(|_| ClientError::Cancelled).and(result);
                 Box::new(move |app| match result {
                     Ok(info) => {
-                        // Who chose another board meanwhile does not want this one.
+                        // The user selected another target meanwhile.
                         let doc = app.document_of(&of).filter(|d| d.replay.board() == board);
                         let Some(doc) = doc else { return };
                         doc.replay.unresponsive_board = None;
@@ -145,8 +147,7 @@ impl App {
         self.show_replay_panel();
     }
 
-    /// Shows what a replay does. Who works on inputs sees the outputs beside them, and what went wrong when something
-    /// did.
+    /// Shows the Replay panel. A user who works on inputs sees the outputs next to them, and errors if there are any.
     fn show_replay_panel(&mut self) {
         let outputs = self.doc.as_ref().is_some_and(inputs::shows_outputs);
         if !(outputs && layout::active_panels(&self.dock).contains(&"inputs")) {
@@ -154,14 +155,14 @@ impl App {
         }
     }
 
-    /// What went wrong is told in the Replay panel, to a person who still looks at inputs.
+    /// Brings the Replay panel with the error to the front, if the user still looks at inputs.
     fn leave_inputs_panel(&mut self) {
         if layout::active_panels(&self.dock).contains(&"inputs") {
             layout::show(&mut self.dock, "replay");
         }
     }
 
-    /// Tells that a replay left no outcome, so that the one before is not taken for its.
+    /// Reports that a replay has no outcome, so that the previous outcome is not mistaken for it.
     fn report_missed_replay(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: ReplayError) {
         let stopped = trouble.kind == ReplayErrorKind::Stopped;
         self.report_error(of, board, what, trouble);
@@ -211,11 +212,11 @@ impl App {
                     self.leave_inputs_panel();
                 }
                 if parted {
-                    // Where it parted from its original is shown beside it.
+                    // Shows where the replay diverged from its original next to it.
                     self.compare(ctx, ComparisonSource::Outcome(outcome));
                 }
             }
-            // The board is not what the person was asked about: they are asked again, and the board waits.
+            // The target is not the one that the user confirmed: ask again. The target stays open.
             Err(e) if e.kind == ReplayErrorKind::Unconfirmed && doc.replay.board() == board => {
                 log::push(Level::Info, format!("{what}: {}", e.text));
                 self.confirm = Some(command);
@@ -224,7 +225,7 @@ impl App {
         }
     }
 
-    /// Notices that the plan or replay that was going on is over, however it ended.
+    /// Clears the state of a plan or replay task that ended, with any result.
     pub(super) fn clear_finished_replay(&mut self) {
         let Some(id) = self.replaying else { return };
         if self.tasks.running().iter().any(|r| r.id() == id) {
@@ -236,7 +237,7 @@ impl App {
         }
     }
 
-    /// Asks which boards there are.
+    /// Requests the list of targets.
     pub fn find_boards(&mut self, ctx: &Context) {
         let boards = self.boards.clone();
         self.tasks.spawn(ctx, "looking for boards", move |_| {
@@ -244,11 +245,11 @@ impl App {
             Box::new(move |app| {
                 if let Some(d) = &mut app.doc {
                     log::push(Level::Info, format!("{} targets are known", boards.len()));
-                    // The list tells newly who answers.
+                    // The new list shows which targets respond.
                     d.replay.unresponsive_board = None;
                     d.replay.boards = Some(boards);
                     d.replay.set_reachable(&app.boards);
-                    // Whoever pairs wants to replay there.
+                    // A user who pairs with an agent wants to replay there.
                     let of_agent = app.just_paired.take().map(|name| format!("agent:{name}/"));
                     let all = d.replay.targets();
                     let mut fitting = all.iter().filter(|t| t.fit != Fit::Unfit);
@@ -264,7 +265,7 @@ impl App {
         });
     }
 
-    /// Pairs with the agent whose address stands in the board field.
+    /// Pairs with the agent whose address is in the target field.
     pub fn pair(&mut self, ctx: &Context) {
         let Some(doc) = &self.doc else { return };
         let typed = doc.replay.board_field.trim().to_owned();
@@ -284,7 +285,7 @@ impl App {
                 loop {
                     match from.recv_timeout(TICK) {
                         Ok(same) => return same,
-                        // The agent does not wait longer either.
+                        // The agent stops waiting after the same time.
                         Err(RecvTimeoutError::Timeout) if stop.check().is_ok() && asked.elapsed() < ANSWER_LIMIT => {}
                         Err(_) => return false,
                     }

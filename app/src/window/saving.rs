@@ -1,4 +1,4 @@
-//! A copy of the open recording as a file, with its edits or as recorded.
+//! Copies of the open recording as a file, with its edits or as recorded.
 
 use super::app::App;
 use super::pick::Pick;
@@ -14,7 +14,7 @@ use trace_core::progress::Progress;
 use trace_core::{Recording, timeline};
 
 impl App {
-    /// Asks for a place and saves the open recording there. With `edited`, its inputs hold what the person made of them.
+    /// Asks for a path and saves the open recording there. With `edited`, its inputs contain the user's edits.
     pub fn save_copy(&mut self, ctx: &Context, edited: bool) {
         let Some(doc) = &self.doc else { return };
         let recording = Arc::clone(&doc.recording);
@@ -53,13 +53,13 @@ impl App {
     }
 }
 
-/// The name that is offered: never that of the recording itself.
+/// Returns the suggested file name, which is never that of the recording itself.
 fn name(title: &str, edited: bool) -> String {
     match (title.strip_suffix(".kine"), edited) {
         (Some(stem), true) => format!("{stem}-edited.kine"),
         (Some(stem), false) => format!("{stem}-copy.kine"),
         (None, true) => format!("{title}-edited.kine"),
-        // A recording that was imported has no file of this kind yet.
+        // An imported recording has no `.kine` file yet.
         (None, false) => format!("{title}.kine"),
     }
 }

@@ -1,30 +1,30 @@
-//! What the program remembers from one run to the next: theme, recent files, hints that were read.
+//! Saved settings: theme, recent files and dismissed hints.
 
 use crate::theme::ThemeChoice;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How small and how large everything can be, percent.
+/// Range of the interface scale, percent.
 pub const SCALES: std::ops::RangeInclusive<u32> = 50..=300;
-/// Smallest size of the window, points.
+/// Minimum size of the window, points.
 pub const MIN_WINDOW: [f32; 2] = [800.0, 500.0];
-/// Size of the window at first, points.
+/// Default size of the window, points.
 const FIRST_WINDOW: [f32; 2] = [1280.0, 800.0];
-/// Largest size, and furthest place, that is taken from a file.
+/// Maximum size and coordinate that is accepted from a file.
 const MAX_WINDOW: f32 = 16_384.0;
 /// Maximum number of recent files kept.
 const MAX_RECENT: usize = 12;
 
-/// Where the window is, in points of the desktop: the scale of what it shows left out.
+/// Geometry of the window in desktop points, without the interface scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WindowPlace {
-    /// Upper left corner; `None`: where the desktop puts it, or where it does not tell.
+    /// Upper left corner; `None`: the desktop chooses it, or does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<[f32; 2]>,
-    /// Inner size, when it is not maximised.
+    /// Inner size when the window is not maximised.
     pub size: [f32; 2],
-    /// Whether it fills the desktop.
+    /// Whether the window is maximised.
     pub maximized: bool,
 }
 
@@ -38,25 +38,25 @@ impl Default for WindowPlace {
     }
 }
 
-/// Settings of the person.
+/// User settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Whether the light theme was chosen: what programs before there was a third theme read and wrote.
+    /// Whether the light theme was chosen. Versions with two themes read and write this.
     pub light: bool,
-    /// Name of the theme that was chosen; empty: the file is of a program that knew two.
+    /// Name of the chosen theme; empty: the file is from a version with two themes.
     pub theme_name: String,
-    /// How large everything is, percent; 0: as at first.
+    /// Interface scale, percent; 0: default.
     pub scale: u32,
-    /// Hints that were read and do not come back.
+    /// Dismissed hints, which do not return.
     pub hints_read: u32,
-    /// Whether the tour was taken or sent away, and is offered no more.
+    /// Whether the tour was taken or dismissed, so that it is not offered again.
     pub tour_seen: bool,
-    /// Recordings opened before, latest first.
+    /// Recent recordings, latest first.
     pub recent: Vec<PathBuf>,
-    /// Name of the newest crash report that the person was told of.
+    /// Name of the newest crash report that was shown to the user.
     pub crash_told: String,
-    /// Where the window was last; `None`: as at first.
+    /// Last geometry of the window; `None`: default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowPlace>,
     #[serde(skip)]
@@ -66,7 +66,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings kept in a folder; without a folder nothing is kept.
+    /// Loads the settings from a folder; without a folder nothing is saved.
     #[must_use]
     pub fn load(folder: Option<PathBuf>) -> Self {
         let file = folder.as_ref().map(|f| f.join("settings.toml"));
@@ -79,25 +79,25 @@ impl Settings {
         s
     }
 
-    /// Whether nothing was kept before this run.
+    /// Returns whether no settings were saved before this run.
     #[must_use]
     pub fn is_first_run(&self) -> bool {
         self.first_run
     }
 
-    /// The person's folder for settings.
+    /// Returns the user's settings folder.
     #[must_use]
     pub fn user_folder() -> Option<PathBuf> {
         directories::ProjectDirs::from("", "", "kinescope").map(|d| d.config_dir().to_owned())
     }
 
-    /// Folder of the settings, when they are kept.
+    /// Returns the folder of the settings, if they are saved.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Theme that was chosen.
+    /// Returns the chosen theme.
     #[must_use]
     pub fn theme(&self) -> ThemeChoice {
         let by_light = if self.light {
@@ -108,13 +108,13 @@ impl Settings {
         ThemeChoice::from_name(&self.theme_name).unwrap_or(by_light)
     }
 
-    /// Chooses a theme.
+    /// Sets the theme.
     pub fn set_theme(&mut self, theme: ThemeChoice) {
         self.light = theme == ThemeChoice::Light;
         theme.name().clone_into(&mut self.theme_name);
     }
 
-    /// How large everything is, percent, within [`SCALES`].
+    /// Returns the interface scale, percent, within [`SCALES`].
     #[must_use]
     pub fn scale(&self) -> u32 {
         match self.scale {
@@ -123,7 +123,7 @@ impl Settings {
         }
     }
 
-    /// Where the window opens: as it was left, within what a desktop can have.
+    /// Returns the saved window geometry, limited to what a desktop can have.
     #[must_use]
     pub fn window(&self) -> WindowPlace {
         let kept = self.window.unwrap_or_default();
@@ -142,7 +142,8 @@ impl Settings {
         }
     }
 
-    /// Puts a recording at the head of the recent ones, by its whole path: the next run may begin in another folder.
+    /// Adds a recording to the front of the recent files. Stores its absolute path, because the next run may start in
+    /// another folder.
     pub fn add_recent(&mut self, path: &Path) {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         self.recent.retain(|r| *r != path);
@@ -151,7 +152,7 @@ impl Settings {
         self.save();
     }
 
-    /// Keeps the settings.
+    /// Saves the settings.
     pub fn save(&self) {
         let Some(folder) = &self.folder else { return };
         let text = toml::to_string(self).unwrap_or_default();
@@ -164,13 +165,13 @@ impl Settings {
         }
     }
 
-    /// The workspace file of a recording.
+    /// Returns the workspace file of a recording.
     #[must_use]
     pub fn workspace_path(&self, recording: &Path) -> Option<PathBuf> {
         self.file_for(recording, "workspaces", "toml")
     }
 
-    /// The journal of a recording, for when none can be written beside it.
+    /// Returns the fallback journal of a recording, for when its folder cannot be written.
     #[must_use]
     pub fn journal_path(&self, recording: &Path) -> Option<PathBuf> {
         self.file_for(recording, "journals", "kine-edits")

@@ -1,4 +1,4 @@
-//! Sheets over the window: all keys, about the program, the question before hardware is touched.
+//! Sheets over the window: shortcuts, About, and the confirmation before hardware is used.
 
 use super::app::App;
 use super::command::Menu;
@@ -23,7 +23,7 @@ pub(super) fn show_sheet(ctx: &Context, title: &str, open: &mut bool, width: f32
 }
 
 impl App {
-    /// Closes what lies over everything else; a question is answered with no.
+    /// Closes the topmost sheet. A question is answered with no.
     pub(super) fn close_sheet(&mut self) {
         if self.question.take().is_none() && self.confirm.take().is_none() {
             self.help = false;
@@ -33,14 +33,14 @@ impl App {
     }
 }
 
-/// Menus by column, so that none is much longer than another.
+/// Menus by column, so that the columns have similar lengths.
 const COLUMNS: [&[Menu]; 3] = [
     &[Menu::File, Menu::Edit, Menu::Panels],
     &[Menu::View, Menu::Shader],
     &[Menu::Go, Menu::Replay, Menu::Help],
 ];
 
-/// Keys that a panel takes while the keyboard is in it: no commands, for elsewhere they mean something else.
+/// Keys of a focused panel. They are not commands, because they mean something else in other panels.
 const IN_PANELS: &[(Menu, &str, &str)] = &[
     (Menu::Shader, "↑ ↓", "In the code: a clause up, down"),
     (Menu::Shader, "← →", "In the code: thread back, forward"),
@@ -48,7 +48,7 @@ const IN_PANELS: &[(Menu, &str, &str)] = &[
     (Menu::Shader, "Backspace", "In the code: back again"),
 ];
 
-/// The sheet of keys.
+/// Draws the sheet of shortcuts.
 pub(super) fn draw_help(app: &mut App, ctx: &Context) {
     let mut open = app.help;
     let mut change = false;
@@ -92,7 +92,7 @@ pub(super) fn draw_help(app: &mut App, ctx: &Context) {
     }
 }
 
-/// The sheet about the program.
+/// Draws the About sheet.
 pub(super) fn draw_about(app: &mut App, ctx: &Context) {
     let mut open = app.about;
     show_sheet(ctx, "About Kinescope", &mut open, 520.0, |ui| {
@@ -117,7 +117,7 @@ pub(super) fn draw_about(app: &mut App, ctx: &Context) {
     app.about = open;
 }
 
-/// The question before hardware is touched.
+/// Draws the confirmation before hardware is used.
 pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
     let (Some(command), Some(doc)) = (app.confirm, &app.doc) else {
         return;

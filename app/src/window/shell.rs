@@ -1,4 +1,4 @@
-//! How the window is divided: bars, sides, dock, windows of their own.
+//! The structure of the window: bars, sides, dock and separate windows.
 
 use super::app::App;
 use super::notices::{draw_drop_hint, draw_notices};
@@ -58,12 +58,12 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
     draw_drop_hint(app, &ctx);
 }
 
-/// Narrower than this there is no room for a table between both sides: the inspector folds until somebody asks for it.
+/// Minimum window width at which a table fits between both sides. Below it the inspector folds until the user opens it.
 const MIN_BOTH_SIDES_WIDTH: f32 = 1000.0;
-/// Least room that a table between the sides needs.
+/// Minimum width of a table between the sides.
 const MIN_TABLE_WIDTH: f32 = 440.0;
 
-/// Folds the inspector when the window becomes narrow, and brings it back when it becomes wide again.
+/// Folds the inspector when the window becomes narrow, and unfolds it when the window becomes wide again.
 fn fold_inspector(app: &mut App, narrow: bool) {
     if app.sides.narrow == narrow {
         return;
@@ -130,7 +130,8 @@ fn draw_floating_panels(app: &mut App, ui: &Ui) {
     let mut back = None;
     for t in &mut app.floating {
         let Some(panel) = panels::by_id(t.panel) else { continue };
-        // The place of the start, not that of now: a window that follows its own place would fight the person.
+        // Uses the start geometry, not the current one: a window that follows its own position would work against the
+        // user.
         let mut builder = egui::ViewportBuilder::default()
             .with_title(format!("{} · {}", panel.title, doc.title))
             .with_inner_size(t.start.size);

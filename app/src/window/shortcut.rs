@@ -1,4 +1,4 @@
-//! Keys of commands.
+//! Keyboard shortcuts of commands.
 
 use egui::{Event, Key, Modifiers};
 use kinescope_files::keys::Chord;
@@ -17,7 +17,7 @@ pub struct Shortcut {
 }
 
 impl Shortcut {
-    /// The modifiers as egui wants them.
+    /// Returns the modifiers as egui expects them.
     #[must_use]
     pub fn modifiers(self) -> Modifiers {
         Modifiers {
@@ -28,7 +28,7 @@ impl Shortcut {
         }
     }
 
-    /// The shortcut as a person reads it.
+    /// Returns the shortcut as display text.
     #[must_use]
     pub fn text(self) -> String {
         self.format_with_key(match self.key {
@@ -50,7 +50,7 @@ impl Shortcut {
         out + key
     }
 
-    /// The shortcut as a file writes it.
+    /// Returns the shortcut as a file stores it.
     #[must_use]
     pub fn chord(self) -> Chord {
         Chord {
@@ -61,7 +61,7 @@ impl Shortcut {
         }
     }
 
-    /// The shortcut that a file names; `None`: there is no such key.
+    /// Returns the shortcut that a file names; `None`: there is no such key.
     #[must_use]
     pub fn from_chord(chord: &Chord) -> Option<Self> {
         let shortcut = Self {
@@ -79,7 +79,7 @@ impl Shortcut {
         Some(shortcut.canonical())
     }
 
-    /// The shortcut that a key and its modifiers are.
+    /// Returns the shortcut of a key and its modifiers.
     #[must_use]
     pub fn from_press(key: Key, modifiers: Modifiers) -> Self {
         let shortcut = Self {
@@ -91,8 +91,8 @@ impl Shortcut {
         shortcut.canonical()
     }
 
-    /// The one of several ways to the same sign: a question mark needs Shift on some keyboards and arrives as a key of
-    /// its own on others, and a plus is an equals sign with or without Shift.
+    /// Normalises a shortcut that has several forms for the same character. A question mark needs Shift on some
+    /// keyboards and is a separate key on others. A plus is an equals sign with or without Shift.
     fn canonical(mut self) -> Self {
         self.key = match self.key {
             Key::Slash if self.shift => Key::Questionmark,
@@ -114,14 +114,14 @@ impl Shortcut {
         self
     }
 
-    /// Whether an event is the press of this shortcut, with these modifiers and no others. They are the event's own: the
-    /// keys may be up again by the end of the frame.
+    /// Returns whether an event presses this shortcut with exactly these modifiers. The modifiers are those of the
+    /// event, because the keys may be released before the end of the frame.
     #[must_use]
     pub fn matches_event(self, event: &Event) -> bool {
         Self::from_event(event).is_some_and(|s| s == self.canonical())
     }
 
-    /// The shortcut whose press an event is.
+    /// Returns the shortcut that an event presses.
     #[must_use]
     pub fn from_event(event: &Event) -> Option<Self> {
         match event {
@@ -135,14 +135,13 @@ impl Shortcut {
         }
     }
 
-    /// Whether it is a key alone, which a text field needs for itself.
+    /// Returns whether it is a key without modifiers, which a text field needs.
     #[must_use]
     pub fn is_plain(self) -> bool {
         !self.ctrl && !self.alt
     }
 
-    /// Whether a field in which a person writes has a use of its own for it: letters, and the ways along and over what
-    /// is written.
+    /// Returns whether a text field uses the shortcut: letters, and keys that move the caret or edit text.
     #[must_use]
     pub fn is_text_editing(self) -> bool {
         self.is_plain()
@@ -161,7 +160,7 @@ impl Shortcut {
                 ))
     }
 
-    /// Why no command may have it; `None`: one may.
+    /// Returns why no command can have the shortcut; `None`: it is free.
     #[must_use]
     pub fn reserved_reason(self) -> Option<&'static str> {
         if is_modifier(self.key) {
@@ -186,7 +185,7 @@ impl Shortcut {
     }
 }
 
-/// Whether a key only holds others.
+/// Returns whether a key is a modifier.
 #[must_use]
 pub fn is_modifier(key: Key) -> bool {
     matches!(
@@ -203,7 +202,7 @@ pub fn is_modifier(key: Key) -> bool {
     )
 }
 
-/// What stands on a key whose name is a word.
+/// Returns the symbol of a key whose name is a word.
 fn key_symbol(key: Key) -> Option<&'static str> {
     Some(match key {
         Key::Period => ".",
@@ -228,7 +227,7 @@ fn key_symbol(key: Key) -> Option<&'static str> {
     })
 }
 
-/// A word with a capital.
+/// Capitalises a word.
 fn capitalize(word: &str) -> String {
     let mut all = word.chars();
     all.next().map_or_else(String::new, |first| {
@@ -236,7 +235,7 @@ fn capitalize(word: &str) -> String {
     })
 }
 
-/// A key alone.
+/// Creates a shortcut of a key without modifiers.
 pub const fn key(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: false,
@@ -246,7 +245,7 @@ pub const fn key(key: Key) -> Option<Shortcut> {
     })
 }
 
-/// A key with Ctrl.
+/// Creates a shortcut with Ctrl.
 pub const fn ctrl(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: true,
@@ -256,7 +255,7 @@ pub const fn ctrl(key: Key) -> Option<Shortcut> {
     })
 }
 
-/// A key with Ctrl and Shift.
+/// Creates a shortcut with Ctrl and Shift.
 pub const fn ctrl_shift(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: true,
@@ -266,7 +265,7 @@ pub const fn ctrl_shift(key: Key) -> Option<Shortcut> {
     })
 }
 
-/// A key with Alt.
+/// Creates a shortcut with Alt.
 pub const fn alt(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: false,
@@ -276,7 +275,7 @@ pub const fn alt(key: Key) -> Option<Shortcut> {
     })
 }
 
-/// A key with Shift.
+/// Creates a shortcut with Shift.
 pub const fn shift(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: false,

@@ -1,7 +1,7 @@
-//! The status bar: the current event, the cursors, what is running and how to stop it, a few keys.
+//! The status bar: the current event, the cursors, running tasks with a stop button, and some shortcuts.
 //!
-//! What there is to say is measured before anything is drawn. Where the bar is too narrow, key hints go first, then
-//! what can be read elsewhere; nothing is drawn over another.
+//! Contents are measured before they are drawn. If the bar is too narrow, key hints go first, then what is visible
+//! elsewhere. Nothing overlaps.
 
 use super::app::App;
 use crate::document::Document;
@@ -10,11 +10,11 @@ use crate::theme::{body, icons, mono, mono_small, palette, small, text, widgets}
 use egui::accesskit::Role;
 use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
 
-/// Room between parts, points.
+/// Gap between parts, points.
 const GAP: f32 = 12.0;
-/// Width of the bar of a progress, points.
+/// Width of the progress bar, points.
 const PROGRESS: f32 = 110.0;
-/// Width of the button that stops, points.
+/// Width of the stop button, points.
 const STOP: f32 = 24.0;
 
 /// A part of the left side.
@@ -23,7 +23,7 @@ struct Part {
     font: FontId,
     ink: Color32,
     hover: Option<String>,
-    /// Order in which parts leave where there is little room: the highest first; 0 never leaves.
+    /// Priority of removal if space is short: the highest goes first; 0 never goes.
     leaves: u8,
     does: Option<&'static str>,
 }
@@ -56,7 +56,7 @@ impl Part {
     }
 }
 
-/// A hint at the right side: keys and what they do.
+/// A hint on the right side: keys and their effect.
 struct Hint {
     keys: Vec<String>,
     word: &'static str,
@@ -134,7 +134,7 @@ fn draw(app: &mut App, ui: &Ui, part: &Part, cell: Rect) {
     }
 }
 
-/// Where the person is in the recording.
+/// Returns the parts that show the current position in the recording.
 fn position_parts(doc: &Document, ui: &Ui) -> Vec<Part> {
     let p = palette(ui);
     if doc.is_empty() {
@@ -179,7 +179,7 @@ fn position_parts(doc: &Document, ui: &Ui) -> Vec<Part> {
     out
 }
 
-/// Says where the edits are, as long as they are not beside the recording.
+/// Returns the part that shows where the edits are, while they are not next to the recording.
 fn unsaved_part(doc: &Document, ui: &Ui) -> Option<Part> {
     let p = palette(ui);
     match doc.save_state() {
@@ -195,7 +195,7 @@ fn unsaved_part(doc: &Document, ui: &Ui) -> Option<Part> {
     }
 }
 
-/// The work that the bar shows: the first that takes long enough to be seen.
+/// Returns the task that the bar shows: the first one that runs long enough to be visible.
 fn shown_task(app: &App) -> Option<&super::tasks::RunningTask> {
     let mut running = app.tasks.running().iter();
     running.find(|r| r.since.elapsed().as_millis() >= 100)
@@ -210,11 +210,11 @@ fn other_tasks_text(app: &App) -> Option<String> {
     (others > 0).then(|| format!("and {others} more"))
 }
 
-/// Room that the running work takes; 0 where nothing is shown.
+/// Returns the width of the running task; 0 if none is shown.
 fn running_width(app: &App, ui: &Ui) -> f32 {
     let Some(r) = shown_task(app) else { return 0.0 };
     let others = other_tasks_text(app).map_or(0.0, |t| text_width(ui, &t, &body()) + 8.0);
-    // With the percentage.
+    // Includes the percentage.
     text_width(ui, &running_title(&r.title), &body()) + PROGRESS + STOP + 48.0 + others + 4.0 * 8.0
 }
 
@@ -238,7 +238,7 @@ fn draw_running(app: &App, ui: &mut Ui) {
     }
 }
 
-/// Hints in the order in which they matter, from the right.
+/// Returns the hints by priority, from the right.
 fn all_hints(app: &App) -> Vec<Hint> {
     let caps = |ids: &[&str]| -> Vec<String> {
         let first = |id: &&str| app.keys.shortcuts(id).first().map(|s| s.text());
@@ -269,7 +269,7 @@ fn all_hints(app: &App) -> Vec<Hint> {
             does: "",
         });
         let moves = caps(&["zoom-in", "pan-left", "zoom-out", "pan-right"]);
-        // Letters stand together as they do on a keyboard.
+        // Single letters form one group, as on a keyboard.
         let together = moves.iter().all(|m| m.chars().count() == 1);
         out.push(Hint {
             keys: if together { vec![moves.join(" ")] } else { moves },
@@ -280,7 +280,7 @@ fn all_hints(app: &App) -> Vec<Hint> {
     out
 }
 
-/// Draws as many hints as there is room for.
+/// Draws as many hints as fit.
 fn hints(app: &mut App, ui: &mut Ui, area: Rect) {
     let mut right = area.right();
     for hint in all_hints(app) {

@@ -1,4 +1,4 @@
-//! The window drawn off-screen, step by step, for pictures of it.
+//! The window rendered off-screen step by step, for pictures of it.
 
 use super::app::{App, Setup};
 use super::command::Command;
@@ -15,36 +15,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-/// Longest time that a picture waits for the recording, its facts and its panels.
+/// Maximum time that a picture waits for the recording, its derived data and its panels.
 const SHOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// How a picture of the window is taken.
+/// Options for a picture of the window.
 #[derive(Clone, Copy)]
 pub struct Shot {
     /// Width and height, points.
     pub size: [f32; 2],
-    /// Pixels a point.
+    /// Pixels per point.
     pub scale: f32,
-    /// Colours.
+    /// Theme.
     pub theme: ThemeChoice,
-    /// Every command there is.
+    /// All commands.
     pub commands: &'static [Command<App>],
 }
 
-/// A window that nobody sees. It keeps no settings and asks nobody.
+/// An invisible window. It saves no settings and asks no questions.
 pub struct Studio {
     ctx: egui::Context,
     camera: Camera,
     app: App,
-    /// Ends the waiting.
+    /// Cancels the wait.
     progress: Progress,
 }
 
 impl Studio {
-    /// A window without a recording.
+    /// Creates a window without a recording.
     ///
     /// # Errors
-    /// [`NoAdapter`] when there is nothing to draw with.
+    /// [`NoAdapter`] if there is no adapter to render with.
     pub fn new(shot: &Shot, progress: Progress) -> Result<Self, NoAdapter> {
         let ctx = egui::Context::default();
         let camera = Camera::new(shot.size, shot.scale)?;
@@ -64,10 +64,10 @@ impl Studio {
         })
     }
 
-    /// Opens a recording, and does what comes afterwards to its end.
+    /// Opens a recording and completes the actions that follow it.
     ///
     /// # Errors
-    /// When it does not open, or goes nowhere afterwards; in words.
+    /// When it does not open, or the following actions fail; as a message.
     pub fn open(&mut self, path: &Path, afterwards: AfterOpen) -> anyhow::Result<()> {
         self.app.after_open = afterwards;
         self.app.open(&self.ctx, path.to_owned());
@@ -78,7 +78,7 @@ impl Studio {
         }
     }
 
-    /// Shows a document that is open already.
+    /// Shows an open document.
     ///
     /// # Errors
     /// When its panels are not ready in time.
@@ -88,11 +88,11 @@ impl Studio {
         self.settle()
     }
 
-    /// Takes a step: a command of the table, or `filter=TEXT` sets the Events filter, `go=N` goes to an event, `job=N` to
-    /// a job, `memory=ADDRESS` to an address.
+    /// Runs a step: a command of the table, `filter=TEXT` to set the Events filter, `go=N` to go to an event, `job=N`
+    /// to a job, or `memory=ADDRESS` to an address.
     ///
     /// # Errors
-    /// When it is none, or may not be taken now.
+    /// When the step is unknown or cannot run now.
     pub fn step(&mut self, step: &str) -> anyhow::Result<()> {
         self.app.script(&self.ctx, step)?;
         self.settle()
@@ -108,13 +108,13 @@ impl Studio {
         self.settle()
     }
 
-    /// What is looked at; `None` without a recording.
+    /// Returns the current scene; `None` without a recording.
     #[must_use]
     pub fn scene(&self) -> Option<Scene> {
         self.app.scene()
     }
 
-    /// What is shown, as PNG.
+    /// Returns the window as PNG.
     ///
     /// # Errors
     /// When the adapter fails.
@@ -125,10 +125,10 @@ impl Studio {
         Ok(png.into_inner())
     }
 
-    /// What is shown, or one panel of it, in the form that the file's name says.
+    /// Returns the window, or one of its panels, in the format of the file name.
     ///
     /// # Errors
-    /// When the name says no form, the panel is not shown, or the adapter fails.
+    /// When the name has no known format, the panel is not shown, or the adapter fails.
     pub fn picture(&mut self, to: &Path, panel: Option<&str>) -> anyhow::Result<Vec<u8>> {
         let form = PictureFormat::from_path(to).ok_or_else(|| anyhow::anyhow!("{UNKNOWN_FORMAT}"))?;
         let region = panel
@@ -155,7 +155,7 @@ impl Studio {
         self.settle()
     }
 
-    /// Draws until nothing is under way any more.
+    /// Draws frames until no task is running.
     fn settle(&mut self) -> anyhow::Result<()> {
         let since = Instant::now();
         let mut quiet = 0;

@@ -1,4 +1,4 @@
-//! What a frame drew, as SVG 1.1: shapes as shapes, letters as outlines of the fonts that drew them, pictures within.
+//! SVG 1.1 output of a frame: shapes as shapes, letters as font outlines, pictures embedded.
 
 use crate::theme::fonts;
 use base64::Engine as _;
@@ -14,14 +14,14 @@ use skrifa::{FontRef, MetadataProvider as _};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Gives the part of a texture (`uv`, 0 to 1) that fills a rectangle, as PNG, and where it lies; `None`: it is not
-/// known.
+/// Returns the part of a texture (`uv`, 0 to 1) that fills a rectangle, as PNG, and its rectangle; `None`: unknown
+/// texture.
 pub type Pictures<'a> = &'a dyn Fn(Rect, TextureId, Rect) -> Option<(Rect, Vec<u8>)>;
 
-/// Deepest nesting of shapes.
+/// Maximum nesting depth of shapes.
 const MAX_DEPTH: usize = 32;
 
-/// The shapes within a region of the window, in the order in which they were drawn, as an SVG of the region's size.
+/// Returns the shapes within a region of the window, in drawing order, as an SVG of the region's size.
 #[must_use]
 pub fn svg<'s>(shapes: impl Iterator<Item = &'s ClippedShape>, region: Rect, pictures: Pictures<'_>) -> String {
     let mut w = Writer {
@@ -61,14 +61,14 @@ pub fn svg<'s>(shapes: impl Iterator<Item = &'s ClippedShape>, region: Rect, pic
 struct Writer<'a> {
     body: String,
     defs: String,
-    /// Number of each outline, by font and glyph; `None`: it has none.
+    /// Number of each outline, by font and glyph; `None`: the glyph has no outline.
     glyphs: BTreeMap<(&'static str, u32), Option<(usize, f32)>>,
     clips: BTreeMap<[u32; 4], usize>,
     blurs: BTreeMap<u32, usize>,
     pictures: Pictures<'a>,
 }
 
-/// A number as SVG has it, to a hundredth; what is not finite lies at the origin.
+/// Formats a number for SVG with two decimals. Non-finite values become 0.
 fn format_number(v: f32) -> String {
     if !v.is_finite() {
         return "0".into();
@@ -78,7 +78,7 @@ fn format_number(v: f32) -> String {
     if short == "-0" { "0".into() } else { short.to_owned() }
 }
 
-/// Attributes of a colour: `fill` or `stroke`.
+/// Formats the attributes of a colour: `fill` or `stroke`.
 fn colour(what: &str, c: Color32) -> String {
     let [r, g, b, a] = c.to_srgba_unmultiplied();
     match a {
@@ -102,7 +102,7 @@ fn stroke(s: Stroke) -> String {
     stroke_attributes(s.width, s.color)
 }
 
-/// A stroke along a path; one whose colour depends on the place has the colour of its middle.
+/// Formats the stroke of a path. A position-dependent colour is replaced by the colour of its middle.
 fn path_stroke(s: &PathStroke, bounds: Rect) -> String {
     match &s.color {
         ColorMode::Solid(c) => stroke_attributes(s.width, *c),
@@ -118,7 +118,7 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
-            // XML 1.0 has no such characters.
+            // XML 1.0 does not allow these characters.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
             c => out.push(c),
         }
@@ -223,7 +223,7 @@ impl Writer<'_> {
             self.picture(r.rect, brush.fill_texture_id, brush.uv);
             return;
         }
-        // SVG's strokes lie half within and half without.
+        // An SVG stroke lies half inside and half outside.
         let half = r.stroke.width / 2.0;
         let rect = match r.stroke_kind {
             _ if r.stroke.is_empty() => r.rect,
@@ -392,7 +392,7 @@ impl Writer<'_> {
         self.body.push_str(if ink.is_some() { "</g></g>" } else { "</g>" });
     }
 
-    /// The number of a character's outline, and the units of its font's em.
+    /// Returns the number of a character's outline, and the units per em of its font.
     fn glyph(&mut self, family: &FontFamily, c: char) -> Option<(usize, f32)> {
         if c.is_whitespace() {
             return None;
@@ -426,7 +426,7 @@ impl Writer<'_> {
     }
 }
 
-/// Where a rectangle lies, as attributes.
+/// Formats the attributes of a rectangle's position.
 fn rect_attributes(r: Rect) -> String {
     let (x, y) = (format_number(r.left()), format_number(r.top()));
     let (w, h) = (format_number(r.width().max(0.0)), format_number(r.height().max(0.0)));
@@ -448,7 +448,7 @@ fn d(points: &[Pos2], closed: bool) -> String {
     out
 }
 
-/// Takes an outline up as path data; fonts count upwards, SVG downwards.
+/// Converts an outline to path data. The y axis of fonts points up, that of SVG down.
 #[derive(Default)]
 struct Pen {
     d: String,
@@ -489,7 +489,7 @@ mod tests {
             screen_rect: Some(Rect::from_min_size(Pos2::ZERO, vec2(200.0, 100.0))),
             ..Default::default()
         };
-        // Fonts are there from the second frame on.
+        // Fonts are available from the second frame on.
         let mut out = ctx.run_ui(input(), |ui| add(ui));
         out.textures_delta.clear();
         let mut out = ctx.run_ui(input(), |ui| add(ui));

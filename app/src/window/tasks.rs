@@ -1,32 +1,32 @@
-//! Work apart from the interface thread: each piece has a title, a progress and a way to stop it.
+//! Background tasks: each has a title, a progress and a way to stop it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 use trace_core::progress::Progress;
 
-/// What a piece of work for `A` hands back: done on the interface thread.
+/// Result of a task for `A`: a callback that runs on the interface thread.
 pub type TaskCallback<A> = Box<dyn FnOnce(&mut A) + Send>;
 
-/// How a piece of work ended.
+/// The end of a task.
 pub enum TaskResult<A> {
-    /// To be done with what it handed back.
+    /// The task finished; the callback applies its result.
     Done(TaskCallback<A>),
-    /// It did not come to its end: what it was, and why.
+    /// The task did not finish: its title, and the reason.
     Lost(String, String),
 }
 
-/// A piece of work that is running.
+/// A running task.
 pub struct RunningTask {
     id: u64,
-    /// What it is, for the person.
+    /// Title that the user sees.
     pub title: String,
-    /// How far it is; cancels it too.
+    /// Progress of the task; also cancels it.
     pub progress: Progress,
-    /// When it began.
+    /// Start time.
     pub since: Instant,
 }
 
-/// Everything that is running; what it gives back is done with an `A`.
+/// All running tasks; their results are applied to an `A`.
 pub struct Tasks<A> {
     next: u64,
     running: Vec<RunningTask>,
@@ -35,7 +35,7 @@ pub struct Tasks<A> {
 }
 
 impl RunningTask {
-    /// Its number; none has that of another.
+    /// Returns the unique number of the task.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
@@ -55,7 +55,7 @@ impl<A> Default for Tasks<A> {
 }
 
 impl<A: 'static> Tasks<A> {
-    /// Starts a piece of work on a thread of its own; what it gives back runs on the interface thread.
+    /// Starts a task on its own thread. Its result runs on the interface thread.
     pub fn spawn(
         &mut self,
         ctx: &egui::Context,
@@ -67,7 +67,7 @@ impl<A: 'static> Tasks<A> {
         progress
     }
 
-    /// As [`Tasks::spawn`], with a progress that somebody holds already.
+    /// Starts a task like [`Tasks::spawn`], with an existing progress.
     pub fn spawn_with(
         &mut self,
         ctx: &egui::Context,
@@ -88,12 +88,12 @@ impl<A: 'static> Tasks<A> {
                     TaskResult::Done(done)
                 }
                 Err(_) => {
-                    // A panel that waits for this work shows an error in its place.
+                    // A panel that waits for this task shows an error instead.
                     mine.mark_lost();
                     TaskResult::Lost(name, why.into())
                 }
             };
-            // The window may be gone, and nobody left to tell.
+            // The window may be closed already.
             let _ = to.send((id, ended));
             ctx.request_repaint();
         });
@@ -112,7 +112,7 @@ impl<A: 'static> Tasks<A> {
         }
     }
 
-    /// What has finished since the last call.
+    /// Returns the tasks that ended since the last call.
     pub fn take_finished(&mut self) -> Vec<TaskResult<A>> {
         let mut out = Vec::new();
         while let Ok((id, ended)) = self.from.try_recv() {
@@ -122,19 +122,19 @@ impl<A: 'static> Tasks<A> {
         out
     }
 
-    /// Number of the piece that was started last.
+    /// Returns the number of the task that was started last.
     #[must_use]
     pub fn latest(&self) -> Option<u64> {
         self.next.checked_sub(1)
     }
 
-    /// What is running, oldest first.
+    /// Returns the running tasks, oldest first.
     #[must_use]
     pub fn running(&self) -> &[RunningTask] {
         &self.running
     }
 
-    /// Asks everything to stop.
+    /// Requests all tasks to stop.
     pub fn cancel_all(&self) {
         for r in &self.running {
             r.progress.cancel();

@@ -1,4 +1,4 @@
-//! The top bar: menu, the recording's name, search, board, replay.
+//! The top bar: menu, name of the recording, search, target and replay.
 
 use super::app::App;
 use super::command::Menu;
@@ -21,7 +21,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
         full.bottom() - 0.5,
         Stroke::new(1.0, p.line),
     );
-    // What is on the right takes the room that it needs, as in the last frame; the search has what is left to it.
+    // The right part takes the width that it needed in the last frame. The search field takes the rest.
     let id = ui.scope_id().with("taken on the right");
     let kept: Option<f32> = ui.data(|d| d.get_temp(id));
     let taken = full.right() - kept.unwrap_or(320.0);
@@ -104,7 +104,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
     }
 }
 
-/// The process whose recording is open, and a menu of the program's others.
+/// Draws the process of the open recording, and a menu of the program's other processes.
 fn draw_processes(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
     let Some((all, open)) = doc.processes.as_ref().and_then(|p| Some((p, p.current()?))) else {
         return;
@@ -209,10 +209,10 @@ fn draw_target(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// What is known of the safety of a replay: what contains the board, and whether the plan was proved.
+/// Draws the safety of a replay: what contains the target, and whether the plan was proved.
 fn draw_badge(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
-    // Where nothing fits nothing runs.
+    // Without a fitting target, nothing runs.
     if doc.replay.has_no_target() {
         return;
     }
@@ -225,14 +225,14 @@ fn draw_badge(doc: &Document, ui: &mut Ui) {
     };
     let is_silent = doc.replay.unresponsive_board.as_deref() == Some(doc.replay.board());
     let (words, colour) = match doc.safety() {
-        // What was proved with it holds once it answers again.
+        // Proofs made with the target are valid again once it responds.
         _ if is_silent => ("! does not answer".to_owned(), p.error),
         Safety::Unqueried => ("! plan not made".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {
             ("! not contained".to_owned(), p.warning)
         }
-        // What kernels do is the driver's to contain, whatever is known of the plan.
+        // The driver contains what kernels do, whatever is known about the plan.
         Safety::Bounded(c @ Containment::Driver, _) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(_) => (format!("{} proved", icons::CHECK_CIRCLE), p.job),
         Safety::Bounded(..) => ("! not fully verified".to_owned(), p.warning),

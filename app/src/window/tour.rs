@@ -1,5 +1,5 @@
-//! The tour: at most eight steps on the sample, each a card beside the panel that it speaks of. A step asks for a
-//! command and goes on when that was run; nothing waits for it, and every other command works as ever.
+//! The tour: at most eight steps on the sample, each with a card next to the panel that it explains. A step asks for a
+//! command and advances when the command was run. The tour blocks nothing; all other commands work as usual.
 
 mod steps;
 
@@ -17,38 +17,38 @@ use steps::{STEPS, Step};
 
 /// Width of a card, points.
 const WIDTH: f32 = 336.0;
-/// Between a card and its panel, and the border of the window, points.
+/// Distance of a card from its panel and from the window border, points.
 const GAP: f32 = 8.0;
-/// Height of a panel's tabs, which a card above it leaves free.
+/// Height of a panel's tabs, which a card above the panel keeps visible.
 const TABS: f32 = 30.0;
-/// Height that a card is taken for until it was drawn.
+/// Assumed height of a card until it was drawn.
 const GUESS: f32 = 168.0;
 
-/// The tour while it is taken.
+/// The state of an active tour.
 #[derive(Clone, Debug, Default)]
 pub struct Tour {
-    /// The sample, until it is open.
+    /// Path of the sample, until it is open.
     waits: Option<PathBuf>,
-    /// Which step.
+    /// Index of the step.
     at: usize,
-    /// Whether the command that the step asks for was run.
+    /// Whether the command of the step was run.
     ran: bool,
-    /// Changes that there were when the step began.
+    /// Number of changes at the start of the step.
     changes: usize,
-    /// What the person did in the step before, in words.
+    /// Description of what the user did in the previous step.
     did: Option<&'static str>,
-    /// Whether all of it is behind the person.
+    /// Whether all steps are done.
     over: bool,
 }
 
 impl Tour {
-    /// The step that is shown, counted from 1; `None`: the sample is not open yet.
+    /// Returns the number of the visible step, from 1; `None`: the sample is not open yet.
     #[must_use]
     pub fn step(&self) -> Option<usize> {
         self.waits.is_none().then_some(self.at + 1)
     }
 
-    /// The commands that the steps ask for, in order.
+    /// Returns the commands of the steps, in order.
     pub fn goals() -> impl ExactSizeIterator<Item = &'static str> {
         STEPS.iter().map(|s| s.goal)
     }
@@ -59,7 +59,7 @@ impl Tour {
 }
 
 impl App {
-    /// Begins the tour: on the sample, which is opened where it is not open.
+    /// Starts the tour on the sample, and opens the sample if needed.
     pub fn begin_tour(&mut self, ctx: &Context) {
         let Some(path) = sample::path() else { return };
         self.dismiss_tour();
@@ -72,12 +72,12 @@ impl App {
         }
     }
 
-    /// Leaves the tour.
+    /// Ends the tour.
     pub fn end_tour(&mut self) {
         self.tour = None;
     }
 
-    /// The tour is offered no more, and stays in the menu Help.
+    /// Stops offering the tour. It stays in the Help menu.
     pub(super) fn dismiss_tour(&mut self) {
         if !self.settings.tour_seen {
             self.settings.tour_seen = true;
@@ -85,7 +85,8 @@ impl App {
         }
     }
 
-    /// Whether the tour is offered where there is no recording: to a person who neither took it nor opened anything.
+    /// Returns whether to offer the tour while no recording is open: only to a user who neither took it nor opened
+    /// anything.
     #[must_use]
     pub fn offers_tour(&self) -> bool {
         let s = &self.settings;
@@ -96,7 +97,7 @@ impl App {
         self.doc.as_ref().is_some_and(|d| d.path == path)
     }
 
-    /// A command was run: a step may have asked for it.
+    /// Handles a command that was run, since a step may wait for it.
     pub(super) fn note_tour_command(&mut self, id: &str) {
         if let Some(t) = &mut self.tour
             && t.current_step().is_some_and(|s| s.goal == id)
@@ -105,7 +106,7 @@ impl App {
         }
     }
 
-    /// Whether Escape leaves the tour: not while it stops a replay.
+    /// Returns whether Escape ends the tour. It does not while Escape stops a replay.
     pub(super) fn escape_leaves_tour(&self) -> bool {
         let replays = self.doc.as_ref().is_some_and(|d| d.replay.running.is_some());
         self.tour.is_some() && !replays
@@ -127,7 +128,7 @@ impl App {
         ctx.request_repaint();
     }
 
-    /// Goes on where the sample came, or what a step asks for was done.
+    /// Advances when the sample is open, or when the action of a step is done.
     fn follow_tour(&mut self, ctx: &Context) {
         let Some(tour) = self.tour.clone() else { return };
         if let Some(path) = &tour.waits {
@@ -139,12 +140,12 @@ impl App {
             {
                 self.go_to_step(ctx, 0, None);
             } else if settled && !self.is_open_file(path) {
-                // It was not opened: the person kept what was open, or it cannot be read, which was told.
+                // The sample did not open: the user kept the open recording, or it is unreadable, which was reported.
                 self.tour = None;
             }
             return;
         }
-        // Another recording was opened, or none is any more.
+        // Another recording was opened, or none is open.
         if !sample::path().is_some_and(|p| self.is_open_file(&p)) {
             self.tour = None;
             return;
@@ -162,7 +163,7 @@ impl App {
     }
 }
 
-/// Draws the edge of the panel that the step speaks of, over it and under everything else.
+/// Draws the outline of the panel that the step explains, above the panel and below everything else.
 pub(super) fn draw_edge(app: &App, ui: &Ui) {
     let step = app.tour.as_ref().and_then(Tour::current_step);
     if let Some(rect) = step.and_then(|s| layout::panel_rect(&app.dock, s.panel)) {
@@ -171,7 +172,7 @@ pub(super) fn draw_edge(app: &App, ui: &Ui) {
     }
 }
 
-/// Where a card of this size goes: beside the panel, where there is room, otherwise into its lower corner.
+/// Returns the position of a card of this size: next to the panel if it fits, otherwise in its lower corner.
 fn card_position(window: Rect, panel: Option<Rect>, size: egui::Vec2) -> egui::Pos2 {
     let corner = |r: Rect| r.right_bottom() - size - vec2(GAP, GAP) * 2.0;
     let Some(panel) = panel else { return corner(window) };
@@ -187,7 +188,7 @@ fn card_position(window: Rect, panel: Option<Rect>, size: egui::Vec2) -> egui::P
     tries.into_iter().find(inside).unwrap_or_else(|| corner(panel))
 }
 
-/// Draws the card of the step.
+/// Draws the card of the current step.
 pub(super) fn draw(app: &mut App, ctx: &Context) {
     app.follow_tour(ctx);
     let Some(tour) = app.tour.clone() else { return };
@@ -195,7 +196,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
     let id = egui::Id::unique("tour");
     let panel = layout::panel_rect(&app.dock, step.panel);
     let height = ctx.memory(|m| m.area_rect(id)).map_or(GUESS, |r| r.height());
-    // Between the bar above and that below.
+    // The area between the top bar and the status bar.
     let window = ctx.content_rect();
     let window = Rect::from_min_max(window.min + vec2(0.0, 40.0), window.max - vec2(0.0, 26.0));
     let at = card_position(window, panel, vec2(WIDTH, height));
@@ -278,7 +279,7 @@ fn draw_step_text(app: &App, ui: &mut Ui, tour: &Tour, step: &Step) {
     let title = app.command(step.goal).map_or_else(String::new, |c| c.full_title());
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 6.0;
-        // Without a key a command is found by its name.
+        // Without a shortcut, the user finds the command by its name.
         let palette_keys = app.keys.text("palette");
         let (cap, ask) = match (keys.is_empty(), palette_keys.is_empty()) {
             (false, _) => (keys, step.ask.to_owned()),

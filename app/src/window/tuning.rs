@@ -1,4 +1,4 @@
-//! What the Tune panel asks for: a tuning apart from the interface thread, code that is tried, tables that are saved.
+//! Requests of the Tune panel: tuning in the background, trial of code, and saved tables.
 
 use super::app::App;
 use super::pick::Pick;
@@ -15,7 +15,7 @@ use replay_engine::tune::{TuneReport, TuneRequest};
 use std::sync::Arc;
 use trace_query::Format;
 
-/// Tunes a launch of the open recording on a board.
+/// Tunes a launch of the open recording on a target.
 pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest) {
     let Some(doc) = &app.doc else { return };
     let alive = RunningWork::new_token();
@@ -47,7 +47,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest
     }
 }
 
-/// Asks for a file with code, and has it tried.
+/// Asks for a code file and requests a trial of the code.
 pub(super) fn load_code(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Code, |app, ctx, path| {
         app.tasks.spawn(ctx, format!("reading {}", path.display()), move |_| {
@@ -60,7 +60,7 @@ pub(super) fn load_code(app: &mut App, ctx: &Context) {
     });
 }
 
-/// Why nothing was saved, in words.
+/// The reason why nothing was saved, as text.
 struct SaveError(String);
 
 impl From<OutputError> for SaveError {
@@ -69,7 +69,7 @@ impl From<OutputError> for SaveError {
     }
 }
 
-/// Asks for a place, and saves what a tuning came to there.
+/// Asks for a path and saves the result of a tuning there.
 pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<TuneReport>, columns: Columns, format: Format) {
     let Some(doc) = &app.doc else { return };
     let title = doc.title.strip_suffix(".kine").unwrap_or(&doc.title);

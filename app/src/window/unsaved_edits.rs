@@ -1,5 +1,4 @@
-//! Leaving the open recording: when edits of it stand in no file, the person is asked first. And telling them, as long
-//! as that is so.
+//! Protection of unsaved edits: a question before the recording is left, and a notice while edits are in no file.
 
 use super::app::App;
 use super::links::AfterOpen;
@@ -12,26 +11,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is told where edits are kept nowhere.
+/// Notice when edits are not saved anywhere.
 const NOT_SAVED: &str = "the changes could not be kept beside the recording";
 
-/// How often the window looks where the edits are kept, while they are not where they belong.
+/// Interval of the checks of where edits are saved, while they are not in their normal location.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What was about to be done when edits stood in no file.
+/// The action that was requested while edits were in no file.
 pub enum LeaveAction {
-    /// Ending the program.
+    /// Exit the program.
     Quit,
-    /// Closing the recording.
+    /// Close the recording.
     Close,
-    /// Opening another one, or the same again, and what happens then.
+    /// Open another recording, or the same one again, with the actions that follow.
     Open(PathBuf, AfterOpen),
-    /// Showing one that was read already.
+    /// Show a document that is already loaded.
     Show(Box<Document>),
 }
 
 impl LeaveAction {
-    /// It as a verb.
+    /// Returns the verb of the action.
     #[must_use]
     pub fn verb(&self) -> &'static str {
         match self {
@@ -42,40 +41,41 @@ impl LeaveAction {
     }
 }
 
-/// Something that the person is asked, or told, before anything else.
+/// A question or message that the user must answer before anything else.
 pub enum Question {
-    /// Whether to lose the edits that stand in no file.
+    /// Whether to lose edits that are in no file.
     Leave(LeaveAction),
-    /// Whether to forget the changes that were left behind.
+    /// Whether to discard the changes of an earlier run.
     DiscardEdits,
-    /// Where the forgotten changes are now.
+    /// Path of the discarded changes.
     EditsDiscarded(PathBuf),
     /// Whether a copy of the recording holds the edits.
     SaveCopy,
     /// Which recording of a folder to open.
     Recordings {
-        /// The folder, which is no recording itself.
+        /// The folder, which is not a recording itself.
         folder: PathBuf,
-        /// The recordings that lie in it, by name.
+        /// The recordings in it, by name.
         recordings: Vec<PathBuf>,
     },
 }
 
 impl App {
-    /// The edits that would be lost if the recording were left now.
+    /// Returns the edits that would be lost if the recording were left now.
     #[must_use]
     pub fn find_unsaved_edits(&self) -> Option<Arc<UnsavedChanges>> {
         match self.doc.as_ref()?.save_state() {
-            // A line that holds no edit may wait without anything being lost.
+            // A line without an edit can wait, because nothing is lost.
             SaveState::InMemory(u) if u.changes.is_empty() => None,
             SaveState::InMemory(u) => Some(u),
             SaveState::NextToRecording | SaveState::InFallback { .. } => None,
         }
     }
 
-    /// Whether the recording may be left. `None`: edits of it stand in no file, and the person is asked.
+    /// Returns `then` if the recording can be left. Otherwise returns `None` and asks the user, because edits are in no
+    /// file.
     pub(super) fn check_leave(&mut self, then: LeaveAction) -> Option<LeaveAction> {
-        // What it is now stands in the document afterwards.
+        // The document holds the state after the flush.
         let _ = self.doc.as_ref().map(Document::flush_journal);
         if self.find_unsaved_edits().is_none() {
             return Some(then);
@@ -84,14 +84,14 @@ impl App {
         None
     }
 
-    /// Leaves the recording, unless that would lose edits: then the person is asked.
+    /// Leaves the recording. If that would lose edits, asks the user first.
     pub fn leave(&mut self, ctx: &Context, then: LeaveAction) {
         if let Some(then) = self.check_leave(then) {
             self.leave_now(ctx, then);
         }
     }
 
-    /// Leaves the recording whatever is lost with it.
+    /// Leaves the recording, even if edits are lost.
     pub(super) fn leave_now(&mut self, ctx: &Context, then: LeaveAction) {
         self.question = None;
         self.close();
@@ -109,7 +109,7 @@ impl App {
         }
     }
 
-    /// Asks for a place, keeps the whole journal there, and then leaves.
+    /// Asks for a path, saves the whole journal there, then leaves.
     pub(super) fn save_journal(&mut self, ctx: &Context) {
         let Some(doc) = &self.doc else { return };
         let file = journal::path_for(&doc.path);
@@ -138,7 +138,7 @@ impl App {
         });
     }
 
-    /// Forgets the changes that were left behind, once the person saw them and said so.
+    /// Discards the changes of an earlier run, after the user saw and confirmed them.
     pub(super) fn discard_left_edits(&mut self) {
         self.question = None;
         match self.doc.as_mut().map(Document::discard_offered) {
@@ -151,7 +151,7 @@ impl App {
         }
     }
 
-    /// Notices where the edits are kept, and tells when that changed.
+    /// Checks where the edits are saved, and reports a change.
     pub(super) fn poll_journal_state(&mut self, ctx: &Context) {
         let Some(doc) = &self.doc else {
             self.keeping = SaveState::NextToRecording;
@@ -160,7 +160,7 @@ impl App {
         let now = doc.save_state();
         let revision = doc.changes().revision();
         if now != SaveState::NextToRecording || self.seen_revision != revision {
-            // What was changed just now is written by a thread that does not wake the window.
+            // The thread that writes the latest change does not wake the window.
             ctx.request_repaint_after(POLL_INTERVAL);
         }
         self.seen_revision = revision;
@@ -181,7 +181,7 @@ impl App {
                 self.notice = None;
             }
             if matches!(self.question, Some(Question::Leave(_))) {
-                // Nothing would be lost any more, so there is nothing to ask; leaving is up to the person again.
+                // Nothing would be lost any more, so the question is obsolete. The user can request the action again.
                 self.question = None;
             }
         }

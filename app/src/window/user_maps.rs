@@ -1,5 +1,5 @@
-//! Register maps of the person's own: when a file of theirs changes, comes or goes, the recording is read again, so that
-//! its registers have their new names.
+//! The user's register maps: when a map file changes, appears or disappears, the recording is read again with the new
+//! names.
 
 use super::app::App;
 use crate::document::register_map_files;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use trace_core::registers;
 
-/// Time between two looks at the files.
+/// Interval between two checks of the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(700);
 
-/// The files of the maps of the open recording, looked at by a thread of their own until this is dropped.
+/// The map files of the open recording, checked by a separate thread until this is dropped.
 pub(super) struct UserMapsWatch {
-    /// The source of the map beside the recording, which is in use for recordings of its device.
+    /// Source of the map next to the recording, which applies to recordings of its device.
     beside: Option<String>,
     found: Vec<UserMap>,
     wanted: Arc<AtomicBool>,
@@ -23,7 +23,7 @@ pub(super) struct UserMapsWatch {
 }
 
 impl UserMapsWatch {
-    /// Begins to look. A machine that has no thread to spare does not look.
+    /// Starts the checks. If no thread can be started, there are no checks.
     fn new(own: UserMaps, ctx: &Context) -> Self {
         let beside = own.maps.iter().find(|f| f.beside).map(|f| f.path.display().to_string());
         let found = own.maps;
@@ -54,7 +54,7 @@ impl UserMapsWatch {
 }
 
 impl UserMapsWatch {
-    /// All maps that were found.
+    /// Returns all maps that were found.
     pub(super) fn maps(&self) -> &[UserMap] {
         &self.found
     }
@@ -67,19 +67,19 @@ impl Drop for UserMapsWatch {
 }
 
 impl App {
-    /// Looks at the maps of a recording that was opened from now on.
+    /// Starts to check the maps of a newly opened recording.
     pub(super) fn watch_user_maps(&mut self, own: UserMaps, ctx: &Context) {
         self.user_maps = Some(UserMapsWatch::new(own, ctx));
     }
 
-    /// The map beside the open recording names no other recording of the same device, one that is opened next.
+    /// Releases the map next to the open recording. It must not name the next recording of the same device.
     pub(super) fn release_user_map(&mut self) {
         if let Some(source) = self.user_maps.as_mut().and_then(|w| w.beside.take()) {
             registers::choose(&source, None);
         }
     }
 
-    /// Reads the recording again when a register map of the person's changed.
+    /// Reads the recording again if a register map of the user changed.
     pub(super) fn poll_user_maps(&mut self, ctx: &Context) {
         let changed = |w: &UserMapsWatch| w.changed.load(Ordering::Relaxed);
         if !self.user_maps.as_ref().is_some_and(changed) {
@@ -92,14 +92,14 @@ impl App {
         self.read_names(ctx);
     }
 
-    /// Reads the person's maps again, apart from the interface thread, and gives the open recording their names. What
-    /// was done and where the person is stays.
+    /// Reads the user's maps again in the background and applies their names to the open recording. Keeps edits and the
+    /// current position.
     pub(super) fn read_names(&mut self, ctx: &Context) {
         let Some(doc) = &self.doc else { return };
         let (path, recording, again) = (doc.path.clone(), Arc::clone(&doc.recording), ctx.clone());
         self.tasks.spawn(ctx, "reading register maps", move |_| {
             let own = register_map_files::reload_maps(&path);
-            // Laid over each other here, so that the window finds them made.
+            // Merges the maps here, so that the window finds them ready.
             let _ = registers::RecordedRegisters::new(&recording);
             Box::new(move |app| {
                 let mut doc = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording));

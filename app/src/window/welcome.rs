@@ -1,4 +1,4 @@
-//! The page of a window without a recording.
+//! The welcome page of a window without a recording.
 
 use super::app::App;
 use crate::document::sample;
@@ -6,7 +6,7 @@ use crate::panels::panel_context::UiAction;
 use crate::theme::{icons, palette, strong, text, widgets};
 use egui::{RichText, Ui};
 
-/// Draws the page.
+/// Draws the welcome page.
 pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     if let Some(r) = app.tasks.running().first() {
@@ -31,7 +31,7 @@ pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {
         );
         ui.add_space(16.0);
         ui.horizontal(|ui| {
-            // What the three buttons measure in the fonts that come along.
+            // Width of the three buttons in the bundled fonts.
             let wide = 316.0;
             ui.add_space(((ui.available_width() - wide) / 2.0).max(0.0));
             if widgets::primary_button(ui, "Open file…", "Open file", true).clicked() {
@@ -73,7 +73,7 @@ pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {
     });
 }
 
-/// Offers the tour to somebody who is here for the first time.
+/// Offers the tour to a user who starts the program for the first time.
 fn draw_tour_offer(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(28.0);
@@ -82,7 +82,7 @@ fn draw_tour_offer(app: &mut App, ui: &mut Ui) {
     ui.label(RichText::new("The tour shows what there is on the sample, in eight short steps.").color(p.quiet));
     ui.add_space(8.0);
     ui.horizontal(|ui| {
-        // What the two buttons measure in the fonts that come along.
+        // Width of the two buttons in the bundled fonts.
         let wide = 186.0;
         ui.add_space(((ui.available_width() - wide) / 2.0).max(0.0));
         if ui.button("Take the tour").clicked() {

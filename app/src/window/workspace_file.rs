@@ -1,5 +1,5 @@
-//! Where a recording's workspace file lies: beside the recording, or in the person's settings where that place cannot
-//! be written. Read once, kept whole, put aside when it is damaged.
+//! The workspace file of a recording: next to the recording, or in the user's settings if that folder is read-only. It
+//! is read once, written atomically, and renamed if damaged.
 
 use super::settings::Settings;
 use crate::document::journal::sibling_path;
@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-/// Extension of the file beside a recording: `alexnet.kine-workspace` for `alexnet.kine`.
+/// Extension of the file next to a recording: `alexnet.kine-workspace` for `alexnet.kine`.
 pub const EXTENSION: &str = "kine-workspace";
 
-/// The places where a recording's workspace file may lie.
+/// The possible paths of a recording's workspace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspacePaths {
     beside: PathBuf,
@@ -28,23 +28,23 @@ pub struct WorkspacePaths {
 pub struct DamagedWorkspace {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason.
     pub reason: String,
-    /// What became of it, in words.
+    /// What was done with the file, as text.
     pub became: String,
 }
 
-/// A workspace that was kept.
+/// A saved workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedWorkspace {
     /// The file.
     pub path: PathBuf,
-    /// Why it does not lie beside the recording, when it does not.
+    /// Reason why the file is not next to the recording, if it is elsewhere.
     pub fallback_reason: Option<String>,
 }
 
 impl WorkspacePaths {
-    /// The places for a recording; `None` where nothing is kept.
+    /// Returns the paths for a recording; `None` if nothing is saved.
     #[must_use]
     pub fn for_recording(recording: &Path, settings: &Settings) -> Option<Self> {
         Some(Self {
@@ -53,14 +53,14 @@ impl WorkspacePaths {
         })
     }
 
-    /// The file beside the recording.
+    /// Returns the path next to the recording.
     #[must_use]
     pub fn beside(&self) -> &Path {
         &self.beside
     }
 
-    /// Reads the workspace that was kept last. `None`: there is none. A damaged file is put aside, under its name
-    /// with `.damaged` behind it, so that the next one kept does not overwrite it.
+    /// Reads the workspace that was saved last. `None`: there is none. Renames a damaged file by appending `.damaged`,
+    /// so that the next save does not overwrite it.
     #[must_use]
     pub fn read(&self) -> Option<Result<Workspace, DamagedWorkspace>> {
         let kept = |p: &Path| -> Option<SystemTime> {
@@ -82,15 +82,15 @@ impl WorkspacePaths {
         }))
     }
 
-    /// Keeps a workspace beside the recording, or in the settings where that place cannot be written.
+    /// Saves a workspace next to the recording, or in the settings if that folder cannot be written.
     ///
     /// # Errors
-    /// In words, when neither place can be written.
+    /// A message, if neither path can be written.
     pub fn save(&self, workspace: &Workspace) -> Result<SavedWorkspace, String> {
         let text = workspace.text();
         let why = match write_atomic(&self.beside, &text) {
             Ok(()) => {
-                // An older one there would only be in the way; where there is none that is well.
+                // An older file there is obsolete; a missing one is fine.
                 let _ = std::fs::remove_file(&self.settings);
                 return Ok(SavedWorkspace {
                     path: self.beside.clone(),
@@ -110,11 +110,11 @@ impl WorkspacePaths {
     }
 }
 
-/// Keeps the workspace file of the open recording.
+/// Saves the workspace file of the open recording.
 #[derive(Default)]
 pub(super) struct WorkspaceSaver {
     pub(super) places: Option<WorkspacePaths>,
-    /// As it stands in the file, or as it was at first.
+    /// Content of the file, or the initial workspace.
     pub(super) last_saved: Option<Workspace>,
     pub(super) last_check: f64,
     pub(super) at_work: Option<JoinHandle<Result<SavedWorkspace, String>>>,
@@ -122,7 +122,7 @@ pub(super) struct WorkspaceSaver {
 }
 
 impl WorkspaceSaver {
-    /// Tells once what became of it, where that is not what the person expects.
+    /// Reports the result of a save once, if the user does not expect it.
     pub(super) fn report_result(&mut self, done: Result<SavedWorkspace, String>) {
         let line = match done {
             Ok(SavedWorkspace {
@@ -142,7 +142,7 @@ impl WorkspaceSaver {
         }
     }
 
-    /// Hears of a file that was being written; waits for it when `to_the_end`.
+    /// Collects the result of a save; waits for it if `to_the_end`.
     pub(super) fn collect_result(&mut self, to_the_end: bool) {
         if let Some(t) = self.at_work.take_if(|t| to_the_end || t.is_finished()) {
             let done = t
@@ -160,7 +160,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Puts a file aside and says where it is.
+/// Renames a damaged file and describes where it is.
 fn rename_damaged(path: &Path) -> String {
     let mut name = path.as_os_str().to_owned();
     name.push(".damaged");
@@ -173,7 +173,7 @@ fn rename_damaged(path: &Path) -> String {
     }
 }
 
-/// Removes what windows that were killed left of a file, once for each file that this program writes.
+/// Removes temporary files of killed windows, once for each file that this program writes.
 fn remove_leftovers(path: &Path) {
     static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let first = DONE
@@ -192,7 +192,7 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 pub(super) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     remove_leftovers(path);
     let mut name = path.as_os_str().to_owned();
@@ -200,13 +200,13 @@ pub(super) fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     let new = PathBuf::from(name);
     let written = std::fs::File::create(&new)
         .and_then(|mut f| {
-            // Where the file system has no locks, the number of this process has to do.
+            // If the file system has no locks, the process id in the name must suffice.
             let _ = f.try_lock();
             f.write_all(text.as_bytes())
         })
         .and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
-        // The failure to tell is the first one.
+        // Report the first failure.
         let _ = std::fs::remove_file(&new);
     }
     written

@@ -1,10 +1,10 @@
-//! CUDA devices without a GPU: the stand-in for the driver, which programs of this build play on.
+//! CUDA devices without a GPU: a stand-in driver that programs of this build use.
 
 use kinescope::document::boards::Boards;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program of this build that is beside the window's.
+/// Returns the path of a program of this build, in the folder of the window's program.
 pub fn built(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_kinescope"));
     let path = program.with_file_name(name);
@@ -12,7 +12,7 @@ pub fn built(name: &str) -> PathBuf {
     path
 }
 
-/// Boards whose CUDA devices are the stand-in's.
+/// Returns targets whose CUDA devices use the stand-in driver.
 pub fn stand_in(folder: &Path) -> Boards {
     let library = folder.join("libcuda.so.1");
     std::os::unix::fs::symlink(built("libcuda_stand_in.so"), &library).unwrap();

@@ -3,22 +3,22 @@
 use trace_core::recording::{Access, Bar, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
 use trace_core::screen::Picture;
 
-/// Pixels of the screen.
+/// Width of the screen, pixels.
 pub const WIDTH: u32 = 160;
 pub const HEIGHT: u32 = 120;
-/// Pixels of the middle that nothing is stored to: left, top, right, bottom, the last two outside.
+/// Rectangle in the middle that no store writes: left, top, right, bottom; the last two are exclusive.
 pub const HOLE: [u32; 4] = [64, 48, 96, 72];
-/// The pixel that is stored to three times, and the event after those that draw the picture.
+/// The pixel that is stored to three times. Its two later stores come after those that draw the picture.
 pub const TWICE: [u32; 2] = [20, 10];
 
-/// The colour that a pixel is drawn in.
+/// Returns the colour of a drawn pixel.
 pub fn color(x: u32, y: u32) -> u32 {
     let stripe = (x / 20 + y / 15) % 4;
     [0x0020_3040, 0x00d0_8030, 0x0040_a070, 0x00e0_e0d0][stripe as usize]
 }
 
-/// A mode is set, the screen drawn row by row but for [`HOLE`], and [`TWICE`] stored to twice more. Beside it the
-/// picture that the device showed at the end, of which one pixel differs.
+/// Returns a recording that sets a mode, draws the screen row by row except [`HOLE`], and stores to [`TWICE`] twice
+/// more. It also contains the picture that the device showed at the end, with one pixel that differs.
 pub fn drawn() -> Recording {
     let mut r = Recording::default();
     let bar = |number| Bar {

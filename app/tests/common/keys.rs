@@ -1,4 +1,4 @@
-//! Keys as a keyboard sends them: press, text and release in one frame, and what commands they ran.
+//! Key input as a keyboard sends it (press, text and release in one frame), and the commands that it runs.
 
 use super::Window;
 use egui::{Event, Key, Modifiers};
@@ -6,7 +6,7 @@ use kinescope::window::shortcut::Shortcut;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-/// Lines that the program told while something ran.
+/// Log lines that the program wrote while an action ran.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -21,7 +21,7 @@ impl Write for Told {
     }
 }
 
-/// The commands that ran while `act` did, in order, as the program's own trace tells them.
+/// Returns the commands that ran during `act`, in order, from the program's own log.
 pub fn commands_of(act: impl FnOnce()) -> Vec<String> {
     let report = Told::default();
     let to = report.clone();
@@ -48,7 +48,7 @@ fn key_of(c: char) -> Option<Key> {
 }
 
 impl Window {
-    /// Presses and releases a key and its modifiers, all within one frame.
+    /// Presses and releases a key and its modifiers in one frame.
     pub fn stroke(&mut self, modifiers: Modifiers, key: Key, text: Option<char>) {
         let event = |pressed| Event::Key {
             key,
@@ -64,7 +64,7 @@ impl Window {
         self.harness.step();
     }
 
-    /// Presses a shortcut, and lets the window come to rest. Gives the commands that ran.
+    /// Presses a shortcut and waits until the window is idle. Returns the commands that ran.
     pub fn press(&mut self, s: Shortcut) -> Vec<String> {
         let text = s.is_plain().then(|| s.key.symbol_or_name().to_lowercase());
         let text = text.filter(|t| t.chars().count() == 1).and_then(|t| t.chars().next());
@@ -74,8 +74,8 @@ impl Window {
         })
     }
 
-    /// Types as a person does, a frame a key; `\n` is Enter, `\t` is Tab, `\x1b` is
-    /// Escape. Gives the commands that ran.
+    /// Types a text as a user does, one frame per key; `\n` is Enter, `\t` is Tab, `\x1b` is Escape. Returns the
+    /// commands that ran.
     pub fn types(&mut self, text: &str) -> Vec<String> {
         commands_of(|| {
             for c in text.chars() {

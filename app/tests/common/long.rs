@@ -1,9 +1,9 @@
-//! Recordings of any length that tests make up.
+//! Synthetic recordings of any length for tests.
 
 use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 
-/// A recording of a GPU whose registers are known.
+/// Returns a recording of a GPU with a register map.
 fn recording(events: EventsBuilder) -> Recording {
     let mut r = Recording {
         events: events.finish(),
@@ -33,7 +33,7 @@ fn access(write: bool, offset: u32, value: u64) -> Access {
     }
 }
 
-/// `n` reads of one register with a single write of another at event `at`.
+/// Returns `n` reads of one register with a single write of another at event `at`.
 pub fn quiet(n: u64, at: u64) -> Recording {
     let (plain, rare) = (offset("L2_READY_LO"), offset("JS1_COMMAND_NEXT"));
     let mut b = EventsBuilder::new();
@@ -48,13 +48,13 @@ pub fn quiet(n: u64, at: u64) -> Recording {
     recording(b)
 }
 
-/// `n` events of a driver that submits jobs, polls, and now and then does nothing for a while. It submits a job every
-/// fifteen events or so, which no real driver does: lists of jobs are as long as they can be.
+/// Returns `n` events of a driver that submits jobs, polls, and is sometimes idle. It submits a job about every fifteen
+/// events, which no real driver does: job lists become as long as possible.
 pub fn busy(n: u64) -> Recording {
     driver(n, 0)
 }
 
-/// As [`busy`], with so many more reads of a status before each job.
+/// Returns events like [`busy`], with `waits` more status reads before each job.
 pub fn driver(n: u64, waits: u64) -> Recording {
     let of = |names: &[&str]| names.iter().map(|n| offset(n)).collect::<Vec<_>>();
     let power = of(&[
@@ -88,7 +88,7 @@ pub fn driver(n: u64, waits: u64) -> Recording {
             put(&mut b, access(false, *o, 1));
         }
         for left in (0..waits).rev() {
-            // A wait has an end of its own here and there, as where several flushes follow each other.
+            // Some waits have an end of their own, as when several flushes follow each other.
             put(&mut b, access(false, status, u64::from(!left.is_multiple_of(60))));
         }
         if job.is_multiple_of(4) {

@@ -1,5 +1,5 @@
-//! What tests of the window share: the sample, and a window driven without a screen.
-// Every file of tests uses a part of this.
+//! Shared helpers for window tests: the sample, and a window driven without a screen.
+// Every test file uses a part of this.
 #![allow(dead_code)]
 
 pub mod cuda;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, EventsBuilder, Recording};
 
-/// The recordings that this project made itself.
+/// Returns the folder of the recordings that this project made itself.
 pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -32,7 +32,7 @@ pub fn samples() -> PathBuf {
         .join("sample-traces")
 }
 
-/// The sample that most tests open.
+/// Returns the sample that most tests open.
 pub fn sample() -> PathBuf {
     let mut list: Vec<PathBuf> = std::fs::read_dir(samples())
         .unwrap()
@@ -47,8 +47,8 @@ pub fn sample() -> PathBuf {
         .clone()
 }
 
-/// The sample with this many reads of feature registers changed by one bit, as a file in `folder`, and the events of
-/// these reads.
+/// Writes the sample to `folder` with one bit changed in up to `most` reads of feature registers. Returns the file, and
+/// the events of these reads.
 pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
     let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
     let map = trace_core::registers::RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
@@ -78,8 +78,8 @@ pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
     (path, changed)
 }
 
-/// The sample with its first read made again and again, as a file in `folder`: ten thousand runs of it take minutes,
-/// so that a test meets the run in its middle however busy the machine is.
+/// Writes the sample to `folder` with its first read repeated many times. Ten thousand runs of it take minutes, so that
+/// a test catches the run in the middle on any machine.
 pub fn busy(folder: &Path) -> PathBuf {
     let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
     let mut b = EventsBuilder::new();
@@ -109,7 +109,7 @@ pub fn busy(folder: &Path) -> PathBuf {
     path
 }
 
-/// Events that write a register, in order.
+/// Returns the events that write a register, in order.
 pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
     let events = doc.facts.registers[&register].accesses.all().iter();
     events
@@ -117,34 +117,34 @@ pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The register that is written most.
+/// Returns the register with the most writes.
 pub fn busiest(doc: &Document) -> u32 {
     let all = doc.facts.registers.keys().copied();
     all.max_by_key(|r| writes(doc, *r).len()).unwrap()
 }
 
-/// A window without a screen, and what a test needs around it.
+/// A window without a screen, and what a test needs with it.
 pub struct Window {
     /// Runs its frames.
     pub harness: Harness<'static, Option<App>>,
-    /// Settings, and copies of recordings.
+    /// Folder for settings and copies of recordings.
     pub folder: tempfile::TempDir,
-    /// What the person chooses next where a file is asked for.
+    /// The next answer to a file dialog.
     answer: Arc<Mutex<PickResult>>,
 }
 
 impl Window {
-    /// A window without a recording.
+    /// Creates a window without a recording.
     pub fn empty() -> Self {
         Self::sized(ThemeChoice::Dark, 1.0)
     }
 
-    /// A window without a recording, in a theme and at a scale.
+    /// Creates a window without a recording, with a theme and a scale.
     pub fn sized(theme: ThemeChoice, scale: f32) -> Self {
         Self::bare(theme, [1280.0, 800.0], scale)
     }
 
-    /// A window of so many points without a recording, in a theme and at a scale.
+    /// Creates a window of a size in points without a recording, with a theme and a scale.
     fn bare(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let answer = Arc::new(Mutex::new(PickResult::Cancelled));
@@ -169,7 +169,7 @@ impl Window {
                             commands: COMMANDS,
                         };
                         let mut app = App::new(ui.ctx(), setup);
-                        // Not those of whoever runs the tests.
+                        // Not the keys of the user who runs the tests.
                         app.set_boards(Boards::new(Some(keys.clone())));
                         app
                     });
@@ -185,43 +185,43 @@ impl Window {
         }
     }
 
-    /// A window with the sample.
+    /// Creates a window with the sample.
     pub fn open() -> Self {
         Self::open_with(ThemeChoice::Dark, 1.0)
     }
 
-    /// A window with the sample, in a theme and at a scale.
+    /// Creates a window with the sample, a theme and a scale.
     pub fn open_with(theme: ThemeChoice, scale: f32) -> Self {
         Self::with(&sample(), theme, scale)
     }
 
-    /// A window with the sample of this name, `vecadd.kine` for one.
+    /// Creates a window with the sample of this name, for example `vecadd.kine`.
     pub fn named(name: &str) -> Self {
         Self::with(&samples().join(name), ThemeChoice::Dark, 1.0)
     }
 
-    /// A window with a recording of which many runs take long.
+    /// Creates a window with a recording of which many runs take long.
     pub fn busy() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::with(&busy(folder.path()), ThemeChoice::Dark, 1.0)
     }
 
-    /// A window with a `.kine` file, in a theme and at a scale.
+    /// Creates a window with a `.kine` file, a theme and a scale.
     pub fn with(file: &Path, theme: ThemeChoice, scale: f32) -> Self {
         Self::placed(file, theme, [1280.0, 800.0], scale)
     }
 
-    /// A window of so many points with a `.kine` file, in a theme and at a scale.
+    /// Creates a window of a size in points with a `.kine` file, a theme and a scale.
     pub fn placed(file: &Path, theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let mut w = Self::bare(theme, size, scale);
-        // A copy, so that journals do not lie beside the samples.
+        // A copy, so that journals are not written next to the samples.
         let copy = w.folder.path().join("sample.kine");
         std::fs::copy(file, &copy).unwrap();
         w.start(&copy);
         w
     }
 
-    /// Opens a recording as a program that was just started does.
+    /// Opens a recording as a newly started program does.
     pub fn start(&mut self, path: &Path) {
         let recording = trace_core::import::open(path, &Progress::new()).unwrap();
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
@@ -230,7 +230,7 @@ impl Window {
         self.settle();
     }
 
-    /// The program dies, once every change stands in the journal, and is started again.
+    /// Simulates a crash after every change is in the journal, and a restart.
     pub fn dies(&mut self) {
         let path = self.doc().path.clone();
         let file = journal::path_for(&path);
@@ -256,12 +256,12 @@ impl Window {
         self.start(&path);
     }
 
-    /// A window with a recording that a test made up.
+    /// Creates a window with a synthetic recording.
     pub fn of(recording: Recording) -> Self {
         Self::themed(recording, ThemeChoice::Dark)
     }
 
-    /// A window with a recording that a test made up, in a theme.
+    /// Creates a window with a synthetic recording and a theme.
     pub fn themed(recording: Recording, theme: ThemeChoice) -> Self {
         let mut w = Self::sized(theme, 1.0);
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
@@ -272,28 +272,28 @@ impl Window {
         w
     }
 
-    /// The application.
+    /// Returns the application.
     pub fn app(&mut self) -> &mut App {
         self.harness.state_mut().as_mut().unwrap()
     }
 
-    /// The open document.
+    /// Returns the open document.
     pub fn doc(&mut self) -> &mut Document {
         self.app().doc.as_mut().expect("a recording is open")
     }
 
-    /// What each panel shows of it.
+    /// Returns the view state of the panels.
     pub fn views(&mut self) -> &mut Views {
         &mut self.app().views
     }
 
-    /// Part of the axis that the timeline shows.
+    /// Returns the visible range of the timeline axis.
     pub fn timeline_part(&mut self) -> (f64, f64) {
         let desk = self.app().panel_context().expect("a recording is open");
         desk.views.timeline.visible_range(desk.doc)
     }
 
-    /// Chooses the timeline's axis.
+    /// Sets the timeline axis.
     pub fn timeline_axis(&mut self, axis: AxisKind) {
         let desk = self.app().panel_context().expect("a recording is open");
         desk.views.timeline.set_axis(desk.doc, axis);
@@ -305,7 +305,7 @@ impl Window {
         desk.views.memory.show(desk.doc, space, va, bytes);
     }
 
-    /// Runs frames until nothing is running any more.
+    /// Runs frames until no task is running.
     pub fn settle(&mut self) {
         let since = Instant::now();
         let mut quiet = 0;
@@ -321,13 +321,13 @@ impl Window {
         }
     }
 
-    /// Clicks what has this label.
+    /// Clicks the widget with this label.
     pub fn click(&mut self, label: &str) {
         self.harness.get_by_label(label).click();
         self.settle();
     }
 
-    /// Runs a command of the table. `false`: it may not run here.
+    /// Runs a command of the table. Returns `false` if it cannot run now.
     pub fn run(&mut self, id: &str) -> bool {
         let ctx = self.harness.ctx.clone();
         let done = self.app().run(&ctx, id);
@@ -335,7 +335,7 @@ impl Window {
         done
     }
 
-    /// Runs a command that copies, and gives what is on the clipboard then.
+    /// Runs a copy command and returns the clipboard text.
     pub fn copied(&mut self, id: &str) -> String {
         let ctx = self.harness.ctx.clone();
         assert!(self.app().run(&ctx, id), "{id} may not run here");
@@ -348,22 +348,22 @@ impl Window {
         text.expect("something was copied")
     }
 
-    /// Whether a panel is in front.
+    /// Returns whether a panel is in front.
     pub fn shows(&mut self, panel: &str) -> bool {
         layout::active_panels(&self.app().dock).contains(&panel)
     }
 
-    /// Whether something has this label.
+    /// Returns whether a widget has this label.
     pub fn has(&self, label: &str) -> bool {
         self.harness.query_all_by_label(label).next().is_some()
     }
 
-    /// Whether something has a label that holds this.
+    /// Returns whether a widget has a label that contains this text.
     pub fn has_part(&self, part: &str) -> bool {
         self.harness.query_all_by_label_contains(part).next().is_some()
     }
 
-    /// Types a text into the field of this label, and Enter.
+    /// Types a text into the field with this label, then Enter.
     pub fn enter(&mut self, label: &str, text: &str) {
         self.harness.get_by_label(label).focus();
         self.settle();
@@ -373,17 +373,17 @@ impl Window {
         self.settle();
     }
 
-    /// The path that the person chooses next.
+    /// Sets the path that the user chooses next.
     pub fn will_choose(&self, path: &Path) {
         *self.answer.lock().unwrap() = PickResult::Path(path.to_owned());
     }
 
-    /// From now on the desktop has no dialog for files.
+    /// Makes the desktop report that it has no file dialog, from now on.
     pub fn has_no_dialog(&self) {
         *self.answer.lock().unwrap() = PickResult::NoDialog;
     }
 
-    /// Name of the buffer that is meant.
+    /// Returns the name of the selected buffer.
     pub fn input(&mut self) -> String {
         let app = self.app();
         let meant = app
@@ -393,7 +393,7 @@ impl Window {
         meant.expect("the sample names a buffer").name
     }
 
-    /// Edits the first byte of the first buffer.
+    /// Edits the first byte of the selected buffer and returns the name of the buffer.
     pub fn edit(&mut self) -> String {
         let name = self.input();
         let (now, _) = self.doc().buffer_now(&name).unwrap();

@@ -16,21 +16,21 @@ pub enum BufferFileError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: std::io::Error,
     },
     /// The file cannot be written.
     #[error(transparent)]
     Output(#[from] crate::output::OutputError),
-    /// The file is not NPY in a form that can be used.
+    /// The file is not NPY, or is in an unsupported NPY form.
     #[error("{}: {source}", path.display())]
     Npy {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The NPY error.
         source: NpyError,
     },
-    /// The elements have another type than the buffer's.
+    /// The element type of the file differs from that of the buffer.
     #[error("{}: holds {got} elements, buffer '{buffer}' has {expected}; convert it, or give raw bytes", path.display())]
     Element {
         /// The file.
@@ -42,7 +42,7 @@ pub enum BufferFileError {
         /// Type of the buffer.
         expected: &'static str,
     },
-    /// The file holds too much or too little.
+    /// The file has too many or too few bytes.
     #[error(
         "{}: holds {got} bytes{}, buffer '{buffer}' takes exactly {expected} bytes of {element}",
         path.display(),
@@ -53,16 +53,16 @@ pub enum BufferFileError {
         path: PathBuf,
         /// Name of the buffer.
         buffer: String,
-        /// Bytes in the file, a header not counted.
+        /// Bytes in the file, without its header.
         got: u64,
-        /// Type that the file gives its elements, where it gives one.
+        /// Element type that the file states, if it states one.
         held: Option<&'static str>,
         /// Bytes of the buffer.
         expected: u64,
         /// Type of the buffer.
         element: &'static str,
     },
-    /// The name of a file to write promises what would not be written.
+    /// The file name has the extension of a format that cannot be written.
     #[error(
         "{}: the name says another format than can be written (expected .npy, or for raw bytes .bin or another name)",
         path.display()
@@ -77,17 +77,17 @@ fn of(held: &Option<&'static str>) -> String {
     held.map_or_else(String::new, |h| format!(" of {h}"))
 }
 
-/// Ends of names that say a format of their own, which raw bytes are not.
+/// File extensions that state a format other than raw bytes.
 const OTHER_FORMATS: [&str; 20] = [
     "csv", "tsv", "txt", "json", "xlsx", "parquet", "arrow", "npz", "h5", "pt", "png", "jpg", "jpeg", "gif", "bmp",
     "webp", "tif", "tiff", "svg", "kine",
 ];
 
-/// Whether a buffer can be written under this name: `.npy` is NPY, and anything that does not promise another format
-/// is raw bytes.
+/// Checks that a buffer can be written under this name: `.npy` is NPY, and a name without the extension of another
+/// format is raw bytes.
 ///
 /// # Errors
-/// [`BufferFileError::Name`] when it promises another format.
+/// [`BufferFileError::Name`] if the extension states another format.
 pub fn check_file_name(path: &Path) -> Result<(), BufferFileError> {
     let says = |e: &std::ffi::OsStr| OTHER_FORMATS.iter().any(|f| e.eq_ignore_ascii_case(f));
     match path.extension().filter(|e| says(e)) {
@@ -96,34 +96,34 @@ pub fn check_file_name(path: &Path) -> Result<(), BufferFileError> {
     }
 }
 
-/// Whether a file's name says that it is NPY.
+/// Whether the file name has the extension `.npy`.
 #[must_use]
 pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
 }
 
-/// New contents of a buffer, and the shape that their file gives them.
+/// New contents of a buffer and the shape that the file states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileContents {
-    /// The bytes, as many as the buffer has.
+    /// The bytes, exactly as many as the buffer has.
     pub bytes: Vec<u8>,
-    /// Length of each dimension, the slowest first, where the file holds an array of the buffer's type.
+    /// Length of each dimension, slowest first, if the file holds an array of the buffer's type.
     pub shape: Option<Vec<u64>>,
 }
 
-/// The whole new contents of `buffer` from a file.
+/// Reads the complete new contents of `buffer` from a file.
 ///
 /// # Errors
-/// When the file cannot be read, or does not hold exactly the buffer's bytes in its element type. NPY of bytes is
-/// taken for any type.
+/// Returns an error if the file cannot be read, or does not hold exactly the buffer's bytes in its element type. NPY
+/// arrays of bytes are accepted for any type.
 pub fn read_file(path: &Path, buffer: &Buffer) -> Result<Vec<u8>, BufferFileError> {
     Ok(read_contents(path, buffer)?.bytes)
 }
 
-/// [`read_file`], with the shape that the file gives.
+/// Reads the new contents like [`read_file`], and also returns the shape that the file states.
 ///
 /// # Errors
-/// As [`read_file`].
+/// The same as [`read_file`].
 pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<FileContents, BufferFileError> {
     let file = |source| BufferFileError::File {
         path: path.to_owned(),
@@ -144,13 +144,13 @@ pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<FileContents, Buffe
         return Err(file(std::io::Error::other(what)));
     }
     let size = known.len();
-    // A header is far smaller than this: a wrong file is refused before it is read.
+    // A header is far smaller than this, so a wrong file is rejected before it is read.
     let slack = if is_npy(path) { 1 << 20 } else { 0 };
     let most = buffer.bytes.saturating_add(slack);
     if size > most {
         return Err(length(size, None));
     }
-    // A pipe or a device does not tell how long it is.
+    // The size of a pipe or device is not known in advance.
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1))
         .read_to_end(&mut bytes)
@@ -182,11 +182,11 @@ pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<FileContents, Buffe
     Ok(FileContents { bytes: data, shape })
 }
 
-/// Writes a buffer's contents to a file. NPY gets the shape, the length of each dimension with the slowest first, where
-/// it is of as many elements; otherwise it is a list.
+/// Writes the contents of a buffer to a file. An NPY file gets `shape` (length of each dimension, slowest first) if the
+/// number of elements matches; otherwise it gets one dimension.
 ///
 /// # Errors
-/// When the file cannot be written, or its name promises another format.
+/// Returns an error if the file cannot be written, or its extension states another format.
 pub fn write_file(path: &Path, element: ElementType, shape: &[u64], data: &[u8]) -> Result<(), BufferFileError> {
     check_file_name(path)?;
     let bytes = if is_npy(path) {

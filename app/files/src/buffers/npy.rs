@@ -4,7 +4,7 @@ use trace_core::recording::ElementType;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// An NPY file, read in place.
+/// An NPY file that borrows its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Npy<'a> {
     /// Type of the elements.
@@ -15,10 +15,10 @@ pub struct Npy<'a> {
     pub data: &'a [u8],
 }
 
-/// Why bytes are not NPY that can be used. Places are byte offsets in the file.
+/// Why bytes cannot be read as NPY. Positions are byte offsets in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NpyError {
-    /// The file does not start as NPY does.
+    /// The file does not start with the NPY magic.
     #[error("byte 0: not an NPY file (expected \\x93NUMPY)")]
     Magic,
     /// The version is not 1, 2 or 3.
@@ -27,23 +27,23 @@ pub enum NpyError {
     /// The file ends inside its header.
     #[error("byte {at}: the file ends inside its header (expected {expected} bytes)")]
     Short {
-        /// Where the file ends.
+        /// Size of the file, bytes.
         at: usize,
         /// Bytes expected.
         expected: usize,
     },
-    /// The header does not say what it must.
+    /// The header has a missing or invalid entry.
     #[error("header: {0}")]
     Header(String),
-    /// The element type is not one of ours.
+    /// The element type is not supported.
     #[error("header: element type '{0}' is not supported (expected little-endian i1 to i8, u1 to u8, f2, f4, f8)")]
     Element(String),
-    /// The data has another length than the shape says.
+    /// The length of the data does not match the shape.
     #[error("byte {at}: {got} bytes of data, the shape says {expected}")]
     Data {
-        /// First byte of the data.
+        /// Offset of the first byte of the data.
         at: usize,
-        /// Bytes there are.
+        /// Bytes in the file.
         got: usize,
         /// Bytes expected.
         expected: u64,
@@ -51,11 +51,11 @@ pub enum NpyError {
 }
 
 impl<'a> Npy<'a> {
-    /// Reads a file's bytes.
+    /// Parses the bytes of a file.
     ///
     /// # Errors
-    /// When they are not NPY, in Fortran order with more than one dimension, big-endian, or of another length than
-    /// the shape says.
+    /// Returns an error if the bytes are not NPY, or their length does not match the shape. Big-endian data is not
+    /// supported, nor is Fortran order with more than one dimension.
     pub fn read(bytes: &'a [u8]) -> Result<Self, NpyError> {
         let short = |expected| NpyError::Short {
             at: bytes.len(),
@@ -112,11 +112,11 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// Maximum number of dimensions that an array has in NumPy.
+/// Maximum number of dimensions of a NumPy array.
 const MAX_DIMENSIONS: usize = 32;
 
-/// An NPY file, version 1.0, of this shape, where it is of as many elements as the data; otherwise of one dimension.
-/// Bytes after the last whole element are left out.
+/// Returns an NPY file, version 1.0. It has this shape if the number of elements matches the data; otherwise it has one
+/// dimension. Bytes after the last complete element are left out.
 #[must_use]
 pub fn write(element: ElementType, shape: &[u64], data: &[u8]) -> Vec<u8> {
     let count = data.len() / element.bytes();
@@ -146,7 +146,7 @@ pub fn write(element: ElementType, shape: &[u64], data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What follows `'key':` in the header.
+/// Returns the text after `'key':` in the header.
 fn value_of<'h>(header: &'h str, key: &str) -> Result<&'h str, NpyError> {
     let missing = || NpyError::Header(format!("has no '{key}'"));
     for quote in ['\'', '"'] {
@@ -209,7 +209,7 @@ fn descr_of(element: ElementType) -> &'static str {
         ElementType::F16 => "<f2",
         ElementType::F32 => "<f4",
         ElementType::F64 => "<f8",
-        // NumPy has no such type: its bits, as two bytes without a meaning.
+        // NumPy has no such type, so its bits are written as two untyped bytes.
         ElementType::BF16 => "|V2",
     }
 }
@@ -218,7 +218,7 @@ fn descr_of(element: ElementType) -> &'static str {
 mod tests {
     use super::*;
 
-    /// What numpy 1.24 writes for `np.save(f, np.arange(6, dtype='<f4').reshape(2, 3))`.
+    /// Returns what NumPy 1.24 writes for `np.save(f, np.arange(6, dtype='<f4').reshape(2, 3))`.
     fn numpy_file() -> Vec<u8> {
         let mut v = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
         v.extend_from_slice(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");

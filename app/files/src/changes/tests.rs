@@ -1,8 +1,8 @@
-//! Every change is done, taken back and done again.
+//! Tests that apply, undo and redo every kind of change.
 
 use super::*;
 
-/// A recording with one buffer `in`, at an address that is not the begin of a page.
+/// A recording with one buffer `in`, at an address that is not page-aligned.
 pub struct Base(pub Vec<u8>);
 
 impl RecordedContents for Base {
@@ -197,7 +197,7 @@ fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
     assert!(c.apply(bytes(3, &[5]), &base));
     assert!(c.apply(switch(0, true), &base));
     assert_eq!(now(&c, &base), [9, 9, 3, 5]);
-    // All the way back and forth again.
+    // Undoes everything and redoes it.
     let forth = now(&c, &base);
     for expected in [
         [1, 2, 3, 5],
@@ -212,7 +212,7 @@ fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
     }
     while c.redo(&base).is_some() {}
     assert_eq!(now(&c, &base), forth);
-    // What was reverted stays so, whatever edit before it is switched.
+    // A reverted buffer stays reverted, whatever earlier edit is switched.
     assert!(c.apply(Change::Revert { buffer: "in".into() }, &base));
     assert!(c.apply(switch(1, true), &base));
     assert!(c.inputs().is_empty());

@@ -1,6 +1,5 @@
-//! Writes the journal on a thread of its own, and holds on to every line until it stands in a file: beside the
-//! recording, or else in the person's settings. What cannot be written is tried again with the next change and now and
-//! then.
+//! The thread that writes the journal. It keeps every line until the line is in a file: next to the recording, or else
+//! in the user's settings folder. Failed writes are retried with the next change and periodically.
 
 use super::{JournalKey, Line, LockedFile, belongs, header, hold, move_to_backup, open};
 use crate::changes::Change;
@@ -13,64 +12,64 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long lines that stand nowhere wait until they are tried again.
+/// Delay before lines that are in no file are retried.
 const SOON: Duration = Duration::from_secs(1);
-/// How long lines that stand in the settings wait until they are tried beside the recording again.
+/// Delay before lines in the fallback are retried next to the recording.
 const LATER: Duration = Duration::from_secs(20);
 
-/// Where the changes are kept.
+/// Where the changes are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SaveState {
-    /// In the journal beside the recording, all of them; or there are none.
+    /// All changes are in the journal next to the recording, or there are none.
     #[default]
     NextToRecording,
-    /// In a journal elsewhere.
+    /// The changes are in the fallback journal.
     InFallback {
-        /// That journal.
+        /// Path of the fallback journal.
         path: PathBuf,
-        /// Why not beside the recording.
+        /// Why they are not next to the recording.
         why: String,
     },
-    /// Some are in memory only.
+    /// Some changes are only in memory.
     InMemory(Arc<UnsavedChanges>),
 }
 
-/// Changes that would be lost if the program ended now.
+/// The changes that would be lost if the program ended now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnsavedChanges {
     /// Why they could not be written.
     pub error: String,
-    /// Each of them in words, oldest first.
+    /// Description of each change, oldest first.
     pub changes: Vec<String>,
 }
 
 enum Message {
     Line(Line),
-    /// Try at once, and tell when that was done.
+    /// Retry at once and report completion.
     Try(Sender<()>),
-    /// The whole journal as it would stand if all could be written.
+    /// Return the complete journal as it would be if all lines could be written.
     Whole(Sender<io::Result<Vec<u8>>>),
 }
 
-/// Writes the journal, on a thread of its own.
+/// A journal writer with its own thread.
 pub struct Journal {
     to: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
-    /// Where it goes when it cannot be written beside the recording.
+    /// Path of the fallback, used if the journal next to the recording cannot be written.
     fallback: Option<PathBuf>,
     of: JournalKey,
-    /// The file that was there when the recording was opened, taken for this window.
+    /// The journal that existed when the recording was opened, locked for this window.
     held: Option<Arc<LockedFile>>,
-    /// Whether another window had it: then this one writes beside it.
+    /// Whether another window holds the journal, so that this one writes its own.
     elsewhere: bool,
-    /// Lines that a former run could write in the fallback alone.
+    /// Lines that an earlier run could write only to the fallback.
     resumed: Vec<String>,
     keeping: Arc<Mutex<SaveState>>,
 }
 
 impl Journal {
-    /// A journal at `path`; the file is made with the first change.
+    /// Creates a journal at `path`. The file is created with the first change.
     #[must_use]
     pub fn new(path: PathBuf, of: JournalKey) -> Self {
         Self {
@@ -86,18 +85,18 @@ impl Journal {
         }
     }
 
-    /// The same, with a file elsewhere that takes the lines that cannot be written at `path`.
+    /// Sets a fallback file for lines that cannot be written at `path`.
     #[must_use]
     pub fn with_fallback(mut self, fallback: Option<PathBuf>) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// Takes the journal for this window, where there is one. `false`: another window has it; what stands there is that
-    /// one's to read and to write, and the changes of this one go to a journal beside it.
+    /// Locks the journal for this window, if it exists. Returns `false` if another window holds it. That window then
+    /// owns its contents, and the changes of this window go to a separate journal in the same folder.
     ///
     /// # Errors
-    /// When it is there and cannot be opened or taken.
+    /// Returns an error if the journal exists and cannot be opened or locked.
     pub fn hold(&mut self) -> io::Result<bool> {
         match File::open(&self.path) {
             Ok(file) => {
@@ -110,15 +109,15 @@ impl Journal {
         }
     }
 
-    /// The fallback's text, when a former run left one that goes on where the journal beside the recording ends. Its
-    /// lines are written there too, as soon as that is possible.
+    /// Returns the text of the fallback if an earlier run left one that continues the journal next to the recording.
+    /// Its lines are also written to that journal as soon as possible.
     pub fn resume(&mut self) -> Option<String> {
         let path = self.fallback.as_ref()?;
         let file = File::open(path).ok()?;
         let Ok(Some(mut file)) = hold(file) else { return None };
         let whole = whole_lines(&mut file.0).ok()?;
         let beside = match File::open(&self.path) {
-            // Where it cannot be read, the fallback is all there is.
+            // If it cannot be read, only the fallback remains.
             Ok(mut f) => whole_lines(&mut f).unwrap_or_default(),
             Err(_) => Vec::new(),
         };
@@ -133,44 +132,44 @@ impl Journal {
         Some(text)
     }
 
-    /// Leaves what a former run kept in the fallback alone.
+    /// Leaves the fallback of an earlier run unchanged.
     pub fn discard_resumed(&mut self) {
         self.resumed.clear();
     }
 
-    /// Where the journal is, or will be.
+    /// Returns the current or future path of the journal.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether something was written since the program started.
+    /// Whether the writer was started.
     #[must_use]
     pub fn has_started(&self) -> bool {
         self.to.is_some()
     }
 
-    /// Where the changes are kept, as far as is known now.
+    /// Returns where the changes are stored, as far as known now.
     #[must_use]
     pub fn save_state(&self) -> SaveState {
         self.keeping.lock().map(|k| k.clone()).unwrap_or_default()
     }
 
-    /// Tries to write everything, waits until that was done, and tells where the changes are kept then.
+    /// Tries to write everything, waits for completion, and returns where the changes are stored.
     #[must_use]
     pub fn flush(&self) -> SaveState {
         let (to, done) = channel();
         if self.to.as_ref().is_some_and(|t| t.send(Message::Try(to)).is_ok()) {
-            // An error means that the thread is gone; it has told why.
+            // An error means that the thread has ended; it has reported why.
             let _ = done.recv();
         }
         self.save_state()
     }
 
-    /// The whole journal, with the lines that could not be written.
+    /// Returns the complete journal, including lines that could not be written.
     ///
     /// # Errors
-    /// When what stands in the file already cannot be read.
+    /// Returns an error if the lines already in the file cannot be read.
     pub fn read_all(&self) -> io::Result<Vec<u8>> {
         let (to, done) = channel();
         let gone = || io::Error::other("the journal was closed");
@@ -182,7 +181,7 @@ impl Journal {
         done.recv().map_err(|_| gone())?
     }
 
-    /// Begins to write, so that [`Journal::close`] tells that what stands there was seen.
+    /// Starts the writer, so that [`Journal::close`] marks the existing lines as seen.
     pub fn start(&mut self) {
         if self.to.is_some() {
             return;
@@ -223,27 +222,27 @@ impl Journal {
     fn send(&mut self, line: Line) {
         self.start();
         if let Some(to) = &self.to {
-            // Where no thread could be started, that was told.
+            // If no thread could be started, that was already reported.
             let _ = to.send(Message::Line(line));
         }
     }
 
-    /// Notes a change.
+    /// Logs a change.
     pub fn log_change(&mut self, change: &Change) {
         self.send(Line::Do(change.clone()));
     }
 
-    /// Notes that the last change was taken back.
+    /// Logs the undo of the last change.
     pub fn log_undo(&mut self) {
         self.send(Line::Undo);
     }
 
-    /// Notes that it was made again.
+    /// Logs the redo of the last undone change.
     pub fn log_redo(&mut self) {
         self.send(Line::Redo);
     }
 
-    /// Waits until everything is written, or was tried once more.
+    /// Waits until everything is written or was tried once more.
     pub fn wait_written(&mut self) {
         self.to = None;
         if let Some(t) = self.thread.take() {
@@ -251,7 +250,7 @@ impl Journal {
         }
     }
 
-    /// Ends in good order: waits until everything is written.
+    /// Logs a normal end and waits until everything is written.
     pub fn close(&mut self) {
         if self.to.is_some() {
             self.send(Line::Closed);
@@ -261,7 +260,7 @@ impl Journal {
     }
 }
 
-/// The lines of a file that are whole.
+/// Returns the complete lines of a file.
 fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
@@ -270,10 +269,10 @@ fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file that grows by whole lines.
+/// A file that grows by complete lines.
 struct AppendFile {
     file: LockedFile,
-    /// Bytes of the lines that stand in it for sure.
+    /// Number of bytes of completely written lines.
     sound: u64,
 }
 
@@ -283,7 +282,7 @@ impl AppendFile {
         Ok(Self { file, sound })
     }
 
-    /// Adds lines. After an error the file may end in a part of them, which goes before anything else is added.
+    /// Appends lines. After an error the file may end in a partial line, which the next call removes first.
     fn add(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.file.0.metadata()?.len() > self.sound {
             self.file.0.set_len(self.sound)?;
@@ -294,17 +293,17 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Takes away what an error left of a line.
+    /// Removes the partial line that an error left.
     fn mend(&self) {
-        // Where that fails too, the next line tries again.
+        // If this fails too, the next line tries again.
         let _ = self.file.0.set_len(self.sound);
     }
 }
 
-/// A line that does not stand beside the recording.
+/// A line that is not in the journal next to the recording.
 struct PendingLine {
     text: String,
-    /// The change that it is, in words; `None`: nothing is lost with it.
+    /// Description of the change; `None` if losing the line loses nothing.
     what: Option<String>,
 }
 
@@ -315,22 +314,22 @@ struct Worker {
     held: Option<Arc<LockedFile>>,
     elsewhere: bool,
     beside: Option<AppendFile>,
-    /// Every line that is not beside the recording, oldest first.
+    /// Lines that are not in the journal next to the recording, oldest first.
     waiting: VecDeque<PendingLine>,
-    /// How many of them stand in the fallback.
+    /// Number of these lines that are in the fallback.
     fallen: usize,
-    /// Whether a former run left a fallback that this one goes on with.
+    /// Whether an earlier run left a fallback that this run continues.
     left: bool,
-    /// The fallback, once this run has it.
+    /// The fallback file and path, once this run has opened it.
     other: Option<(AppendFile, PathBuf)>,
-    /// The last time that was written, seconds since 1970.
+    /// The last time stamp written, seconds since 1970.
     at: u64,
     keeping: Arc<Mutex<SaveState>>,
 }
 
 impl Worker {
     fn run(mut self, from: &Receiver<Message>) {
-        // The file is there from the beginning, so that another window sees that this one has it.
+        // The file exists from the start, so that another window sees that this one holds the journal.
         let mut next = self.write();
         loop {
             let got = match next {
@@ -344,7 +343,7 @@ impl Worker {
                 }
                 Ok(Message::Try(done)) => {
                     next = self.write();
-                    // Whoever asked may not wait any more.
+                    // The requester may have stopped waiting.
                     let _ = done.send(());
                 }
                 Ok(Message::Whole(to)) => {
@@ -379,11 +378,11 @@ impl Worker {
         self.waiting.push_back(PendingLine { text, what });
     }
 
-    /// Writes what waits, and tells when to try again.
+    /// Writes the pending lines and returns the delay before the next try.
     fn write(&mut self) -> Option<Duration> {
         let now = match self.write_to_journal() {
             Ok(()) => {
-                // All of it stands beside the recording now.
+                // All lines are next to the recording now.
                 let mine = self.other.take().map(|(_, path)| path);
                 let left = std::mem::take(&mut self.left).then(|| self.fallback.clone()).flatten();
                 if let Some(path) = mine.or(left) {
@@ -426,7 +425,7 @@ impl Worker {
         again
     }
 
-    /// Writes what waits beside the recording.
+    /// Writes the pending lines to the journal next to the recording.
     fn write_to_journal(&mut self) -> io::Result<()> {
         if self.beside.is_none() {
             let file = open(&self.path, &self.of, self.held.as_deref(), self.elsewhere)?;
@@ -444,7 +443,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes what waits into the fallback, and gives its path. The error says why not; `None`: there is none.
+    /// Writes the pending lines to the fallback and returns its path. The error says why it failed; `None` if there is
+    /// no fallback.
     fn fall_back(&mut self) -> Result<PathBuf, Option<String>> {
         let Some(path) = self.fallback.clone() else {
             return Err(None);
@@ -467,7 +467,7 @@ impl Worker {
         Ok(path.clone())
     }
 
-    /// The fallback, with everything that stands beside the recording.
+    /// Creates the fallback with all lines of the journal next to the recording.
     fn fallback_file(&mut self, path: &Path) -> io::Result<(AppendFile, PathBuf)> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -476,7 +476,7 @@ impl Worker {
             && let Ok(there) = std::fs::metadata(path)
             && there.len() > 0
         {
-            // Something else is in its place: another window's, or of a file that had this name before.
+            // Another file has this path: that of another window, or of an earlier recording of this name.
             move_to_backup(path)?;
         }
         let mut open = OpenOptions::new();
@@ -488,7 +488,7 @@ impl Worker {
         if !self.left {
             let before = self.before()?;
             if let Err(e) = file.add(&before) {
-                // A part of it would be taken for all.
+                // A partial copy would be read as complete.
                 let _ = std::fs::remove_file(path);
                 return Err(e);
             }
@@ -496,7 +496,7 @@ impl Worker {
         Ok((file, path.to_owned()))
     }
 
-    /// What stands beside the recording, as far as it is this window's.
+    /// Returns the lines that this window owns in the journal next to the recording.
     fn before(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = match &mut self.beside {
             Some(f) => {

@@ -1,4 +1,4 @@
-//! Calls of a driver in a comparison: what `diff --json` says of them, and a line for each.
+//! API calls in a comparison: the part of `diff --json`, and one line of text for each call.
 
 use crate::cli::format_hex;
 use crate::cli::out::format_count;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use trace_core::diff::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, Errors, Tolerance, TypeFrom};
 use trace_core::memory::element_text;
 
-/// Calls that go together; counts are of pairs of calls.
+/// Alignment of API calls; counts are pairs of calls.
 #[derive(Serialize)]
 pub struct Calls<'a> {
     pub compared: u64,
@@ -20,7 +20,7 @@ pub struct Calls<'a> {
     pub list: Vec<Call<'a>>,
 }
 
-/// A function that both launched, whose modules differ.
+/// A function that both recordings launched, with different modules.
 #[derive(Serialize)]
 pub struct Code<'a> {
     pub function: &'a str,
@@ -51,7 +51,7 @@ pub struct Call<'a> {
     pub content: Option<Content<'a>>,
 }
 
-/// What differs beside content.
+/// A difference other than content.
 #[derive(Serialize)]
 pub struct Field<'a> {
     pub field: &'a str,
@@ -59,7 +59,7 @@ pub struct Field<'a> {
     pub b: &'a str,
 }
 
-/// How the bytes differ that copies carried.
+/// The difference between the bytes that copies carried.
 #[derive(Serialize)]
 pub struct Content<'a> {
     pub bytes: u64,
@@ -78,7 +78,7 @@ pub struct Content<'a> {
     pub tolerance: Option<Tolerance>,
 }
 
-/// The first element that differs by more than is allowed.
+/// The first element that differs by more than the tolerance.
 #[derive(Serialize)]
 pub struct First {
     pub index: u64,
@@ -86,7 +86,7 @@ pub struct First {
     pub b: String,
 }
 
-/// What there is to tell of calls.
+/// Returns the report on API calls.
 pub fn calls(d: &CallDiff) -> Calls<'_> {
     Calls {
         compared: d.compared,
@@ -116,7 +116,7 @@ fn code(c: &CodeDifference) -> Code<'_> {
     }
 }
 
-/// Two calls that differ.
+/// Returns the report on two calls that differ.
 pub fn call(d: &CallDifference) -> Call<'_> {
     let at = |at: u64| (d.part != CallPart::Launch).then(|| format_hex(at));
     Call {
@@ -160,7 +160,7 @@ fn content(c: &ContentDiff) -> Content<'_> {
     }
 }
 
-/// What became of a call, in words: what it is, then what differs.
+/// Describes a difference of calls: what the call is, then what differs.
 pub fn describe_call(d: &Call<'_>) -> String {
     let what = match d.kind {
         CallPart::Copy => format!("copy of {} ({})", d.a_name, d.way.unwrap_or("copy")),
@@ -177,7 +177,7 @@ pub fn describe_call(d: &Call<'_>) -> String {
     format!("{what}: {}", parts.join("; "))
 }
 
-/// How what two copies carried differs, in words.
+/// Describes the difference between the contents of two copies.
 fn describe_content(c: &Content<'_>) -> String {
     let mut text = match c.element {
         "u8" => format!("{} of {} bytes differ", c.bytes_differ, c.bytes),
@@ -202,7 +202,7 @@ fn describe_content(c: &Content<'_>) -> String {
     text
 }
 
-/// A function whose module differs, in words.
+/// Describes a function whose module differs.
 pub fn describe_code(c: &Code<'_>) -> String {
     let own = match c.own_differs {
         Some(true) => "its own code differs",

@@ -1,10 +1,10 @@
-//! Differences in words: a line each.
+//! Descriptions of differences, one line each.
 
 use super::report::{Buffer, Descriptor, Event, HostWrite, Mapping};
 use crate::cli::out::format_count;
 use trace_core::diff::JobPair;
 
-/// What became of an event, in words.
+/// Describes a difference between events.
 pub fn describe_event(e: &Event) -> String {
     let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
     if e.call.is_some() {
@@ -31,7 +31,7 @@ pub fn describe_event(e: &Event) -> String {
     }
 }
 
-/// What became of a call of a driver, in words.
+/// Describes a difference between API calls.
 fn describe_call_event(e: &Event) -> String {
     let kind = e.kind;
     let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
@@ -55,7 +55,7 @@ fn describe_call_event(e: &Event) -> String {
     }
 }
 
-/// What became of a run of mapped pages, in words.
+/// Describes a difference in a run of mapped pages.
 pub fn describe_mapping(d: &Mapping) -> String {
     let pages = format_count(d.pages, "page");
     if let Some(there) = &d.moved_to {
@@ -78,7 +78,7 @@ pub fn describe_mapping(d: &Mapping) -> String {
     }
 }
 
-/// Which descriptor it is, in words.
+/// Describes which descriptor it is.
 pub fn describe_descriptor(d: &Descriptor<'_>) -> String {
     let at = match (&d.a_va, &d.b_va) {
         (Some(a), Some(b)) if a != b => format!("{a} and {b}"),
@@ -91,7 +91,7 @@ pub fn describe_descriptor(d: &Descriptor<'_>) -> String {
     format!("{}{of}: {} at {at}", job_name(d.job), d.layout)
 }
 
-/// What a range that the CPU wrote became, in words.
+/// Describes a difference in a range that the CPU wrote.
 pub fn describe_host_write(d: &HostWrite, by: &str) -> String {
     let at = if by == "physical address" {
         d.va.clone()
@@ -117,7 +117,7 @@ pub fn describe_host_write(d: &HostWrite, by: &str) -> String {
     format!("{}, {at}, {}: {what}", job_name(d.job), format_count(d.bytes, "byte"))
 }
 
-/// In the course of which job, numbered as `jobs` does.
+/// Returns the name of the job that was running, numbered as in `jobs`.
 pub fn job_name(pair: JobPair) -> String {
     let index = |submits: u32| submits.saturating_sub(1);
     match (pair.a, pair.b) {
@@ -129,7 +129,7 @@ pub fn job_name(pair: JobPair) -> String {
     }
 }
 
-/// What became of a named buffer, in words.
+/// Describes a difference in a named buffer.
 pub fn describe_buffer(d: &Buffer<'_>) -> String {
     match (d.a_bytes, d.b_bytes) {
         (Some(_), None) => return format!("{}: only in the first", d.name),

@@ -1,4 +1,4 @@
-//! `diff`: where two recordings differ.
+//! `diff`: compares two recordings.
 
 mod calls;
 mod describe;
@@ -28,35 +28,36 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     /// The first recording
     a: PathBuf,
-    /// The second
+    /// The second recording
     b: PathBuf,
-    /// List at most this many differences of each kind as text
+    /// Maximum number of differences of each kind in text output
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
-    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END without END or FIRST..=LAST
-    /// with LAST, or mappings; * in a name is any text; may be given more than once
+    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END without END or
+    /// FIRST..=LAST with LAST, or mappings; * in a name is any text; may be given more than once
     #[arg(long, value_name = "WHAT", value_parser = |text: &str| rule("ignore", text))]
     ignore: Vec<Rules>,
-    /// Elements of a buffer, or of what copies of calls carry (in0, out0), that lie so close are the same: buffer NAME absolute X, relative X or ulp N, or several of
-    /// them; may be given more than once
+    /// Tolerance for elements of a buffer or of API copies (in0, out0): buffer NAME absolute X, relative X or ulp N, or
+    /// several of them; may be given more than once
     #[arg(long, value_name = "LIMITS", value_parser = |text: &str| rule("tolerance", text))]
     tolerance: Vec<Rules>,
-    /// Rules from a file, one a line, as options say them: ignore WHAT, tolerance LIMITS; may be given more than once
+    /// Read rules from a file, one per line in the form of the options: ignore WHAT, tolerance LIMITS; may be given
+    /// more than once
     #[arg(long, value_name = "FILE")]
     rules: Vec<PathBuf>,
-    /// Keep all rules of this call in a file
+    /// Save all rules of this command line to a file
     #[arg(long, value_name = "FILE")]
     save_rules: Option<PathBuf>,
-    /// Write the comparison as a page of HTML that stands alone
+    /// Write the comparison as a self-contained HTML page
     #[arg(long, value_name = "FILE", conflicts_with = "raw")]
     html: Option<PathBuf>,
-    /// The files are raw images, bytes without anything around them; rules call the whole of them the buffer `image`
+    /// The files are raw images without any header; rules refer to a whole image as the buffer `image`
     #[arg(long)]
     raw: bool,
-    /// Type of the images' elements: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
+    /// Element type of the images: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
     #[arg(long, value_name = "TYPE", default_value = "u8", value_parser = element, requires = "raw")]
     element: ElementType,
-    /// Address of the images' first bytes
+    /// Address of the first byte of the images
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = number, requires = "raw")]
     base: u64,
 }
@@ -73,7 +74,7 @@ fn rule(verb: &str, text: &str) -> Result<Rules, String> {
     if text.contains(['\n', '\r']) {
         return Err("a rule is one line".to_owned());
     }
-    // The place in the option's own text.
+    // The position within the option's own text.
     format!("{verb} {text}").parse().map_err(|e: diff::RuleError| {
         let column = e.column.saturating_sub(verb.len() + 1).max(1);
         format!("character {column}: {}", e.message)
@@ -81,7 +82,7 @@ fn rule(verb: &str, text: &str) -> Result<Rules, String> {
 }
 
 impl Arguments {
-    /// All rules: those of files first, so that options of the call have the last word.
+    /// Returns all rules. Those of files come first, so that options of the command line take precedence.
     fn all_rules(&self) -> Result<Rules, Failure> {
         let mut all = Rules::default();
         for file in &self.rules {

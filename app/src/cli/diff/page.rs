@@ -1,4 +1,4 @@
-//! A comparison as a page of HTML that stands alone: no script, no other file, light or dark as the reader's system.
+//! A comparison as a self-contained HTML page: no script, no other file, light or dark like the reader's system.
 
 use super::calls::{describe_call, describe_code};
 use super::describe::{
@@ -9,10 +9,10 @@ use crate::cli::out::format_count;
 use crate::html;
 use maud::{Markup, html};
 
-/// Rows of a table that the page shows; how many there are in all is told.
+/// Maximum number of table rows on the page; the page also shows the total.
 const MAX_TABLE_ROWS: usize = 200;
 
-/// The page; `a` and `b` are the files as they were given.
+/// Renders the page; `a` and `b` are the files as they were given.
 pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
     let verdict = if r.same { "No difference" } else { "They differ" };
     let whole = r.same && r.not_compared.is_empty();
@@ -73,7 +73,7 @@ fn format_events(a: Option<u64>, b: Option<u64>) -> String {
     }
 }
 
-/// What became of something: its class, its sign and its word, so that colour is never all there is.
+/// Class, symbol and word of a kind of difference, so that colour is not the only sign.
 type Sign = (&'static str, &'static str, &'static str);
 
 fn sign(what: &str) -> Sign {
@@ -251,7 +251,7 @@ fn buffers(r: &Report<'_>) -> Markup {
     }
 }
 
-/// A table of differences: where, in what, what became of it, and what it is.
+/// Renders a table of differences: location, subject, kind of difference, and description.
 fn render_table(name: &str, all: usize, rows: impl Iterator<Item = (String, String, Sign, String)>) -> Markup {
     if all == 0 {
         return html! {};

@@ -1,4 +1,4 @@
-//! Two raw images compared: `diff --raw`.
+//! `diff --raw`: compares two raw images.
 
 use crate::cli::out::format_count;
 use crate::cli::{Exit, Failure, Out, format_hex, progress_line};

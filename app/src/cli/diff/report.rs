@@ -1,4 +1,4 @@
-//! What `diff --json` prints, and what its text and its page are made of.
+//! The report of `diff --json`, which is also the source of its text and its page.
 
 use super::calls::{self, Calls, describe_call};
 use super::describe::{describe_descriptor, describe_event, describe_host_write, job_name};
@@ -21,7 +21,7 @@ pub struct Report<'a> {
     pub same: bool,
     /// The comparison in one sentence.
     pub summary: &'a str,
-    /// What could not be compared, in a sentence; empty where everything was.
+    /// What could not be compared, in one sentence; empty if everything was.
     pub not_compared: &'a str,
     /// Jobs that were not computed.
     pub not_computed: Sides,
@@ -29,15 +29,15 @@ pub struct Report<'a> {
     pub jobs: Sides,
     pub events: Events,
     pub registers: Vec<Register<'a>>,
-    /// Of recordings of calls; `None` of others.
+    /// Only for API traces; `None` for others.
     pub calls: Option<Calls<'a>>,
     pub host_writes: HostWrites,
     pub descriptors: Descriptors<'a>,
     pub mappings: Mappings,
     pub memory: Memory<'a>,
-    /// What led to the differences.
+    /// Causes of the differences.
     pub causes: Vec<Cause>,
-    /// The rules that were applied, one a line.
+    /// The applied rules, one per line.
     pub rules: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Sides {
     pub b: u64,
 }
 
-/// Where the recordings part.
+/// The first divergence of the recordings.
 #[derive(Serialize)]
 pub struct First {
     pub a_event: Option<u64>,
@@ -72,7 +72,7 @@ pub struct Events {
     pub list: Vec<Event>,
 }
 
-/// A kind of events of which one side has none at all.
+/// A kind of events that only one side has.
 #[derive(Serialize)]
 pub struct OneSided {
     pub kind: &'static str,
@@ -80,7 +80,7 @@ pub struct OneSided {
     pub b: u64,
 }
 
-/// What led to a difference, step by step back.
+/// The cause of a difference, step by step back.
 #[derive(Serialize)]
 pub struct Cause {
     pub a_event: Option<u64>,
@@ -103,7 +103,7 @@ pub struct CauseStep {
     pub what: String,
 }
 
-/// What page tables map; counts are of pages.
+/// Page-table mappings; counts are pages.
 #[derive(Serialize)]
 pub struct Mappings {
     pub same: u64,
@@ -123,21 +123,21 @@ pub struct Memory<'a> {
     pub pages_only_a: u64,
     pub pages_only_b: u64,
     pub pages_ignored: u64,
-    /// Sides that do not hold their memory at the end.
+    /// Sides without their memory at the end.
     pub not_held: MissingSides,
     pub bytes_differ: u64,
     pub pages: Vec<Page>,
     pub buffers: Vec<Buffer<'a>>,
 }
 
-/// Which sides do not hold something.
+/// The sides that lack something.
 #[derive(Serialize)]
 pub struct MissingSides {
     pub a: bool,
     pub b: bool,
 }
 
-/// A named buffer; what only one side has has no elements.
+/// A named buffer; a buffer that only one side has has no elements.
 #[derive(Serialize)]
 pub struct Buffer<'a> {
     pub name: &'a str,
@@ -174,20 +174,20 @@ pub struct Event {
     pub b_event: Option<u64>,
     pub events: u64,
     pub kind: &'static str,
-    /// The space of an access; `None` of other kinds.
+    /// The space of an access; `None` for other kinds.
     pub space: Option<String>,
     pub offset: String,
-    /// What text shows where the access has no name.
+    /// Text output for an access without a name.
     #[serde(skip)]
     pub place: String,
     pub register: Option<String>,
-    /// Of a call of a driver, what it is.
+    /// Description of an API call.
     pub call: Option<String>,
     pub a: Option<String>,
     pub b: Option<String>,
 }
 
-/// A field of a register at the place where the register's histories part.
+/// A register field at the point where the histories of the register diverge.
 #[derive(Serialize)]
 pub struct Register<'a> {
     pub register: &'a str,
@@ -200,7 +200,7 @@ pub struct Register<'a> {
     pub b: Option<&'a str>,
 }
 
-/// What the CPU wrote; counts are of bytes.
+/// CPU writes; counts are bytes.
 #[derive(Serialize)]
 pub struct HostWrites {
     pub same: u64,
@@ -225,7 +225,7 @@ pub struct HostWrite {
     pub bytes_b: String,
 }
 
-/// What jobs were told to do; counts are of descriptors.
+/// Inputs of jobs; counts are descriptors.
 #[derive(Serialize)]
 pub struct Descriptors<'a> {
     pub same: u64,
@@ -284,14 +284,14 @@ pub struct Page {
     pub first_byte: Option<String>,
 }
 
-/// What there is to tell of a comparison; `a` is the first recording.
+/// Builds the report of a comparison; `a` is the first recording.
 pub fn report<'a>(
     (diff, aligned): (&'a Diff, &EventAlignment),
     (causes, summary): (&[diff::Cause], &'a Summary),
     (a, b): (&Opened, &Opened),
     rules: &Rules,
 ) -> Report<'a> {
-    // What the first recording accesses there, or what the second does, where it alone has the event.
+    // The access of the first recording, or that of the second if only it has the event.
     let side = |d: &EventDifference| match (d.a, d.b) {
         (Some(e), _) => Some((a, usize::try_from(e).ok()?)),
         (None, e) => Some((b, usize::try_from(e?).ok()?)),
@@ -495,7 +495,7 @@ fn cause(c: &diff::Cause, aligned: &EventAlignment, both: (&Opened, &Opened)) ->
     out
 }
 
-/// What happens at events of both sides, in words; empty where there is none.
+/// Describes the events at a point of both sides; empty if there are none.
 fn describe_events_at(
     aligned: &EventAlignment,
     (a, b): (&Opened, &Opened),
@@ -591,7 +591,8 @@ fn buffer(d: &BufferDiff) -> Buffer<'_> {
     }
 }
 
-/// Where the recordings part: the first event that differs, or, where none does, what is different in the end.
+/// Returns where the recordings diverge: the first event that differs or, if none does, the first difference at the
+/// end.
 fn find_first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<First> {
     let of_event = events.first().map(|e| First {
         a_event: e.a_event,

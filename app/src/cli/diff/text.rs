@@ -1,4 +1,4 @@
-//! A comparison as text: what a person reads in ten seconds, then the differences.
+//! Text output of a comparison: a summary to read in ten seconds, then the differences.
 
 use super::calls::{Calls, describe_call, describe_code};
 use super::describe::{
@@ -70,7 +70,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         row("Buffers", describe_buffers(p)),
     ];
     match &r.calls {
-        // What recordings of calls have none of is not spoken of.
+        // Leaves out what API traces do not have.
         Some(c) => {
             let [_, of_events, ..] = all;
             out.table(&[of_events, row("Calls", describe_calls(c))])?;
@@ -216,7 +216,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             more(out, c.code.len())?;
         }
     }
-    // What is told as a call that differs is not told twice.
+    // A call that is listed as different is not listed twice.
     let of_calls: HashSet<_> = r
         .calls
         .iter()
@@ -304,7 +304,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls that go together in a line.
+/// Formats the alignment of calls in one line.
 fn describe_calls(c: &Calls<'_>) -> String {
     let parts = [
         (c.copies, "copies"),
@@ -335,7 +335,7 @@ fn describe_calls(c: &Calls<'_>) -> String {
     text
 }
 
-/// Named buffers in a line.
+/// Formats the named buffers in one line.
 fn describe_buffers(memory: &Memory<'_>) -> String {
     let differ = memory.buffers.iter().filter(|b| b.differs).count();
     match memory.buffers.len() {
@@ -344,7 +344,7 @@ fn describe_buffers(memory: &Memory<'_>) -> String {
     }
 }
 
-/// What happened, and at which events of the two.
+/// Describes an action, and its events in both recordings.
 fn describe_with_events(what: &str, events: (Option<u64>, Option<u64>)) -> String {
     let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
     match events {

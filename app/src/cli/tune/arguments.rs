@@ -1,4 +1,4 @@
-//! What a person asks `tune` for, as it becomes a request.
+//! The arguments of `tune` and their conversion to a request.
 
 use super::super::Failure;
 use super::super::failure::complain;
@@ -11,11 +11,11 @@ use replay_engine::tune::{Axes, Bounds, Cache, Limits, RecordedLaunch, Replaceme
 use std::path::{Path, PathBuf};
 use trace_core::recording::Recording;
 
-/// A list of values, of one option.
+/// The list of values of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Values {
     list: Vec<u32>,
-    /// What was typed of it and leaves out an end that would be a value, and that end.
+    /// The typed part that excludes an end that would be a value, and that end.
     leaves_out: Option<(String, u32)>,
 }
 
@@ -28,22 +28,22 @@ fn values(text: &str) -> Result<Values, String> {
     Ok(Values { list, leaves_out })
 }
 
-/// The options.
+/// The options of `tune`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TuneArguments {
-    /// The launch: its event, or its kernel's name (or a part of it), with :N for the N-th launch of it, from 0
+    /// The launch: its event, or its kernel's name (or a part of it), with :N for launch number N of it, from 0
     #[arg(long, value_name = "EVENT|KERNEL[:N]")]
     launch: Option<String>,
-    /// Threads a block along x: 32,64,128 or 32..=1024 (doubling) or 64..=256+64 (steps); 32..1024 leaves 1024 out
+    /// Threads per block along x: 32,64,128 or 32..=1024 (doubling) or 64..=256+64 (steps); 32..1024 excludes 1024
     #[arg(long, value_name = "VALUES", value_parser = values)]
     block: Option<Values>,
-    /// Threads a block along y
+    /// Threads per block along y
     #[arg(long, value_name = "VALUES", value_parser = values)]
     block_y: Option<Values>,
-    /// Threads a block along z
+    /// Threads per block along z
     #[arg(long, value_name = "VALUES", value_parser = values)]
     block_z: Option<Values>,
-    /// Blocks along x; without it the grid follows the block, so that all recorded threads are covered
+    /// Blocks along x; by default the grid follows the block, so that all recorded threads are covered
     #[arg(long, value_name = "VALUES", value_parser = values)]
     grid: Option<Values>,
     /// Blocks along y
@@ -52,54 +52,54 @@ pub struct TuneArguments {
     /// Blocks along z
     #[arg(long, value_name = "VALUES", value_parser = values)]
     grid_z: Option<Values>,
-    /// Leave the grid as it was recorded where it has no values
+    /// Keep the recorded grid where no values are given
     #[arg(long)]
     keep_grid: bool,
-    /// Bytes of shared memory beside what the kernel has of its own
+    /// Bytes of shared memory in addition to the kernel's own
     #[arg(long, value_name = "VALUES", value_parser = values)]
     shared: Option<Values>,
-    /// How cache and shared memory are shared out: none, shared, l1, equal
+    /// Split of cache and shared memory: none, shared, l1, equal
     #[arg(long, value_name = "WISHES", value_delimiter = ',', value_parser = cache)]
     cache: Vec<Cache>,
-    /// Most registers a thread, where there is PTX; 0 leaves it as it is
+    /// Maximum number of registers per thread, if there is PTX; 0 leaves it unchanged
     #[arg(long, value_name = "VALUES", value_parser = values)]
     max_registers: Option<Values>,
-    /// Launch bounds, where there is PTX: most threads a block (0: those of the block), least blocks a multiprocessor;
-    /// may be given more than once
+    /// Launch bounds, if there is PTX: maximum threads per block (0: those of the block), minimum blocks per
+    /// multiprocessor; may be given more than once
     #[arg(long, value_name = "MAX[,MIN]", value_parser = bounds)]
     launch_bounds: Vec<Bounds>,
-    /// Code in the place of what was recorded: .ptx, .cubin, .fatbin or .cu; may be given more than once
+    /// Code to replace the recorded code: .ptx, .cubin, .fatbin or .cu; may be given more than once
     #[arg(long, value_name = "FILE")]
     module: Vec<PathBuf>,
-    /// The function in it, mangled, or for CUDA C++ an expression like 'scale<float, 4>'; without it the recorded one's name
+    /// The function in it, mangled, or for CUDA C++ an expression like 'scale<float, 4>' [default: the recorded name]
     #[arg(long, value_name = "NAME", requires = "module")]
     function: Option<String>,
-    /// An option for the compiler of CUDA C++; may be given more than once
+    /// An option for the CUDA C++ compiler; may be given more than once
     #[arg(long, value_name = "OPTION", requires = "module", allow_hyphen_values = true)]
     module_option: Vec<String>,
-    /// How points are searched: grid (all of them), random:N, halving or halving:N (of N random ones)
+    /// Search strategy: grid (all points), random:N, halving or halving:N (of N random ones)
     #[arg(long, value_name = "SEARCH", default_value = "grid", value_parser = search)]
     search: Option<Search>,
-    /// Seed of random numbers
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Of successive halving: one point in so many stays
+    /// For successive halving: keep one point in this many
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100))]
     factor: u32,
-    /// Timed launches of each point
+    /// Number of timed launches of each point
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
-    /// Launches of each point before those
+    /// Number of untimed launches of each point before those
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
-    /// How alike memory has to be: f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp; for one buffer alone
-    /// argN=RULE, 0xADDRESS=RULE, 0xFIRST..0xEND=RULE or 0xFIRST..=0xLAST=RULE; may be given more than once. Without it bit for bit
+    /// Tolerance of memory: f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp; for one buffer only argN=RULE,
+    /// 0xADDRESS=RULE, 0xFIRST..0xEND=RULE or 0xFIRST..=0xLAST=RULE; may be given more than once. Default: bit-exact
     #[arg(long, value_name = "[WHERE=]RULE", value_parser = parse_scoped_rule)]
     near: Vec<ScopedRule>,
-    /// Seconds of one launch after which a point is given up
+    /// Time limit of one launch in seconds, after which its point is dropped
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     launch_limit: f64,
-    /// Seconds of the whole; what was measured until then is told
+    /// Time limit of the whole run in seconds; results until then are reported
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = seconds)]
     time_limit: f64,
 }
@@ -121,7 +121,7 @@ fn bounds(text: &str) -> Result<Bounds, String> {
     })
 }
 
-/// The search, with seed and factor to be filled in.
+/// Parses the search strategy; seed and factor are filled in later.
 fn search(text: &str) -> Result<Search, String> {
     let bad = || format!("'{text}' is no search (expected grid, random:N, halving or halving:N)");
     let (name, points) = match text.split_once(':') {
@@ -150,12 +150,12 @@ fn to_nanos(seconds: f64) -> u64 {
 }
 
 impl TuneArguments {
-    /// The files with code.
+    /// Returns the code files.
     pub fn modules(&self) -> &[PathBuf] {
         &self.module
     }
 
-    /// Says once on standard error that an end was left out: lists included it before.
+    /// Warns once on standard error that an end was excluded: lists included it in earlier versions.
     fn warn_about_excluded_end(&self) {
         let lists = [
             &self.block,
@@ -174,7 +174,7 @@ impl TuneArguments {
         }
     }
 
-    /// The request, checked against the recording.
+    /// Builds the request and checks it against the recording.
     pub fn tune(&self, file: &Path, recording: &Recording, launches: &Launches) -> Result<TuneRequest, Failure> {
         self.warn_about_excluded_end();
         let launch = launches
@@ -209,7 +209,7 @@ impl TuneArguments {
             },
             ..TuneRequest::default()
         };
-        // What cannot be is told before a board is asked.
+        // Impossible requests are rejected before a target is opened.
         Space::new(&tune, &RecordedLaunch::from(&launch.row)).map_err(|e| Failure::usage(e.to_string()))?;
         Ok(tune)
     }

@@ -1,4 +1,4 @@
-//! `tune`: makes a recorded launch again with other dimensions, bounds or code, and says which is the fastest that is right.
+//! `tune`: repeats a recorded launch with other dimensions, bounds or code, and reports the fastest correct one.
 
 mod arguments;
 mod report;
@@ -30,7 +30,7 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Board with a CUDA device: cuda:N, agent:NAME/cudaN; the verb `boards` lists those there are
+    /// Target with a CUDA device: cuda:N, agent:NAME/cudaN; the verb `boards` lists the available ones
     #[arg(long, value_name = "BOARD")]
     on: String,
     #[command(flatten)]
@@ -46,7 +46,7 @@ struct Arguments {
     /// Write it as Parquet
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Show every point, and not the first ones alone
+    /// Show every point, not only the first ones
     #[arg(long)]
     table: bool,
     #[command(flatten)]
@@ -94,7 +94,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     } else {
         text::print(&tuned, &arguments.on, arguments.table, out)?;
     }
-    // What was tried until then is told all the same.
+    // The points that were tested until then are reported anyway.
     if let Some(code) = signals::requested_exit_code() {
         return Ok(Exit::Program(code));
     }
@@ -103,7 +103,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     ))
 }
 
-/// Why no table was written.
+/// The reason why no table was written.
 struct WriteError(String);
 
 impl From<OutputError> for WriteError {

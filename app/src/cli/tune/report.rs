@@ -1,10 +1,10 @@
-//! What a tuning came to, as JSON.
+//! The JSON report of a tuning run.
 
 use crate::document::tuning::table::{Role, Row, code, rows, verdict};
 use replay_engine::tune::{Health, Load, Phases, Point, Reference, RejectReason, TuneEnd, TuneReport};
 use serde::Serialize;
 
-/// The keys are fixed: scripts read them.
+/// The report. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub struct Report<'a> {
     board: &'a str,
@@ -13,14 +13,14 @@ pub struct Report<'a> {
     kernel: &'a str,
     reference: &'static str,
     baseline: PointReport<'a>,
-    /// Of the recorded launch again, behind the points.
+    /// Time of the recorded launch, measured again after the points.
     baseline_again_ns: Option<u64>,
-    /// How far it moved, as a part of its time.
+    /// Drift of the recorded launch, as a fraction of its time.
     drift: Option<f64>,
-    /// Place among `points`.
+    /// Index in `points`.
     best: Option<u32>,
     speed_up: Option<f64>,
-    /// Whether the best differs from the recorded launch by less than both vary.
+    /// Whether the best point differs from the recorded launch by less than the variation of both.
     within_spread: bool,
     space: u64,
     left_out: u64,
@@ -30,7 +30,7 @@ pub struct Report<'a> {
     restored_pages: u64,
     before: DeviceState<'a>,
     after: DeviceState<'a>,
-    /// The lowest and the highest of what was seen right behind launches.
+    /// The minimum and maximum observed directly after launches.
     load: &'a Load,
     phases: PhaseTimes,
     ended: &'static str,
@@ -160,7 +160,7 @@ fn phase_times(p: &Phases) -> PhaseTimes {
     }
 }
 
-/// The points stand in the order in which they were tried.
+/// Builds the report. Points are in the order of their tests.
 pub fn report<'a>(tuned: &'a TuneReport, board: &'a str) -> Report<'a> {
     let mut all: Vec<Row<'a>> = rows(tuned).collect();
     all.sort_by_key(|r| r.place);

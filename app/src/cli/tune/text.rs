@@ -1,4 +1,4 @@
-//! What a tuning came to, as text.
+//! The text output of a tuning run.
 
 use super::super::Out;
 use super::super::out::{format_count, format_duration};
@@ -8,12 +8,12 @@ use replay_engine::tune::{Health, Measurement, Point, RejectReason, Spread, Tune
 use std::collections::BTreeMap;
 use std::io;
 
-/// Points that are shown where not all are asked for.
+/// Maximum number of points shown by default.
 const MAX_SHOWN_POINTS: usize = 20;
-/// A recorded launch that moves by more than this between begin and end makes the times of points doubtful.
+/// Maximum drift of the recorded launch between start and end. A larger one makes the times of points unreliable.
 const MAX_DRIFT: f64 = 0.05;
 
-/// Prints it.
+/// Prints the report.
 pub fn print(tuned: &TuneReport, board: &str, all: bool, out: &mut Out) -> io::Result<()> {
     out.line(format_args!("{}, event {}", tuned.function, tuned.event))?;
     out.line(format_args!("on {board}, {}", tuned.device))?;
@@ -33,7 +33,7 @@ pub fn print(tuned: &TuneReport, board: &str, all: bool, out: &mut Out) -> io::R
     notes(tuned, out)
 }
 
-/// Whether any row has something to say in a column.
+/// The optional columns that at least one row uses.
 struct OptionalColumns {
     code: bool,
     shared: bool,
@@ -151,7 +151,7 @@ fn format_row(tuned: &TuneReport, row: &Row<'_>, optional: &OptionalColumns) -> 
     cells
 }
 
-/// The first line of what may be a compiler's log.
+/// Returns the first line of a text that may be a compiler log.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

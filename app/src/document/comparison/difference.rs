@@ -1,4 +1,4 @@
-//! A difference that a person means: what it is to be explained by, and the rules that would leave it out.
+//! References to differences of a comparison: the effect to explain, and the rules that would ignore it.
 
 use super::{Comparison, fields};
 use crate::document::Document;
@@ -8,39 +8,39 @@ use trace_core::diff::{
 };
 use trace_core::recording::{EventKind, GpuVa};
 
-/// A difference in one of the lists of a comparison.
+/// A reference to a difference in one of the lists of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DifferenceRef {
-    /// Events that go together, of which one may be missing.
+    /// Aligned events; one may be missing.
     Events(Option<u64>, Option<u64>),
-    /// A call of a driver, by its place in the list; behind them a function of other code.
+    /// A driver call, by index in the list. Indices after the last call mean functions with different code.
     Call(usize),
-    /// A register, by its place in the list.
+    /// A register, by index in the list.
     Register(usize),
-    /// A range that the CPU wrote.
+    /// A range that the host wrote.
     Write(usize),
     /// A descriptor of a job.
     Descriptor(usize),
-    /// A run of pages that is mapped otherwise.
+    /// A run of pages with different mappings.
     Mapping(usize),
-    /// A buffer, by its place among those that differ; behind them a page.
+    /// A buffer, by index among those that differ. Indices after the last buffer mean pages.
     Memory(usize),
-    /// A byte of memory: index of the address space in the first recording, and its address.
+    /// A byte of memory: address space index in the first recording, and address.
     Byte(u32, u64),
 }
 
-/// The buffers that differ, in the order in which they are listed.
+/// Returns the buffers that differ, in list order.
 pub fn buffers(c: &Comparison) -> impl Iterator<Item = &BufferDiff> {
     c.diff.buffers.iter().filter(|b| b.differs())
 }
 
 impl DifferenceRef {
-    /// What is to be explained; `None`: no event and no byte stands for it.
+    /// Returns the effect to explain, or `None` if no event or byte represents the difference.
     #[must_use]
     pub fn effect(&self, doc: &Document, c: &Comparison) -> Option<Effect> {
         let (a, b) = (&*doc.recording, &*c.other.recording);
         match self {
-            // What leads to a call is told by Launches and Memory, not by walks from register to register.
+            // Launches and Memory explain calls, not walks from register to register.
             Self::Call(_) => None,
             Self::Events(..) if c.is_api_trace => None,
             Self::Events(a, b) => Some(Effect::Event { a: *a, b: *b }),
@@ -59,7 +59,7 @@ impl DifferenceRef {
                     u32::try_from(at).ok()
                 };
                 let at = |va: GpuVa| GpuVa(va.0.saturating_add(u64::from(d.first_byte)));
-                // What only one side's chain has is so by what led there: the submits.
+                // A descriptor in only one chain follows from its submits.
                 let (Some(va_a), Some(va_b)) = (d.a, d.b) else {
                     return Some(Effect::Event {
                         a: Some(d.events.0),
@@ -106,7 +106,7 @@ impl DifferenceRef {
         }
     }
 
-    /// Rules of which each would leave the difference out, the narrowest first.
+    /// Returns the rules that would each ignore the difference, the narrowest first.
     #[must_use]
     pub fn rules(&self, doc: &Document, c: &Comparison) -> Vec<Rule> {
         match self {
@@ -162,7 +162,7 @@ fn memory(space: u8, va: u64, bytes: u64) -> Rule {
     }
 }
 
-/// Rules for the fields of a register that differ, and for all of it.
+/// Returns rules for the register fields that differ, and for the complete register.
 fn register<'f>(name: &str, fields: impl Iterator<Item = &'f str>) -> Vec<Rule> {
     let rule = |field: Option<&str>| Rule::Register {
         register: Pattern::for_name(name),
@@ -191,7 +191,7 @@ fn event(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<
     }
 }
 
-/// Rules for two calls: elements that may be off by as much as they are, what the memory holds, all calls of the kind.
+/// Returns rules for two calls: a tolerance for the elements, the buffer contents, all calls of the kind.
 fn call(d: &CallDifference) -> Vec<Rule> {
     let mut out = Vec::new();
     if let Some(c) = &d.content {
@@ -206,7 +206,7 @@ fn call(d: &CallDifference) -> Vec<Rule> {
     out
 }
 
-/// A rule that elements may be off by as much as they are, where they are numbers.
+/// Returns a tolerance rule with the observed maximum error, if the elements are numbers.
 fn tolerance(name: &str, elements: Option<&ElementDiff>) -> Option<Rule> {
     let most = elements.and_then(|e| e.errors.as_ref()).map(|e| e.max_absolute);
     let most = most.filter(|m| m.is_finite() && *m > 0.0)?;
@@ -219,7 +219,8 @@ fn tolerance(name: &str, elements: Option<&ElementDiff>) -> Option<Rule> {
     })
 }
 
-/// Elements that may be off by as much as they are, where they are numbers; else the whole buffer.
+/// Returns a tolerance rule with the observed maximum error if the elements are numbers, and a rule for the whole
+/// buffer.
 fn buffer(b: &BufferDiff) -> Vec<Rule> {
     let close = tolerance(&b.name, b.elements.as_ref());
     close

@@ -1,4 +1,4 @@
-//! What an event is on each side of a comparison, and its value field by field.
+//! Descriptions of an event on each side of a comparison, and its value by field.
 
 use super::Comparison;
 use crate::document::facts::Facts;
@@ -8,26 +8,26 @@ use trace_core::memory::element_text;
 use trace_core::recording::{Access, Recording};
 use trace_core::registers::Register;
 
-/// A field on both sides.
+/// The text of a field on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPair {
-    /// Its name; `value` of the whole.
+    /// Name of the field; `value` for the complete value.
     pub name: String,
-    /// What it means in the first, empty where it has none.
+    /// Meaning in the first recording; empty if the field is missing there.
     pub a: String,
-    /// In the second.
+    /// Meaning in the second recording.
     pub b: String,
 }
 
 impl FieldPair {
-    /// Whether both sides differ.
+    /// Whether the two sides differ.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.a != self.b
     }
 }
 
-/// An event of one side on a line: what it accesses, and the value.
+/// Describes an event of one side on one line: the access and the value.
 #[must_use]
 pub fn describe_event(recording: &Recording, facts: &Facts, numbers: NumberFormat, event: u64) -> (String, String) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
@@ -47,7 +47,7 @@ pub fn describe_event(recording: &Recording, facts: &Facts, numbers: NumberForma
     }
 }
 
-/// The value of a step field by field on both sides; the whole value where no field is known.
+/// Lists the value of a step by field on both sides, or the complete value if no field is known.
 #[must_use]
 pub fn list_field_pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<FieldPair> {
     if let Some(d) = c.diff.calls.find(a, b) {
@@ -88,14 +88,14 @@ pub fn list_field_pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Optio
     out
 }
 
-/// What differs of two calls.
+/// Lists the differences of two calls.
 fn of_call(d: &CallDifference) -> Vec<FieldPair> {
     let pair = |name: &str, a: &str, b: &str| FieldPair {
         name: name.to_owned(),
         a: a.to_owned(),
         b: b.to_owned(),
     };
-    // The first stands for the value as a whole, which calls do not have.
+    // The first entry is the complete value, which calls do not have.
     let mut out = vec![pair("value", "", "")];
     out.extend(d.fields.iter().map(|(name, a, b)| pair(name, a, b)));
     if let Some((at, a, b)) = d.content.as_ref().and_then(element_pair) {
@@ -104,7 +104,7 @@ fn of_call(d: &CallDifference) -> Vec<FieldPair> {
     out
 }
 
-/// The first element that differs by more than is allowed: its place in words, and what both sides have.
+/// Returns the first element that exceeds the tolerance: its position and both values.
 #[must_use]
 pub fn element_pair(c: &ContentDiff) -> Option<(String, String, String)> {
     let text = |bits: u64| element_text(c.elements.element, &bits.to_le_bytes()).unwrap_or_default();

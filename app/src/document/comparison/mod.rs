@@ -1,5 +1,4 @@
-//! The second recording beside the open one: where they differ, how their events go together, and where in that a
-//! person stands.
+//! The comparison with a second recording: differences, event alignment and current position.
 
 pub mod difference;
 pub mod fields;
@@ -17,17 +16,17 @@ use trace_core::diff::{self, Cause, Diff, DiffSide, Effect, EventAlignment, Rule
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 
-/// What the open recording is compared with.
+/// The source of the second recording.
 #[derive(Clone)]
 pub enum ComparisonSource {
     /// A file or folder.
     File(PathBuf),
-    /// What a replay of it did.
+    /// The outcome of a replay of the open recording.
     Outcome(Arc<Outcome>),
 }
 
 impl ComparisonSource {
-    /// Its name for the person.
+    /// Returns the display name.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -41,53 +40,54 @@ impl ComparisonSource {
 
 /// The second recording.
 pub struct SecondRecording {
-    /// Its name for the person.
+    /// Display name.
     pub name: String,
-    /// What it is.
+    /// Source of the recording.
     pub source: ComparisonSource,
     /// The recording.
     pub recording: Arc<Recording>,
-    /// What is known of it: names, times, jobs.
+    /// Derived data of the recording: names, times, jobs.
     pub facts: Arc<Facts>,
 }
 
-/// Two recordings that were compared.
+/// The result of a comparison of two recordings.
 pub struct Comparison {
-    /// The second one.
+    /// The second recording.
     pub other: SecondRecording,
-    /// Where they differ.
+    /// The differences.
     pub diff: Diff,
-    /// What that comes to: one sentence, and where the earliest cause is.
+    /// Summary: one sentence and the location of the earliest cause.
     pub summary: Summary,
-    /// How their events go together.
+    /// The aligned events.
     pub steps: Steps,
-    /// The same as the comparison told it, for whoever asks why.
+    /// The alignment as the comparison returned it, used by [`Self::why`].
     aligned: EventAlignment,
-    /// Whether both are recordings of calls.
+    /// Whether both recordings are API traces.
     pub is_api_trace: bool,
-    /// What was left out of it, and how exact it is.
+    /// Rules that the comparison applied: ignored items and tolerances.
     pub rules: Arc<Rules>,
-    /// What a person should know before they trust it, in words; empty: nothing.
+    /// Warnings that limit the value of the comparison; empty if there are none.
     pub warnings: Vec<String>,
 }
 
 impl Comparison {
-    /// What led to a difference, as far as the recordings tell. Takes time: to be done apart from the interface thread.
+    /// Returns the cause of a difference, as far as the recordings show it. This is slow: call it off the interface
+    /// thread.
     ///
     /// # Errors
-    /// When nobody wants it any more.
+    /// Returns an error if the operation was cancelled.
     pub fn why(&self, first: &Recording, effect: Effect, progress: &Progress) -> Result<Cause, Cancelled> {
         let both = (first, &*self.other.recording);
         diff::find_cause(both, (&self.diff, &self.aligned), effect, progress)
     }
 }
 
-/// Why there is no comparison.
+/// Why a comparison failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparisonError {
-    /// Nobody wants it any more.
+    /// The comparison was cancelled.
     Stopped,
-    /// The second recording cannot be read, in words.
+    /// The second recording cannot be read; a description of the error.
     Unreadable(String),
 }
 
@@ -97,11 +97,10 @@ impl From<Cancelled> for ComparisonError {
     }
 }
 
-/// Reads the second recording and compares it with the first by rules. Takes time: to be done apart from the interface
-/// thread.
+/// Reads the second recording and compares it with the first by rules. This is slow: call it off the interface thread.
 ///
 /// # Errors
-/// When the second one cannot be read, or nobody wants the comparison any more.
+/// Returns an error if the second recording cannot be read, or the comparison was cancelled.
 pub fn compare(
     first: &Recording,
     with: ComparisonSource,
@@ -122,7 +121,7 @@ pub fn compare(
             (read, (None, None))
         }
     };
-    // Differences between what was recorded and what is damaged would say nothing.
+    // Differences between recorded and damaged data would be meaningless.
     for (side, which) in [(first, "the open recording"), (&recording, "the second recording")] {
         if let Some(block) = side.find_damage(progress)? {
             return Err(ComparisonError::Unreadable(format!("{which} is damaged: {block}")));
@@ -157,7 +156,7 @@ pub fn compare(
     })
 }
 
-/// What stands in the way of a comparison that means much.
+/// Returns the reasons why a comparison may be of little value.
 fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
     let mut out = Vec::new();
     let name = trace_core::registers::recorded_name;
@@ -178,31 +177,31 @@ fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
     out
 }
 
-/// State of the comparison of a document.
+/// The comparison state of a document.
 #[derive(Default)]
 pub struct State {
-    /// What is being compared: its name and how far it is.
+    /// The running comparison: name and progress.
     pub running: Option<(String, Progress)>,
-    /// What the next comparison leaves out, and how exact it is.
+    /// Rules of the next comparison: ignored items and tolerances.
     pub rules: Arc<Rules>,
-    /// Number of the request that was made last: an answer to another one is not taken.
+    /// Number of the last request. Results of other requests are discarded.
     pub request: u64,
-    /// What was compared last.
+    /// The last completed comparison.
     pub done: Option<Arc<Comparison>>,
-    /// Number of the comparison that is shown; what was looked up for another one is made again.
+    /// Number of the shown comparison. Cached data of another one is recomputed.
     pub shown: u64,
-    /// Why the last request gave nothing: what was to be compared, and why not.
+    /// Why the last request failed: name of the source, and the error.
     pub failed: Option<(String, String)>,
-    /// The file that the recording was compared with when it was closed last, until that is compared again.
+    /// The file that the recording was compared with when it was last closed, until that comparison is repeated.
     pub last_file: Option<PathBuf>,
-    /// Where a step was gone to: the moment there, and the step. Several steps may share a moment.
+    /// The last step moved to: current event there, and step. Several steps may share an event.
     cursor: Option<(u64, u64)>,
-    /// What the last way to a difference was, in words.
+    /// Message of the last move to a difference.
     pub jump_message: String,
 }
 
 impl State {
-    /// Begins a request; the one that was going on is given up. Gives its number.
+    /// Starts a request and cancels the running one. Returns the request number.
     pub fn begin(&mut self, name: String, progress: Progress) -> u64 {
         if let Some((_, old)) = self.running.replace((name, progress)) {
             old.cancel();
@@ -212,7 +211,7 @@ impl State {
         self.request
     }
 
-    /// Takes up what came of a request. `false`: a newer one has taken its place.
+    /// Stores the result of a request. Returns `false` if a newer request replaced it.
     pub fn end(&mut self, request: u64, done: Result<Comparison, ComparisonError>) -> bool {
         if self.request != request {
             return false;
@@ -231,8 +230,8 @@ impl State {
         true
     }
 
-    /// Returns the whole path of the file that the recording is compared with; `None` for no comparison, and for one
-    /// with the outcome of a replay, which is no file.
+    /// Returns the full path of the compared file. Returns `None` if there is no comparison, or if it is with the
+    /// outcome of a replay, which is not a file.
     #[must_use]
     pub fn file(&self) -> Option<String> {
         let of = |path: &PathBuf| {
@@ -246,7 +245,7 @@ impl State {
         }
     }
 
-    /// Puts the second recording away.
+    /// Closes the comparison.
     pub fn clear(&mut self) {
         if let Some((_, running)) = self.running.take() {
             running.cancel();
@@ -261,7 +260,7 @@ impl State {
 }
 
 impl Document {
-    /// The step of the comparison at the moment.
+    /// Returns the step of the comparison at the current event.
     #[must_use]
     pub fn step(&self) -> Option<u64> {
         let c = self.comparison.done.as_ref()?;
@@ -272,29 +271,28 @@ impl Document {
         }
     }
 
-    /// Where the second recording stands at the moment: the event that goes with it, or the one before which it would be.
+    /// Returns the current event of the second recording: the aligned event, or the one that follows its position.
     #[must_use]
     pub fn other_moment(&self) -> Option<u64> {
         let c = self.comparison.done.as_ref()?;
         Some(self.step().and_then(|s| c.steps.at(s)).map_or(0, |s| s.at_b))
     }
 
-    /// Whether the second recording differs from this one at events from `first` on and before `end`, or has some of its
-    /// own between them.
+    /// Whether the recordings differ at events in `first..end`, or the second one has additional events there.
     #[must_use]
     pub fn differs_within(&self, first: u64, end: u64) -> bool {
         let done = self.comparison.done.as_ref();
         done.is_some_and(|c| c.steps.differs_within(first, end))
     }
 
-    /// Goes to where an event of one side is in the comparison, in both recordings.
+    /// Moves both recordings to the step of an event of one side.
     pub fn go_step_of(&mut self, which: DiffSide, event: u64) {
         if let Some(step) = self.comparison.done.as_ref().map(|c| c.steps.step_of(which, event)) {
             self.go_step(step);
         }
     }
 
-    /// Goes to a step of the comparison in both recordings.
+    /// Moves both recordings to a step of the comparison.
     pub fn go_step(&mut self, step: u64) {
         let Some(at) = self.comparison.done.as_ref().and_then(|c| c.steps.at(step)) else {
             return;
@@ -304,7 +302,7 @@ impl Document {
         self.comparison.jump_message.clear();
     }
 
-    /// Goes to the next difference, or the one before; behind the last one to the first, and says so.
+    /// Moves to the next or previous difference. After the last one it wraps to the first and sets a message.
     pub fn go_difference(&mut self, forward: bool) {
         let Some(c) = self.comparison.done.clone() else { return };
         let n = c.steps.rows();
@@ -322,7 +320,7 @@ impl Document {
         wrapped.clone_into(&mut self.comparison.jump_message);
     }
 
-    /// Goes to a difference, by its row in the list.
+    /// Moves to a difference, by its row in the list.
     pub fn go_row(&mut self, row: u64) {
         if let Some(r) = self.comparison.done.as_ref().and_then(|c| c.steps.row(row)) {
             self.go_step(r.step);

@@ -1,56 +1,55 @@
-//! The axis that two recordings share: a position is a step of the alignment, so that what both have stands under each
-//! other and what one has alone leaves a gap in the other.
+//! The shared axis of two aligned recordings. A position is a step of the alignment: matching events share a step, and
+//! an event of one side leaves a gap in the other.
 //!
-//! What became of events is summed up once, in levels: a part of any length is drawn from about as many sums as it has
-//! pixels.
+//! Change counts are precomputed in levels. A range of any length is drawn from about as many sums as it has pixels.
 
 use std::ops::Range;
 use trace_core::diff::{Block, ChangeKind, DiffSide, EventAlignment};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{EventKind, Recording};
 
-/// Kinds of [`ChangeKind`].
+/// Number of kinds of [`ChangeKind`].
 pub const KINDS: usize = 6;
-/// Steps of a bin of the finest level, as a power of two.
+/// Steps per bin of the finest level, as a power of two.
 const FINEST: u32 = 3;
-/// How many bins of a level one of the next holds, as a power of two.
+/// Bins of a level per bin of the next one, as a power of two.
 const COARSER: u32 = 3;
-/// Events after which it is looked whether anybody still wants the work.
+/// Number of events between two checks for cancellation.
 const STEP: usize = 1 << 16;
 
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const OTHER: u8 = 2;
-/// Bit of what begins a job.
+/// Bit of an event that submits a job.
 const SUBMIT: u8 = 4;
 
-/// How many of each there are in a part of the axis.
+/// Counts of steps and events in a part of the axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepCounts {
-    /// Steps by what became of them, in the order of [`ChangeKind`].
+    /// Steps by change, in the order of [`ChangeKind`].
     pub by_change: [u32; KINDS],
-    /// Reads of the first and of the second.
+    /// Reads of the first and second recording.
     pub reads: [u32; 2],
-    /// Writes.
+    /// Writes of the first and second recording.
     pub writes: [u32; 2],
-    /// Begins of jobs.
+    /// Job submits of the first and second recording.
     pub jobs: [u32; 2],
 }
 
 impl StepCounts {
-    /// Steps of which this became.
+    /// Returns the number of steps with this change.
     #[must_use]
     pub fn count(&self, what: ChangeKind) -> u32 {
         self.by_change.get(what as usize).copied().unwrap_or(0)
     }
 
-    /// Steps that differ.
+    /// Returns the number of steps that differ.
     #[must_use]
     pub fn differ(&self) -> u32 {
         self.by_change.iter().sum::<u32>() - self.count(ChangeKind::Equal)
     }
 
-    /// Events of one side.
+    /// Returns the number of events of one side.
     #[must_use]
     pub fn events(&self, which: DiffSide) -> u32 {
         let both = self.count(ChangeKind::Equal) + self.count(ChangeKind::Changed);
@@ -81,66 +80,67 @@ impl StepCounts {
     }
 }
 
-/// A step: events that go together, or an event that one side has alone.
+/// A step: aligned events, or an event of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What became of it.
+    /// The change of the step.
     pub change: ChangeKind,
-    /// The event of the first; `None` where it has none.
+    /// Event of the first recording; `None` if it has none.
     pub a: Option<u64>,
-    /// The event of the second.
+    /// Event of the second recording; `None` if it has none.
     pub b: Option<u64>,
-    /// Where the first stands: its event, or, where it has none, the one before which it would be; its last one behind
+    /// Position of the first recording: its event, or else the event that follows its position; the last event after
     /// the end.
     pub at_a: u64,
-    /// Where the second stands, likewise.
+    /// Position of the second recording, likewise.
     pub at_b: u64,
 }
 
-/// A row of the list of differences: a step that was changed, or a run of events that one side has alone or elsewhere.
+/// A row of the list of differences: a changed step, or a run of events that only one side has or that moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its first step.
+    /// First step of the row.
     pub step: u64,
-    /// How many steps.
+    /// Number of steps.
     pub len: u64,
 }
 
-/// A cell of the axis: a pixel, or a step where steps are wider.
+/// A cell of the axis: a pixel, or a step if steps are wider.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
     /// First step.
     pub from: f64,
     /// One past the last.
     pub to: f64,
-    /// What lies there.
+    /// Counts of the cell.
     pub sums: StepCounts,
 }
 
-/// The axis.
+/// The shared axis of two recordings.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     blocks: Vec<Block>,
     /// First step of each block, and the number of steps.
     starts: Vec<u64>,
-    /// Blocks that differ.
+    /// Indices of the blocks that differ.
     differing: Vec<u32>,
-    /// First row of each of them, and the number of rows.
+    /// First row of each differing block, and the number of rows.
     rows: Vec<u64>,
-    /// The events of the first at which each of them is seen; what the second has alone is seen at the event before it.
+    /// Event range of the first recording at which each differing block is shown. Events of only the second recording
+    /// are shown at the event before them.
     seen: Vec<Range<u32>>,
     events: [Vec<u32>; 2],
-    /// What each compared event is.
+    /// Kind bits of each compared event.
     kinds: [Vec<u8>; 2],
-    /// For each level, the sums of everything before each of its bins.
+    /// For each level, the sums before each of its bins.
     levels: Vec<Vec<StepCounts>>,
 }
 
 impl Steps {
-    /// The axis of two recordings that were compared; `submits` are the events that begin jobs, rising.
+    /// Builds the axis of two compared recordings. `submits` are the events that submit jobs, in ascending order.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
+    /// [`Cancelled`] if the operation was cancelled.
     pub fn new(
         aligned: &EventAlignment,
         recordings: [&Recording; 2],
@@ -202,7 +202,7 @@ impl Steps {
         Ok(out)
     }
 
-    /// Makes the levels.
+    /// Computes the levels.
     fn sum(&mut self, progress: &Progress) -> Result<(), Cancelled> {
         let mut finest = vec![StepCounts::default()];
         let (mut sum, mut step) = (StepCounts::default(), 0u64);
@@ -226,7 +226,7 @@ impl Steps {
         Ok(())
     }
 
-    /// What one step of a block adds.
+    /// Returns the counts of one step of a block.
     fn one(&self, block: usize, by: u32) -> StepCounts {
         let mut sum = StepCounts::default();
         let Some(b) = self.blocks.get(block) else { return sum };
@@ -244,26 +244,26 @@ impl Steps {
         sum
     }
 
-    /// Number of steps.
+    /// Returns the number of steps.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Whether there is nothing that could be compared.
+    /// Whether there are no steps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The block that a step is in, and how far into it; the last step for those behind the end.
+    /// Returns the block of a step and the position in it. Steps past the end mean the last step.
     fn block(&self, step: u64) -> Option<(usize, u32)> {
         let step = step.min(self.len().checked_sub(1)?);
         let i = self.starts.partition_point(|s| *s <= step).checked_sub(1)?;
         Some((i, (step - self.starts.get(i)?) as u32))
     }
 
-    /// A step; the last one for those behind the end. `None`: there is none.
+    /// Returns a step. Steps past the end mean the last step. Returns `None` if there are no steps.
     #[must_use]
     pub fn at(&self, step: u64) -> Option<Step> {
         let (i, by) = self.block(step)?;
@@ -285,13 +285,14 @@ impl Steps {
         })
     }
 
-    /// The step of an event of one side, or of the next one that is compared.
+    /// Returns the step of an event of one side, or of the next compared event.
     #[must_use]
     pub fn step_of(&self, which: DiffSide, event: u64) -> u64 {
         let side = which as usize;
         let compared = self.events[side].partition_point(|e| u64::from(*e) < event) as u32;
         let first = |b: &Block| if which == DiffSide::A { b.a } else { b.b };
-        // Blocks that this side does not have begin where the next one of it does: the last that begins there has it.
+        // Blocks without events of this side start at the same event as the next block with events, so the last one is
+        // the right one.
         let Some(i) = self.blocks.partition_point(|b| first(b) <= compared).checked_sub(1) else {
             return 0;
         };
@@ -302,13 +303,13 @@ impl Steps {
         start + by
     }
 
-    /// How many differences there are to go to.
+    /// Returns the number of rows of the list of differences.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows.last().copied().unwrap_or(0)
     }
 
-    /// A row of the list of differences.
+    /// Returns a row of the list of differences.
     #[must_use]
     pub fn row(&self, row: u64) -> Option<Row> {
         let n = self.rows.partition_point(|r| *r <= row).checked_sub(1)?;
@@ -321,7 +322,7 @@ impl Steps {
         })
     }
 
-    /// The first row that does not end before a step.
+    /// Returns the first row that does not end before a step.
     fn row_from(&self, step: u64) -> u64 {
         let end = |i: &u32| self.starts.get(*i as usize + 1).copied().unwrap_or(0);
         let n = self.differing.partition_point(|i| end(i) <= step);
@@ -334,7 +335,7 @@ impl Steps {
         first + within().unwrap_or(0)
     }
 
-    /// The row that a step is in.
+    /// Returns the row that contains a step.
     #[must_use]
     pub fn row_at(&self, step: u64) -> Option<u64> {
         let row = self.row_from(step);
@@ -342,21 +343,21 @@ impl Steps {
         (r.step <= step && step < r.step + r.len).then_some(row)
     }
 
-    /// Whether something differs at events of the first from `first` on and before `end`. Asked for every pixel of a
-    /// lane, so that it looks at the differences alone.
+    /// Whether there are differences at events `first..end` of the first recording. This runs for every pixel of a
+    /// lane, so it searches only the differences.
     #[must_use]
     pub fn differs_within(&self, first: u64, end: u64) -> bool {
         let at = self.seen.partition_point(|s| u64::from(s.end) <= first);
         self.seen.get(at).is_some_and(|s| u64::from(s.start) < end)
     }
 
-    /// The row that a step is in, or the next one behind it.
+    /// Returns the row that contains a step, or the next row.
     #[must_use]
     pub fn row_at_or_behind(&self, step: u64) -> Option<u64> {
         Some(self.row_from(step)).filter(|r| *r < self.rows())
     }
 
-    /// The next row behind a step, or the one before it.
+    /// Returns the next row after a step, or the previous one.
     #[must_use]
     pub fn neighbour(&self, step: u64, forward: bool) -> Option<u64> {
         let here = self.row_from(step);
@@ -368,7 +369,7 @@ impl Steps {
         }
     }
 
-    /// Sums of the steps `from..to`, exactly; costs as much as there are steps.
+    /// Returns the exact sums of a range of steps. Takes time proportional to the number of steps.
     fn exact(&self, steps: Range<u64>) -> StepCounts {
         let mut sum = StepCounts::default();
         let Some((mut i, mut by)) = self.block(steps.start) else {
@@ -384,14 +385,14 @@ impl Steps {
         sum
     }
 
-    /// Sums of everything before a bin of a level.
+    /// Returns the sums before a bin of a level.
     fn before(&self, level: usize, bin: u64) -> StepCounts {
         let level = self.levels.get(level).map_or(&[][..], Vec::as_slice);
         let at = usize::try_from(bin).unwrap_or(usize::MAX);
         level.get(at).or(level.last()).copied().unwrap_or_default()
     }
 
-    /// The cells of a part of the axis: `most` at most, one a step where there are no more steps than that.
+    /// Returns the cells of a part of the axis: at most `most`, or one per step if there are fewer steps.
     #[must_use]
     pub fn cells(&self, range: (f64, f64), most: usize) -> Vec<Cell> {
         let end = self.len() as f64;
@@ -407,10 +408,10 @@ impl Steps {
                 })
                 .collect();
         }
-        // Of the levels whose bins are no wider than half a cell, the coarsest.
+        // Use the coarsest level whose bins are at most half a cell wide.
         let wide = |level: usize| (1u64 << FINEST) << (COARSER * level as u32);
         let level = (0..self.levels.len()).rev().find(|l| wide(*l) as f64 <= per / 2.0);
-        // The last edge is the end itself, whatever was rounded on the way there.
+        // The last edge is exactly the end, independent of rounding.
         let edge = |i: usize| if i == n { to } else { from + per * i as f64 };
         (0..n)
             .map(|i| {
@@ -419,7 +420,7 @@ impl Steps {
                     None => self.exact(a.round() as u64..b.round() as u64),
                     Some(l) => {
                         let bin = |x: f64| {
-                            // The last bin is not a whole one: everything is before its end.
+                            // The last bin may be incomplete: everything is before its end.
                             if x >= end {
                                 u64::MAX
                             } else {
@@ -434,7 +435,7 @@ impl Steps {
             .collect()
     }
 
-    /// Sums of everything before a bin; of everything for `u64::MAX`.
+    /// Returns the sums before a bin, or of everything for `u64::MAX`.
     fn upto(&self, level: usize, bin: u64) -> StepCounts {
         if bin != u64::MAX {
             return self.before(level, bin);

@@ -1,33 +1,33 @@
-//! Pictures of the screen as files: PNG, a moving PNG (APNG), PPM.
+//! Screen pictures as files: PNG, animated PNG (APNG), PPM.
 
 use super::{FormatSource, NotDrawable, Screen};
 use std::io::Write;
 use trace_core::progress::Progress;
 
-/// Milliseconds that each picture of a sequence is shown.
+/// Display time of each picture of a sequence, milliseconds.
 pub const FRAME_MS: u16 = 100;
 
 /// Why a picture was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// There is none.
+    /// There is no picture.
     #[error("{0}")]
     NoScreen(NotDrawable),
-    /// It could not be encoded.
+    /// The picture could not be encoded.
     #[error(transparent)]
     Png(#[from] png::EncodingError),
-    /// Its file could not be written.
+    /// The file could not be written.
     #[error(transparent)]
     Output(#[from] kinescope_files::output::OutputError),
-    /// Nobody wants it any more.
+    /// The operation was cancelled.
     #[error("stopped")]
     Stopped,
 }
 
-/// A picture as a PNG file: red, green, blue and opacity of each pixel.
+/// Encodes a picture as PNG. `rgba` has red, green, blue and opacity of each pixel.
 ///
 /// # Errors
-/// When it has no pixels.
+/// Returns an error if the picture has no pixels.
 pub fn png(width: u32, height: u32, rgba: &[u8]) -> Result<Vec<u8>, FileError> {
     let mut out = Vec::new();
     let mut writer = encoder(&mut out, width, height).write_header()?;
@@ -36,11 +36,11 @@ pub fn png(width: u32, height: u32, rgba: &[u8]) -> Result<Vec<u8>, FileError> {
     Ok(out)
 }
 
-/// Writes the screen at these events as one moving PNG. What is not known is transparent. Programs that show still PNG
-/// only show the first picture.
+/// Writes the screen at these events as one animated PNG. Unknown pixels are transparent. Programs without APNG support
+/// show the first picture.
 ///
 /// # Errors
-/// When the screen cannot be drawn at the last of them, nothing can be written, or nobody wants it any more.
+/// Returns an error if the screen cannot be drawn at the last event, writing fails, or the operation was cancelled.
 pub fn film(
     screen: &Screen,
     source: FormatSource,

@@ -1,31 +1,31 @@
-//! The form of a screen as a person writes it: on the command line as one text, in the window as fields.
+//! The screen format as the user writes it: one text on the command line, fields in the window.
 
 use crate::theme::text;
 use trace_core::screen::{ByteOrder, PixelFormat, ScreenFormat};
 
-/// What a text for a form looks like, for messages.
+/// Syntax of a format text, for messages.
 const EXPECTED: &str = "WIDTHxHEIGHT,PIXEL and where they differ pitch=BYTES, base=OFFSET, big-endian, as in \
                         640x480,rgb565,pitch=1280,base=0x1000";
 
-/// The fields of a form.
+/// The text fields of a screen format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManualFormat {
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: String,
     /// Rows.
     pub height: String,
-    /// Bytes from row to row.
+    /// Bytes from one row to the next.
     pub pitch: String,
-    /// First byte.
+    /// Offset of the first byte.
     pub base: String,
-    /// Form of a pixel.
+    /// Pixel format.
     pub pixel: PixelFormat,
-    /// Order of its bytes.
+    /// Byte order of a pixel.
     pub order: ByteOrder,
 }
 
 impl ManualFormat {
-    /// The fields of a form.
+    /// Returns the fields of a format.
     #[must_use]
     pub fn from_format(f: &ScreenFormat) -> Self {
         Self {
@@ -38,10 +38,10 @@ impl ManualFormat {
         }
     }
 
-    /// The form that the fields say, for a framebuffer of `bytes` bytes.
+    /// Parses the fields, for a framebuffer of `bytes` bytes.
     ///
     /// # Errors
-    /// What is wrong with them, in words.
+    /// A description of the error in the fields.
     pub fn format(&self, bytes: u64) -> Result<ScreenFormat, String> {
         let number = |name: &str, t: &str| {
             let n = text::parse_number(t.trim()).ok_or_else(|| format!("the {name} {t:?} is no number"))?;
@@ -64,7 +64,7 @@ impl ManualFormat {
     }
 }
 
-/// A form to begin with where nothing tells one: the width that gives stores of so many bytes a common shape.
+/// Returns an initial format if the recording states none: the common screen size that fits the stored bytes.
 pub(super) fn guess_format(bytes: u64) -> ScreenFormat {
     let sizes = [(1920, 1080), (1280, 800), (1024, 768), (800, 600), (640, 480)];
     let fits = |(w, h): &(u32, u32)| u64::from(*w) * u64::from(*h) * 4 <= bytes.max(640 * 480 * 4);
@@ -79,10 +79,10 @@ pub(super) fn guess_format(bytes: u64) -> ScreenFormat {
     }
 }
 
-/// A form as one text.
+/// Parses a format text.
 ///
 /// # Errors
-/// What is wrong with it, and what was expected.
+/// A description of the error and of the expected syntax.
 pub fn parse(message: &str) -> Result<ScreenFormat, String> {
     let wrong = |what: String| format!("{what} (expected {EXPECTED})");
     let mut parts = message.split(',').map(str::trim);

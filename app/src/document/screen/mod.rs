@@ -1,5 +1,5 @@
-//! The screen of a recording at any event: what its stores left in the framebuffer, drawn as the display registers
-//! tell, or as a person says.
+//! The screen of a recording at any event: the framebuffer stores, drawn in the format of the display registers or of
+//! the user.
 
 pub mod files;
 mod manual_format;
@@ -14,16 +14,16 @@ use trace_core::screen::{
     ScreenFormat, framebuffer_spaces,
 };
 
-/// What is needed to draw the screen of a recording at any event.
+/// The data to draw the screen of a recording at any event.
 #[derive(Debug)]
 pub struct Screen {
-    /// The stores.
+    /// Framebuffer stores.
     pub framebuffer: Framebuffer,
-    /// Name of their space.
+    /// Name of the framebuffer space.
     pub space: String,
-    /// The display controller, where it is known.
+    /// Display controller, if it is known.
     pub display: Option<Display>,
-    /// The picture that the device showed at the end, where the recording has one; or why it cannot be read.
+    /// Recorded final picture of the device, if there is one; or why it cannot be read.
     pub expected: Option<Result<Picture, String>>,
 }
 
@@ -33,48 +33,48 @@ pub enum ScreenError {
     /// There are no framebuffer accesses.
     #[error("the recording has no framebuffer: no space of its accesses is one")]
     None,
-    /// The stores were not read.
+    /// The stores could not be read.
     #[error(transparent)]
     Framebuffer(#[from] FramebufferError),
-    /// The display registers were not read.
+    /// The display registers could not be read.
     #[error(transparent)]
     Display(#[from] DisplayError),
-    /// Nobody wants it any more.
+    /// The operation was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// Where the form of the screen comes from.
+/// The source of the screen format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FormatSource {
-    /// From the display registers.
+    /// The display registers.
     #[default]
     Registers,
-    /// A person says it.
+    /// The user.
     Manual(ScreenFormat),
 }
 
-/// How the screen is to be drawn at an event.
+/// The format and palette of the screen at an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScreenSettings {
-    /// The form.
+    /// Screen format.
     pub format: ScreenFormat,
-    /// Colours of indices; greys where the recording tells none.
+    /// Palette; greys if the recording has none.
     pub palette: Palette,
-    /// Whether no colour of the palette is known, so that indices are shown as greys.
+    /// Whether no palette colour is known, so that indices are shown as greys.
     pub grey: bool,
-    /// The event whose register access made the form so; `None`: a person said it.
+    /// Event of the register access that set this format; `None` if the user set it.
     pub since: Option<u64>,
-    /// Whether the controller laid a cursor over the picture.
+    /// Whether the controller overlaid a cursor on the picture.
     pub cursor: bool,
 }
 
-/// Why nothing can be drawn at an event.
+/// Why the screen cannot be drawn at an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotDrawable {
-    /// In words.
+    /// Description of the reason.
     pub why: String,
-    /// The first event with which there is a screen, where that is known.
+    /// First event with a screen, if it is known.
     pub first: Option<u64>,
 }
 
@@ -92,10 +92,10 @@ pub fn has_framebuffer(recording: &Recording) -> bool {
 }
 
 impl Screen {
-    /// Reads stores and display registers. Takes time by the events.
+    /// Reads stores and display registers. Takes time proportional to the number of events.
     ///
     /// # Errors
-    /// When there is no framebuffer, too much of something, or nobody wants it any more.
+    /// Returns an error if there is no framebuffer, a limit is exceeded, or the operation was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, ScreenError> {
         let display = Display::read(recording, progress)?;
         let shown = display.as_ref().and_then(Display::framebuffer);
@@ -115,10 +115,10 @@ impl Screen {
         })
     }
 
-    /// How the screen is drawn after an event and all before it.
+    /// Returns how the screen is drawn after an event.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why the screen cannot be drawn.
     pub fn screen_settings(&self, source: FormatSource, event: u64) -> Result<ScreenSettings, NotDrawable> {
         let shown = self.display.as_ref().map(|d| (d, d.after(event)));
         let (format, since) = match (source, &shown) {
@@ -157,13 +157,13 @@ impl Screen {
         })
     }
 
-    /// How often something that is no store drew, up to and with an event.
+    /// Returns how often a drawing engine, not a store, drew up to and including an event.
     #[must_use]
     pub fn engine_runs(&self, event: u64) -> usize {
         self.display.as_ref().map_or(0, |d| d.engine_runs(event))
     }
 
-    /// A form to begin with by hand: what the registers tell at an event or told before, or a common one.
+    /// Returns an initial format for manual editing: that of the registers at or before an event, or a common one.
     #[must_use]
     pub fn propose_format(&self, event: u64) -> ScreenFormat {
         let format = self
@@ -173,18 +173,18 @@ impl Screen {
         format.unwrap_or_else(|| manual_format::guess_format(self.framebuffer.end()))
     }
 
-    /// The screen after an event and all before it.
+    /// Draws the screen after an event.
     ///
     /// # Errors
-    /// Why it cannot be drawn.
+    /// Why the screen cannot be drawn.
     pub fn draw(&self, source: FormatSource, event: u64) -> Result<(ScreenSettings, RenderedScreen), NotDrawable> {
         let look = self.screen_settings(source, event)?;
         let drawn = RenderedScreen::new(&self.framebuffer.after(event), &look.format, &look.palette);
         Ok((look, drawn))
     }
 
-    /// Events for the pictures of a sequence: `count` of them from the first with which there is a screen, or a store,
-    /// to `last`, as far from each other as can be.
+    /// Returns the events of a picture sequence: `count` evenly spaced events from the first with a screen or a store
+    /// to `last`.
     #[must_use]
     pub fn frame_events(&self, last: u64, count: u32) -> Vec<u64> {
         let registers = self.display.as_ref().and_then(Display::first_screen);
@@ -196,11 +196,11 @@ impl Screen {
         all
     }
 
-    /// The pictures of a sequence, red, green, blue and opacity of each pixel, in the form that the screen has at the
-    /// last of its events: what differs from it has no place in one film.
+    /// Draws the pictures of a sequence and passes each to `take` with red, green, blue and opacity of each pixel. All
+    /// pictures have the screen format of the last event. `take` returns `false` to stop the sequence.
     ///
     /// # Errors
-    /// Why the last one cannot be drawn; `Ok(None)` from the closure's side stops the sequence.
+    /// Why the screen cannot be drawn at the last event.
     pub fn frames(
         &self,
         source: FormatSource,

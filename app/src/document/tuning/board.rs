@@ -1,4 +1,4 @@
-//! The one place where a tuning goes to a board: as a plan that says what to tune.
+//! The tuning request to a target: a plan that states what to tune.
 
 use crate::document::cuda_board::{DeviceQueryError, missing_answer, run_query};
 use replay_engine::client::Lease;
@@ -7,11 +7,11 @@ use replay_engine::tune::{TuneReport, TuneRequest};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// Tunes a launch of a recording on a board, with a person's inputs where there are some: then points are held against
-/// what the recorded launch leaves on the device, not against what the recording holds.
+/// Tunes a launch of a recording on a target. If the user edited inputs, points are compared with the result of the
+/// recorded launch on the device, not with the recording.
 ///
 /// # Errors
-/// When the recording is no plan for the board, or the board cannot do it.
+/// Returns an error if the recording cannot be compiled for the target, or the target fails.
 pub fn tune_on_target(
     lease: &mut Lease,
     recording: &Recording,
@@ -20,7 +20,7 @@ pub fn tune_on_target(
     progress: &Progress,
 ) -> Result<TuneReport, DeviceQueryError> {
     let options = CompileOptions {
-        // What the recording holds of memory behind the launch is what the recorded launch has to leave here, too.
+        // The recorded launch must also leave the memory here that the recording holds after the launch.
         memory: true,
         held: edits.inputs.is_empty(),
         ..CompileOptions::default()

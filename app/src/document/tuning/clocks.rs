@@ -1,8 +1,8 @@
-//! How a device was while a launch was tuned, in words.
+//! Device clocks, temperature and power during a tuning, as text.
 
 use replay_engine::tune::{Health, Load};
 
-/// Clocks, temperature and power at a moment; `None` where nothing of them is known.
+/// Formats clocks, temperature and power at one time. Returns `None` if none of them is known.
 #[must_use]
 pub fn format_clocks(h: &Health) -> Option<String> {
     if h.unknown.is_some() {
@@ -15,7 +15,7 @@ pub fn format_clocks(h: &Health) -> Option<String> {
     ))
 }
 
-/// The lowest and the highest of them right behind launches; `None` where none was seen.
+/// Formats their minimum and maximum directly after launches. Returns `None` if none was measured.
 #[must_use]
 pub fn format_load_clocks(l: &Load) -> Option<String> {
     let of = |range: Option<[u32; 2]>| {

@@ -1,31 +1,31 @@
-//! Code that a person puts in the place of what was recorded, read from a file.
+//! Replacement code that the user provides in a file.
 
 use replay_engine::tune::{ReplacementCode, ReplacementKind};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of bytes of it.
+/// Maximum size of replacement code, bytes.
 const MAX_CODE_BYTES: u64 = 32 << 20;
 
-/// Why it is not taken.
+/// Why a code file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {why}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system error.
         why: std::io::Error,
     },
-    /// There is too much of it.
+    /// The file is too large.
     #[error("{}: {bytes} bytes of code are more than {MAX_CODE_BYTES}", path.display())]
     TooMuch {
         /// The file.
         path: PathBuf,
-        /// How many there are.
+        /// Size of the file, bytes.
         bytes: u64,
     },
-    /// The name does not say what it is.
+    /// The file name does not state a known kind of code.
     #[error("{}: the name does not say what code it is (expected .ptx, .cubin, .fatbin or .cu)", path.display())]
     Name {
         /// The file.
@@ -33,10 +33,10 @@ pub enum CodeError {
     },
 }
 
-/// Reads it; the name says which kind it is.
+/// Reads a code file, whose name states the kind of code.
 ///
 /// # Errors
-/// When it cannot be read, is too long, or has another name.
+/// Returns an error if the file cannot be read, is too long, or has another name.
 pub fn read(path: &Path) -> Result<ReplacementCode, CodeError> {
     let failed = |why| CodeError::Read {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! What a person writes into the fields of the Tune panel, as it becomes a request.
+//! The fields of the Tune panel and their conversion to a request.
 
 use super::launches::{Launch, Launches};
 use super::lists;
@@ -6,27 +6,27 @@ use super::tolerance::{build_rules, parse_scoped_rule};
 use replay_engine::tune::{Axes, Bounds, Cache, Limits, RecordedLaunch, ReplacementCode, Search, Space, TuneRequest};
 use trace_core::recording::Recording;
 
-/// A field.
+/// A text field of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
-    /// Threads a block along x, y, z.
+    /// Threads per block along x, y, z.
     Block(usize),
     /// Blocks along x, y, z.
     Grid(usize),
     /// Shared memory.
     Shared,
-    /// Most registers.
+    /// Maximum number of registers.
     Registers,
     /// Launch bounds.
     Bounds,
-    /// How alike outputs have to be.
+    /// Tolerance for outputs.
     Tolerance,
-    /// Points that are drawn.
+    /// Number of sampled points.
     Points,
 }
 
 impl Field {
-    /// Its name for the person.
+    /// Returns the display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Field {
         }
     }
 
-    /// What can be written there.
+    /// Returns a hint about valid text.
     #[must_use]
     pub fn hint(self) -> &'static str {
         match self {
@@ -69,17 +69,17 @@ pub enum SearchKind {
     /// Every point.
     #[default]
     Grid,
-    /// Some, at random.
+    /// Some points, at random.
     Random,
     /// Successive halving.
     Halving,
 }
 
 impl SearchKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Grid, Self::Random, Self::Halving];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl SearchKind {
         }
     }
 
-    /// What it does.
+    /// Describes the search.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -100,10 +100,10 @@ impl SearchKind {
     }
 }
 
-/// The fields.
+/// The contents of the Tune panel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Threads a block, by dimension.
+    /// Threads per block, by dimension.
     pub block: [String; 3],
     /// Blocks, by dimension.
     pub grid: [String; 3],
@@ -111,25 +111,25 @@ pub struct Form {
     pub cover: bool,
     /// Shared memory.
     pub shared: String,
-    /// Shares of cache that are tried, in the order of [`Cache::ALL`].
+    /// Cache shares to try, in the order of [`Cache::ALL`].
     pub cache: [bool; 4],
-    /// Most registers.
+    /// Maximum number of registers.
     pub registers: String,
     /// Launch bounds.
     pub bounds: String,
-    /// How alike outputs have to be.
+    /// Tolerance for outputs.
     pub tolerance: String,
     /// The search.
     pub kind: SearchKind,
-    /// Points that are drawn.
+    /// Number of sampled points.
     pub points: String,
     /// Seed of random numbers.
     pub seed: u64,
     /// Timed launches of each point.
     pub repeats: u32,
-    /// Launches before them.
+    /// Number of warm-up launches before them.
     pub warm_ups: u32,
-    /// Code in the place of what was recorded.
+    /// Replacement code.
     pub modules: Vec<ReplacementCode>,
 }
 
@@ -154,23 +154,23 @@ impl Default for Form {
     }
 }
 
-/// What the fields come to.
+/// The result of parsing the form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedForm {
-    /// The request, where every field is right.
+    /// The request, if every field is valid.
     pub tune: Option<TuneRequest>,
-    /// What is wrong with fields, in words.
+    /// Error messages by field.
     pub field_errors: Vec<(Field, String)>,
-    /// What is wrong with all of it, in words.
+    /// Error message of the form as a whole.
     pub error: Option<String>,
-    /// Points that are tried.
+    /// Number of points to try.
     pub points: u64,
-    /// Combinations that no device launches.
+    /// Number of combinations that no device can launch.
     pub left_out: u64,
 }
 
 impl Form {
-    /// The fields as they are at first for a launch.
+    /// Returns the initial fields for a launch.
     #[must_use]
     pub fn for_launch(axes: &Axes) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl Form {
         }
     }
 
-    /// The field's text.
+    /// Returns the text of a field.
     pub fn text(&mut self, field: Field) -> &mut String {
         match field {
             Field::Block(0) => &mut self.block[0],
@@ -198,7 +198,7 @@ impl Form {
         }
     }
 
-    /// What they come to for a launch.
+    /// Parses the fields for a launch.
     #[must_use]
     pub fn parse(&self, recording: &Recording, launches: &Launches, launch: &Launch) -> ParsedForm {
         let mut asked = ParsedForm::default();
@@ -284,7 +284,7 @@ impl Form {
     }
 }
 
-/// Code with its options one by one: in the field they are one text.
+/// Returns the code with its options split. In the field they are one text.
 fn replaced(code: &ReplacementCode) -> ReplacementCode {
     let text = code.options.join(" ");
     ReplacementCode {
@@ -293,7 +293,7 @@ fn replaced(code: &ReplacementCode) -> ReplacementCode {
     }
 }
 
-/// Launch bounds, several of them with semicolons between.
+/// Parses launch bounds, separated by semicolons.
 fn bounds(text: &str) -> Result<Vec<Bounds>, String> {
     let one = |item: &str| {
         let bad = || format!("'{item}' are no launch bounds (expected 256 or 256,4)");

@@ -1,4 +1,4 @@
-//! Launches of a recording that can be tuned, how a person names one, and where its pointers point.
+//! The launches of a recording that can be tuned: names, lookup, and targets of pointer parameters.
 
 use replay_engine::tune::{Axes, RecordedLaunch};
 use trace_core::calls::Buffers;
@@ -7,17 +7,17 @@ use trace_core::recording::{CALL_CAPTURED, CallEvent, CallFacts, EventKind, Laun
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Its event.
+    /// Event of the launch.
     pub event: u64,
-    /// How it was made.
+    /// Recorded parameters of the launch.
     pub row: LaunchRow,
 }
 
-/// The launches of a recording, in order; those that went into a graph that was being captured, and those that failed,
-/// are not among them.
+/// The launches of a recording, in order. Launches that were captured into a graph and launches that failed are left
+/// out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launches {
-    /// What the recording tells of its calls.
+    /// Recorded metadata of the calls.
     pub facts: CallFacts,
     /// The launches.
     pub list: Vec<Launch>,
@@ -26,23 +26,23 @@ pub struct Launches {
 /// Why no launch is found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// There are none.
+    /// There are no launches.
     #[error("the recording has no launch")]
     None,
-    /// None was named, and there are several.
+    /// No launch was named, and there are several.
     #[error("the recording has {launches} launches of {functions}; name one by its event or its kernel")]
     Several {
-        /// How many there are.
+        /// Number of launches.
         launches: usize,
-        /// Of what.
+        /// Names of the functions.
         functions: String,
     },
-    /// The event is another.
+    /// The event is not a launch.
     #[error("event {event} is no launch that was made and succeeded{near}")]
     NotOne {
         /// The event.
         event: u64,
-        /// The launch that follows, in words.
+        /// Description of the launch that follows.
         near: String,
     },
     /// No function has the name.
@@ -50,31 +50,31 @@ pub enum FindError {
     NoFunction {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// Names of the available functions.
         known: String,
     },
-    /// Several functions have the name in theirs.
+    /// The name matches several functions.
     #[error("several launched kernels have '{name}' in their names: {known}")]
     Unclear {
         /// The name.
         name: String,
-        /// They.
+        /// Names of the matching functions.
         known: String,
     },
-    /// The function was not launched so often.
+    /// The function has fewer launches.
     #[error("{name} was launched {count} times, so there is no launch {wanted} of it (they count from 0)")]
     TooFew {
         /// The function.
         name: String,
-        /// How often it was.
+        /// Number of its launches.
         count: usize,
-        /// The one that was asked for.
+        /// Requested launch.
         wanted: usize,
     },
 }
 
 impl Launches {
-    /// Those of a recording; `None` when it is none of CUDA calls.
+    /// Returns the launches of a recording, or `None` if it is not a CUDA API trace.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Option<Self> {
         let facts = recording.call_facts().filter(|f| f.api == "cuda")?;
@@ -94,25 +94,25 @@ impl Launches {
         Some(Self { facts, list })
     }
 
-    /// Name of a launch's function for a person.
+    /// Returns the display name of a launch's function.
     #[must_use]
     pub fn function(&self, launch: &Launch) -> &str {
         let function = self.facts.functions.get(launch.row.function as usize);
         function.map_or("", |f| f.display_name())
     }
 
-    /// The launch of an event.
+    /// Returns the launch at an event.
     #[must_use]
     pub fn at(&self, event: u64) -> Option<&Launch> {
         let n = self.list.binary_search_by_key(&event, |l| l.event).ok()?;
         self.list.get(n)
     }
 
-    /// The launch that a person names: by its event, or by its kernel and, behind a colon, which of its launches, from
-    /// 0 on. The kernel's name may be a part of it that no other has. Without a name the only one.
+    /// Finds a launch by its event, or by its kernel name and, after a colon, its index among the launches of the
+    /// kernel, from 0. A unique part of the kernel name is sufficient. Without a name, finds the only launch.
     ///
     /// # Errors
-    /// When there is none of the name, or several.
+    /// Returns an error if no launch or several launches match.
     pub fn find(&self, name: Option<&str>) -> Result<&Launch, FindError> {
         let first = self.list.first().ok_or(FindError::None)?;
         let Some(name) = name else {
@@ -143,7 +143,7 @@ impl Launches {
         })
     }
 
-    /// Functions that were launched, each once, by their numbers.
+    /// Returns the ids of all launched functions, each once.
     fn launched(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.list.iter().map(|l| l.row.function).collect();
         all.sort_unstable();
@@ -183,7 +183,7 @@ impl Launches {
         })
     }
 
-    /// Names of launched functions, the first few of them.
+    /// Returns the names of the first few launched functions.
     fn names(&self, wanted: impl Fn(u32) -> bool) -> String {
         const MAX_LISTED_NAMES: usize = 8;
         let all: Vec<u32> = self.launched().into_iter().filter(|n| wanted(*n)).collect();
@@ -200,7 +200,7 @@ impl Launches {
         text
     }
 
-    /// What is tried of a launch where a person names nothing.
+    /// Returns the default axes of a launch.
     #[must_use]
     pub fn default_axes(&self, launch: &Launch) -> Axes {
         let function = self.facts.functions.get(launch.row.function as usize);
@@ -208,7 +208,7 @@ impl Launches {
     }
 }
 
-/// A name with the number behind its last colon; `ns::kernel` has none.
+/// Splits a name at the last colon into name and number; `ns::kernel` has no number.
 fn numbered(name: &str) -> (&str, usize) {
     let split = name.rsplit_once(':').filter(|(before, _)| !before.ends_with(':'));
     match split.and_then(|(before, n)| Some((before, n.parse().ok()?))) {
@@ -217,8 +217,8 @@ fn numbered(name: &str) -> (&str, usize) {
     }
 }
 
-/// The memory that holds an address when an event happens, taken by the program, there when the recorded range began,
-/// or a variable of a module: first byte and bytes.
+/// Returns first byte and size of the memory that contains an address at an event: an allocation of the program, memory
+/// from before the recorded range, or a module variable.
 #[must_use]
 pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u64)> {
     let place = buffers.locate(address, event)?;
@@ -226,7 +226,7 @@ pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u
     Some((buffer.at, buffer.bytes))
 }
 
-/// The value of a launch's parameter, where it is a pointer's eight bytes.
+/// Returns the value of a launch parameter, if it is an 8-byte pointer.
 #[must_use]
 pub fn pointer(recording: &Recording, facts: &CallFacts, launch: &Launch, parameter: usize) -> Option<u64> {
     let bytes = recording

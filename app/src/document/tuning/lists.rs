@@ -1,15 +1,15 @@
-//! Lists of values as a person writes them: `32,64,128`, `32..=1024` for doubling, `64..=256+64` for steps. `..`
-//! without `=` leaves the end out.
+//! Lists of values as the user writes them: `32,64,128`, `32..=1024` for doubling, `64..=256+64` for steps. `..`
+//! without `=` excludes the end.
 
 use trace_core::ranges;
 
 /// Maximum number of values of one list.
 const MAX_LIST_VALUES: usize = 4096;
 
-/// The values of a list; separated by commas or spaces.
+/// Parses a list of values, separated by commas or spaces.
 ///
 /// # Errors
-/// When something in it is no value, in words that say what was expected.
+/// A description of the invalid value and of what was expected.
 pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
     let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
@@ -49,7 +49,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     Ok(all)
 }
 
-/// Returns the first part of a list whose end is left out though a value would fall on it: `32..1024`.
+/// Returns the first part of a list that excludes its end although a value would be equal to it: `32..1024`.
 #[must_use]
 pub fn find_omitted_end(text: &str) -> Option<(&str, u32)> {
     let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
@@ -62,7 +62,7 @@ pub fn find_omitted_end(text: &str) -> Option<(&str, u32)> {
     })
 }
 
-/// A list as [`values`] reads it.
+/// Formats a list that [`parse_list`] parses.
 #[must_use]
 pub fn format_list(values: &[u32]) -> String {
     values.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")

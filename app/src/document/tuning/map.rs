@@ -1,22 +1,22 @@
-//! What came of a tuning as a map: two of the things that were varied, and in each cell the fastest point that counts.
+//! The result of a tuning as a map of two varied parameters. Each cell shows its fastest valid point.
 
 use replay_engine::tune::{Point, RejectReason, TuneReport};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that was varied.
+/// A varied parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {
-    /// Threads a block.
+    /// Threads per block.
     Block,
     /// Blocks.
     Grid,
     /// Launch bounds.
     Bounds,
-    /// Most registers.
+    /// Maximum number of registers.
     Registers,
     /// Shared memory.
     Shared,
-    /// Share of cache.
+    /// Cache share.
     Cache,
     /// The code.
     Code,
@@ -25,7 +25,7 @@ pub enum Axis {
 type Key = [u64; 3];
 
 impl Axis {
-    /// All of them, in the order in which they are taken.
+    /// All parameters, in order of preference.
     pub const ALL: [Self; 7] = [
         Self::Block,
         Self::Grid,
@@ -36,7 +36,7 @@ impl Axis {
         Self::Code,
     ];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Axis {
         }
     }
 
-    /// What orders points along it; what is not asked for comes first.
+    /// Returns the sort key of a point; unspecified values come first.
     fn key(self, p: &Point) -> Key {
         let dims = |[x, y, z]: [u32; 3]| [u64::from(z), u64::from(y), u64::from(x)];
         let one = |n: u64| [n, 0, 0];
@@ -67,7 +67,7 @@ impl Axis {
         }
     }
 
-    /// How a point is told along it.
+    /// Returns the label of a point on this axis.
     #[must_use]
     pub fn label(self, tuned: &TuneReport, p: &Point) -> String {
         match self {
@@ -91,7 +91,7 @@ impl Axis {
     }
 }
 
-/// Dimensions as people write them: `256`, `16×16`, `8×8×4`.
+/// Formats dimensions: `256`, `16×16`, `8×8×4`.
 #[must_use]
 pub fn format_dimensions([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
@@ -101,29 +101,29 @@ pub fn format_dimensions([x, y, z]: [u32; 3]) -> String {
     }
 }
 
-/// A cell.
+/// A cell of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The point that stands for it, an index into the points: the fastest that counts, or the first of those that do not.
+    /// Index of the point that represents the cell: the fastest valid one, or else the first.
     pub place: u32,
-    /// Its median, where it counts.
+    /// Median time of that point, if it is valid.
     pub median: Option<u64>,
-    /// Points of the cell, and how many of them do not count.
+    /// Number of points in the cell.
     pub points: u32,
-    /// Those that do not count.
+    /// Number of points that are not valid.
     pub rejected: u32,
-    /// Whether the recorded point is among them.
+    /// Whether the cell contains the recorded point.
     pub recorded: bool,
-    /// Whether the best point is.
+    /// Whether the cell contains the best point.
     pub best: bool,
 }
 
-/// A map.
+/// A tuning map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TuningMap {
-    /// What lies along the horizontal axis.
+    /// Parameter of the horizontal axis.
     pub x: Option<Axis>,
-    /// What lies along the vertical axis; `None`: one thing alone was varied.
+    /// Parameter of the vertical axis; `None` if only one parameter was varied.
     pub y: Option<Axis>,
     /// Labels of the columns.
     pub columns: Vec<String>,
@@ -131,12 +131,12 @@ pub struct TuningMap {
     pub rows: Vec<String>,
     /// The cells, row by row.
     pub cells: Vec<Option<Cell>>,
-    /// Medians of the fastest and the slowest cell that counts.
+    /// Median times of the fastest and the slowest valid cell.
     pub range: Option<(u64, u64)>,
 }
 
-/// The axes along which points differ, and those of them that follow another: a grid that covers what was recorded has
-/// one value for each block.
+/// Returns the axes along which points differ, without those that depend on another axis. A grid that covers the
+/// recorded work has one value for each block.
 #[must_use]
 pub fn list_varied_axes(tuned: &TuneReport) -> Vec<Axis> {
     let distinct = |axis: Axis| {
@@ -160,7 +160,7 @@ pub fn list_varied_axes(tuned: &TuneReport) -> Vec<Axis> {
 }
 
 impl TuningMap {
-    /// The map along two axes.
+    /// Builds the map along two axes.
     #[must_use]
     pub fn with_axes(tuned: &TuneReport, x: Option<Axis>, y: Option<Axis>) -> Self {
         let along = |axis: Option<Axis>| -> (BTreeMap<Key, usize>, Vec<String>) {
@@ -208,7 +208,7 @@ impl TuningMap {
             cell.recorded |= t.point == tuned.recorded;
             let best = tuned.best == Some(place);
             cell.best |= best;
-            // Of a point with fewer launches less is known: the best stands for its cell in any case.
+            // A point with fewer launches is less certain, so the best point always represents its cell.
             if let Some(m) = median
                 && (best || !cell.best && cell.median.is_none_or(|c| m < c))
             {
@@ -220,21 +220,21 @@ impl TuningMap {
         map
     }
 
-    /// The map of the first two axes along which points differ.
+    /// Builds the map of the first two axes along which points differ.
     #[must_use]
     pub fn with_default_axes(tuned: &TuneReport) -> Self {
         let all = list_varied_axes(tuned);
         Self::with_axes(tuned, all.first().copied().or(Some(Axis::Block)), all.get(1).copied())
     }
 
-    /// The cell of a column and a row.
+    /// Returns the cell of a column and a row.
     #[must_use]
     pub fn cell(&self, column: usize, row: usize) -> Option<Cell> {
         let at = row.checked_mul(self.columns.len())?.checked_add(column)?;
         *self.cells.get(at).filter(|_| column < self.columns.len())?
     }
 
-    /// How fast a cell is among all: 1 for the fastest, 0 for the slowest, by the ratios of times.
+    /// Returns the relative speed of a cell: 1 for the fastest, 0 for the slowest, on a logarithmic scale.
     #[must_use]
     pub fn strength(&self, median: u64) -> f32 {
         let Some((fast, slow)) = self.range else { return 0.0 };
@@ -247,7 +247,7 @@ impl TuningMap {
     }
 }
 
-/// Why a cell does not count, in words.
+/// Describes why a cell is not valid.
 #[must_use]
 pub fn explain_rejection(tuned: &TuneReport, cell: &Cell) -> Option<String> {
     let tried = tuned.points.get(cell.place as usize)?;

@@ -1,4 +1,4 @@
-//! Tuning of a recorded launch: which launches there are, what is tried, what came of it as a table and as a map.
+//! Tuning of a recorded launch: launches, parameters, and results as a table and as a map.
 
 pub mod board;
 pub mod clocks;

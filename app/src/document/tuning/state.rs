@@ -1,33 +1,33 @@
-//! A document's tuning: what is under way, and what came of the last one.
+//! The tuning state of a document: running work and last result.
 
 use crate::document::running_work::{RunningSlot, RunningWork};
 use replay_engine::tune::TuneReport;
 use std::sync::Arc;
 
-/// State of the tuning of a document.
+/// The tuning state of a document.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     running: RunningSlot,
-    /// What the last one came to, and the board.
+    /// Last result, with its target.
     pub done: Option<(Arc<TuneReport>, String)>,
-    /// Why the last one came to nothing, in words.
+    /// Why the last tuning failed.
     pub failure: Option<String>,
 }
 
 impl State {
-    /// What is under way.
+    /// Returns the running work.
     #[must_use]
     pub fn running(&self) -> Option<&RunningWork> {
         self.running.current()
     }
 
-    /// Something is under way.
+    /// Starts a tuning.
     pub fn begin(&mut self, work: RunningWork) {
         self.failure = None;
         self.running.begin(work);
     }
 
-    /// It is over.
+    /// Ends the tuning and stores its result.
     pub fn end(&mut self, board: &str, ended: Result<TuneReport, String>) {
         self.running.end();
         match ended {

@@ -1,32 +1,32 @@
-//! What came of a tuning, as a table: our columns, and those of RecordReplay.
+//! The result of a tuning as a table, with Kinescope's columns or those of RecordReplay.
 
 use replay_engine::tune::{Bounds, Measurement, Point, PointResult, TuneReport};
 use std::io::Write;
 use trace_query::{Cells, Format, TableError, write_columns};
 
-/// Which columns a table has.
+/// The column set of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
-    /// All that is known.
+    /// All columns.
     #[default]
     All,
-    /// Those that RecordReplay's tuner writes.
+    /// Columns of RecordReplay's tuner.
     RecordReplay,
 }
 
-/// What a row is.
+/// The role of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The launch as it was recorded, with the recorded code.
+    /// The recorded launch with the recorded code.
     Baseline,
-    /// The fastest point that counts.
+    /// The fastest valid point.
     Best,
     /// Another point.
     Point,
 }
 
 impl Role {
-    /// Its word.
+    /// Returns the label.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -37,20 +37,20 @@ impl Role {
     }
 }
 
-/// A row: a point and what came of it.
+/// A row: a point and its measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// What it is.
+    /// Role of the row.
     pub role: Role,
     /// The point.
     pub point: Point,
-    /// What came of it.
+    /// Measurement of the point.
     pub measured: &'a Measurement,
-    /// Its place among the points; the baseline has none.
+    /// Index of the point; `None` for the baseline.
     pub place: Option<u32>,
 }
 
-/// The rows: the recorded launch, then points that count by their times, then the others.
+/// Returns the rows: the recorded launch, then valid points by time, then the others.
 pub fn rows(tuned: &TuneReport) -> impl Iterator<Item = Row<'_>> {
     let baseline = Row {
         role: Role::Baseline,
@@ -74,7 +74,7 @@ pub fn rows(tuned: &TuneReport) -> impl Iterator<Item = Row<'_>> {
     std::iter::once(baseline).chain(tuned.rank_points().into_iter().filter_map(of))
 }
 
-/// How a point's result is told in a word: `right`, or why it does not count.
+/// Returns a one-word verdict of a point: `right`, or why it is not valid.
 #[must_use]
 pub fn verdict(measured: &Measurement) -> &'static str {
     match (&measured.rejected, measured.times.is_empty()) {
@@ -84,17 +84,17 @@ pub fn verdict(measured: &Measurement) -> &'static str {
     }
 }
 
-/// The name of the code of a point: empty for the recorded one.
+/// Returns the name of the code of a point; empty for the recorded code.
 #[must_use]
 pub fn code<'a>(tuned: &'a TuneReport, point: &Point) -> &'a str {
     let at = (point.module as usize).checked_sub(1);
     at.and_then(|n| tuned.modules.get(n)).map_or("", String::as_str)
 }
 
-/// Writes the table. Gives the number of rows.
+/// Writes the table and returns the number of rows.
 ///
 /// # Errors
-/// When `to` cannot be written.
+/// Returns an error if `to` cannot be written.
 pub fn write(tuned: &TuneReport, columns: Columns, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
     let rows: Vec<Row<'_>> = rows(tuned).collect();
     let columns = match columns {
@@ -186,7 +186,7 @@ fn ours(tuned: &TuneReport, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
     columns
 }
 
-/// RecordReplay's columns, in its order and words. Its durations are milliseconds.
+/// Returns RecordReplay's columns, in its order and with its names. Its durations are milliseconds.
 fn record_replay(tuned: &TuneReport, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
     let bounds = |r: &Row<'_>| r.point.bounds().unwrap_or_default();
     let ms = |ns: f64| ns / 1e6;
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use replay_engine::tune::{OutputMismatch, RejectReason, Resources};
 
-    /// A baseline, two points that count, one that does not.
+    /// Returns a baseline, two valid points and one that is not valid.
     pub(crate) fn tuned() -> TuneReport {
         let point = |x, grid| Point {
             grid: [grid, 1, 1],

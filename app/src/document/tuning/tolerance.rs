@@ -1,4 +1,4 @@
-//! How alike outputs have to be, as a person writes it: `f32:1e-5`, `f16:2ulp`, `arg1=f32:1e-3,1e-2`.
+//! Parser of tolerances for outputs: `f32:1e-5`, `f16:2ulp`, `arg1=f32:1e-3,1e-2`.
 
 use super::launches::{Launch, Launches, allocation, pointer};
 use replay_engine::device::cuda::OutputTolerance;
@@ -9,20 +9,20 @@ use trace_core::calls::Buffers;
 use trace_core::ranges;
 use trace_core::recording::{ElementType, Recording};
 
-/// Memory that a rule is for.
+/// The memory that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryScope {
-    /// All that no other rule is for.
+    /// All memory without another rule.
     Everywhere,
-    /// The allocation that a parameter of the launch points into, from 0 on.
+    /// The allocation that a launch parameter points to, from 0.
     Parameter(usize),
-    /// The allocation that holds an address.
+    /// The allocation that contains an address.
     Address(u64),
-    /// These addresses.
+    /// A range of addresses.
     Range(u64, u64),
 }
 
-/// A rule, and the memory that it is for.
+/// A rule with the memory that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScopedRule {
     /// The memory.
@@ -31,13 +31,14 @@ pub struct ScopedRule {
     pub rule: OutputTolerance,
 }
 
-/// Reads `[WHERE=]TYPE:DISTANCE[,RELATIVE]`, `[WHERE=]TYPE:Nulp` or `[WHERE=]exact`. One distance is the absolute and the
-/// relative one. WHERE is `argN`, an address, or `0xFIRST..0xEND` (`0xFIRST..=0xLAST` includes the last byte).
+/// Parses `[WHERE=]TYPE:DISTANCE[,RELATIVE]`, `[WHERE=]TYPE:Nulp` or `[WHERE=]exact`. A single distance is both the
+/// absolute and the relative one. WHERE is `argN`, an address, or `0xFIRST..0xEND` (`0xFIRST..=0xLAST` includes the
+/// last byte).
 ///
 /// # Errors
-/// When it is none of these, in words.
+/// A description of the error if the text has none of these forms.
 pub fn parse_scoped_rule(text: &str) -> Result<ScopedRule, String> {
-    // The place may hold `..=`; rules hold none.
+    // The location may contain `..=`, but rules never contain `=`.
     let (place, rule) = match text.rsplit_once('=') {
         Some((place, rule)) => (place_of(place)?, rule),
         None => (MemoryScope::Everywhere, text),
@@ -75,10 +76,10 @@ fn place_of(text: &str) -> Result<MemoryScope, String> {
     }
 }
 
-/// A rule for an output of a replay, or for all of them: `out0=f32:1e-5`, `f16:2ulp`, `exact`.
+/// Parses a rule for one output of a replay, or for all of them: `out0=f32:1e-5`, `f16:2ulp`, `exact`.
 ///
 /// # Errors
-/// When it is none, in words.
+/// A description of the error if the text is not a rule.
 pub fn parse_output_rule(text: &str) -> Result<(Option<String>, OutputTolerance), String> {
     match text.split_once('=') {
         Some((name, rule)) if !name.trim().is_empty() => Ok((Some(name.trim().to_owned()), parse_rule(rule.trim())?)),
@@ -87,10 +88,10 @@ pub fn parse_output_rule(text: &str) -> Result<(Option<String>, OutputTolerance)
     }
 }
 
-/// Rules for outputs with semicolons between: those by name, and the one for all others.
+/// Parses rules for outputs, separated by semicolons: those by name, and the one for all others.
 ///
 /// # Errors
-/// When one is none, or two are for the same, in words.
+/// A description of the error if one is not a rule, or two are for the same output.
 pub fn parse_output_rules(text: &str) -> Result<(BTreeMap<String, OutputTolerance>, Option<OutputTolerance>), String> {
     let (mut named, mut others) = (BTreeMap::new(), None);
     for part in text.split(';').map(str::trim).filter(|t| !t.is_empty()) {
@@ -109,10 +110,10 @@ pub fn parse_output_rules(text: &str) -> Result<(BTreeMap<String, OutputToleranc
     Ok((named, others))
 }
 
-/// Reads a rule alone: `exact`, `TYPE:DISTANCE[,RELATIVE]`, `TYPE:Nulp`.
+/// Parses a rule without a location: `exact`, `TYPE:DISTANCE[,RELATIVE]`, `TYPE:Nulp`.
 ///
 /// # Errors
-/// When it is none, in words.
+/// A description of the error if the text is not a rule.
 pub fn parse_rule(text: &str) -> Result<OutputTolerance, String> {
     if text == "exact" {
         return Ok(OutputTolerance::Exact);
@@ -148,10 +149,10 @@ pub fn parse_rule(text: &str) -> Result<OutputTolerance, String> {
     })
 }
 
-/// The rules of a launch: how alike all memory has to be, and areas with rules of their own.
+/// Builds the rules of a launch: the tolerance for all memory, and areas with their own rules.
 ///
 /// # Errors
-/// When a rule is for memory that is not there, or two are for the same, in words.
+/// A description of the error if a rule is for memory that does not exist, or two are for the same memory.
 pub fn build_rules(
     recording: &Recording,
     launches: &Launches,
@@ -160,7 +161,7 @@ pub fn build_rules(
 ) -> Result<(OutputTolerance, Vec<MemoryArea>), String> {
     let mut everywhere = OutputTolerance::Exact;
     let mut areas: Vec<MemoryArea> = Vec::new();
-    // Only a rule for some of the memory has to know what there is.
+    // Only a rule for a part of memory needs the list of allocations.
     let buffers = OnceCell::new();
     let holding = |address: u64| {
         let buffers = buffers.get_or_init(|| Buffers::from_recording(recording, &launches.facts));

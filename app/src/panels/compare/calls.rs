@@ -1,4 +1,4 @@
-//! Calls of a driver that differ: their rows, and what is known of the one that is meant.
+//! Rows and details of driver calls that differ between both recordings.
 
 use super::errors;
 use super::field::{field, or_placeholder};
@@ -11,12 +11,12 @@ use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, vec2};
 use trace_core::diff::{CallDifference, CallPart, CodeDifference, ContentDiff, TypeFrom};
 use trace_core::recording::{CallEvent, Recording};
 
-/// Bytes of a row of both sides.
+/// Bytes in a row, for each side.
 const ACROSS: u64 = 8;
-/// Rows of bytes.
+/// Number of rows of bytes.
 const LINES: u64 = 8;
 
-/// A row of the list: calls that differ, and behind them functions of other code.
+/// Returns a row of the list: calls that differ first, then functions whose code differs.
 pub(super) fn line(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
     let calls = &c.diff.calls;
     let Some(d) = calls.list.get(at) else {
@@ -70,7 +70,7 @@ fn of_code(c: &CodeDifference, p: &Palette) -> Line {
     }
 }
 
-/// How many elements differ, and the first of them on both sides.
+/// Describes how many elements differ, and the first of them on both sides.
 fn describe_content_diff(c: &ContentDiff) -> (String, String) {
     let e = &c.elements;
     let many = format!(
@@ -85,7 +85,7 @@ fn describe_content_diff(c: &ContentDiff) -> (String, String) {
     }
 }
 
-/// Draws what is known of a row.
+/// Draws the details of a row.
 pub(super) fn ui(doc: &Document, c: &Comparison, at: usize, ui: &mut Ui) {
     let calls = &c.diff.calls;
     match calls.list.get(at) {
@@ -99,7 +99,7 @@ pub(super) fn ui(doc: &Document, c: &Comparison, at: usize, ui: &mut Ui) {
     }
 }
 
-/// Draws what is known of two calls that differ: what differs beside content, then elements, then bytes.
+/// Draws the details of two calls that differ: differences outside the content, then elements, then bytes.
 pub(super) fn call(doc: &Document, c: &Comparison, d: &CallDifference, ui: &mut Ui) {
     for (name, a, b) in &d.fields {
         field(ui, name, a, b);
@@ -133,13 +133,13 @@ fn code_fields(c: &CodeDifference, ui: &mut Ui) {
     ui.add(egui::Label::new(RichText::new(own).font(small()).color(p.quiet)).wrap());
 }
 
-/// What a copy of one side carried from an offset on.
+/// Reads what the copy of one side carried, from `offset` on.
 fn part(recording: &Recording, event: u64, offset: u64, out: &mut [u8]) -> bool {
     let call = usize::try_from(event).ok().and_then(|e| recording.events.call(e));
     matches!(call, Some(CallEvent::Copy(row)) if recording.read_copy_content(&row, offset, out))
 }
 
-/// The bytes of both around the first that differs.
+/// Draws the bytes of both sides around the first one that differs.
 fn bytes(doc: &Document, c: &Comparison, d: &CallDifference, content: &ContentDiff, ui: &mut Ui) {
     widgets::section(ui, "Bytes from the first that differs on");
     let p = palette(ui);
@@ -169,7 +169,7 @@ fn bytes(doc: &Document, c: &Comparison, d: &CallDifference, content: &ContentDi
                 let ink = if a == b { p.text } else { p.error };
                 widgets::paint_text(ui, cell, Align2::LEFT_CENTER, &format!("{byte:02x}"), mono(), ink);
                 if a != b {
-                    // Not by colour alone.
+                    // The mark must not depend on colour alone.
                     let under = left..=left + 2.0 * digit;
                     ui.painter()
                         .hline(under, rect.bottom() - 2.0, egui::Stroke::new(1.0, p.error));

@@ -1,4 +1,4 @@
-//! Why a difference is there: the steps back from it to the earliest one that could have caused it, each a way there.
+//! The cause of a difference: the steps from it back to the earliest possible cause, each a link.
 
 use super::view::View;
 use crate::document::Document;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 use trace_core::diff::{Cause, CauseStep, DiffSide, Effect, Link};
 use trace_core::progress::Progress;
 
-/// What was found out last, and of what.
+/// The last cause search, its key and its result.
 #[derive(Default)]
 pub struct CauseSearch {
     /// Number of the comparison, and the difference.
     key: Option<(u64, Effect)>,
-    /// What led to it; `None`: it is being looked for, or nobody wanted it.
+    /// The cause of the difference; `None` while the search runs, or if none was requested.
     pub cause: Option<Cause>,
     searching: Option<Progress>,
 }
 
 impl CauseSearch {
-    /// Asks for what led to a difference, unless it is known or asked for.
+    /// Starts the search for the cause of a difference, unless it is known or already requested.
     fn start(&mut self, doc: &Document, c: &Arc<Comparison>, effect: Effect, asks: &mut UiActions) {
         let key = (doc.comparison.shown, effect);
         if self.key.as_ref() == Some(&key) {
@@ -39,7 +39,7 @@ impl CauseSearch {
             let found = c.why(&recording, key.1.clone(), progress);
             Box::new(move |desk| {
                 let why = &mut desk.views.compare.cause_search;
-                // Another difference may be meant by now.
+                // The user may have selected another difference by now.
                 if why.key.as_ref() == Some(&key) {
                     why.searching = None;
                     match found {
@@ -52,20 +52,20 @@ impl CauseSearch {
         self.searching = Some(progress);
     }
 
-    /// The step that is earliest.
+    /// Returns the earliest step.
     #[must_use]
     pub fn earliest_cause(&self) -> Option<&CauseStep> {
         self.cause.as_ref()?.steps.last()
     }
 }
 
-/// How a step leads to the later one, in words: what is sure, and what could have been.
+/// Describes how a step leads to the later one: for certain, or possibly.
 fn describe_step(step: &CauseStep) -> String {
     let buffer = step.buffer.as_ref().map_or_else(String::new, |b| format!(" ({b})"));
     format!("{}{buffer}", step.link.describe())
 }
 
-/// What a step is, on a line: the access or the job, and its values on both sides.
+/// Describes a step on one line: the access or the job, and its values on both sides.
 fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
     let a = step
         .a
@@ -82,7 +82,7 @@ fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
     }
 }
 
-/// Draws what led to a difference.
+/// Draws the cause of a difference.
 pub(super) fn ui(
     doc: &mut Document,
     c: &Arc<Comparison>,
@@ -104,7 +104,7 @@ pub(super) fn ui(
         let (what, values) = line(doc, c, step);
         let sure = step.link.is_certain();
         let leads = describe_step(step);
-        // What is sure has a full mark, what could have been an empty one.
+        // A certain step has a full mark, a possible one an empty mark.
         let sign = if sure { "●" } else { "○" };
         let message = if sure { leads } else { format!("{leads} · possible") };
         ui.label(RichText::new(format!("{sign} {message}")).font(small()).color(p.quiet));

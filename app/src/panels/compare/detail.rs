@@ -1,4 +1,4 @@
-//! What is known of the difference that is meant: both sides by field, what led to it, how to leave it out.
+//! Details of the selected difference: both sides by field, its cause, and rules that ignore it.
 
 use super::field::{field, three_column_row};
 use super::line::line;
@@ -15,7 +15,7 @@ use egui::{Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_core::diff::ChangeKind;
 
-/// What is known of the difference that is meant: both sides field by field, what led to it, and how to leave it out.
+/// Draws the details of the selected difference: both sides field by field, its cause, and rules that ignore it.
 pub(super) fn ui(
     doc: &mut Document,
     c: &Arc<Comparison>,
@@ -84,14 +84,14 @@ pub(super) fn ui(
         }
         causes::ui(doc, c, meant, view, asks, ui);
         ignore_rule_buttons(doc, c, meant, view, asks, ui);
-        // What is the same comes last: it may be long.
+        // Fields that are the same come last: the list may be long.
         if matches!(meant, DifferenceRef::Events(..)) {
             step_fields(doc, c, ui, false);
         }
     });
 }
 
-/// The rules that would leave a difference out, each a button that does.
+/// Draws the rules that would ignore a difference, each as a button that adds the rule.
 fn ignore_rule_buttons(
     doc: &mut Document,
     c: &Comparison,
@@ -120,7 +120,7 @@ fn ignore_rule_buttons(
     }
 }
 
-/// The step at the moment: what became of it, and where it is on both sides.
+/// Draws the head of the current step: what changed, and its location on both sides.
 fn step_head(doc: &Document, c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
     let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
@@ -142,7 +142,7 @@ fn step_head(doc: &Document, c: &Comparison, ui: &mut Ui) {
     three_column_row(ui, &name, cells);
 }
 
-/// The fields of the step at the moment that differ, or those that are the same.
+/// Draws the fields of the current step that differ, or those that are the same.
 fn step_fields(doc: &Document, c: &Comparison, ui: &mut Ui, differ: bool) {
     let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
         return;

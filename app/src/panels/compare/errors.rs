@@ -1,4 +1,4 @@
-//! By how much the elements of a buffer are off: the largest, the mean, and how many by decade.
+//! Errors of the elements of a buffer: the largest, the mean, and a count by decade.
 
 use super::field::three_column_row;
 use crate::theme::{ROW, body, mono, mono_small, palette, small, text, widgets};
@@ -11,7 +11,7 @@ const NAME: f32 = 84.0;
 /// Width of the number of elements, points.
 const NUMBER: f32 = 60.0;
 
-/// Draws them.
+/// Draws the errors.
 pub(super) fn ui(e: &ElementDiff, ui: &mut Ui) {
     let p = palette(ui);
     let mut line = |name: &str, value: String| {

@@ -1,4 +1,4 @@
-//! A row of the list of differences in words, by section.
+//! Text of a row of the list of differences, by section.
 
 use super::field::or_placeholder;
 use super::label_change;
@@ -10,7 +10,7 @@ use crate::theme::{Palette, text};
 use egui::Color32;
 use trace_core::diff::{JobPair, MappedAs};
 
-/// A row as it is drawn, and where it leads.
+/// A row as it is drawn, with its link target.
 pub(super) struct Line {
     pub sign: &'static str,
     pub word: String,
@@ -19,11 +19,11 @@ pub(super) struct Line {
     pub b: Option<u64>,
     pub description: String,
     pub value: String,
-    /// Memory that it is about: address space by number, address, bytes.
+    /// Memory that the row is about: address space by number, address, bytes.
     pub memory: Option<(u8, u64, u64)>,
 }
 
-/// A row of a section; `None` where it has no such row.
+/// Returns a row of a section, or `None` if the section has no such row.
 pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette) -> Option<Line> {
     let at = usize::try_from(row).ok()?;
     match section {
@@ -83,7 +83,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
                 value: field.map_or_else(String::new, |(name, a, b)| {
                     format!("{name} {} → {}", or_placeholder(a), or_placeholder(b))
                 }),
-                // Memory is asked for by its place in the first.
+                // Memory is addressed by its location in the first recording.
                 memory: d.a.is_some().then_some((number, va.0, u64::from(d.bytes))),
             })
         }
@@ -111,7 +111,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
     }
 }
 
-/// A step, or a run of events, of the list.
+/// Returns the row of a step or of a run of events.
 fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line> {
     let step = c.steps.at(row.step)?;
     let (sign, word, ink) = label_change(p, step.change);
@@ -161,7 +161,7 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
     })
 }
 
-/// A buffer, or behind all of them a page.
+/// Returns the row of a buffer, or after all buffers the row of a page.
 fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
     if let Some(b) = buffers(c).nth(at) {
         let (sign, ink) = sides(p, b.a.is_some(), b.b.is_some());
@@ -206,7 +206,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
     })
 }
 
-/// The sign and colour of what both have, or one alone.
+/// Returns the sign and colour for what both sides have, or one side alone.
 fn sides(p: &Palette, a: bool, b: bool) -> (&'static str, Color32) {
     match (a, b) {
         (true, false) => ("−", p.only_a),

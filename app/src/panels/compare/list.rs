@@ -1,4 +1,4 @@
-//! What differs, row by row, and where a row leads.
+//! The list of differences, row by row, with the link target of each row.
 
 use super::line::{Line, line};
 use super::view::{Section, View};
@@ -13,15 +13,15 @@ use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
 use std::sync::Arc;
 
-/// Narrower than this the fields of the row that is meant stand below the list, points.
+/// Width below which the fields of the selected row stand below the list, points.
 const BESIDE: f32 = 640.0;
-/// Widths of the fields beside the list: at least, and at most where there is room, points.
+/// Minimum and maximum width of the fields at the right of the list, points.
 const FIELDS: std::ops::RangeInclusive<f32> = 300.0..=460.0;
 
 /// Draws the list of a section.
 pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if entries(c, view.section) == 0 {
-        // What does differ is a step away.
+        // The user reaches the section that does differ in one step.
         let other = find_first_difference(c);
         let words = other.map(|s| format!("Show what differs in {}", s.name()));
         if widgets::empty_state(
@@ -35,7 +35,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         }
         return;
     }
-    // Rows that have more to tell than fits a line have the width to themselves until one is meant.
+    // Rows with more text than fits a line have the full width until one is selected.
     let always = matches!(view.section, Section::Events | Section::Mappings);
     let Some(meant) = current_difference(doc, c, view).or(always.then_some(DifferenceRef::Events(None, None))) else {
         rows(doc, c, view, asks, ui);
@@ -69,7 +69,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     ui.advance_cursor_after_rect(full);
 }
 
-/// The difference that a person means: that of the row, or of the byte.
+/// Returns the difference that the user selected: that of the row, or of the byte.
 #[must_use]
 pub fn current_difference(doc: &Document, c: &Comparison, view: &View) -> Option<DifferenceRef> {
     let row = || usize::try_from(view.selected?).ok();
@@ -106,7 +106,8 @@ fn describe_no_difference(c: &Comparison, section: Section) -> &'static str {
     }
 }
 
-/// The rows of a section, each a line; a click goes there in both recordings, Enter or a second click to its bytes too.
+/// Draws the rows of a section, each a line. A click goes to the row in both recordings; Enter or a second click also
+/// shows its bytes.
 fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let section = view.section;
@@ -170,7 +171,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiAction
         go = Some(row);
     }
     let Some(row) = go else { return };
-    // Along the other lists arrows choose, and Enter goes.
+    // In the other lists, arrow keys select and Enter goes to the row.
     if section == Section::Events {
         doc.go_row(row);
     } else if (!moved || clicked.is_some())
@@ -180,7 +181,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiAction
     }
 }
 
-/// Goes where a row leads. `deeper`: to its bytes side by side, where it is about memory.
+/// Goes to the target of a row. `deeper`: also shows its bytes side by side, if the row is about memory.
 pub(super) fn open_line(
     doc: &mut Document,
     c: &Comparison,
@@ -203,7 +204,7 @@ pub(super) fn open_line(
         let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
         let space = u32::try_from(space).ok();
         asks.show_memory_at_top(space, va, bytes);
-        // Memory of calls is what they carried: it stands beside the list.
+        // The memory of a call is what the call carried, which the list already shows at its right.
         if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
             view.space = space.unwrap_or(0);
             view.open(Section::Memory);
@@ -212,10 +213,10 @@ pub(super) fn open_line(
     }
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "differences";
 
-/// The columns of a section: what differs and how leave last.
+/// Returns the columns of a section. The columns `what` and `value` are the last to be hidden.
 fn columns(section: Section) -> [Column; 5] {
     let (what, value) = match section {
         Section::Events => ("access", "A → B"),
@@ -251,7 +252,8 @@ fn draw(ui: &Ui, table: &Table, line: &Line, rect: Rect) {
     table.text(ui, "value", rect, &line.value, mono(), ink);
 }
 
-/// Keys of the list: up, down, a page, ends. Gives the row that they lead to, and whether Enter was pressed.
+/// Handles the keys of the list: up, down, page, ends. Returns the row that they lead to, and whether Enter was
+/// pressed.
 fn keyed(ui: &Ui, id: egui::Id, n: u64, here: Option<u64>) -> (Option<u64>, bool) {
     let area = ui.available_rect_before_wrap();
     let r = focus::area(ui, area, id);

@@ -1,4 +1,4 @@
-//! Memory of both recordings side by side: A at the moment, B at the event that goes with it, what differs marked.
+//! Memory of both recordings side by side: A at the current event, B at the matching event, differences marked.
 
 use super::SIDE;
 use super::causes;
@@ -20,10 +20,11 @@ use trace_core::recording::Recording;
 const END: u64 = 1 << 48;
 /// Width of the addresses, points.
 const ADDRESS: f32 = 118.0;
-/// Height of why the byte that is meant differs, and from which height of all there is room for it, points.
+/// Height of the section that explains why the selected byte differs, and the total height from which it is shown,
+/// points.
 const WHY: f32 = 96.0;
 const WITH_WHY: f32 = 260.0;
-/// Room between both sides, points.
+/// Gap between both sides, points.
 const GAP: f32 = 28.0;
 
 /// What is read: an address space of both recordings, each at its event.
@@ -52,7 +53,7 @@ impl Sides {
     }
 }
 
-/// Where memory differs first: a buffer, else a page, else the first buffer.
+/// Returns where memory differs first: a buffer, else a page, else the first buffer.
 fn begin(doc: &Document, c: &Comparison) -> u64 {
     let buffer = c.diff.buffers.iter().find(|b| BufferDiff::differs(b));
     let buffer = buffer.and_then(|b| b.a.or(b.b)).map(|x| x.0.0);
@@ -62,7 +63,7 @@ fn begin(doc: &Document, c: &Comparison) -> u64 {
     buffer.or(page).or(first).unwrap_or(0)
 }
 
-/// Looks for the next run of bytes that differ, or the one before it, apart from the interface thread; then it is shown.
+/// Searches for the next or previous run of bytes that differ, off the interface thread, and then shows it.
 pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool) {
     let Some(c) = doc.comparison.done.clone() else { return };
     view.open(Section::Memory);
@@ -80,7 +81,7 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool
             match found {
                 Some(Ok(Some(va))) => view.show_byte(va),
                 Some(Ok(None)) => view.byte_message = format!("nothing differs {way} {from:#x}"),
-                // A newer search takes its place, or the person stopped it.
+                // A newer search replaces this one, or the user stopped it.
                 Some(Err(_)) => {
                     let newer = view.searching.as_ref().is_some_and(|p| p.check().is_ok());
                     if !newer {
@@ -126,7 +127,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     if std::mem::take(&mut view.reveal)
         && let Some(va) = view.byte
     {
-        // With some lines before it, as far as there is room.
+        // Some lines before it stay in view, as far as there is room.
         view.top = (va & !(n - 1)).saturating_sub(n * (lines / 3));
     }
     view.top = view.top.min(END - n * lines) & !(n - 1);
@@ -172,7 +173,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     }
 }
 
-/// The byte under the pointer, counted from the first one shown.
+/// Returns the byte under the pointer, counted from the first one shown.
 fn hit(q: egui::Pos2, top: f32, starts: [f32; 2], digit: f32, n: u64) -> Option<u64> {
     let line = ((q.y - top) / ROW).floor();
     let mut at = starts.iter().map(|x| ((q.x - x) / (3.0 * digit)).floor());
@@ -180,7 +181,7 @@ fn hit(q: egui::Pos2, top: f32, starts: [f32; 2], digit: f32, n: u64) -> Option<
     (line >= 0.0).then(|| line as u64 * n + column as u64)
 }
 
-/// The address, the ways to what differs, and where both stand.
+/// Draws the address, the buttons that go to differences, and the events of both sides.
 fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, sides: &Sides) {
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -287,7 +288,7 @@ fn draw_line(
             };
             ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, t, mono(), ink);
             if other {
-                // Not by colour alone.
+                // The mark must not depend on colour alone.
                 let under = x..=x + 2.0 * digit;
                 ui.painter().hline(under, row.bottom() - 2.0, Stroke::new(1.0, p.error));
             }
@@ -295,7 +296,7 @@ fn draw_line(
     }
 }
 
-/// Arrows move the byte, Page keys by what fits.
+/// Handles keys: arrows move the byte, Page keys move by what fits.
 fn keys(view: &mut View, ui: &Ui, response: &egui::Response, n: u64, lines: u64) {
     let filter = EventFilter {
         horizontal_arrows: true,

@@ -1,4 +1,4 @@
-//! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
+//! The Compare panel: a second recording next to the open one, on one timeline, with a list of differences.
 
 mod calls;
 mod causes;
@@ -29,12 +29,12 @@ use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, Wi
 use std::sync::Arc;
 use trace_core::diff::{ChangeKind, Part};
 
-/// Room at the sides, points.
+/// Margin at the sides, points.
 const SIDE: f32 = 12.0;
-/// Height from which on the timeline of both is drawn above the list, points.
+/// Height from which the timeline of both is drawn above the list, points.
 const MIN_HEIGHT_WITH_TIMELINE: f32 = 210.0;
 
-/// The sign, the word and the colour of what became of events.
+/// Returns the sign, the word and the colour of a kind of change of events.
 #[must_use]
 pub fn label_change(p: &Palette, what: ChangeKind) -> (&'static str, &'static str, Color32) {
     match what {
@@ -80,11 +80,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             ui.label(RichText::new(format!("! {w}")).font(small()).color(p.warning));
         });
     }
-    // Where there is room for either, the list stays: the lane of differences stands in the timeline above too.
+    // If there is room for only one, the list stays: the timeline above also shows the lane of differences.
     if ui.available_height() >= MIN_HEIGHT_WITH_TIMELINE {
         timeline::ui(doc, &c, view, ui);
     }
-    // Until a person chose a list, that of the earliest cause is shown.
+    // Until the user chooses a list, the list of the earliest cause is shown.
     if !view.chosen {
         view.section = choose_opening_section(&c).unwrap_or(view.section);
     }
@@ -96,7 +96,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
 }
 
-/// What the panel says while there is no second recording.
+/// Draws the panel while there is no second recording.
 fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let message = match &doc.comparison.failed {
@@ -132,7 +132,7 @@ fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
     });
 }
 
-/// Whether they differ, which they are, and the way through the differences.
+/// Draws whether the recordings differ, their names, and the buttons that step through the differences.
 fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
@@ -201,7 +201,7 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut 
     r.on_hover_text(tip);
 }
 
-/// How many events became what: the number with its sign, colour and word.
+/// Draws how many events have each kind of change: the number with its sign, colour and word.
 fn counts(c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
     let e = &c.diff.events;
@@ -266,7 +266,7 @@ fn counts(c: &Comparison, ui: &mut Ui) {
     ui.add_space(2.0);
 }
 
-/// How many entries a section's list has.
+/// Returns the number of entries in a section's list.
 fn entries(c: &Comparison, section: Section) -> u64 {
     match section {
         Section::Events => c.steps.rows(),
@@ -277,18 +277,18 @@ fn entries(c: &Comparison, section: Section) -> u64 {
         Section::Mappings => c.diff.mappings.list.len() as u64,
         Section::Buffers => (buffers(c).count() + c.diff.pages.list.len()) as u64,
         Section::Rules => c.rules.list.len() as u64,
-        // It is no list.
+        // This section has no list.
         Section::Memory => 0,
     }
 }
 
-/// The lists that recordings of their kind have.
+/// Returns the lists that recordings of this kind have.
 fn list_sections(c: &Comparison) -> &'static [Section] {
     if c.is_api_trace { &Section::CALLS } else { &Section::ALL }
 }
 
-/// The list that a comparison opens with: that of the earliest cause. Of calls what differs tells more than the list of
-/// their events.
+/// Returns the list that a comparison opens with: that of the earliest cause. For API traces, the list of calls
+/// explains more than the list of their events.
 fn choose_opening_section(c: &Comparison) -> Option<Section> {
     let section = match c.summary.part {
         Some(Part::Events) if !c.diff.calls.list.is_empty() => Section::Calls,
@@ -306,7 +306,7 @@ fn choose_opening_section(c: &Comparison) -> Option<Section> {
     }
 }
 
-/// What the comparison comes to, in a sentence, and what could not be compared.
+/// Draws the result of the comparison in one sentence, and what could not be compared.
 fn summary_line(c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
     let mut line = |words: &str, ink: Color32| {
@@ -324,7 +324,7 @@ fn summary_line(c: &Comparison, ui: &mut Ui) {
     }
 }
 
-/// The first list in which something differs.
+/// Returns the first list in which something differs.
 fn find_first_difference(c: &Comparison) -> Option<Section> {
     let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
     list_sections(c).iter().copied().find(lists)
@@ -358,7 +358,7 @@ fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
     ui.painter().hline(x, y, Stroke::new(1.0, p.line));
 }
 
-/// A name that is cut in its middle, with the whole of it for the pointer that rests there.
+/// Draws a name that is cut in its middle; a tooltip shows the full name.
 fn draw_name(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
     paint_middle(ui, rect, Align2::LEFT_CENTER, name, small(), ink);
 }

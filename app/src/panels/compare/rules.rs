@@ -1,4 +1,4 @@
-//! What a comparison leaves out and how exact it is: its rules as text, one a line, as they stand in a file.
+//! Rules of a comparison (what it ignores, tolerances) as text, one rule a line, in the file format of rules.
 
 use super::SIDE;
 use super::view::View;
@@ -12,12 +12,12 @@ use egui::{Key, Modifiers, RichText, Stroke, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_core::diff::{Rule, RuleError, Rules};
 
-/// What is written in the field.
+/// The content of the rules field.
 #[derive(Clone, Debug, Default)]
 pub struct RulesText {
     /// The rules as text.
     pub text: String,
-    /// What is wrong with them, since they were to be applied last.
+    /// The error in the rules when they were last applied.
     pub wrong: Option<RuleError>,
 }
 
@@ -29,7 +29,7 @@ ignore memory 0:0x1000..0x2000    # addresses of an address space\n\
 ignore mappings\n\
 tolerance buffer output absolute 1e-6 relative 1e-4 ulp 2";
 
-/// Compares once more by the rules as they are written. `false`: they cannot be read.
+/// Compares again by the rules in the field. Returns `false` if the rules cannot be parsed.
 pub fn apply(doc: &mut Document, view: &mut View, asks: &mut UiActions) -> bool {
     match view.rules.text.parse::<Rules>() {
         Ok(rules) => {
@@ -47,7 +47,7 @@ pub fn apply(doc: &mut Document, view: &mut View, asks: &mut UiActions) -> bool 
     }
 }
 
-/// Adds a rule behind the others and compares once more.
+/// Appends a rule and compares again.
 pub fn add(doc: &mut Document, view: &mut View, asks: &mut UiActions, rule: &Rule) {
     let text = &mut view.rules.text;
     if !text.is_empty() && !text.ends_with('\n') {
@@ -57,7 +57,7 @@ pub fn add(doc: &mut Document, view: &mut View, asks: &mut UiActions, rule: &Rul
     apply(doc, view, asks);
 }
 
-/// The first character of a place in a text that is told by line and column.
+/// Returns the byte offset of the character at the line and column of an error.
 fn byte_at(text: &str, e: &RuleError) -> usize {
     let mut at = 0;
     for line in text.split_inclusive('\n').take(e.line.saturating_sub(1)) {
@@ -69,7 +69,7 @@ fn byte_at(text: &str, e: &RuleError) -> usize {
     at + within.min(end)
 }
 
-/// The text with the place underlined where it is wrong.
+/// Lays out the text with the wrong location underlined.
 fn layout_text(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJob {
     let p = palette(ui);
     let plain = TextFormat::simple(mono(), p.text);
@@ -99,7 +99,7 @@ fn layout_text(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJ
     job
 }
 
-/// Draws the field, and what can be done with it.
+/// Draws the field and its buttons.
 pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let same = view.rules.text.parse::<Rules>().is_ok_and(|r| r == *c.rules);
@@ -142,7 +142,7 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
             let job = layout_text(ui, buffer.as_str(), wrong, width);
             ui.fonts_mut(|f| f.layout_job(job))
         };
-        // Before the field takes it for a new line.
+        // The key is taken before the field reads it as a new line.
         let id = egui::Id::unique("comparison-rules");
         let focused = ui.memory(|m| m.has_focus(id));
         let now = focused && ui.input_mut(|i| i.consume_key(Modifiers::SHIFT, Key::Enter));

@@ -1,5 +1,5 @@
-//! Both recordings on one axis: what both have stands under each other, what one has alone leaves a gap in the other,
-//! and between them what differs, by colour and by place.
+//! Both recordings on one axis: common events under each other, a gap for events that one side lacks, and the
+//! differences between them by colour and position.
 
 use super::view::View;
 use super::{SIDE, draw_name, label_change};
@@ -10,13 +10,13 @@ use egui::accesskit::Role;
 use egui::{Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use trace_core::diff::{ChangeKind, DiffSide};
 
-/// Height of the minimap, of a recording's lane, of the lane of differences, points.
+/// Heights of the minimap, of a recording's lane, and of the lane of differences, points.
 const MINIMAP: f32 = 18.0;
 const LANE: f32 = 18.0;
 const BETWEEN: f32 = 16.0;
-/// Width of the lanes' names.
+/// Width of the names of the lanes, points.
 const NAMES: f32 = 112.0;
-/// Minimum width of a difference, points: none is too small to be seen.
+/// Minimum width of a difference, points, so that each one is visible.
 const MIN_DIFFERENCE_WIDTH: f32 = 2.0;
 
 /// Draws the lanes under the minimap.
@@ -81,7 +81,7 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut U
     }
 }
 
-/// A recording's events in a cell: as tall as the part of its steps that it has, writes below, reads above.
+/// Draws a recording's events in a cell: the height is its share of the steps, writes below, reads above.
 fn lane(mesh: &mut Mesh, ui: &Ui, cell: &Cell, which: DiffSide, (x0, x1): (f32, f32), row: Rect) {
     let p = palette(ui);
     let steps = cell.sums.by_change.iter().sum::<u32>().max(1) as f32;
@@ -104,8 +104,8 @@ fn lane(mesh: &mut Mesh, ui: &Ui, cell: &Cell, which: DiffSide, (x0, x1): (f32, 
     }
 }
 
-/// What differs in a cell: changed over the whole height, what A has alone beside A's lane, what B has alone beside
-/// B's, moved as a stroke in the middle.
+/// Draws what differs in a cell: changed over the full height, what only A has next to A's lane, what only B has next
+/// to B's, moved as a stroke in the middle.
 fn difference(mesh: &mut Mesh, ui: &Ui, cell: &Cell, (x0, x1): (f32, f32), row: Rect) {
     let p = palette(ui);
     let (top, middle, bottom) = (row.top() + 1.0, row.center().y, row.bottom());
@@ -127,7 +127,7 @@ fn difference(mesh: &mut Mesh, ui: &Ui, cell: &Cell, (x0, x1): (f32, f32), row: 
     }
 }
 
-/// The step of an event is brought into view when a person goes there.
+/// Brings the step of an event into view when the user goes there.
 fn follow(doc: &Document, view: &mut View, end: f64) {
     if view.seen_jump == doc.jumps {
         return;
@@ -168,7 +168,7 @@ fn interact(doc: &mut Document, c: &Comparison, view: &mut View, ui: &Ui, respon
         && let Some(at) = response.interact_pointer_pos()
     {
         let step = position(at.x).max(0.0) as u64;
-        // A difference that is drawn wider than it is is meant before what lies under it.
+        // A difference that is drawn wider than it is takes precedence over what lies under it.
         let near = f64::from(MIN_DIFFERENCE_WIDTH / area.width()) * (range.1 - range.0);
         let row = c.steps.row_at(step).or_else(|| {
             let from = (step as f64 - near).max(0.0) as u64;
@@ -190,7 +190,7 @@ fn interact(doc: &mut Document, c: &Comparison, view: &mut View, ui: &Ui, respon
     }
 }
 
-/// What lies at a place, for the pointer that rests there.
+/// Describes what lies at a position, for the tooltip.
 fn describe_at(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> String {
     let cell = cells.partition_point(|x| x.from <= at).checked_sub(1);
     let cell = cell.and_then(|i| cells.get(i));
@@ -229,7 +229,7 @@ fn describe_at(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> Strin
     format!("A {}\nB {}", line(step.a, DiffSide::A), line(step.b, DiffSide::B))
 }
 
-/// The whole axis in one row: how much differs where, the part in view, and where the person stands.
+/// Draws the full axis in one row: the amount of difference by position, the part in view, and the current position.
 fn minimap(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui, rect: Rect) {
     let p = palette(ui);
     let end = c.steps.len() as f64;

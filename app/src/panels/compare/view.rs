@@ -1,4 +1,4 @@
-//! What the Compare panel shows.
+//! State of the Compare panel.
 
 use super::causes::CauseSearch;
 use super::rules::RulesText;
@@ -8,34 +8,34 @@ use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 
-/// A part of what was compared.
+/// A section of the comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Section {
     /// Events that differ.
     #[default]
     Events,
-    /// Calls of a driver, by what they carry.
+    /// Driver calls, by the content that they carry.
     Calls,
-    /// Registers, by where their histories part.
+    /// Registers, by where their histories diverge.
     Registers,
-    /// What the CPU wrote.
+    /// CPU writes.
     Writes,
-    /// What jobs were told to do, by field.
+    /// Job descriptors, by field.
     Descriptors,
-    /// What the page tables map at the end.
+    /// Mappings of the page tables at the end.
     Mappings,
     /// Named buffers and pages at the end.
     Buffers,
-    /// Memory of both at the moment, side by side.
+    /// Memory of both at the current event, side by side.
     Memory,
-    /// What is left out.
+    /// Rules: what the comparison ignores.
     Rules,
 }
 
 impl Section {
-    /// Those of recordings of calls, in order.
+    /// The sections of API traces, in order.
     pub const CALLS: [Self; 3] = [Self::Calls, Self::Events, Self::Rules];
-    /// Those of all other recordings, in order.
+    /// The sections of all other recordings, in order.
     pub const ALL: [Self; 8] = [
         Self::Events,
         Self::Registers,
@@ -47,7 +47,7 @@ impl Section {
         Self::Rules,
     ];
 
-    /// Its name for the person.
+    /// Returns the name that the user sees.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Section {
     }
 }
 
-/// What lay in the pixels of a part of the axis when it was drawn last.
+/// Content of the pixels of a part of the axis when it was last drawn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CellCache {
     key: Option<((f64, f64), usize, u64)>,
@@ -83,45 +83,45 @@ impl CellCache {
     }
 }
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Default)]
 pub struct View {
-    /// The part in front.
+    /// The visible section.
     pub section: Section,
-    /// Whether a person chose it.
+    /// Whether the user chose it.
     pub(super) chosen: bool,
     /// Part of the axis in view; `None`: all.
     pub range: Option<(f64, f64)>,
-    /// The row that is meant in the lists other than that of events.
+    /// The selected row in the lists other than that of events.
     pub selected: Option<u64>,
     pub(super) rows: Rows,
     pub(super) lanes: CellCache,
     pub(super) all: CellCache,
     pub(super) seen_jump: u64,
-    /// Where a drag on the minimap began.
+    /// Where a drag on the minimap started.
     pub(super) drag: Option<f64>,
-    /// Address space of the first recording whose memory is shown, by its place in the list.
+    /// Address space of the first recording whose memory is shown, by its index in the list.
     pub space: u32,
-    /// The byte that is meant.
+    /// The selected byte.
     pub byte: Option<u64>,
     /// First address that is shown.
     pub(super) top: u64,
-    /// The byte that is meant is to be brought into view.
+    /// The selected byte must be brought into view.
     pub(super) reveal: bool,
-    /// What came of the last way to a byte, in words.
+    /// Message about the last search for a byte.
     pub byte_message: String,
-    /// What is written in the field for an address.
+    /// Content of the address field.
     pub(super) go_to: String,
-    /// The search for a byte that differs that is going on.
+    /// The running search for a byte that differs.
     pub(super) searching: Option<Progress>,
-    /// What led to the difference that is meant.
+    /// The cause of the selected difference.
     pub cause_search: CauseSearch,
-    /// The rules as they are written.
+    /// The rules as the user writes them.
     pub rules: RulesText,
 }
 
 impl View {
-    /// Begins with another comparison: what was looked up is forgotten, and what a person wrote or chose stays.
+    /// Resets the state for another comparison: drops cached results and keeps what the user wrote or chose.
     pub fn reset(&mut self) {
         let old = std::mem::take(self);
         if let Some(search) = old.searching {
@@ -132,7 +132,7 @@ impl View {
         self.rules = old.rules;
     }
 
-    /// Brings a part to the front, by its name. `false`: there is none.
+    /// Shows a section by its name. Returns `false` if there is no such section.
     pub fn select_section(&mut self, name: &str) -> bool {
         let mut all = Section::ALL.into_iter().chain(Section::CALLS);
         let found = all.find(|s| s.name().eq_ignore_ascii_case(name));
@@ -158,7 +158,7 @@ impl View {
         }
     }
 
-    /// The part of the axis that is shown.
+    /// Returns the part of the axis that is shown.
     #[must_use]
     pub fn visible_range(&self, end: f64) -> (f64, f64) {
         self.range.unwrap_or((0.0, end))

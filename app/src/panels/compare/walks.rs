@@ -14,28 +14,28 @@ use std::sync::Arc;
 use trace_core::mmu::{Walk, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};
 
-/// The address space of a recording that is the n-th of its number.
+/// Returns the index and format of the address space with this number.
 fn space(r: &Recording, number: u8) -> Option<(u32, MmuFormat)> {
     let spaces = r.facts.address_spaces.iter().enumerate();
     let found = spaces.into_iter().find(|(_, s)| s.number == number)?;
     Some((u32::try_from(found.0).ok()?, found.1.format))
 }
 
-/// A name with what A and B have of it.
+/// A name with the values of A and B.
 struct Line {
     name: String,
     a: String,
     b: String,
-    /// Whether it may differ from run to run: where things lie in physical memory.
+    /// Whether it may differ from run to run: locations in physical memory.
     own: bool,
 }
 
-/// What an entry is, without the place that it leads to.
+/// Describes an entry without the address that it leads to.
 fn word(s: Option<&WalkStep>) -> String {
     s.map_or_else(String::new, |s| describe_entry_kind(s.kind).0.to_owned())
 }
 
-/// The walk of an address in A, and of one in B, line by line.
+/// Returns the walks of an address in A and of one in B, line by line.
 fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Vec<Line> {
     let (a, b) = (&*doc.recording, &*c.other.recording);
     let at_b = doc.other_moment().unwrap_or(0);
@@ -94,7 +94,7 @@ fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Ve
     out
 }
 
-/// Draws the walks of the mapping that is meant, and why it differs.
+/// Draws the walks of the selected mapping, and why it differs.
 pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let at = view.selected.and_then(|r| usize::try_from(r).ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What can stand at the cursor of the filter's field, offered below it and taken by keyboard or pointer.
+//! Completion for the filter's field: candidates at the cursor, shown below the field, taken by keyboard or pointer.
 
 use crate::theme::widgets::{paint_middle, paint_text};
 use crate::theme::{ROW, mono, palette, small};
@@ -9,32 +9,32 @@ use egui::{Align2, Id, Key, Modifiers, PopupAnchor, Response, RichText, Sense, U
 use trace_core::Recording;
 use trace_core::filter::{Completions, complete};
 
-/// Candidates that are shown at once.
+/// Number of candidates that are shown at once.
 const SHOWN: usize = 10;
 
-/// What is offered.
+/// The state of the completion list.
 #[derive(Clone, Default)]
 pub struct Completion {
-    /// Whether the person is writing, and did not send it away.
+    /// Whether the user is writing and did not dismiss the list.
     open: bool,
-    /// Text and cursor that `offered` is of.
+    /// Text and cursor that `offered` was computed for.
     of: (String, usize),
     offered: Completions,
     /// Whether there was something to show in the last frame.
     shown: bool,
-    /// Which one the keyboard is at; `None`: Enter is the field's.
+    /// The candidate that the keyboard selected; `None`: Enter belongs to the field.
     at: Option<usize>,
     first: usize,
 }
 
 impl Completion {
-    /// Whether a list is shown, which has keys of its own.
+    /// Returns whether a list is shown, which handles keys of its own.
     pub fn is_open(&self) -> bool {
         self.shown
     }
 
-    /// Takes the keys that are meant for the list, before the field sees them: up and down, Tab and, where the
-    /// keyboard is in the list, Enter; Escape sends it away.
+    /// Takes the keys of the list before the field sees them: up, down, Tab, and Enter if the keyboard is in the list;
+    /// Escape dismisses it.
     pub fn keys(&mut self, text: &mut String, id: Id, ui: &Ui) {
         let count = self.offered.candidates.len();
         if !self.shown || count == 0 || !ui.memory(|m| m.has_focus(id)) {
@@ -57,7 +57,7 @@ impl Completion {
         }
     }
 
-    /// Puts a candidate where the word at the cursor stands.
+    /// Replaces the word at the cursor by a candidate.
     fn take(&mut self, which: usize, text: &mut String, id: Id, ui: &Ui) {
         let Some(c) = self.offered.candidates.get(which) else {
             return;
@@ -82,7 +82,7 @@ impl Completion {
         ui.memory_mut(|m| m.request_focus(id));
     }
 
-    /// Shows the list below the field while something is written there.
+    /// Shows the list below the field while the user writes there.
     pub fn show(&mut self, field: &Response, text: &mut String, recording: &Recording, ui: &Ui) {
         if field.changed() {
             self.open = true;
@@ -90,7 +90,7 @@ impl Completion {
             self.first = 0;
         }
         if !field.has_focus() {
-            // A click on the list takes the keyboard from the field for that moment.
+            // A click on the list takes the keyboard from the field for one frame.
             self.open &= field.lost_focus();
         }
         let state = TextEditState::load(ui.ctx(), field.id);
@@ -146,7 +146,7 @@ impl Completion {
     }
 }
 
-/// Selects all that a field holds, so that what is written next takes its place.
+/// Selects all text of a field, so that the next input replaces it.
 pub fn select_all(text: &str, id: Id, ui: &Ui) {
     let mut state = TextEditState::load(ui.ctx(), id).unwrap_or_default();
     let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
@@ -154,10 +154,10 @@ pub fn select_all(text: &str, id: Id, ui: &Ui) {
     state.store(ui.ctx(), id);
 }
 
-/// Part of the list's width that names take.
+/// Part of the list's width for names.
 const NAMES: f32 = 0.42;
 
-/// A candidate and what it means, in two columns.
+/// Draws a candidate and its meaning in two columns.
 fn row(ui: &mut Ui, name: &str, means: &str, on: bool) -> Response {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());

@@ -41,7 +41,7 @@ pub(super) fn ui(
     let y = rect.center().y;
     table.text(ui, "event", rect, &text::count(event), mono(), p.quiet);
     if damaged {
-        // Nothing that the file says of it is used.
+        // The file's data about this event is not used.
         let access = table.cell("access", rect).unwrap_or(rect);
         let cell = Rect::from_min_max(pos2(access.left(), rect.top()), rect.right_bottom());
         paint_text(ui, cell, Align2::LEFT_CENTER, "damaged in the file", body(), p.quiet);
@@ -61,7 +61,7 @@ pub(super) fn ui(
     if let Some(access) = table.cell("access", rect) {
         let compact = table.is_compact("access");
         let mark = Rect::from_center_size(pos2(access.left() + 4.0, y), vec2(8.0, 8.0));
-        // An event without a register may have its word where the register would be.
+        // An event without a register may have its word in the register column.
         let word_to = |word: &str, to: f32, colour| {
             table.note(ui, "access", word, &body(), 13.0);
             let from = pos2(access.left() + 13.0, rect.top());
@@ -129,7 +129,7 @@ pub(super) fn ui(
         table.text(ui, "job", rect, &text::count(u64::from(j)), mono(), p.job);
     }
     if cursor && doc.moment() != event {
-        // The row of a cursor is found at a glance.
+        // The row of a cursor must be visible at a glance.
         ui.painter()
             .hline(left..=rect.right(), rect.bottom() - 0.5, Stroke::new(1.0, p.line));
     }
@@ -143,7 +143,7 @@ pub(super) fn ui(
     clicked
 }
 
-/// Draws what marks a row: a note, a divergence, cursors. Returns whether a cursor is there.
+/// Draws the marks of a row: a note, a divergence, cursors. Returns whether a cursor is there.
 fn marks(doc: &Document, ui: &Ui, rect: Rect, event: u64) -> bool {
     let p = palette(ui);
     let (left, y) = (rect.left(), rect.center().y);
@@ -167,7 +167,7 @@ fn marks(doc: &Document, ui: &Ui, rect: Rect, event: u64) -> bool {
             .text(flag.center(), Align2::CENTER_CENTER, &names, mono_small(), p.text);
     }
     if noted {
-        // Beside the flag of a cursor there is a corner left.
+        // A corner is free next to the flag of a cursor.
         let at = if names.is_empty() {
             pos2(left + 6.0, y)
         } else {
@@ -178,7 +178,7 @@ fn marks(doc: &Document, ui: &Ui, rect: Rect, event: u64) -> bool {
     !names.is_empty()
 }
 
-/// The word for what an event is, and its colour.
+/// Returns the word for the kind of an event, and its colour.
 fn kind_label(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static str, Color32) {
     let events = &doc.recording.events;
     match (events.access(at), events.kind(at)) {
@@ -200,7 +200,7 @@ fn kind_label(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static
     }
 }
 
-/// What can be copied of an event, and what can be done with it.
+/// Draws the menu of an event: what can be copied, and actions.
 fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let access = doc.recording.events.access(at);
@@ -249,7 +249,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
             doc.set_cursor(cursor, event);
         }
     }
-    // The link is to the moment: time stands at the event that was meant.
+    // The link names the current event, so the selected event becomes current first.
     if ui.button("Copy a link to this event").clicked() {
         doc.go(event);
         asks.run_command("copy-link");
@@ -258,7 +258,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     asks.menu_item(ui, "pin-register");
 }
 
-/// What an access without a value is called in the column of accesses.
+/// Returns the label of an access without a value, for the access column.
 fn undecoded_label(events: &Events, at: usize) -> &'static str {
     match events.undecoded(at).and_then(|u| u.write()) {
         Some(true) => "undecoded write",

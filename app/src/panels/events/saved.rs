@@ -1,4 +1,4 @@
-//! Saved filters: the one that is shown is saved, named and made a lane of the timeline; the others are shown again.
+//! Saved filters: the current one can be saved, named and made a lane of the timeline; the others can be shown again.
 
 use super::View;
 use crate::document::Document;
@@ -9,10 +9,10 @@ use egui::{Button, RichText, Ui};
 
 /// Width of the list, points.
 const WIDTH: f32 = 380.0;
-/// Characters of a filter that are shown.
+/// Maximum number of characters of a filter that are shown.
 const SHOWN: usize = 44;
 
-/// The button beside the filter, and what it opens.
+/// Draws the button next to the filter, and the list that it opens.
 pub fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     let now = view.filter.trim().to_owned();
@@ -33,7 +33,7 @@ pub fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     }
 }
 
-/// A name that was written counts when the person goes on to something else.
+/// Saves the written name when the user goes on to something else.
 fn keep_name(doc: &mut Document, view: &mut View) {
     if let Some((of, name)) = view.naming.take()
         && let Some(saved) = doc.changes().filter(&of).cloned()
@@ -43,7 +43,7 @@ fn keep_name(doc: &mut Document, view: &mut View) {
     }
 }
 
-/// The filter that is shown: saved or not, and how.
+/// Draws the current filter: whether and how it is saved.
 fn shown(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
     let p = palette(ui);
     if now.is_empty() || view.wrong.is_some() {
@@ -81,7 +81,7 @@ fn shown(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
     }
 }
 
-/// All that are saved: shown again by a click, as a lane or not, removed.
+/// Draws all saved filters: a click shows one again; each can be a lane or be removed.
 fn list(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
     let p = palette(ui);
     let filters = doc.changes().filters().to_vec();

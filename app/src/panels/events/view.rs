@@ -1,4 +1,4 @@
-//! What the Events panel shows.
+//! State of the Events panel.
 
 use super::completion::Completion;
 use crate::theme::rows::Rows;
@@ -7,24 +7,24 @@ use std::sync::Arc;
 use trace_core::filter::Selection;
 use trace_core::progress::Progress;
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
     /// Text of the filter.
     pub filter: String,
-    /// Events that pass, once found; `None`: all.
+    /// Events that pass the filter, once known; `None`: all.
     pub rows: Option<Arc<Selection>>,
     /// Text that `rows` were found for.
     pub found_for: String,
-    /// What is wrong with the filter.
+    /// The error in the filter.
     pub wrong: Option<String>,
-    /// The bytes of the filter that are wrong.
+    /// The wrong bytes of the filter.
     pub(in crate::panels) wrong_at: Range<usize>,
     pub(in crate::panels) asked_for: String,
-    /// The search that is going on: another one takes its place.
+    /// The running search; a new one replaces it.
     pub(in crate::panels) searching: Option<Progress>,
     pub(in crate::panels) completion: Completion,
-    /// Name that is being written for a saved filter, by the filter's text.
+    /// Name that the user is writing for a saved filter, by the filter's text.
     pub(in crate::panels) naming: Option<(String, String)>,
     pub(in crate::panels) list: Rows,
     pub(in crate::panels) seen_jump: u64,

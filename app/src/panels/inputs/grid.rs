@@ -32,7 +32,7 @@ fn field_text(hex: bool, element: ElementType, b: &[u8]) -> String {
     }
 }
 
-/// Puts an element in the field, and selects its bytes everywhere.
+/// Puts an element in the field and selects its bytes everywhere.
 pub fn start_editing(doc: &mut Document, view: &mut View, contents: &BufferContents, element: ElementType, index: u64) {
     let size = element.bytes();
     let Some(offset) = index.checked_mul(size as u64) else {
@@ -61,7 +61,7 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &BufferConte
     view.seen_jump = doc.jumps;
 }
 
-/// The field of the element that is edited.
+/// Draws the field of the element that is edited.
 pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &BufferContents, element: ElementType) {
     let p = palette(ui);
     let Some(index) = view.editing else {
@@ -101,7 +101,7 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
             .on_hover_text("Enter sets it and goes to the next")
             .clicked();
         if set || r.enter {
-            // Right or wrong, the person goes on typing here.
+            // The keyboard stays here, whether the text is right or wrong.
             view.focus = true;
             match parse_field(view.hex, element, &view.field) {
                 Ok(new) => {
@@ -132,8 +132,8 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
     });
 }
 
-/// Keeps the field at its element while nothing was typed: undo, or an edit made elsewhere, may change that. `true`: it
-/// shows something else now.
+/// Keeps the field at its element while nothing is typed: undo, or an edit made elsewhere, may change the element.
+/// Returns `true` if the field shows something else now.
 fn follow(view: &mut View, contents: &BufferContents, element: ElementType, index: u64) -> bool {
     let size = element.bytes();
     let Some(offset) = index.checked_mul(size as u64) else {
@@ -151,10 +151,10 @@ fn follow(view: &mut View, contents: &BufferContents, element: ElementType, inde
     follows
 }
 
-/// The bytes that a field's text means: hex digits, or elements with spaces between.
+/// Parses a field's text to bytes: hex digits, or elements with spaces between.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// Returns a message if the text is invalid.
 pub fn parse_field(hex: bool, element: ElementType, field: &str) -> Result<Vec<u8>, String> {
     if hex {
         return values::parse_hex(field)
@@ -185,7 +185,7 @@ fn cell_width(hex: bool, element: ElementType) -> f32 {
     }
 }
 
-/// The table. Reads the rows in view and nothing else.
+/// Draws the table. Reads only the rows in view.
 pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &BufferContents, element: ElementType) {
     let p = palette(ui);
     let size = element.bytes();
@@ -220,7 +220,7 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffer
             let left = rect.left() + gutter + c as f32 * cell_w;
             let cell = Rect::from_min_max(pos2(left, rect.top()), pos2(left + cell_w - 2.0, rect.bottom()));
             let id = ui.scope_id().with(("value", index));
-            // Tab stops at the first value of one row; the editor takes several with spaces between.
+            // Tab stops only at the first value of a row; the editor takes several values with spaces between.
             let r = match c {
                 0 => focus::row_response(ui, cell, id),
                 _ => ui.interact(cell, id, Sense::CLICK),

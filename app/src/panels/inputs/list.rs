@@ -1,5 +1,5 @@
-//! The list of buffers: inputs, outputs, the others. A recording of calls has thousands: as many as fit a glance are listed,
-//! and the others are found by their names.
+//! The list of buffers: inputs, outputs, others. An API trace has thousands: a short list is shown, and the others are
+//! found by name.
 
 use super::replayed;
 use super::view::View;
@@ -12,10 +12,10 @@ use egui::{Key, RichText, Ui};
 use std::sync::Arc;
 use trace_core::recording::{Buffer, BufferRole};
 
-/// Buffers of one kind that are listed.
+/// Maximum number of listed buffers of one kind.
 const LISTED: usize = 24;
 
-/// What is listed, found once for what the person looks for.
+/// The list, computed once for a search text.
 #[derive(Clone)]
 pub(super) struct Listing {
     of: usize,
@@ -26,9 +26,9 @@ pub(super) struct Listing {
 /// Buffers of one kind.
 #[derive(Clone, Default)]
 struct Section {
-    /// Places of those that are listed, in the list of all.
+    /// Indices of the listed buffers in the list of all.
     shown: Vec<usize>,
-    /// How many there are.
+    /// How many match.
     fit: usize,
 }
 
@@ -59,7 +59,7 @@ impl Listing {
     }
 }
 
-/// Draws it; `now` is the buffer that is shown.
+/// Draws the list; `now` is the buffer that is shown.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer) {
     let p = palette(ui);
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -94,7 +94,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
         ui.add_space(8.0);
         ui.label(RichText::new("No buffer is called so.").color(p.quiet));
     }
-    // What is shown has its row, wherever it stands among the others.
+    // The buffer that is shown always has a row, wherever it stands in the list.
     let shown = |s: &Section| {
         s.shown
             .iter()
@@ -108,7 +108,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
     ui.add_space(12.0);
 }
 
-/// The field that finds buffers.
+/// Draws the search field for buffers.
 fn find(view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(6.0);

@@ -1,4 +1,4 @@
-//! Inputs: the buffers of a recording, what is in them, and what the person makes of them.
+//! The Inputs panel: the buffers of a recording, their content, and the user's edits.
 
 mod grid;
 mod list;
@@ -33,10 +33,10 @@ use summary::{Key, Summary};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType};
 
-/// Why what comes back from the device is not edited.
+/// Reason why copies from the device cannot be edited.
 const COMPUTED_BY_REPLAY: &str = "a replay makes these values itself";
 
-/// Begins to edit an element of the buffer that is meant, as a click on it does.
+/// Starts to edit an element of the current buffer, as a click on it does.
 pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
     let Some(buffer) = view.current_buffer(doc) else { return };
     view.change_to(&buffer.name);
@@ -84,7 +84,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// The summary of a buffer: made at once where that is quick, else apart from the interface thread. An older one is
+/// Returns the summary of a buffer: computed at once if that is quick, else off the interface thread. The older one is
 /// shown until the new one is there.
 fn summary(
     doc: &Document,

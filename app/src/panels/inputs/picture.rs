@@ -14,8 +14,7 @@ use egui::{Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 
-/// What chooses the picture's shape, and the brush.
-/// `may`: whether it may be painted on.
+/// Draws the controls for the picture's shape, and the brush. `may`: whether the user may paint.
 pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape], may: bool) {
     let painting = view.brush.is_some();
     let bar = |ui: &mut Ui| {
@@ -73,11 +72,11 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
             r.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Brush size"));
         }
     };
-    // The brush goes to a line of its own where it does not fit.
+    // The brush moves to a line of its own if it does not fit.
     ui.horizontal_wrapped(bar);
 }
 
-/// Pixels of the buffer that take this many points on the screen have lines between them.
+/// Size of a pixel on the screen, points, from which lines separate the pixels.
 const PIXELS_APART: f32 = 10.0;
 
 /// Draws the picture and acts on it: a click selects a pixel, a double-click edits it, a brush paints.
@@ -95,7 +94,7 @@ pub fn picture(
         return;
     };
     let [w, h] = shape.size();
-    // With room for the frame of the focus.
+    // Leaves room for the frame of the focus.
     let room = ui.available_size() - vec2(8.0, 8.0);
     let mut scale = (room.x / w as f32).min(room.y / h as f32).max(0.01);
     if scale > 2.0 {
@@ -148,7 +147,7 @@ pub fn picture(
         let now = view.seen.and_then(|i| shape.pixel(i));
         chosen = pixel::keys(ui, &r, &shape, now);
     }
-    // With the brush in hand a click paints: held with it, Ctrl selects.
+    // With the brush, a click paints; then Ctrl-click selects.
     let selects = view.brush.is_none() || ui.input(|i| i.modifiers.command);
     if r.clicked() {
         r.request_focus();
@@ -158,7 +157,7 @@ pub fn picture(
     if let Some(pixel::PixelCommand::Pixel(px)) = chosen {
         pixel::choose(doc, view, contents, element, &shape, px);
     }
-    // The second click is one too: it chose what is edited now.
+    // The second click selects a pixel too, so the edited pixel is the one that it chose.
     let edits = chosen == Some(pixel::PixelCommand::Edit) || r.double_clicked() && view.brush.is_none();
     if let Some(i) = view.seen.filter(|_| edits) {
         view.reveal = Some(i);
@@ -174,7 +173,7 @@ pub fn picture(
     }
     if let Some(mut brush) = view.brush {
         let held = r.is_pointer_button_down_on();
-        // A touch may begin and end, or begin and move, between two frames.
+        // A stroke may start and end, or start and move, between two frames.
         let touched = view.last.is_none() && (r.clicked() || r.secondary_clicked() || r.drag_stopped());
         let paints = !selects || !view.stroke.is_empty();
         let down = (paints && (held || touched))
@@ -186,7 +185,7 @@ pub fn picture(
             }
             let begun = ui.input(|i| i.events.iter().find_map(|e| pressed_at(e, at)));
             let from = view.last.replace(q).or(begun).unwrap_or(q);
-            // Between two frames the pointer went straight.
+            // The pointer is assumed to move straight between two frames.
             let steps = ((q - from).length() / scale).ceil().clamp(1.0, 4096.0);
             for n in 0..=steps as u32 {
                 if let Some(px) = pixel_under(from + (q - from) * (n as f32 / steps)) {
@@ -220,7 +219,7 @@ pub fn picture(
     }
 }
 
-/// Where a button went down within an area.
+/// Returns where a button was pressed within an area.
 fn pressed_at(event: &egui::Event, area: Rect) -> Option<egui::Pos2> {
     match event {
         egui::Event::PointerButton { pos, pressed: true, .. } if area.contains(*pos) => Some(*pos),
@@ -264,7 +263,7 @@ fn brush_ink(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> Color32 {
     Color32::from_gray(((brush.value - lo) / (hi - lo) * 255.0).clamp(0.0, 255.0) as u8)
 }
 
-/// Takes the stroke into the buffer, as one change.
+/// Applies the stroke to the buffer, as one change.
 fn stroke_ends(
     doc: &mut Document,
     view: &mut View,
@@ -288,7 +287,7 @@ fn stroke_ends(
             }
         }
     }
-    // Neighbours become one piece.
+    // Neighbours are merged to one piece.
     let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
     let painted = new.len();
     for (offset, bytes) in new {

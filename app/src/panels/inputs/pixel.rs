@@ -1,4 +1,4 @@
-//! A pixel of the picture of a buffer: chosen by a click or by arrows, its bytes selected everywhere.
+//! A pixel of the picture of a buffer: selected by a click or by arrows, its bytes selected everywhere.
 
 use super::shape::{Layout, Shape};
 use super::view::{View, ViewMode};
@@ -19,15 +19,15 @@ pub struct Pixel {
     pub buffer: String,
     /// The picture's shape in words.
     pub shape: String,
-    /// Which channel the first selected byte is of; `None`: the picture is grey.
+    /// The channel of the first selected byte; `None`: the picture is grey.
     pub channel: Option<&'static str>,
-    /// Bytes that lie together: of the whole pixel, or of one channel where each has a plane of its own.
+    /// Contiguous bytes: of the full pixel, or of one channel if each has a plane of its own.
     pub bytes: u64,
-    /// Where the other channels begin, when they lie in planes of their own.
+    /// Where the other channels start, if they lie in planes of their own.
     pub others: Option<[(&'static str, u64); 2]>,
 }
 
-/// Selects the bytes of a pixel: all of its channels where they lie together, otherwise those of red.
+/// Selects the bytes of a pixel: all of its channels if they are contiguous, otherwise those of red.
 pub fn choose(
     doc: &mut Document,
     view: &mut View,
@@ -77,16 +77,16 @@ fn select(doc: &mut Document, view: &mut View, contents: &BufferContents, index:
     view.seen_jump = doc.jumps;
 }
 
-/// What the keyboard wants of a picture that has the focus.
+/// A keyboard command on a picture that has the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PixelCommand {
-    /// The pixel here to be selected.
+    /// Select the pixel here.
     Pixel([u64; 2]),
-    /// The value of the pixel that is selected to be edited.
+    /// Edit the value of the selected pixel.
     Edit,
 }
 
-/// Arrows move from a pixel to the next one that there is, past the lines between pictures; Enter edits.
+/// Handles keys: arrows move to the next existing pixel, past the lines between pictures; Enter edits.
 pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) -> Option<PixelCommand> {
     let filter = EventFilter {
         horizontal_arrows: true,
@@ -123,7 +123,7 @@ pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) 
 }
 
 impl View {
-    /// The pixel that a byte belongs to, while its buffer is shown as a picture.
+    /// Returns the pixel that a byte belongs to, while its buffer is shown as a picture.
     #[must_use]
     pub fn pixel_of(&self, doc: &Document, space: u32, va: u64) -> Option<Pixel> {
         if !matches!(self.show, None | Some(ViewMode::Picture)) {

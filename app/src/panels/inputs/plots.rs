@@ -12,10 +12,10 @@ use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
 use egui_plot::{Bar, BarChart, GridMark, HoverPosition, Line, PlotPoints, VLine};
 use trace_core::recording::ElementType;
 
-/// Most elements that are drawn one by one.
+/// Maximum number of elements that are drawn one by one.
 const ONE_BY_ONE: u64 = 2048;
 
-/// The elements `from..to` one by one as points of a line, as recorded or as the person left them.
+/// Returns the elements `from..to` one by one as points of a line, as recorded or as the user left them.
 fn points(contents: &BufferContents, element: ElementType, from: u64, to: u64, recorded: bool) -> Vec<[f64; 2]> {
     let size = element.bytes();
     let len = usize::try_from(to.saturating_sub(from))
@@ -121,7 +121,7 @@ pub fn plot(
     }
 }
 
-/// Draws how often the values occur.
+/// Draws the histogram of the values.
 pub fn histogram(ui: &mut Ui, s: &Summary) {
     let p = palette(ui);
     let Some((lo, hi)) = s.range else {
@@ -136,7 +136,7 @@ pub fn histogram(ui: &mut Ui, s: &Summary) {
     let (lo, hi) = pad_range(lo, hi);
     let width = (hi - lo) / BARS as f64;
     let room = ui.available_size();
-    // Counts go over many decades where most values are zero, so the axis counts digits.
+    // Counts span many decades where most values are zero, so the axis counts digits.
     let chart = |name: &str, list: &[u64], ink: Color32| {
         let bars = list.iter().enumerate().filter(|(_, n)| **n > 0);
         let bars = bars.map(|(i, n)| {

@@ -1,5 +1,5 @@
-//! What the last replay made of an output with few values: bars below its name in the list, beside the input that a
-//! person works on.
+//! Result of the last replay for an output with few values: bars below its name in the list, near the input that the
+//! user edits.
 
 use crate::document::Document;
 use crate::document::output_diff::MAX_SHOWN_ELEMENTS;
@@ -9,7 +9,7 @@ use egui::{RichText, Ui, vec2};
 use replay_engine::run::{Outcome, OutputBuffer};
 use trace_core::recording::{Buffer, BufferRole};
 
-/// Whether a replay's outputs are shown here, so that a person who works on inputs need not look elsewhere.
+/// Returns whether a replay's outputs are shown here, so that a user who edits inputs need not look elsewhere.
 #[must_use]
 pub fn is_shown(doc: &Document) -> bool {
     let few = |b: &Buffer| (1..=MAX_SHOWN_ELEMENTS as u64).contains(&(b.bytes / b.element.bytes().max(1) as u64));
@@ -17,13 +17,13 @@ pub fn is_shown(doc: &Document) -> bool {
     all.filter(|b| b.role == BufferRole::Output).any(few)
 }
 
-/// The output of this name, where it has as few values as are shown.
+/// Returns the output of this name, if it is small enough to be shown.
 fn find_output<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a OutputBuffer> {
     let few = |o: &&OutputBuffer| (1..=MAX_SHOWN_ELEMENTS).contains(&(o.data.len() / o.element.bytes().max(1)));
     outcome.outputs.iter().find(|o| o.name == name).filter(few)
 }
 
-/// Draws it, where the last replay copied a buffer of this name out.
+/// Draws the output if the last replay copied a buffer of this name from the device.
 pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
     let Some(outcome) = doc.replay.outcome.clone() else {
         return;
@@ -49,7 +49,7 @@ pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
         let diff = doc.replay.output_diffs.iter().find(|c| c.name == name);
         ui.scope(|ui| {
             if newer || doc.replay.last_failure.is_some() {
-                // What was is not what would be now.
+                // The old result does not hold for the current inputs.
                 ui.multiply_opacity(0.5);
             }
             outputs::bars(ui, out, diff, outputs::is_edited(doc, &outcome));

@@ -1,11 +1,11 @@
-//! How the elements of a buffer lie in a picture: which shapes suggest themselves, and which element a pixel is.
+//! Shapes of a picture of elements: the likely shapes, and the element of each pixel.
 
-/// Sides that a picture may have without a person asking for it.
+/// Range of sides of a picture that are offered without a request.
 const SIDES: std::ops::RangeInclusive<u64> = 4..=4096;
 /// Maximum number of shapes that are offered.
 const MAX_OFFERED_SHAPES: usize = 8;
 
-/// How channels lie.
+/// Layout of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Grey pictures one after another, shown side by side.
@@ -25,7 +25,7 @@ pub struct Shape {
     pub height: u64,
     /// Number of tiles, 1 for colour.
     pub tiles: u64,
-    /// How channels lie.
+    /// Layout of the channels.
     pub layout: Layout,
 }
 
@@ -34,7 +34,7 @@ fn square(n: u64) -> Option<u64> {
     (s.checked_mul(s) == Some(n) && SIDES.contains(&s)).then_some(s)
 }
 
-/// The shapes that a number of elements suggests, the likeliest first.
+/// Returns the likely shapes for a number of elements, the likeliest first.
 #[must_use]
 pub fn candidates(elements: u64) -> Vec<Shape> {
     let mut out = Vec::new();
@@ -59,7 +59,7 @@ pub fn candidates(elements: u64) -> Vec<Shape> {
     out
 }
 
-/// Rows of a width that a person chose.
+/// Returns a shape with rows of a width that the user chose.
 #[must_use]
 pub fn rows(elements: u64, width: u64) -> Shape {
     let width = width.clamp(1, elements.max(1));
@@ -72,9 +72,9 @@ pub fn rows(elements: u64, width: u64) -> Shape {
 }
 
 impl Shape {
-    /// The picture that the dimensions of an array make, the slowest first; `None` for a plain list of values, and for
-    /// what is too large to be looked at. All dimensions before the last two are pictures one after another; three of
-    /// them, or three values a pixel, are colours.
+    /// Returns the picture of an array with these dimensions, the slowest first; `None` for a plain list of values,
+    /// and for an array that is too large to show. All dimensions before the last two are pictures one after another;
+    /// three of them, or three values a pixel, are colours.
     #[must_use]
     pub fn from_dimensions(sides: &[u64]) -> Option<Self> {
         let (before, layout) = match sides {
@@ -100,7 +100,7 @@ impl Shape {
         })
     }
 
-    /// What it is, in words.
+    /// Describes the shape.
     #[must_use]
     pub fn name(&self) -> String {
         let size = format!("{}×{}", self.width, self.height);
@@ -112,18 +112,18 @@ impl Shape {
         }
     }
 
-    /// Whether a pixel has three elements.
+    /// Returns whether a pixel has three elements.
     #[must_use]
     pub fn is_colour(&self) -> bool {
         self.layout != Layout::Tiles
     }
 
-    /// Tiles across.
+    /// Returns the number of tiles across.
     fn across(&self) -> u64 {
         ((self.tiles as f64).sqrt().ceil() as u64).max(1)
     }
 
-    /// Pixels of the whole picture, with a pixel between tiles.
+    /// Returns the size of the full picture, pixels, with a pixel between tiles.
     #[must_use]
     pub fn size(&self) -> [u64; 2] {
         let (x, y) = (self.across(), self.tiles.div_ceil(self.across()).max(1));
@@ -131,7 +131,7 @@ impl Shape {
         [side(x, self.width), side(y, self.height)]
     }
 
-    /// The elements of a pixel: one, or three of a coloured picture. `None`: between tiles, or outside.
+    /// Returns the elements of a pixel: one, or three in a coloured picture. `None`: between tiles, or outside.
     #[must_use]
     pub fn elements(&self, x: u64, y: u64) -> Option<[u64; 3]> {
         let (w, h) = (self.width.saturating_add(1), self.height.saturating_add(1));
@@ -153,7 +153,7 @@ impl Shape {
         })
     }
 
-    /// The pixel of an element.
+    /// Returns the pixel of an element.
     #[must_use]
     pub fn pixel(&self, element: u64) -> Option<[u64; 2]> {
         let plane = self.width.checked_mul(self.height).filter(|p| *p > 0)?;

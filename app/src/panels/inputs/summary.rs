@@ -1,5 +1,5 @@
-//! What the panel tells of a whole buffer: range, what changed, shape of the values, histogram, picture. Made apart
-//! from the interface thread where it takes long; what is drawn of it is bounded by the pixels.
+//! Summary of a full buffer: range, changes, shape of the values, histogram, picture. A long computation runs off the
+//! interface thread; the pixels bound what is drawn.
 
 use super::shape::Shape;
 use crate::document::contents::{BufferContents, CHUNK};
@@ -10,14 +10,14 @@ use trace_core::recording::ElementType;
 
 /// Elements in a bucket of the finest level.
 const FINEST: u64 = 64;
-/// Buckets of a level that go into one of the next.
+/// Buckets of a level that are merged into one of the next level.
 const STEP: usize = 8;
-/// Bars of the histogram.
+/// Number of bars of the histogram.
 pub const BARS: usize = 64;
 /// Longest side of a picture, pixels.
 const MAX_SIDE: u64 = 1024;
 
-/// What a summary was made of.
+/// The inputs of a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
     /// Name of the buffer.
@@ -30,7 +30,7 @@ pub struct Key {
     pub shape: Option<Shape>,
 }
 
-/// Least and greatest values of buckets of elements, level over level.
+/// Minimum and maximum values of buckets of elements, in levels.
 #[derive(Debug, Default)]
 pub struct Pyramid {
     levels: Vec<Vec<[f64; 2]>>,
@@ -75,7 +75,7 @@ impl Pyramid {
         }
     }
 
-    /// Least and greatest of everything.
+    /// Returns the minimum and maximum of all values.
     #[must_use]
     pub fn range(&self) -> Option<(f64, f64)> {
         let mut all = NONE;
@@ -83,7 +83,8 @@ impl Pyramid {
         (all[0] <= all[1]).then_some((all[0], all[1]))
     }
 
-    /// The elements `from..to` as points of a line that keeps every extreme: at most `most` buckets of two points.
+    /// Returns the elements `from..to` as points of a line that keeps every extreme: at most `most` buckets of two
+    /// points.
     #[must_use]
     pub fn line(&self, from: u64, to: u64, most: usize) -> Vec<[f64; 2]> {
         let mut size = FINEST;
@@ -109,10 +110,10 @@ impl Pyramid {
     }
 }
 
-/// What is known of a whole buffer.
+/// Summary of a full buffer.
 #[derive(Debug)]
 pub struct Summary {
-    /// What it was made of.
+    /// The inputs that it was computed from.
     pub key: Key,
     /// Elements that differ from the recording.
     pub changed: u64,
@@ -120,22 +121,22 @@ pub struct Summary {
     pub unknown: u64,
     /// Values that are not finite.
     pub odd: u64,
-    /// Values as the person left them.
+    /// Values as the user left them.
     pub now: Pyramid,
     /// Values as recorded, where they differ.
     pub was: Option<Pyramid>,
-    /// Least and greatest value, recorded ones included.
+    /// Minimum and maximum value, recorded ones included.
     pub range: Option<(f64, f64)>,
-    /// Number of values in each of [`BARS`] equal parts of the range, as the person left them.
+    /// Number of values in each of [`BARS`] equal parts of the range, as the user left them.
     pub bars: Vec<u64>,
     /// The same as recorded, where they differ.
     pub bars_was: Option<Vec<u64>>,
-    /// The picture, and how many pixels of the shape a pixel of it stands for along each side.
+    /// The picture, and how many pixels of the shape one of its pixels stands for along each side.
     pub picture: Option<(ColorImage, u64)>,
 }
 
 impl Summary {
-    /// Levels of grey or colour go from here to there.
+    /// Returns the values at both ends of the grey or colour scale.
     #[must_use]
     pub fn levels(&self) -> (f64, f64) {
         match self.now.range() {
@@ -146,7 +147,7 @@ impl Summary {
     }
 }
 
-/// Calls `each` with every element: index, value now, value as recorded, whether the bytes differ.
+/// Calls `each` with every element: index, current value, recorded value, whether the bytes differ.
 fn pass(
     contents: &BufferContents,
     element: ElementType,
@@ -182,10 +183,10 @@ fn pass(
     Ok(unknown)
 }
 
-/// Makes the summary of a buffer. Takes time by its size.
+/// Computes the summary of a buffer. The time grows with its size.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// Returns [`Cancelled`] if the result is no longer wanted.
 pub fn compute(key: Key, contents: &BufferContents, progress: &Progress) -> Result<Summary, Cancelled> {
     let element = key.element;
     progress.set_total(contents.buffer().bytes.saturating_mul(2));
@@ -251,7 +252,7 @@ fn picture(
     let (pw, ph) = (w.div_ceil(every) as usize, h.div_ceil(every) as usize);
     let size = element.bytes() as u64;
     let mut pixels = Vec::with_capacity(pw * ph);
-    // A window of the content, so that neighbours cost one look at the page tables.
+    // A window of the content, so that neighbours share one page-table lookup.
     let mut window: [(u64, Vec<u8>); 3] = Default::default();
     let mut level = |channel: usize, index: u64| -> Option<u8> {
         let at = index.checked_mul(size).filter(|a| *a < contents.buffer().bytes)?;

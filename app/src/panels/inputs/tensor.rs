@@ -16,19 +16,19 @@ use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::ElementType;
 
-/// Maximum number of pixels along a side; of more rows or columns every so-and-so-manieth is shown.
+/// Maximum number of pixels along a side; of more rows or columns every nth is shown.
 const MAX_SIDE_PIXELS: u64 = 512;
 
-/// The tensor of a buffer as the person writes it.
+/// The form in which the user describes the tensor of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// The buffer.
     pub buffer: String,
     /// Lengths of the axes.
     pub shape: String,
-    /// Distances in elements; empty: close together.
+    /// Strides in elements; empty: contiguous.
     pub strides: String,
-    /// How elements follow one another where no distances are told.
+    /// Order of the elements if no strides are given.
     pub order: ElementOrder,
     /// The part that is shown.
     pub slice: Slice,
@@ -36,7 +36,7 @@ pub struct Form {
     pub cell: (u64, u64),
 }
 
-/// What an image was made of.
+/// The inputs of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TensorKey {
     buffer: String,
@@ -46,7 +46,7 @@ pub(super) struct TensorKey {
     slice: Slice,
 }
 
-/// Values of a slice, every so-and-so-manieth.
+/// Values of a slice, every nth.
 #[derive(Debug)]
 pub(super) struct Values {
     key: TensorKey,
@@ -99,9 +99,9 @@ fn read(contents: &BufferContents, key: TensorKey, progress: &Progress) -> Resul
     })
 }
 
-/// The colour of a part of the scale, 0 to 1: from the panel's own background by blue to the text's brightness, so that
-/// more is farther from the background in both themes. Values below zero have the colour of writes where zero lies
-/// inside the scale.
+/// Returns the colour of a position on the scale, 0 to 1: from the panel's background by blue to the text's
+/// brightness, so that more is farther from the background in both themes. Values below zero have the colour of writes
+/// if zero lies inside the scale.
 fn ink(p: &Palette, value: f64, low: f64, high: f64) -> Color32 {
     let mix = |a: Color32, b: Color32, t: f32| a.lerp_to_gamma(b, t.clamp(0.0, 1.0));
     let ramp = |far: f32, hue: Color32| {
@@ -121,7 +121,7 @@ fn ink(p: &Palette, value: f64, low: f64, high: f64) -> Color32 {
     ramp(far, p.read)
 }
 
-/// Draws the tensor of the buffer that is shown.
+/// Draws the tensor of the shown buffer.
 pub(super) fn ui(
     doc: &mut Document,
     view: &mut View,
@@ -179,7 +179,7 @@ pub(super) fn ui(
     view.tensor = Some(form);
 }
 
-/// The values of a slice, where they are known; else they are read apart from the interface thread.
+/// Returns the values of a slice if they are known; else reads them off the interface thread.
 fn values_of(view: &mut View, asks: &mut UiActions, contents: &BufferContents, key: &TensorKey) -> Option<Arc<Values>> {
     if let Some(v) = view.slice.as_ref().filter(|v| v.key == *key) {
         return Some(Arc::clone(v));
@@ -201,12 +201,12 @@ fn values_of(view: &mut View, asks: &mut UiActions, contents: &BufferContents, k
         });
         view.slicing = Some((key.clone(), progress));
     }
-    // The slice before, until the new one is there, where it is of the same size.
+    // The previous slice, if it has the same size, is shown until the new one is there.
     let before = view.slice.as_ref()?;
     (before.key.tensor == key.tensor && before.key.buffer == key.buffer).then(|| Arc::clone(before))
 }
 
-/// Shape, distances and order; the tensor that they make.
+/// Draws shape, strides and order; returns the tensor that they describe.
 fn bar(form: &mut Form, ui: &mut Ui, count: u64) -> Result<Tensor, String> {
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -241,7 +241,7 @@ fn bar(form: &mut Form, ui: &mut Ui, count: u64) -> Result<Tensor, String> {
     Tensor::read(&form.shape, &form.strides, form.order, count)
 }
 
-/// Which axes are shown, and where on the others.
+/// Draws the choice of the two shown axes, and the position on the other axes.
 fn axes(form: &mut Form, tensor: &Tensor, ui: &mut Ui) {
     if tensor.shape.len() < 2 {
         return;
@@ -388,7 +388,7 @@ fn map(
     ui.advance_cursor_after_rect(Rect::from_min_max(at.min, pos2(at.right(), at.bottom() + 46.0)));
 }
 
-/// The scale of the colours, and what stands under the pointer.
+/// Draws the scale of the colours, and the value under the pointer.
 fn legend(ui: &Ui, p: &Palette, v: &Values, at: Rect, line: &str) {
     let bar = Rect::from_min_size(pos2(at.left(), at.bottom() + 8.0), vec2(120.0, 10.0));
     for x in 0..120 {

@@ -1,4 +1,4 @@
-//! Which buffer the panel shows, how, and what of it the person edits.
+//! State of the Inputs panel: the shown buffer, the view mode, and the edited element.
 
 use super::shape::{self, Layout, Shape};
 use super::summary::{Key, Summary};
@@ -11,20 +11,20 @@ use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
 
-/// What stands beside the table.
+/// The view next to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewMode {
     /// The values as pixels.
     Picture,
     /// The values by index.
     Plot,
-    /// How often each value occurs.
+    /// Histogram of the values.
     Histogram,
     /// A slice of two axes as a heat map.
     Tensor,
 }
 
-/// What paints on the picture.
+/// The brush that paints on the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Brush {
     /// Value that a painted element of a grey picture gets.
@@ -36,7 +36,7 @@ pub struct Brush {
 }
 
 impl Brush {
-    /// A brush of one pixel: this value, white.
+    /// Returns a brush of one pixel with this value, and white as its colour.
     #[must_use]
     pub fn for_value(value: f64) -> Self {
         Self {
@@ -47,10 +47,10 @@ impl Brush {
     }
 }
 
-/// Longest side of a picture that is painted on without asking, pixels.
+/// Maximum side of a picture that can be painted on by default, pixels.
 const PAINTED: u64 = 16;
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
     /// Name of the buffer that is shown.
@@ -59,28 +59,28 @@ pub struct View {
     pub editing: Option<u64>,
     /// Text of the element's field.
     pub field: String,
-    /// The element as it stands, as the field would show it.
+    /// The current element, as the field would show it.
     pub(super) was: String,
-    /// What is wrong with it.
+    /// The error in the field's text.
     pub wrong: Option<String>,
     /// Elements are shown as hex.
     pub hex: bool,
-    /// What stands beside the table; `None`: what suits the buffer.
+    /// The view next to the table; `None`: the one that suits the buffer.
     pub show: Option<ViewMode>,
-    /// The shape that the person chose, and for which buffer.
+    /// The shape that the user chose, and its buffer.
     pub shape: Option<(String, Shape)>,
     /// The tensor that the buffer is shown as.
     pub tensor: Option<tensor::Form>,
     pub(super) slice: Option<Arc<tensor::Values>>,
     pub(super) slicing: Option<(tensor::TensorKey, Progress)>,
-    /// What paints; `None`: clicking the picture selects.
+    /// The brush; `None`: a click on the picture selects.
     pub brush: Option<Brush>,
-    /// The person said whether to paint on this buffer; else a small picture of an input is painted on.
+    /// The user chose whether to paint on this buffer; else a small picture of an input can be painted on.
     pub(super) chosen: bool,
-    /// Pixels that the stroke under way went over.
+    /// Pixels of the current stroke.
     pub(super) stroke: BTreeSet<[u64; 2]>,
     pub(super) last: Option<egui::Pos2>,
-    /// The stroke under way takes away.
+    /// The current stroke erases.
     pub(super) erases: bool,
     /// Element that is selected.
     pub(super) seen: Option<u64>,
@@ -90,15 +90,15 @@ pub struct View {
     pub(super) working: Option<(Key, Progress)>,
     pub(super) stopped: Option<Key>,
     pub(super) focus: bool,
-    /// What the names of listed buffers contain.
+    /// Text that the names of listed buffers contain.
     pub find: String,
     pub(super) listing: Option<super::list::Listing>,
     pub(super) seen_jump: u64,
 }
 
 impl View {
-    /// The shape that a buffer's picture has: the one that the person chose, or the one that the recording tells, or
-    /// the likeliest.
+    /// Returns the shape of a buffer's picture: the one that the user chose, or the one in the recording, or the
+    /// likeliest.
     #[must_use]
     pub fn shape_of(&self, doc: &Document, buffer: &Buffer, element: ElementType) -> Option<Shape> {
         let count = buffer.bytes / element.bytes() as u64;
@@ -111,7 +111,7 @@ impl View {
         chosen.or_else(|| shape::candidates(count).into_iter().next())
     }
 
-    /// Takes a brush up for a small picture of an input, which is there to be painted on, unless the person said
+    /// Selects a brush for a small picture of an input, which is there to be painted on, unless the user chose
     /// otherwise.
     pub(super) fn offer_brush(&mut self, buffer: &Buffer, shape: &Shape, most: f64) {
         let small = shape.layout == Layout::Tiles && shape.tiles == 1 && shape.width.max(shape.height) <= PAINTED;
@@ -120,13 +120,13 @@ impl View {
         }
     }
 
-    /// The summary of the buffer that is shown, once it was made.
+    /// Returns the summary of the shown buffer, once it is computed.
     #[must_use]
     pub fn summary(&self) -> Option<&Arc<Summary>> {
         self.summary.as_ref()
     }
 
-    /// The buffer that is meant.
+    /// Returns the current buffer.
     #[must_use]
     pub fn current_buffer(&self, doc: &Document) -> Option<Buffer> {
         let name = match doc.selection() {
@@ -137,7 +137,7 @@ impl View {
         all.get(name).or_else(|| all.list().first()).cloned()
     }
 
-    /// Selecting bytes anywhere selects their element here.
+    /// Follows the selection: selecting bytes anywhere selects their element here.
     pub(super) fn follow(&mut self, doc: &Document) {
         if self.seen_jump == doc.jumps {
             return;

@@ -1,4 +1,4 @@
-//! The values of a buffer beside the table: as a picture, as a plot, as a histogram.
+//! Views of a buffer's values next to the table: picture, plot, histogram.
 
 use super::shape::{self, Shape};
 use super::summary::Summary;
@@ -12,7 +12,7 @@ use egui::{Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 
-/// Draws the view that was chosen, with what chooses it.
+/// Draws the chosen view and the control that chooses it.
 pub fn ui(
     doc: &mut Document,
     view: &mut View,

@@ -1,4 +1,4 @@
-//! A call of a driver: a launch with its arguments, a copy, a fill, an order, memory taken or given back.
+//! Details of a driver call: a launch with its arguments, a copy, a fill, a stream order, an allocation or a free.
 
 use crate::document::Document;
 use crate::document::api_trace;
@@ -14,7 +14,7 @@ use trace_core::recording::{
     OrderRow,
 };
 
-/// Draws what is known of the call at the moment; `false`: it is none.
+/// Draws the details of the current call; returns `false` if the current event is no call.
 pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool {
     let event = doc.moment();
     let (Some(calls), Ok(at)) = (doc.api_trace(), usize::try_from(event)) else {
@@ -104,7 +104,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
     true
 }
 
-/// An address of the device, which leads to memory.
+/// Draws a device address as a link to memory.
 fn address_link(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, key: &str, at: u64, event: u64) {
     let r = widgets::key_link(ui, key, &calls.buffers().format_address(at, event));
     let r = r.on_hover_text(format!("{at:#x}"));
@@ -189,7 +189,7 @@ fn rows(ui: &mut Ui, rows: u64, pitch: u64) {
     }
 }
 
-/// An order, and what it makes wait for what.
+/// Draws a stream order, and which stream waits for which.
 fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
     let message = match OrderKind::from_raw(o.kind) {
         Some(OrderKind::Record) => "an event behind what the stream has",

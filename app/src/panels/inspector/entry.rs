@@ -1,4 +1,4 @@
-//! A page-table entry in the inspector: where it stands, what it is, what it translates, and how that is known.
+//! A page-table entry in the inspector: its location, its meaning, its translation, and the source of each.
 
 use super::reference_list;
 use crate::document::page_table_marks::format_entry_bits;

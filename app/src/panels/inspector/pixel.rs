@@ -1,4 +1,4 @@
-//! A pixel in the inspector: which one of which picture the selected bytes are.
+//! A pixel in the inspector: its picture and position, from the selected bytes.
 
 use super::reference_list;
 use crate::document::Document;
@@ -10,7 +10,7 @@ use crate::theme::{mono, palette, text};
 use egui::{RichText, Ui};
 use trace_core::screen::StoreState;
 
-/// Lines for bytes of a buffer that is shown as a picture; nothing where it is none.
+/// Draws lines for bytes of a buffer that is shown as a picture; nothing if it is not.
 pub fn memory_pixel(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
     let Some(pixel) = views.inputs.pixel_of(doc, space, va) else {
         return;
@@ -26,7 +26,7 @@ pub fn memory_pixel(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, 
         "of picture",
         StyledText::body(format!("{} · {}", pixel.buffer, pixel.shape)),
     );
-    // The planes of a colour lie apart: the selection holds one of them.
+    // The colour planes are separate: the selection holds one of them.
     for (name, at) in pixel.others.into_iter().flatten() {
         if widgets::key_link(ui, name, &format!("{at:#x}")).clicked() {
             let bytes = pixel.bytes;
@@ -35,7 +35,7 @@ pub fn memory_pixel(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, 
     }
 }
 
-/// The section of bytes of a framebuffer.
+/// Draws the section for bytes of a framebuffer.
 pub fn framebuffer_pixel(
     doc: &mut Document,
     asks: &mut UiActions,

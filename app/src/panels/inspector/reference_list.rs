@@ -1,4 +1,4 @@
-//! What read and wrote the selection around the moment, in words, each a way there.
+//! References to the selection around the current event: what read and wrote it, each a link.
 
 use crate::document::Document;
 use crate::document::xref::{AccessKind, Xref};
@@ -8,14 +8,14 @@ use crate::theme::widgets;
 use crate::theme::{ROW, palette, small, text};
 use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, vec2};
 
-/// Events before the moment that are told, and those from it on.
+/// Number of references shown before the current event, and from it on.
 const BEFORE: usize = 3;
 const AFTER: usize = 4;
 
 /// Width of the mark before an event, points.
 const SIGN: f32 = 8.0;
 
-/// The mark that the timeline has for it: filled, framed, a line.
+/// Draws the same mark as the timeline: filled, framed, or a line.
 fn reference_mark(ui: &mut Ui, deed: AccessKind) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(SIGN, ROW), Sense::hover());
@@ -31,7 +31,7 @@ fn reference_mark(ui: &mut Ui, deed: AccessKind) {
     }
 }
 
-/// Draws the section; nothing for a register, whose accesses its own section tells.
+/// Draws the section; nothing for a register, whose own section shows its accesses.
 pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let followed = match doc.xref_target() {
         None | Some(XrefTarget::Register(_)) => return,
@@ -52,7 +52,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let (n, before, from, rows) = {
         let list = doc.xrefs.event_xrefs();
         let before = list.partition_point(|t| t.event < Some(moment));
-        // As many as fit are listed, those around the moment where there are more.
+        // As many references as fit are listed; if there are more, those around the current event.
         let last = list.len().min(before.saturating_sub(BEFORE) + BEFORE + AFTER);
         let from = last.saturating_sub(BEFORE + AFTER);
         let rows: Vec<Xref> = list.iter().skip(from).take(last - from).cloned().collect();
@@ -142,7 +142,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
 }
 
-/// How much concerns the page of the bytes and not the bytes themselves; the Memory panel lists it.
+/// Draws how many references concern the page and not the bytes; the Memory panel lists them.
 fn page_references(doc: &Document, asks: &mut UiActions, ui: &mut Ui, followed: XrefTarget) {
     let n = doc.xrefs.page_xrefs().len();
     let XrefTarget::Bytes { space, va, .. } = followed else {

@@ -1,8 +1,8 @@
-//! What the Jobs panel shows.
+//! State of the Jobs panel.
 
 use crate::theme::rows::Rows;
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
     pub(in crate::panels) list: Rows,

@@ -1,4 +1,4 @@
-//! What stands beside a kernel's code: what a launch of it takes, where its code came from, and all its launches.
+//! Details next to a kernel's code: its parameters, the source of its code, and all its launches.
 
 use super::view::View;
 use crate::document::Document;
@@ -10,10 +10,10 @@ use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
 use trace_core::calls::Calls;
 use trace_core::recording::CodeKind;
 
-/// Draws it.
+/// Draws the details.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, function: u32) {
     ui.spacing_mut().item_spacing.y = 0.0;
-    // Launches have a third of the height; what stands above them scrolls where it has no room.
+    // Launches take a third of the height; the part above them scrolls if it has no room.
     let full = ui.available_rect_before_wrap();
     let below = (full.height() * 0.36).max(90.0).min(full.height());
     let top = Rect::from_min_max(full.min, pos2(full.right(), full.bottom() - below));

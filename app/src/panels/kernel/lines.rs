@@ -1,4 +1,4 @@
-//! The PTX of a kernel, line by line; or what its module holds in place of it.
+//! The PTX of a kernel, line by line, or what its module holds instead.
 
 use super::view::View;
 use crate::panels::panel_context::UiActions;
@@ -12,7 +12,7 @@ use trace_core::recording::CodeKind;
 /// Width of the line numbers, points.
 const NUMBERS: f32 = 52.0;
 
-/// Draws it.
+/// Draws the lines.
 pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, function: u32) {
     let Some(code) = view.code.clone() else {
         widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the kernel's code…", None);
@@ -25,7 +25,7 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
     let p = palette(ui);
     let mut list = view.list;
     let mut clicked = None;
-    // The list is as wide as its longest line that was in view.
+    // The list is as wide as the longest line that was in view.
     let area = ui.available_rect_before_wrap();
     let width = view.widest + NUMBERS + 16.0;
     let offset = view.sideways.scroll(ui, area, width);
@@ -90,7 +90,7 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
     }
 }
 
-/// What a module holds that has no PTX of the kernel, and how to get some.
+/// Draws what a module without PTX of the kernel holds, and how to get PTX.
 fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
     let p = palette(ui);
     egui::ScrollArea::vertical().id_salt("code").auto_shrink(false).show(ui, |ui| {

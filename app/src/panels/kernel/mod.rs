@@ -1,4 +1,4 @@
-//! Kernel: the function that a launch runs: its PTX where the module holds it, what a launch of it takes, its launches.
+//! The Kernel panel: the function that a launch runs, its PTX if the module holds it, its parameters, its launches.
 
 mod facts;
 mod lines;
@@ -15,9 +15,9 @@ use egui::{Key, Modifiers, Rect, RichText, Stroke, Ui, pos2, vec2};
 use std::sync::Arc;
 use trace_core::calls::{Calls, KernelCode};
 
-/// Width of what stands beside the code, points.
+/// Width of the column next to the code, points.
 const SIDE: f32 = 300.0;
-/// Width below which the code goes under the facts.
+/// Width below which the code goes under the details, points.
 const NARROW: f32 = 620.0;
 
 /// Draws the panel.
@@ -38,7 +38,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     if full.width() < NARROW {
-        // What a launch takes and who launches it come first; the code needs room.
+        // Parameters and launches come first; the code needs room.
         let top = Rect::from_min_max(full.min, pos2(full.right(), full.top() + (full.height() * 0.45)));
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(top.shrink2(vec2(12.0, 0.0))));
         child.shrink_clip_rect(top);
@@ -64,7 +64,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// The function of the launch that the person went to; at first the first one that is launched.
+/// Follows the launch that the user went to; at first shows the first function that is launched.
 fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     let of = |n: u32| calls.launches().get(n as usize).map(|l| l.function);
     if view.seen_jump != doc.jumps || view.function.is_none() {
@@ -79,7 +79,7 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     }
 }
 
-/// Reads the code where it is another function's than the one that is shown.
+/// Reads the code if the shown code belongs to another function.
 fn read(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Arc<Calls>, function: u32) {
     let of = (Arc::as_ptr(calls) as usize, function);
     if view.code_key == Some(of) {
@@ -110,7 +110,7 @@ fn read(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Arc<Calls
 }
 
 impl View {
-    /// The code was read: its function comes into view.
+    /// Stores the code that was read and brings its function into view.
     fn set_code(&mut self, code: Arc<KernelCode>) {
         self.hits = (String::new(), Arc::default());
         if code.ptx.is_some() {

@@ -1,4 +1,4 @@
-//! What the Kernel panel shows.
+//! State of the Kernel panel.
 
 use crate::document::Document;
 use crate::theme::horizontal_scroll::HorizontalScroll;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use trace_core::calls::KernelCode;
 use trace_core::progress::Progress;
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
-    /// The function, an index into the recording's list; `None`: none was meant yet.
+    /// The function, an index into the recording's list; `None` before the first selection.
     pub function: Option<u32>,
-    /// Its code, once it was read.
+    /// Its code, once it is read.
     pub code: Option<Arc<KernelCode>>,
-    /// Text that is searched for in the PTX.
+    /// Search text for the PTX.
     pub search: String,
-    /// The search wants the keyboard.
+    /// The search field requests the keyboard.
     pub focus: bool,
-    /// Lines that hold it, for which text.
+    /// The search text, and the lines that contain it.
     pub(super) hits: (String, Arc<Vec<u32>>),
-    /// The line where the person is.
+    /// The current line.
     pub(super) line: Option<u32>,
-    /// The recording and the function that are read, or were.
+    /// The recording and the function that are being read, or were read.
     pub(super) code_key: Option<(usize, u32)>,
     pub(super) reading: Option<Progress>,
     pub(super) list: Rows,
-    /// How far the code is moved sideways, and how wide its longest line is that was in view, points.
+    /// Horizontal scroll of the code, and the width of the longest line that was in view, points.
     pub(super) sideways: HorizontalScroll,
     pub(super) widest: f32,
     pub(super) launches: Rows,
@@ -34,7 +34,7 @@ pub struct View {
 }
 
 impl View {
-    /// Shows a function, whatever launch is meant.
+    /// Shows a function, whatever launch is selected.
     pub fn show_function(&mut self, doc: &Document, function: u32) {
         self.function = Some(function);
         self.seen_jump = doc.jumps;

@@ -1,4 +1,4 @@
-//! What is known of a launch: its kernel, dimensions, and arguments, each address a link into memory.
+//! Details of a launch: its kernel, dimensions, and arguments, each address a link into memory.
 
 use crate::document::Document;
 use crate::document::api_trace;
@@ -11,10 +11,10 @@ use replay_engine::memory_trace::MemoryTraceRequest;
 use trace_core::calls::{Argument, Calls, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
-/// Maximum number of arguments that are listed, and most addresses of one.
+/// Maximum number of listed arguments, and of addresses of one argument.
 const MAX_LISTED_ARGUMENTS: usize = 128;
 
-/// Draws it, as the inspector shows it too.
+/// Draws the details, also for the inspector.
 pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u32) {
     let p = palette(ui);
     let Some(calls) = doc.api_trace() else { return };
@@ -64,7 +64,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u3
     show_changed_memory(doc, asks, ui, &calls, l.event);
 }
 
-/// What the launch changed, as a board saw it; or the offer to ask one.
+/// Draws the memory that the launch changed, as a target reported it; or a button that asks a target.
 fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, event: u64) {
     let p = palette(ui);
     let quiet = |ui: &mut Ui, message: &str| {
@@ -108,7 +108,7 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
     memory_trace_buttons::show_last_failure(doc, ui);
 }
 
-/// The first address of an argument that may be written through.
+/// Returns the first address of an argument that the launch may write through.
 fn find_writable_buffer(a: &Argument) -> Option<(u64, trace_core::calls::BufferLocation)> {
     match &a.value {
         Value::Pointer { constant: true, .. } => None,
@@ -138,7 +138,7 @@ fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
     }
 }
 
-/// An argument: number and type, then what it says; addresses lead to memory.
+/// Draws an argument: number and type, then its value; addresses are links to memory.
 fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
     let p = palette(ui);
     let key = a.label();

@@ -1,4 +1,4 @@
-//! The table of launches: a row each, whatever their number.
+//! The table of launches, one row each, for any number of launches.
 
 use super::view::View;
 use crate::document::Document;
@@ -14,13 +14,13 @@ use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::calls::Calls;
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
-/// Arguments of a launch that the list tells.
+/// Maximum number of arguments of a launch that the list shows.
 const MAX_ARGUMENTS: usize = 12;
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "launches";
 
-/// The columns. Results are there only if a call failed, changes only if a target or the recorder reported them.
+/// Returns the columns. Results appear only if a call failed, changes only if a target or the recorder reported them.
 fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
     let sorts = |c: Column, sort: LaunchSort| {
         let now = view.sort == sort && (sort != LaunchSort::Order || view.falling);
@@ -79,7 +79,7 @@ fn sort_of(column: &str) -> Option<LaunchSort> {
     })
 }
 
-/// Draws it.
+/// Draws the table.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let columns = columns(doc, view, calls);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
@@ -198,7 +198,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     }
 }
 
-/// The arguments of a launch on one line, pointers by their buffers: as many as anybody reads in a list.
+/// Formats the arguments of a launch on one line, pointers by their buffers, as many as are useful in a list.
 fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String {
     let all = calls.arguments(&doc.recording, event, l);
     let messages: Vec<String> = all
@@ -210,7 +210,7 @@ fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String
     format!("{}{more}", messages.join(", "))
 }
 
-/// What a cell says, and in which colour.
+/// Returns the text of a cell, and its colour.
 fn cell_text(
     calls: &Calls,
     head: &str,
@@ -227,7 +227,7 @@ fn cell_text(
         "shared" if l.shared > 0 => (text::bytes(u64::from(l.shared)), p.text),
         "stream" if l.flags & CALL_OF_GRAPH != 0 => (format!("{}, graph", calls.stream_name(l.stream)), p.quiet),
         "stream" => (calls.stream_name(l.stream), p.quiet),
-        // Where there is no room for results, what failed says so here.
+        // If there is no room for the result column, this column shows the failure.
         "host" if l.result != 0 => (format!("▲ {}", l.result), p.error),
         "host" => (text::duration(u64::from(l.took)), p.quiet),
         "result" if l.result != 0 => (format!("▲ {}", l.result), p.error),
@@ -240,7 +240,7 @@ fn keys_id() -> egui::Id {
     egui::Id::unique("launches-keys")
 }
 
-/// Arrows go from launch to launch as they are listed; Enter shows the kernel.
+/// Handles keys: arrows go from launch to launch in list order; Enter shows the kernel.
 fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, calls: &Calls, count: u64) {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();

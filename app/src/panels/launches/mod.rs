@@ -1,4 +1,4 @@
-//! Launches: every launch of a recording of calls, by name, sorted, each with its arguments decoded.
+//! The Launches panel: every launch of an API trace, by name, sorted, each with its arguments decoded.
 
 mod details;
 mod list;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use trace_core::calls::Calls;
 use trace_core::progress::Progress;
 
-/// Width from which the panel explains the launch beside the list, points.
+/// Width from which the panel shows the launch's details at the right of the list, points.
 const WIDE: f32 = 980.0;
-/// Launches up to which they are sorted at once; more are a piece of work of their own.
+/// Maximum number of launches that are sorted at once; more are sorted in a background job.
 const AT_ONCE: usize = 20_000;
 
 /// Draws the panel.
@@ -40,7 +40,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     bar(doc, view, asks, &calls, ui);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
-    // The inspector explains the launch; the panel does too where there is room for both.
+    // The inspector shows the launch; so does the panel if there is room for both.
     let side = if full.width() < WIDE || asks.inspector {
         0.0
     } else {
@@ -68,7 +68,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// What a panel of calls says where there are none.
+/// Draws the message of a call panel if the recording has no calls.
 pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, what: &str) {
     if doc.facts.calls.is_some() && !doc.facts.has_stage(Stage::Calls) && doc.derivation.is_some() {
         widgets::empty_state(
@@ -88,10 +88,10 @@ pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, w
     }
 }
 
-/// Has the launches chosen and sorted where the person asked for others than before.
+/// Starts to filter and sort the launches if the user changed the choice.
 fn update_rows(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Arc<Calls>) {
     let wanted = (view.filter.trim().to_owned(), view.sort, view.falling);
-    // The order does not follow from what boards tell.
+    // The order does not depend on reports of targets.
     let of = Arc::as_ptr(&doc.recording) as usize;
     if view.rows_key == Some((of, wanted.clone())) {
         return;
@@ -123,7 +123,7 @@ fn update_rows(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Ar
     }));
 }
 
-/// Where the keyboard goes to write a filter.
+/// Returns the id of the filter field.
 fn filter_id() -> egui::Id {
     egui::Id::unique("launches-filter")
 }

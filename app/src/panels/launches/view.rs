@@ -1,25 +1,25 @@
-//! What the Launches panel shows.
+//! State of the Launches panel.
 
 use crate::document::api_trace::LaunchSort;
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 
-/// What rows were chosen by: the facts, and the text, the order and its way.
+/// The inputs of the rows: the metadata; the filter text, the sort key and the direction.
 pub(super) type RowsKey = (usize, (String, LaunchSort, bool));
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
-    /// Text that names of kernels hold.
+    /// Text that kernel names contain.
     pub filter: String,
-    /// What launches are sorted by.
+    /// The sort key.
     pub sort: LaunchSort,
-    /// Whether the largest comes first.
+    /// Whether the order is descending.
     pub falling: bool,
     /// The launches that are shown; `None`: all, in their order.
     pub rows: Option<Arc<Vec<u32>>>,
-    /// The filter wants the keyboard.
+    /// The filter field requests the keyboard.
     pub focus: bool,
     pub(super) rows_key: Option<RowsKey>,
     pub(super) choosing: Option<Progress>,
@@ -28,15 +28,15 @@ pub struct View {
 }
 
 impl View {
-    /// Rows were chosen.
+    /// Sets the rows.
     pub(super) fn set_rows(&mut self, rows: Option<Vec<u32>>) {
         self.rows = rows.map(Arc::new);
         self.list.top = 0.0;
-        // The launch that is meant is brought into view.
+        // The selected launch is brought into view.
         self.seen_jump = u64::MAX;
     }
 
-    /// The launch in a row.
+    /// Returns the launch in a row.
     #[must_use]
     pub fn launch(&self, row: u64) -> Option<u32> {
         let row = usize::try_from(row).ok()?;
@@ -46,7 +46,7 @@ impl View {
         }
     }
 
-    /// The row of a launch. Of a sorted list it is looked for in all of it.
+    /// Returns the row of a launch. A sorted list is searched linearly.
     pub(super) fn row_of(&self, launch: u32) -> Option<u64> {
         match &self.rows {
             Some(rows) => rows.iter().position(|l| *l == launch).map(|n| n as u64),
@@ -54,12 +54,12 @@ impl View {
         }
     }
 
-    /// Sorts by something, or the other way round where it is sorted so already.
+    /// Sorts by a key, or reverses the order if the list is already sorted by it.
     pub fn sort_by(&mut self, sort: LaunchSort) {
         if self.sort == sort {
             self.falling ^= true;
         } else {
-            // Of sizes and times the largest are looked for, of names the first.
+            // Users look for the largest sizes and times, and for the first names.
             self.falling = matches!(
                 sort,
                 LaunchSort::Grid | LaunchSort::Block | LaunchSort::Shared | LaunchSort::Duration

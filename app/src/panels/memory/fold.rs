@@ -1,16 +1,15 @@
-//! Stretches of memory without anything to show, folded to one line: what is mapped and not recorded, what is not
-//! mapped.
+//! Stretches of memory without content, folded to one line: mapped and not recorded, or not mapped.
 
 use crate::document::page_runs::PageContent;
 use crate::document::{Document, lookup};
 
 /// One past the last address.
 const END: u64 = 1 << 48;
-/// Bytes from which a stretch is folded: fewer are as short as their fold.
+/// Minimum size of a folded stretch, bytes; fewer bytes are as short as their fold.
 const MIN_FOLDED_BYTES: u64 = 64;
-/// Pages that are looked at one by one where memory changes during the recording.
+/// Number of pages that are checked one by one if memory changes during the recording.
 const PAGES: u64 = 256;
-/// Runs with other rights that are taken together.
+/// Maximum number of runs with different rights that are merged.
 const MAX_RUNS: usize = 64;
 
 /// A line of the panel.
@@ -22,7 +21,7 @@ pub(super) enum Line {
         /// How many.
         bytes: u64,
     },
-    /// Nothing is known of `va..end`.
+    /// The bytes `va..end` are unknown.
     Folded {
         va: u64,
         end: u64,
@@ -32,14 +31,14 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// Its first byte.
+    /// Returns its first byte.
     pub fn va(self) -> u64 {
         match self {
             Self::Bytes { va, .. } | Self::Folded { va, .. } => va,
         }
     }
 
-    /// One past its last byte.
+    /// Returns one past its last byte.
     pub fn end(self) -> u64 {
         match self {
             Self::Bytes { va, bytes } => va.saturating_add(bytes),
@@ -48,7 +47,7 @@ impl Line {
     }
 }
 
-/// The stretch without content around an address: first byte, one past the last, whether it is mapped.
+/// Returns the stretch without content around an address: first byte, one past the last, whether it is mapped.
 fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
     let runs = &doc.facts.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
@@ -78,7 +77,7 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
             mapped = false;
         }
     }
-    // What the person edited stands there, recorded or not.
+    // The user's edits have content, recorded or not.
     for name in doc.changes().inputs().keys() {
         let Some(b) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
             continue;
@@ -93,7 +92,7 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
         }
     }
     if doc.recording.memory.snapshots.len() > 1 && mapped {
-        // The runs are those of the end of the recording; at the moment there may be others.
+        // The runs hold for the end of the recording; at the current event they may differ.
         let held = |page: u64| {
             lookup::read(&doc.recording, space, page << 12, doc.moment(), 1)
                 .first()
@@ -111,7 +110,7 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
     (to > va && from <= va).then_some((from, to, mapped))
 }
 
-/// The line that begins at an address; `bytes`: as many as a line has room for.
+/// Returns the line that starts at an address; `bytes`: the maximum number of bytes of a line.
 pub(super) fn line(doc: &Document, space: u32, va: u64, bytes: u64) -> Line {
     match find_empty_range(doc, space, va) {
         Some((_, end, mapped)) if end - va >= MIN_FOLDED_BYTES => Line::Folded { va, end, mapped },
@@ -119,7 +118,7 @@ pub(super) fn line(doc: &Document, space: u32, va: u64, bytes: u64) -> Line {
     }
 }
 
-/// Where the line before the one at `va` begins, with lines of `bytes`.
+/// Returns where the line before the one at `va` starts, with lines of `bytes`.
 pub(super) fn previous_line_start(doc: &Document, space: u32, va: u64, bytes: u64) -> u64 {
     let last = va.saturating_sub(bytes);
     match find_empty_range(doc, space, last) {
@@ -128,10 +127,10 @@ pub(super) fn previous_line_start(doc: &Document, space: u32, va: u64, bytes: u6
     }
 }
 
-/// Runs that are looked through for the next one with content.
+/// Maximum number of runs that are searched for the next one with content.
 const FAR: usize = 4096;
 
-/// The next address at or behind `va` that the recording holds.
+/// Returns the next address at or after `va` that the recording holds.
 pub(super) fn find_next_recorded(doc: &Document, space: u32, va: u64) -> Option<u64> {
     let runs = &doc.facts.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);

@@ -1,8 +1,8 @@
-//! How many bytes a line of memory has room for, and whether their letters have.
+//! The width of a line of memory: number of bytes, with or without letters.
 
 use trace_core::recording::ElementType;
 
-/// Room of an element, in digits, below which a line has half of them.
+/// Width of an element, in digits, below which a line has half the elements.
 const ELEMENT: f32 = 9.0;
 
 /// What a line of memory shows.
@@ -10,12 +10,12 @@ const ELEMENT: f32 = 9.0;
 pub(super) struct LineWidth {
     /// Number of bytes, 8 or 16.
     pub bytes: u64,
-    /// Whether the bytes stand as ASCII too, right of the hexadecimal digits.
+    /// Whether the bytes are also shown as ASCII, right of the hexadecimal digits.
     pub letters: bool,
 }
 
 impl LineWidth {
-    /// Returns what fits into `room` points: 16 bytes where they do, else 8; letters where they are wanted and fit, too.
+    /// Returns what fits into `room` points: 16 bytes if they fit, else 8; letters if they are wanted and fit too.
     pub fn new(room: f32, digit: f32, element: Option<ElementType>, letters: bool) -> Self {
         if let Some(e) = element {
             // A line of 8 bytes holds one element of 8 bytes, which has no half.
@@ -25,7 +25,7 @@ impl LineWidth {
                 letters: false,
             };
         }
-        // Two digits and a space for a byte, a letter for a byte, and spaces around them.
+        // A byte needs two digits and a space, and a letter; spaces separate both parts.
         let needed = |bytes: f32, letters: bool| digit * (bytes * 3.0 + 1.0 + if letters { bytes + 2.0 } else { 0.0 });
         let bytes = if room < needed(16.0, false) { 8 } else { 16 };
         Self {

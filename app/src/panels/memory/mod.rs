@@ -1,4 +1,4 @@
-//! Memory: GPU memory by address, as hex and ASCII or as elements, at the moment.
+//! The Memory panel: GPU memory by address, as hex and ASCII or as elements, at the current event.
 
 mod device;
 mod fold;
@@ -76,10 +76,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// The place that a text names, in the address space `space` where it does not tell: an address, a buffer, `NAME + OFFSET`, `job N`.
+/// Returns the location that a text names: an address, a buffer, `NAME + OFFSET`, `job N`. `space` is the address
+/// space if the text does not name one.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// Returns a message if the text names no location.
 pub fn parse_address(doc: &Document, space: u32, wanted: &str) -> Result<(u32, u64), String> {
     let wanted = wanted.trim();
     let named = |name: &str| doc.recording.buffer(name.trim()).map(|b| (b.address_space, b.va.0));
@@ -104,8 +105,8 @@ pub fn parse_address(doc: &Document, space: u32, wanted: &str) -> Result<(u32, u
     Err(format!("{wanted:?} is neither an address, a buffer nor a job"))
 }
 
-/// The field that takes an address or a name: the place that `find` finds for what was entered. What is wrong with the
-/// text stays in the view, and the keyboard in the field.
+/// Draws the field for an address or a name, and returns the location that `find` returns for the input. An error
+/// stays in the view, and the keyboard in the field.
 fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Result<T, String>) -> Option<T> {
     let id = egui::Id::unique("memory-address");
     let hint = RichText::new("address or buffer").font(body()).color(palette(ui).quiet);
@@ -134,7 +135,7 @@ fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Resu
     }
 }
 
-/// What bytes are shown as: hex and ASCII, or elements of a type.
+/// Draws the choice of the display: hex and ASCII, or elements of a type.
 fn view_as(view: &mut View, ui: &mut Ui) {
     let chosen = match view.element {
         Some(e) => e.name(),

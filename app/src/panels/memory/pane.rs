@@ -1,4 +1,4 @@
-//! What stands under the lines: everything that touches a byte, or the selected values as a plot.
+//! The pane under the lines: all references to a byte, or the selected values as a plot.
 
 use super::view::{ByteReferences, PlotCache, PlotKey, View};
 use super::writer;
@@ -15,10 +15,10 @@ use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui_plot::{HoverPosition, Line, PlotPoints};
 use std::sync::Arc;
 
-/// Maximum number of values that a plot draws; of more, every so-and-so-manieth is drawn.
+/// Maximum number of values that a plot draws; of more, every nth is drawn.
 const MAX_POINTS: u64 = 2048;
 
-/// Looks for everything that touches a byte, and shows it under the lines.
+/// Searches for all references to a byte, and shows them under the lines.
 pub fn find_references(doc: &Document, view: &mut View, asks: &mut UiActions, space: u32, va: u64) {
     view.references = Some(ByteReferences {
         space,
@@ -45,10 +45,10 @@ pub fn find_references(doc: &Document, view: &mut View, asks: &mut UiActions, sp
     });
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "touches";
 
-/// The columns of what touches a byte.
+/// Returns the columns of the references to a byte.
 fn columns(doc: &Document) -> [Column; 3] {
     [
         Column::new("event", "event", 58.0).number().fit_count(doc.len()),
@@ -57,7 +57,7 @@ fn columns(doc: &Document) -> [Column; 3] {
     ]
 }
 
-/// Draws what touches the byte that was asked about.
+/// Draws the references to the requested byte.
 pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = view.references.clone() else { return };
@@ -150,7 +150,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
     }
 }
 
-/// The row that stands for everything that concerns the page and not the byte. Returns whether it was clicked.
+/// Draws the row for all references that concern the page and not the byte. Returns whether it was clicked.
 fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
     let p = palette(ui);
     let r = ui.interact(rect, ui.scope_id().with("of the page"), Sense::click());
@@ -165,7 +165,7 @@ fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
-/// The values of a range, every so-and-so-manieth so that there are at most [`MAX_POINTS`].
+/// Returns the values of a range, every nth so that there are at most [`MAX_POINTS`].
 fn points(doc: &Document, made: PlotKey) -> PlotCache {
     let (space, va, bytes, element, moment, _) = made;
     let size = element.bytes() as u64;

@@ -1,4 +1,4 @@
-//! Memory line by line: 16 bytes each, or 8 where that is too wide, as hex and ASCII or as elements.
+//! Memory line by line: 16 bytes each, or 8 if that is too wide, as hex and ASCII or as elements.
 
 use super::fold::{self, Line};
 use super::line_width::LineWidth;
@@ -20,13 +20,13 @@ const MAX_COPY: u64 = clipboard::MAX_BYTES as u64;
 /// One past the last address.
 const END: u64 = 1 << 48;
 
-/// Where things stand in a line.
+/// Positions in a line.
 #[derive(Clone, Copy)]
 struct Columns {
     left: f32,
     hex: f32,
     digit: f32,
-    /// Left edge of the letters, where they are shown.
+    /// Left edge of the letters, if they are shown.
     ascii: Option<f32>,
     /// Bytes of a line.
     bytes: u64,
@@ -52,12 +52,12 @@ impl Columns {
         }
     }
 
-    /// Bytes that go together.
+    /// Returns the number of bytes that belong together.
     fn step(&self) -> u64 {
         self.element.map_or(1, |e| e.bytes() as u64)
     }
 
-    /// The byte of a line at a place.
+    /// Returns the byte of a line at a position.
     fn byte_at(&self, x: f32) -> u64 {
         let x = x - self.left - self.hex;
         let (n, last) = match self.element {
@@ -70,7 +70,7 @@ impl Columns {
         (n.max(0.0) as u64).min(last) * self.step()
     }
 
-    /// The places of the bytes `from..to` of a line.
+    /// Returns the horizontal range of the bytes `from..to` of a line.
     fn span(&self, from: u64, to: u64) -> (f32, f32) {
         if self.element.is_some() {
             let (a, b) = (from / self.step(), to.div_ceil(self.step()));
@@ -82,10 +82,10 @@ impl Columns {
     }
 }
 
-/// A byte of a line: as the person left it, and whether they did.
+/// A byte of a line as the user left it, and whether the user edited it.
 type Cell = (Result<u8, ByteState>, bool);
 
-/// The bytes in view, edits on top.
+/// Returns the bytes in view, with edits applied.
 fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
     let read = lookup::read(&doc.recording, space, top, doc.moment(), len);
     let mut out: Vec<Cell> = read.into_iter().map(|b| (b, false)).collect();
@@ -272,7 +272,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         va: from,
         bytes: len,
     };
-    // The forms of bytes stand above already.
+    // The menu already has the forms of bytes above.
     copy_menu::forms(doc, asks, ui, &[], &these, None);
     ui.separator();
     if ui.button("What touches this byte").clicked() {
@@ -290,7 +290,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     }
 }
 
-/// A stretch of which nothing is known, and the way to what lies behind it. `true`: somebody goes there.
+/// Draws an unknown stretch, and a link to what follows it. Returns `true` if the user goes there.
 fn folded_ui(ui: &mut Ui, va: u64, end: u64, (mapped, next): (bool, Option<u64>), row: Rect, c: &Columns) -> bool {
     let p = palette(ui);
     let y = row.center().y;
@@ -335,7 +335,7 @@ fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     }
 }
 
-/// Arrows move the selected byte, Page Up and Page Down by what fits.
+/// Handles keys: arrows move the selected byte, Page Up and Page Down move by what fits.
 fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     let filter = EventFilter {
         horizontal_arrows: true,

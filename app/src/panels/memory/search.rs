@@ -1,4 +1,4 @@
-//! Searching memory for bytes, text, a value, an expression or pointers, apart from the interface thread.
+//! Search in memory for bytes, text, a value, an expression or pointers, off the interface thread.
 
 use super::view::View;
 use crate::document::moment::Selection;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::memory::{Hit, MAX_HITS, SearchError};
 
-/// The search field and what was found.
+/// Draws the search field and the matches.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let width = (ui.available_width() - 150.0).clamp(90.0, 240.0);
@@ -103,7 +103,7 @@ fn start(doc: &Document, view: &mut View, asks: &mut UiActions) {
         };
         Box::new(move |desk| {
             let view = &mut desk.views.memory;
-            // A search that another one took the place of has nothing to tell.
+            // A search that was replaced by another one has no result to show.
             if desk.doc.path != path || view.searching.as_ref().is_none_or(|s| s.0 != id) {
                 return;
             }

@@ -1,5 +1,5 @@
-//! A layout of the register map laid over memory: its fields by name with value, meaning and bytes, one element behind
-//! the other; addresses in it lead on.
+//! A layout of the register map as an overlay on memory: its fields by name with value, meaning and bytes, one element
+//! after another, addresses as links.
 
 use super::view::View;
 use crate::document::moment::Selection;
@@ -15,7 +15,7 @@ use trace_core::registers::{Field, FieldKind, Layout};
 /// Maximum number of elements of an array.
 const MAX_ELEMENTS: u64 = 1 << 20;
 
-/// What is laid over memory, and where.
+/// The overlay and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Structure {
     /// Name of the layout.
@@ -24,9 +24,9 @@ pub struct Structure {
     pub space: u32,
     /// Address of the first element.
     pub at: u64,
-    /// Elements.
+    /// Number of elements.
     pub count: u64,
-    /// Bytes from one element to the next; 0: as many as one has.
+    /// Bytes from one element to the next; 0: the size of an element.
     pub stride: u64,
     /// Elements whose fields are shown.
     pub open: BTreeSet<u64>,
@@ -37,7 +37,7 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// A single element at an address.
+    /// Returns a single element at an address.
     #[must_use]
     pub fn new(layout: &str, space: u32, at: u64) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Structure {
         }
     }
 
-    /// Bytes from one element to the next.
+    /// Returns the bytes from one element to the next.
     #[must_use]
     pub fn step(&self, layout: &Layout) -> u64 {
         match self.stride {
@@ -61,13 +61,13 @@ impl Structure {
         }
     }
 
-    /// The address of an element.
+    /// Returns the address of an element.
     #[must_use]
     pub fn address(&self, layout: &Layout, element: u64) -> u64 {
         self.at.saturating_add(element.saturating_mul(self.step(layout)))
     }
 
-    /// Goes to what a pointer leads to; the layout stays until another one is chosen.
+    /// Goes to the target of a pointer; the layout stays until another one is chosen.
     pub fn follow(&mut self, va: u64) {
         self.trail.push((self.layout.clone(), self.at, self.count, self.stride));
         (self.at, self.count, self.row) = (va, 1, 0);
@@ -82,12 +82,12 @@ impl Structure {
         }
     }
 
-    /// How many rows there are, where an element has so many fields.
+    /// Returns the number of rows if an element has this many fields.
     fn rows(&self, fields: u64) -> u64 {
         self.count + self.open.iter().filter(|e| **e < self.count).count() as u64 * fields
     }
 
-    /// What stands in a row: an element, and which of its fields.
+    /// Returns the content of a row: an element, and which of its fields.
     fn at_row(&self, row: u64, fields: u64) -> (u64, Option<u64>) {
         let (mut rest, mut next) = (row, 0);
         for open in self.open.iter().filter(|e| **e < self.count) {
@@ -127,7 +127,7 @@ impl Part<'_> {
     }
 }
 
-/// The rows of an element, by rising bit.
+/// Returns the rows of an element, in ascending bit order.
 fn parts(layout: &Layout) -> Vec<Part<'_>> {
     let mut out = Vec::with_capacity(layout.fields.len());
     let mut next = 0;
@@ -144,13 +144,13 @@ fn parts(layout: &Layout) -> Vec<Part<'_>> {
     out
 }
 
-/// What a row tells.
+/// The content of a row.
 struct PartRow {
     place: String,
     name: String,
     value: String,
     means: String,
-    /// Where it leads, of an address that is not 0.
+    /// The address that it links to, if it is not 0.
     leads: Option<u64>,
     va: u64,
     bytes: u64,
@@ -212,7 +212,7 @@ fn describe_part(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>
     }
 }
 
-/// Lays a structure over what is selected, or takes it away.
+/// Puts an overlay on the selection, or removes it.
 pub fn toggle(doc: &Document, view: &mut View) {
     if view.structure.take().is_some() {
         return;
@@ -246,7 +246,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
     view.fields = Rows::default();
 }
 
-/// Draws the structure.
+/// Draws the overlay.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let Some(mut s) = view.structure.take() else { return };
     let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
@@ -492,7 +492,7 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
     }
 }
 
-/// The bytes that a row is about.
+/// Returns the bytes of a row.
 fn range(s: &Structure, layout: &Layout, parts: &[Part<'_>], row: u64) -> (u64, u64) {
     let (element, field) = s.at_row(row, parts.len() as u64);
     let at = s.address(layout, element);

@@ -1,4 +1,4 @@
-//! What the panel shows of memory, and how it follows what is selected elsewhere.
+//! State of the Memory panel, and how it follows the selection.
 
 use super::device::view::DeviceMemoryView;
 use super::structure::Structure;
@@ -13,42 +13,42 @@ use trace_core::memory::Hit;
 use trace_core::progress::Progress;
 use trace_core::recording::ElementType;
 
-/// What touches a byte, found or being looked for.
+/// The references to a byte, known or being searched.
 #[derive(Clone, Debug, Default)]
 pub struct ByteReferences {
     /// Index of the address space.
     pub space: u32,
     /// The byte.
     pub va: u64,
-    /// What was found; `None` while it is looked for.
+    /// The references; `None` while the search runs.
     pub list: Option<Arc<Vec<Xref>>>,
-    /// The person stopped it.
+    /// The user stopped the search.
     pub stopped: bool,
-    /// Who wrote it last in a replay on the software GPU, once that was asked for.
+    /// The last writer in a replay on the simulator, once it was requested.
     pub writer: Option<WriterLookup>,
     /// The inputs that this holds for.
     pub key: EditKey,
-    /// Whether what concerns the page and not the byte is listed too.
+    /// Whether references to the page and not the byte are listed too.
     pub unfolded: bool,
 }
 
-/// Who wrote a byte last: being found out, or what was found.
+/// The last writer of a byte: being searched, or the result.
 #[derive(Clone, Debug)]
 pub enum WriterLookup {
-    /// A replay is under way.
+    /// A replay is running.
     Pending(Progress),
-    /// What it told; while the thread that wrote the byte is followed, how far that is.
+    /// The report; while the thread that wrote the byte is traced, its progress.
     Ready(Arc<WriterReport>, Option<Progress>),
-    /// Why it told nothing.
+    /// The reason why there is no report.
     Failed(String),
-    /// The person stopped it.
+    /// The user stopped it.
     Stopped,
 }
 
-/// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.
+/// The inputs of a plot: address space, first byte, bytes, type, current event, revision of the edits.
 pub(super) type PlotKey = (u32, u64, u64, ElementType, u64, u64);
 
-/// The values of a plot, kept until what it was made of changes.
+/// The values of a plot, kept until its inputs change.
 #[derive(Clone)]
 pub(super) struct PlotCache {
     pub(super) key: PlotKey,
@@ -56,46 +56,46 @@ pub(super) struct PlotCache {
     pub(super) every: u64,
 }
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
     /// Index of the address space.
     pub space: u32,
     /// First byte in view, a multiple of the bytes of a line.
     pub top: u64,
-    /// Whether `top` was chosen yet.
+    /// Whether `top` is set.
     pub placed: bool,
     /// Type of the elements; `None`: hex and ASCII.
     pub element: Option<ElementType>,
-    /// Whether hexadecimal digits stand without their ASCII.
+    /// Whether hexadecimal digits are shown without their ASCII.
     pub without_ascii: bool,
-    /// Whether a line has room for 8 bytes alone, not for 16.
+    /// Whether a line has room for only 8 bytes, not for 16.
     pub(super) narrow: bool,
     /// Text of the address field.
     pub go_to: String,
     /// Text of the search field.
     pub search: String,
-    /// Places that hold what was searched for.
+    /// Locations that contain the search term.
     pub hits: Option<Arc<Vec<Hit>>>,
-    /// The search that is going on, and its number.
+    /// The running search, and its number.
     pub searching: Option<(u64, Progress)>,
     pub(super) searches: u64,
-    /// What is wrong with a field's text.
+    /// The error in a field's text.
     pub wrong: Option<String>,
-    /// The address field wants the keyboard.
+    /// The address field requests the keyboard.
     pub focus: bool,
-    /// What touches the byte that was asked about.
+    /// The references to the requested byte.
     pub references: Option<ByteReferences>,
     /// The selected values are plotted.
     pub plot: bool,
     pub(super) plot_cache: Option<PlotCache>,
-    /// A layout laid over memory.
+    /// A layout as an overlay on memory.
     pub structure: Option<Structure>,
-    /// What is shown of the device's memory in a recording of calls.
+    /// The view of device memory in an API trace.
     pub device: DeviceMemoryView,
     pub(super) fields: Rows,
     pub(super) list: Rows,
-    /// Bytes between which the pointer selects: where it began, where it is.
+    /// Bytes between which the pointer selects: where it started, where it is.
     pub(super) drag: Option<(u64, u64)>,
     pub(super) seen_jump: u64,
     pub(super) scroll: f32,
@@ -110,7 +110,7 @@ impl View {
         self.reveal(va);
     }
 
-    /// As [`View::show`], with the address in the first line.
+    /// Shows an address like [`View::show`], with the address in the first line.
     pub fn show_at_top(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
         self.show(doc, space, va, bytes);
         self.top = self.line_of(va);
@@ -125,17 +125,17 @@ impl View {
         }
     }
 
-    /// Bytes of a line.
+    /// Returns the number of bytes of a line.
     pub(super) fn per_line(&self) -> u64 {
         if self.narrow { 8 } else { 16 }
     }
 
-    /// The first byte of the line that holds a byte.
+    /// Returns the first byte of the line that holds a byte.
     pub(super) fn line_of(&self, va: u64) -> u64 {
         va - va % self.per_line()
     }
 
-    /// Where the panel begins: at the input, else at the first page with data.
+    /// Sets the first view: at the input, else at the first page with data.
     pub(super) fn begin(&mut self, doc: &Document) {
         let input = doc
             .recording
@@ -182,7 +182,7 @@ impl View {
         }
     }
 
-    /// Bytes that are selected, in the address space that is shown: first byte and how many.
+    /// Returns the selected bytes in the shown address space: the first byte and the number.
     pub(super) fn selected(&self, doc: &Document) -> Option<(u64, u64)> {
         match doc.selection() {
             Selection::Memory { va, bytes, space } if *space == self.space => Some((*va, (*bytes).max(1))),

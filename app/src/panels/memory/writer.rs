@@ -1,4 +1,4 @@
-//! Who wrote a byte last, beside what touches it: asked of a replay on the software GPU that is made once and kept.
+//! The last writer of a byte, next to its references, from a replay on the simulator that runs once and is kept.
 
 use super::view::{ByteReferences, View, WriterLookup};
 use crate::document::Document;
@@ -12,7 +12,7 @@ use egui::{RichText, Ui};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 
-/// Draws it.
+/// Draws the last writer.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, t: &ByteReferences) {
     let p = palette(ui);
     let mut ask = false;
@@ -69,7 +69,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     }
 }
 
-/// How far work is, and a cross to stop it.
+/// Draws the progress of work, and a button to stop it.
 fn busy(ui: &mut Ui, what: &str, progress: &Progress) {
     let p = palette(ui);
     let message = match progress.fraction() {
@@ -83,7 +83,7 @@ fn busy(ui: &mut Ui, what: &str, progress: &Progress) {
     ui.ctx().request_repaint_after(std::time::Duration::from_millis(100));
 }
 
-/// Asks who wrote a byte last: of the run that is kept, of the one under way, or of a new one.
+/// Asks for the last writer of a byte: from the kept run, from the running one, or from a new one.
 fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space: u32, va: u64) {
     let given = doc.edited_inputs();
     let Some(t) = &mut view.references else { return };
@@ -140,7 +140,7 @@ fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space:
     t.writer = Some(WriterLookup::Pending(progress));
 }
 
-/// Why nothing is told.
+/// Returns the reason why there is no answer.
 fn failed_writer(e: &WriterError) -> WriterLookup {
     match e {
         WriterError::Debug(DebugError::Cancelled(_)) => WriterLookup::Stopped,
@@ -148,7 +148,7 @@ fn failed_writer(e: &WriterError) -> WriterLookup {
     }
 }
 
-/// Answers out of a run: who it was at once, what the thread had read as soon as it was followed.
+/// Answers from a run: the writer at once, what its thread read as soon as it is traced.
 fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<TracedReplay>, (space, va): (u32, u64)) {
     let Some(t) = &mut view.references else { return };
     let (recording, key) = (Arc::clone(&doc.recording), t.key.clone());
@@ -187,7 +187,7 @@ fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<T
     t.writer = Some(WriterLookup::Ready(Arc::new(first), Some(progress)));
 }
 
-/// Puts an answer where the question was asked, if that is still so.
+/// Stores an answer with its request, if the request is still current.
 fn store_answer(
     path: std::path::PathBuf,
     given: EditedInputs,
@@ -208,7 +208,7 @@ fn store_answer(
         };
         t.writer = Some(match (outcome, t.writer.take()) {
             (Ok(writer_report), _) => WriterLookup::Ready(writer_report, None),
-            // Who it was stays known when the person does not want the rest.
+            // The writer stays known if the user cancels the rest.
             (Err(WriterError::Debug(DebugError::Cancelled(_))), Some(WriterLookup::Ready(writer_report, _))) => {
                 WriterLookup::Ready(writer_report, None)
             }

@@ -1,4 +1,4 @@
-//! What there is in a recording of calls: its device, kernels, streams, buffers, modules.
+//! The outline of an API trace: its device, kernels, streams, buffers, modules.
 
 use crate::document::Document;
 use crate::document::api_trace;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use trace_core::calls::Calls;
 use trace_core::recording::CodeKind;
 
-/// Kernels that are listed: those that are launched most.
+/// Maximum number of kernels that are listed: those with most launches.
 const KERNELS: usize = 8;
-/// Buffers that are listed.
+/// Maximum number of buffers that are listed.
 const BUFFERS: usize = 8;
-/// Streams that are listed.
+/// Maximum number of streams that are listed.
 const STREAMS: usize = 8;
-/// Modules that are listed.
+/// Maximum number of modules that are listed.
 const MODULES: usize = 4;
 
-/// What is listed of a recording, found once: kernels by launches.
+/// The list of a recording, computed once: kernels by launches.
 type CachedOrder = (usize, Arc<Vec<u32>>);
 
-/// Draws it.
+/// Draws the outline.
 pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let Some(calls) = doc.api_trace() else { return };
     kernels(doc, asks, ui, &calls);
@@ -33,7 +33,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     device(ui, &calls);
 }
 
-/// Functions by how often they are launched.
+/// Returns the functions by number of launches.
 fn by_launches(ui: &Ui, calls: &Arc<Calls>) -> Arc<Vec<u32>> {
     let id = egui::Id::unique("kernels by launches");
     let key = Arc::as_ptr(calls) as usize;
@@ -123,7 +123,7 @@ fn streams(doc: &mut Document, ui: &mut Ui, calls: &Calls) {
             message
         };
         if row.on_hover_text(format!("calls that go to it\n{message}")).clicked() {
-            // The next one behind the moment, so that clicking again goes along it.
+            // The next launch after the current event, so that repeated clicks step through the launches.
             let n = events.partition_point(|e| *e <= doc.moment());
             if let Some(e) = events.get(n).or(events.first()) {
                 doc.go(*e);

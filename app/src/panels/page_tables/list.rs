@@ -13,7 +13,7 @@ use crate::theme::{body, focus, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Color32, Mesh, Rect, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// Pixels of a span: one a page up to 220, then compressed.
+/// Returns the pixels of a span: one a page up to 220, then compressed.
 fn span_pixels(pages: u64, most: f32) -> f32 {
     let linear = 220.0_f32.min(most * 0.6);
     if pages as f32 <= linear {
@@ -23,13 +23,13 @@ fn span_pixels(pages: u64, most: f32) -> f32 {
     linear + (most - linear) * over.min(1.0)
 }
 
-/// A row: pages of one mapping, and another address of theirs.
+/// A row: pages of one mapping, and another address of these pages.
 struct Row {
     run: MappedRun,
     other: Option<u64>,
 }
 
-/// A row of the list. What a marked span is, the mapping that holds it tells.
+/// Returns a row of the list. The mapping that holds a marked span describes it.
 fn row_at(space: &SpaceFact, mark: Option<Mark>, row: usize) -> Option<Row> {
     match mark {
         None => space.mappings.get(row).map(|m| Row { run: *m, other: None }),
@@ -49,7 +49,7 @@ fn row_at(space: &SpaceFact, mark: Option<Mark>, row: usize) -> Option<Row> {
     }
 }
 
-/// The row that holds an address.
+/// Returns the row that holds an address.
 fn row_of(space: &SpaceFact, mark: Option<Mark>, va: u64) -> Option<usize> {
     match mark {
         None => space.mappings.partition_point(|m| m.va <= va).checked_sub(1),
@@ -57,10 +57,10 @@ fn row_of(space: &SpaceFact, mark: Option<Mark>, va: u64) -> Option<usize> {
     }
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "mappings";
 
-/// The columns.
+/// Returns the columns.
 fn columns(mark: Option<Mark>) -> [Column; 5] {
     let last = if mark == Some(Mark::MappedTwice) {
         "the same memory as"
@@ -177,7 +177,7 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
     let mut draw = |want: PageContent, least: f32| {
         let mut last = f32::MIN;
         let mut next = 0;
-        // A pixel is painted once, however many runs fall on it: the next run looked at is the one a pixel on.
+        // A pixel is painted once for any number of runs: the next run is the first one at the next pixel.
         while let Some(r) = list.get(next) {
             next += 1;
             if r.content != want {
@@ -196,7 +196,7 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
             }
         }
     };
-    // What there is most of first, so that a single page with data is not painted over.
+    // The most frequent content is drawn first, so that it does not cover a single page with data.
     draw(PageContent::None, 0.0);
     draw(PageContent::Zero, 1.0);
     draw(PageContent::Data, 2.0);

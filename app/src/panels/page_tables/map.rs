@@ -11,12 +11,12 @@ use crate::theme::{icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Mesh, Rect, RichText, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 
-/// Room under the map for the walk.
+/// Height under the map for the walk, points.
 const WALK: f32 = 176.0;
-/// Wheel that zooms one step, points.
+/// Wheel distance for one zoom step, points.
 const WHEEL: f32 = 40.0;
 
-/// The content that wins where several kinds share a cell.
+/// Returns the content that wins if several kinds share a cell.
 fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<MappedRun> {
     let from = space.runs.partition_point(|r| r.end() <= va);
     let mut best: Option<MappedRun> = None;
@@ -33,7 +33,7 @@ fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<MappedRun> {
     best
 }
 
-/// Where the map begins when nothing was chosen: at the input, else at the first mapping.
+/// Sets the first view of the map if nothing was chosen: the input, else the first mapping.
 fn begin(doc: &Document, view: &mut View, space: &SpaceFact) {
     let input = doc
         .recording
@@ -49,7 +49,7 @@ fn begin(doc: &Document, view: &mut View, space: &SpaceFact) {
     }
 }
 
-/// The way from the whole space to the page: each part goes there.
+/// Draws the path from the full space to the page: each part is a link.
 fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
     let at = view.at;
@@ -84,10 +84,10 @@ fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     });
 }
 
-/// Draws the map, and what chooses its part.
+/// Draws the map, and the controls for its part.
 pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
-    // The size first: how much fits decides how much a cell is.
+    // The size comes first: it decides how much a cell holds.
     let ppp = ui.ctx().pixels_per_point();
     let px = ((ui.available_width() / ACROSS as f32).min(6.0) * ppp).floor().max(1.0) / ppp;
     let room = ui.available_height() - 48.0 - WALK;
@@ -156,7 +156,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let va = page << 12;
     if response.clicked() {
         response.request_focus();
-        // A cell of many pages means the first of them that is mapped.
+        // A cell of many pages stands for the first of them that is mapped.
         let end = va.saturating_add(per_cell << 12);
         let n = space.mappings.partition_point(|m| m.end() <= va);
         let mapped = space.mappings.get(n).filter(|m| m.va < end).map(|m| m.va.max(va));
@@ -229,7 +229,7 @@ fn wheel(view: &mut View, ui: &Ui, page: u64) {
     }
 }
 
-/// Arrows move the selection by a cell, plus and minus zoom about it.
+/// Handles keys: arrows move the selection by a cell, plus and minus zoom about it.
 fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     let filter = EventFilter {
         horizontal_arrows: true,

@@ -1,5 +1,5 @@
-//! Page tables: the address map of each address space by rights and content, from all 48 bits down to one page, what
-//! stands out in it, and the walk of an address level by level.
+//! The Page tables panel: the address map of each address space by rights and content, its marks, and the walk of an
+//! address level by level. The map goes from all 48 bits down to one page.
 
 pub mod atlas;
 mod list;
@@ -114,7 +114,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
                     view.as_map = as_map;
                 }
             }
-            // The map has more to choose from, in a row of its own.
+            // The map has more controls, in a row of their own.
             if !view.as_map {
                 ui.add_space(8.0);
                 for (by, word) in [(ColourBy::Content, "content"), (ColourBy::Rights, "rights")] {
@@ -134,7 +134,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     });
 }
 
-/// What stands out, with how much of it there is; choosing one lists it.
+/// Draws the marks with their counts; a click on a mark lists its pages.
 fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
     ui.horizontal(|ui| {

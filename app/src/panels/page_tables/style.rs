@@ -1,4 +1,4 @@
-//! How pages look wherever the panel shows them: their colours, and what they hold in words.
+//! Appearance of pages in the panel: their colours, and a description of their content.
 
 use super::view::ColourBy;
 use crate::document::page_runs::{MappedRun, PageContent, format_rights};
@@ -7,7 +7,7 @@ use crate::document::{Document, page_usage};
 use crate::theme::{Palette, text};
 use egui::{Color32, Mesh, Rect, pos2};
 
-/// The colour of pages with a mark.
+/// Returns the colour of pages with a mark.
 pub fn mark_colour(p: &Palette, mark: Mark) -> Color32 {
     match mark {
         Mark::MappedTwice => p.warning,
@@ -16,7 +16,7 @@ pub fn mark_colour(p: &Palette, mark: Mark) -> Color32 {
     }
 }
 
-/// The colour of a run of pages.
+/// Returns the colour of a run of pages.
 pub fn colour(p: &Palette, by: ColourBy, r: &MappedRun) -> Color32 {
     match by {
         ColourBy::Rights => {
@@ -40,10 +40,10 @@ pub fn colour(p: &Palette, by: ColourBy, r: &MappedRun) -> Color32 {
     }
 }
 
-/// Room from one line of a hatch to the next, points.
+/// Distance between the lines of a hatch, points.
 const HATCH: f32 = 3.0;
 
-/// Paints pages: filled, or hatched where the recording does not hold them. The lines of neighbours meet.
+/// Paints pages: filled, or hatched if the recording does not hold them. The lines of neighbours meet.
 pub fn paint(mesh: &mut Mesh, rect: Rect, ink: Color32, content: PageContent) {
     if content != PageContent::None || rect.width() < 1.5 {
         mesh.add_colored_rect(rect, ink);
@@ -57,18 +57,18 @@ pub fn paint(mesh: &mut Mesh, rect: Rect, ink: Color32, content: PageContent) {
     }
 }
 
-/// A colour on the way to another: 0 is the first, 1 the second.
+/// Mixes two colours: 0 is the first, 1 the second.
 pub fn mix_colours(a: Color32, b: Color32, part: f32) -> Color32 {
     let m = |x: u8, y: u8| (f32::from(x) * (1.0 - part) + f32::from(y) * part) as u8;
     Color32::from_rgb(m(a.r(), b.r()), m(a.g(), b.g()), m(a.b(), b.b()))
 }
 
-/// What a run of pages holds, in words.
+/// Describes the content of a run of pages.
 pub fn describe_content(doc: &Document, va: u64, end: u64) -> String {
     page_usage::describe_uses(&doc.recording, &doc.facts.page_usage.find_uses(va, end))
 }
 
-/// `rw-` with what the pages are.
+/// Formats a run's rights as `rw-`, with what the pages are.
 pub fn describe_run(r: &MappedRun) -> String {
     format!("{} {}", text::count(r.pages), format_rights(r.rights))
 }

@@ -1,4 +1,4 @@
-//! Which part of an address space the panel shows, and how a person moves it.
+//! State of the Page tables panel: the visible part of an address space, and its moves.
 
 use super::atlas::Atlas;
 use crate::document::Document;
@@ -8,12 +8,12 @@ use crate::theme::rows::Rows;
 
 /// Cells of the map across.
 pub(super) const ACROSS: u64 = 64;
-/// Fewest and most rows of cells.
+/// Minimum and maximum number of rows of cells.
 pub(super) const ROWS: std::ops::RangeInclusive<u64> = 16..=64;
-/// Pages of the 48 bits, as a logarithm.
+/// Number of pages of the 48 bits, as a base-2 logarithm.
 const SPACE_LOG: u32 = 36;
 
-/// What colours mean in the map.
+/// Meaning of the colours in the map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColourBy {
     /// Read, write, execute.
@@ -23,7 +23,7 @@ pub enum ColourBy {
     Content,
 }
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
     /// Index of the address space.
@@ -32,17 +32,17 @@ pub struct View {
     pub cell: Option<u32>,
     /// First page of the map.
     pub first_page: u64,
-    /// What colours mean.
+    /// Meaning of the colours.
     pub colour_by: ColourBy,
     /// Address whose walk is shown.
     pub at: Option<u64>,
-    /// Only pages with this mark are listed, and the map steps back behind them.
+    /// If set, only pages with this mark are listed, and the map dims the others.
     pub mark: Option<Mark>,
     /// Whether the map is shown, and not the list.
     pub as_map: bool,
     /// The map.
     pub atlas: Atlas,
-    /// Rows of cells that fitted last.
+    /// Number of rows of cells that fitted in the last frame.
     pub(super) rows: u64,
     pub(super) list: Rows,
     pub(super) seen_jump: u64,
@@ -50,12 +50,12 @@ pub struct View {
 }
 
 impl View {
-    /// Cells of the map.
+    /// Returns the number of cells of the map.
     pub(super) fn cells(&self) -> u64 {
         ACROSS * self.rows.clamp(*ROWS.start(), *ROWS.end())
     }
 
-    /// The cell size at which the map holds all 48 bits.
+    /// Returns the cell size at which the map holds all 48 bits.
     pub(super) fn max_cell(&self) -> u32 {
         let mut cell = 0;
         while self.cells() << cell < 1 << SPACE_LOG {
@@ -76,8 +76,8 @@ impl View {
         self.at = Some(va);
     }
 
-    /// Shows what another panel asked for: an address space, a first address with a number of pages that fill the map,
-    /// an address with its walk. What is `None` stays as it is.
+    /// Shows what another panel requested: an address space, a first address with a number of pages that fill the map,
+    /// an address with its walk. `None` leaves the value as it is.
     pub fn show(&mut self, space: Option<u32>, frame: Option<(u64, u64)>, at: Option<u64>) {
         self.space = space.unwrap_or(self.space);
         if let Some((va, pages)) = frame {
@@ -133,7 +133,7 @@ impl View {
         self.seen_jump = doc.jumps;
     }
 
-    /// What is selected elsewhere is shown here.
+    /// Follows the selection of other panels.
     pub(super) fn follow(&mut self, doc: &Document) {
         if self.seen_jump == doc.jumps {
             return;

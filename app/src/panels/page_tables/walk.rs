@@ -1,4 +1,4 @@
-//! The walk of an address, level by level: where each entry stands, what it is, what its bits mean.
+//! The walk of an address, level by level: the location of each entry, its kind, the meaning of its bits.
 
 use super::view::View;
 use crate::document::moment::Selection;
@@ -18,7 +18,7 @@ fn format_of(doc: &Document, space: u32) -> MmuFormat {
     s.map_or(MmuFormat::Aarch64_4k, |s| s.format)
 }
 
-/// The bits of the walk's last entry, on one line.
+/// Formats the bits of the walk's last entry on one line.
 fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> String {
     let bits = format_entry_bits(&doc.recording, format_of(doc, space), step);
     let spaces = &doc.recording.facts.address_spaces;
@@ -40,7 +40,7 @@ fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> St
     parts.join(" · ")
 }
 
-/// The walk as lines of text.
+/// Formats the walk as lines of text.
 #[must_use]
 pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
     let mut out = format!("{va:#x}");
@@ -67,7 +67,7 @@ pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
     out
 }
 
-/// Draws the walk of the address that is shown.
+/// Draws the walk of the shown address.
 pub fn ui(doc: &mut Document, view: &View, asks: &mut UiActions, ui: &mut Ui) {
     let Some(va) = view.at else { return };
     ui.add_space(4.0);
@@ -80,7 +80,7 @@ pub fn ui(doc: &mut Document, view: &View, asks: &mut UiActions, ui: &mut Ui) {
         });
 }
 
-/// Whether the entry of a level on the walk of an address is what is selected, maybe on the walk of another address.
+/// Returns whether the entry of a level on the walk of an address is selected, maybe on the walk of another address.
 fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
     match *doc.selection() {
         Selection::Entry {
@@ -142,7 +142,7 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
         };
         let at = s.entry_at.to_string();
         put(9.0, 78.0, &format!("L{} [{:>3}]", s.level, s.index), p.quiet);
-        // Where the entry stands comes with room only; the pointer tells it always.
+        // The location of the entry is shown only if there is room; the tooltip always has it.
         let wide = rect.width() > 330.0;
         if wide {
             put(80.0, 176.0, &at, p.quiet);

@@ -1,4 +1,4 @@
-//! A chart of bars, one beside the other, with their names under them.
+//! A bar chart with the names under the bars.
 
 use crate::theme::plot::quiet_plot;
 use crate::theme::{palette, text};
@@ -6,20 +6,20 @@ use egui::accesskit::Role;
 use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
 use egui_plot::{Bar, BarChart, GridMark, VLine};
 
-/// As many bars fill the width at least.
+/// Minimum number of bars that fill the width.
 const FEWEST: f64 = 7.0;
 
 /// A bar.
 pub(super) struct ChartBar {
-    /// How high it is.
+    /// Its height.
     pub height: f64,
-    /// What stands under it, where there is room.
+    /// The text under it, if there is room.
     pub short: String,
-    /// What is told of it under the pointer.
+    /// The text of its tooltip.
     pub hover_text: String,
 }
 
-/// Draws bars in what room there is; gives the one that was clicked. `label` is the chart's accessible name.
+/// Draws bars in the available room and returns the one that was clicked. `label` is the chart's accessible name.
 pub(super) fn chart(
     ui: &mut Ui,
     label: &str,
@@ -41,7 +41,7 @@ pub(super) fn chart(
     let chart = BarChart::new(label, list.collect()).color(ink).allow_hover(false);
     let names: Vec<String> = bars.iter().map(|b| b.short.clone()).collect();
     let longest = names.iter().map(|n| n.chars().count()).max().unwrap_or(1).max(1);
-    // A name every so many bars, so that none touches the next.
+    // Only every nth bar has a name, so that names do not touch.
     let each = room.x / (bars.len() as f64).max(FEWEST) as f32;
     let every = ((longest as f32 * 6.6 + 14.0).max(84.0) / each.max(0.1))
         .ceil()
@@ -68,7 +68,7 @@ pub(super) fn chart(
         .width(room.x)
         .height((room.y - 4.0).max(40.0))
         .show(ui, |plot| {
-            // Few bars do not grow as wide as the chart.
+            // A few bars must not grow as wide as the chart.
             let room = (FEWEST - bars.len() as f64).max(0.0) / 2.0;
             plot.set_plot_bounds_x(-0.6 - room..=bars.len() as f64 - 0.4 + room);
             plot.set_plot_bounds_y(0.0..=top * 1.06);
@@ -96,7 +96,7 @@ pub(super) fn chart(
     clicked
 }
 
-/// Counts on an axis: whole ones only.
+/// Formats the counts of an axis: integers only.
 pub(super) fn format_integer(v: f64) -> String {
     if v.fract() == 0.0 {
         text::count(v as u64)
@@ -105,7 +105,7 @@ pub(super) fn format_integer(v: f64) -> String {
     }
 }
 
-/// Splits what room there is into a chart and a table beside it; under it where there is little.
+/// Splits the available room into a chart and a table at its side; under it if the width is small.
 pub(super) fn split(ui: &mut Ui, table: f32, draw: impl FnOnce(&mut Ui, &mut Ui)) {
     let full = ui.available_rect_before_wrap();
     let (chart, list) = if full.width() >= table + 240.0 {

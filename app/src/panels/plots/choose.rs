@@ -1,4 +1,4 @@
-//! What can be plotted: the registers that the recording accesses, and their fields.
+//! The choice of plots: the registers that the recording accesses, and their fields.
 
 use super::line_names;
 use super::view::View;
@@ -12,7 +12,7 @@ use egui::{Align2, Button, RichText, Ui, WidgetInfo, vec2};
 /// Size of the list that the button opens, points.
 const LIST: [f32; 2] = [380.0, 300.0];
 
-/// The button that adds a line, and what it opens.
+/// Draws the button that adds a line, and the list that it opens.
 pub(super) fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let r = ui.add(Button::new(format!("{} Add", icons::PLUS)));
     r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Add to the plot"));
@@ -27,7 +27,7 @@ pub(super) fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     view.choosing = open.is_some();
 }
 
-/// The same in the place of a plot that shows nothing yet.
+/// Draws the same list in place of an empty plot.
 pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(8.0);
@@ -46,7 +46,7 @@ pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     offer(doc, view, false, ui);
 }
 
-/// Registers and fields whose names hold a text; fields only where there is a text.
+/// Returns registers and fields whose names contain a text; fields only if the text is not empty.
 fn find_lines(doc: &Document, wanted: &str) -> Vec<PlotLine> {
     let wanted = wanted.trim().to_lowercase();
     let mut out = Vec::new();
@@ -73,7 +73,7 @@ fn find_lines(doc: &Document, wanted: &str) -> Vec<PlotLine> {
     out
 }
 
-/// A field to search with, and what it finds; a click plots it or takes it out.
+/// Draws the search field and the matches; a click on a match plots it or removes it.
 fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
     let p = palette(ui);
     let hint = RichText::new("register, or register.field").color(p.quiet);

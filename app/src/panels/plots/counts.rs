@@ -1,4 +1,4 @@
-//! What the event table's filter finds, counted by register, block, thread or job: a chart of the groups and a table.
+//! Accesses that match the event table's filter, counted by register, block, thread or job: a chart and a table.
 
 use super::bars;
 use super::view::View;
@@ -14,13 +14,13 @@ use trace_query::{Count, GroupBy, Usage};
 
 /// Width of the table, points.
 const TABLE: f32 = 440.0;
-/// Most groups that the chart shows.
+/// Maximum number of groups in the chart.
 const SHOWN: usize = 120;
 
-/// What was counted: the filter, by what, and how many lists of jobs were known.
+/// The inputs of the count: the filter, the grouping, and the number of known lists of jobs.
 pub(super) type Key = (String, &'static str, usize);
 
-/// Groups as they were counted, and both orders.
+/// The counted groups, and both orders.
 #[derive(Clone, Debug)]
 pub(super) struct AccessCounts {
     pub(super) groups: Vec<Usage>,
@@ -47,7 +47,7 @@ impl AccessCounts {
 
 /// Draws chart and table.
 pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
-    // The event table may be out of sight.
+    // The event table may be hidden.
     events::find(doc, events, asks);
     let p = palette(ui);
     let by = view.by.0;
@@ -140,7 +140,7 @@ fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut UiActi
     view.counted.start(key.clone(), progress);
 }
 
-/// What a group is called.
+/// Returns the name of a group.
 fn group_name(u: &Usage, by: GroupBy) -> String {
     match (&u.name, by) {
         (Some(n), GroupBy::Job) => format!("job {n}"),
@@ -151,7 +151,7 @@ fn group_name(u: &Usage, by: GroupBy) -> String {
     }
 }
 
-/// Accesses a second.
+/// Formats the accesses per second.
 fn rate(u: &Usage) -> String {
     match u.rate {
         None => "-".into(),
@@ -177,7 +177,7 @@ fn describe_group(u: &Usage, by: GroupBy) -> String {
     out
 }
 
-/// The chart; gives the first event of a group that is clicked.
+/// Draws the chart; returns the first event of a clicked group.
 fn draw(ui: &mut Ui, counted: &AccessCounts, by: GroupBy, in_order: bool) -> Option<u64> {
     let p = palette(ui);
     let n = counted.groups.len().min(SHOWN);
@@ -201,10 +201,10 @@ fn draw(ui: &mut Ui, counted: &AccessCounts, by: GroupBy, in_order: bool) -> Opt
     counted.get(clicked, in_order).map(|u| u.first_event)
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE_ID: &str = "counts";
 
-/// The columns of groups by what they are counted by.
+/// Returns the columns for a grouping.
 fn columns(by: GroupBy, rates: bool) -> [Column; 5] {
     [
         Column::new("group", by.label(), 90.0).stretch(1.0),
@@ -218,7 +218,8 @@ fn columns(by: GroupBy, rates: bool) -> [Column; 5] {
     ]
 }
 
-/// The table; gives the first event of a group that is clicked. `rates`: whether there are times to tell them by.
+/// Draws the table; returns the first event of a clicked group. `rates`: whether times are known, for accesses per
+/// second.
 fn table(
     view: &mut View,
     state: &mut TableState,

@@ -1,4 +1,4 @@
-//! Has the values of what is plotted gathered, apart from the interface thread, and forgets those of what is not.
+//! Background jobs that gather the values of plotted lines, and drop those of lines that are not plotted.
 
 use super::line_names;
 use super::view::{Key, View};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use trace_core::registers::Accesses;
 use trace_core::values;
 
-/// Asks for the values of every line that are not known and not asked for yet.
+/// Requests the values of every line that are neither known nor requested yet.
 pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let plots = doc.changes().plots();
     view.values.retain(|line, slot| {

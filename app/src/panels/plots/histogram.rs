@@ -1,4 +1,4 @@
-//! How often each value of a plotted line came: a chart in bins, and the most frequent values with their names.
+//! Frequency of each value of a plotted line: a chart in bins, and the most frequent values with their names.
 
 use super::view::{Key, View};
 use super::{bars, line_names};
@@ -72,7 +72,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     });
 }
 
-/// Has the values counted once they are gathered.
+/// Requests the count of the values once they are gathered.
 fn ask(view: &mut View, asks: &mut UiActions, key: &Key) {
     let Some(values) = view.values_of(&key.0).cloned() else {
         return;
@@ -121,10 +121,10 @@ fn draw(doc: &Document, view: &View, ui: &mut Ui, line: &PlotLine, h: &Arc<Histo
     bars::chart(ui, &label, &list, ink, None, bars::format_integer);
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE_ID: &str = "values";
 
-/// The columns of the most frequent values.
+/// Returns the columns of the most frequent values.
 fn columns() -> [Column; 4] {
     [
         Column::new("value", "value", 98.0),
@@ -134,7 +134,7 @@ fn columns() -> [Column; 4] {
     ]
 }
 
-/// The most frequent values.
+/// Draws the most frequent values.
 fn table(
     doc: &mut Document,
     view: &mut View,

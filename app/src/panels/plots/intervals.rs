@@ -1,4 +1,4 @@
-//! How long it takes from the events of one filter to those of another: a histogram and figures.
+//! Times from the events of one filter to those of another: a histogram and figures.
 
 use super::bars;
 use super::view::View;
@@ -18,11 +18,11 @@ const FIGURES: f32 = 260.0;
 /// The two filters.
 pub(super) type Key = (String, String);
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Clone, Debug)]
 pub(super) struct IntervalResult(pub(super) IntervalStatistics);
 
-/// A time that may lie before another.
+/// Formats a time difference, which may be negative.
 fn time(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}", text::duration(ns.unsigned_abs()))
@@ -130,7 +130,7 @@ fn draw(ui: &mut Ui, b: &IntervalStatistics) {
     bars::chart(ui, "Times between", &list, p.job, None, bars::format_integer);
 }
 
-/// The figures; gives the event that is clicked.
+/// Draws the figures; returns the event that is clicked.
 fn figures(ui: &mut Ui, b: &IntervalStatistics) -> Option<u64> {
     let t = b.times?;
     let mut go = None;

@@ -1,4 +1,4 @@
-//! The lines that are plotted, with what each holds at the moment.
+//! The plotted lines, with the value of each at the current event.
 
 use super::line_names;
 use super::view::{View, WorkState};
@@ -10,10 +10,10 @@ use crate::theme::{ROW, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// Height of its head, points.
+/// Height of the header, points.
 pub(super) const HEAD: f32 = 22.0;
 
-/// Draws a row for each line; a click goes to the access that told the value.
+/// Draws a row for each line; a click goes to the access that gave the value.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), HEAD), Sense::hover());

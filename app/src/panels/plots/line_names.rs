@@ -1,11 +1,11 @@
-//! What a plotted line is called, and how its values are written.
+//! Names of plotted lines, and the format of their values.
 
 use crate::document::changes::PlotLine;
 use crate::document::{Document, NumberFormat, lookup};
 use egui::Color32;
 use trace_core::registers::{Field, FieldKind};
 
-/// `JS1_CONFIG_NEXT`, or with its field `JS1_CONFIG_NEXT.start_flush`.
+/// Returns the name of a line: `JS1_CONFIG_NEXT`, or with its field `JS1_CONFIG_NEXT.start_flush`.
 pub(super) fn line_name(doc: &Document, line: &PlotLine) -> String {
     let register = doc.facts.register_name(line.register);
     match &line.field {
@@ -14,14 +14,14 @@ pub(super) fn line_name(doc: &Document, line: &PlotLine) -> String {
     }
 }
 
-/// The field that a line is of.
+/// Returns the field of a line.
 pub(super) fn field<'a>(doc: &Document, line: &PlotLine) -> Option<&'a Field> {
     lookup::find_register(&doc.recording, line.register)?
         .layout
         .field(line.field.as_deref()?)
 }
 
-/// A value by itself, as values are written now; the panel's own choice of decimal holds where that is hex.
+/// Formats a value in the current number format; if that is hex, the panel's own choice of decimal applies.
 pub(super) fn value(doc: &Document, line: &PlotLine, value: u64, decimal: bool) -> String {
     let numbers = match doc.numbers {
         NumberFormat::Hex if decimal => NumberFormat::Decimal,
@@ -36,7 +36,7 @@ pub(super) fn value(doc: &Document, line: &PlotLine, value: u64, decimal: bool) 
     }
 }
 
-/// What a value means, by the names of the register map; empty where it says nothing more than the value.
+/// Returns the meaning of a value by the names of the register map; empty if it adds nothing to the value.
 pub(super) fn meaning(doc: &Document, line: &PlotLine, value: u64) -> String {
     let Some(def) = lookup::find_register(&doc.recording, line.register) else {
         return String::new();
@@ -51,7 +51,7 @@ pub(super) fn meaning(doc: &Document, line: &PlotLine, value: u64) -> String {
     }
 }
 
-/// A value as it stands beside a line: by its name where its field has names, by itself elsewhere.
+/// Formats the value of a line: by its name if its field has names, else as a number.
 pub(super) fn format_value(doc: &Document, line: &PlotLine, v: u64, decimal: bool) -> String {
     match (&line.field, meaning(doc, line, v)) {
         (Some(_), m) if !m.is_empty() => m,
@@ -59,13 +59,13 @@ pub(super) fn format_value(doc: &Document, line: &PlotLine, v: u64, decimal: boo
     }
 }
 
-/// The colour of a line.
+/// Returns the colour of a line.
 pub(super) fn line_colour(p: &crate::theme::Palette, slot: u8) -> Color32 {
     let n = p.lines.len().max(1);
     p.lines.get(usize::from(slot) % n).copied().unwrap_or(p.text)
 }
 
-/// Lines beyond the colours are dashed.
+/// Returns whether a line is dashed: lines beyond the number of colours are.
 pub(super) fn is_dashed(p: &crate::theme::Palette, slot: u8) -> bool {
     usize::from(slot) >= p.lines.len()
 }

@@ -1,5 +1,5 @@
-//! Values as step lines over events or time: the moment, zoom and pan, and the points that are drawn, made once for
-//! what is in view.
+//! Values as step lines over events or time, with the current event, zoom and pan; points are computed once for each
+//! view.
 
 use super::view::View;
 use super::{legend, line_names};
@@ -14,52 +14,52 @@ use egui_plot::{GridInput, GridMark, PlotPoint, PlotTransform, VLine};
 use std::sync::Arc;
 use trace_core::values::Values;
 
-/// Minimum width of the plot, points; where there is less the legend stands under it.
+/// Minimum width of the plot, points; with less room the legend is under it.
 const MIN_PLOT_WIDTH: f32 = 300.0;
-/// Width of the legend beside the plot.
+/// Width of the legend at the side of the plot, points.
 const LEGEND: f32 = 272.0;
 /// Length of a dash, points.
 const DASH: f32 = 5.0;
-/// Part of a line's height that it fills where lines are apart.
+/// Part of a line's band that the line fills, if lines have separate bands.
 const BAND: f64 = 0.72;
 
-/// What the points were made for.
+/// The inputs of the points.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
     axis: AxisKind,
     range: (f64, f64),
     columns: usize,
     apart: bool,
-    /// Lines with the place of their values in memory, which is another for other values.
+    /// Lines with the memory address of their values, which changes with the values.
     lines: Vec<(PlotLine, usize)>,
 }
 
-/// Points as they were drawn last: a frame that shows the same makes none.
+/// Points of the last frame: a frame with the same view computes none.
 #[derive(Clone, Debug)]
 pub(super) struct DrawnLines {
     key: Key,
     lines: Arc<Vec<Vec<Step>>>,
-    /// What the points are of, kept so that no other values come to lie at their place in memory.
+    /// The values of the points, kept alive so that no other values get their memory address.
     _of: Vec<Arc<Values>>,
     /// From the lowest to the highest value.
     height: (f64, f64),
 }
 
 impl DrawnLines {
-    /// How many points there are.
+    /// Returns the number of points.
     pub(super) fn point_count(&self) -> usize {
         self.lines.iter().map(Vec::len).sum()
     }
 }
 
-/// The lines whose values are known, with their place among the colours.
+/// Returns the lines whose values are known, with their colour index.
 fn list_loaded_lines(doc: &Document, view: &View) -> Vec<(u8, PlotLine, Arc<Values>)> {
     let plots = doc.changes().plots().iter();
     let known = plots.filter_map(|(slot, l)| Some((*slot, l.clone(), Arc::clone(view.values_of(l)?))));
     known.collect()
 }
 
-/// Whether each line has a part of the height: as the person chose, or where one scale would flatten a line.
+/// Returns whether each line has its own band: by the user's choice, or if one scale would flatten a line.
 pub(super) fn has_split_axes(doc: &Document, view: &View) -> bool {
     view.split_axes.unwrap_or_else(|| {
         let ranges: Vec<(u64, u64)> = list_loaded_lines(doc, view)
@@ -73,7 +73,7 @@ pub(super) fn has_split_axes(doc: &Document, view: &View) -> bool {
     })
 }
 
-/// What holds from a place on: how far the line goes up and down there, and where it goes on.
+/// A step from a position on: the range of the line there, and the value with which it continues.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     x: f64,
@@ -82,7 +82,7 @@ struct Step {
     end: f64,
 }
 
-/// The steps of a line; the last one is where it ends.
+/// Returns the steps of a line; the last one is its end.
 fn steps(v: &Values, axis: &Axis, key: &Key, y: &dyn Fn(u64) -> f64) -> Vec<Step> {
     let place = |event: u64| axis.position(key.axis, event);
     let (before, pieces) = v.pieces(&place, key.range.0, key.range.1, key.columns);
@@ -109,7 +109,7 @@ fn steps(v: &Values, axis: &Axis, key: &Key, y: &dyn Fn(u64) -> f64) -> Vec<Step
     out
 }
 
-/// Paints a line of steps in whole pixels: an upright stroke where it changes, a level one where it holds.
+/// Paints a step line in full pixels: a vertical stroke at a change, a horizontal one between changes.
 fn paint(ui: &Ui, to: &PlotTransform, steps: &[Step], ink: egui::Color32, dashed: bool) {
     let pixel = 1.0 / ui.ctx().pixels_per_point();
     let wide = (1.5_f32 / pixel).round().max(1.0) * pixel;
@@ -135,7 +135,7 @@ fn paint(ui: &Ui, to: &PlotTransform, steps: &[Step], ink: egui::Color32, dashed
     ui.painter().with_clip_rect(*to.frame()).add(mesh);
 }
 
-/// Makes the points anew where something else is in view than before.
+/// Computes the points again if the view changed.
 fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)], columns: usize) -> DrawnLines {
     let end = doc.facts.axis.end(view.axis);
     let key = Key {
@@ -161,7 +161,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)
         }
         let (lo, hi) = v.range().unwrap_or((0, 1));
         let floor = (n - 1 - i) as f64 + 0.06;
-        // A line that never changes stands in the middle of its part.
+        // A constant line is in the middle of its band.
         let part = |v: u64| match hi - lo {
             0 => 0.5,
             span => v.saturating_sub(lo) as f64 / span as f64,
@@ -183,7 +183,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)
     drawn
 }
 
-/// Draws lines and legend.
+/// Draws the lines and the legend.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let full = ui.available_rect_before_wrap();
     let beside = full.width() >= MIN_PLOT_WIDTH + LEGEND;
@@ -207,7 +207,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     ui.advance_cursor_after_rect(full);
 }
 
-/// Marks at 1, 2 or 5 times a power of ten, so many that their numbers stand apart.
+/// Returns a grid with marks at 1, 2 or 5 times a power of ten, far enough apart for their numbers.
 fn few_marks(most: f64) -> impl Fn(GridInput) -> Vec<GridMark> {
     move |input| {
         let (low, high) = input.bounds;
@@ -222,7 +222,7 @@ fn few_marks(most: f64) -> impl Fn(GridInput) -> Vec<GridMark> {
     }
 }
 
-/// Marks of an axis of hex numbers: at powers of two, so that they have few digits.
+/// Returns the marks of a hex axis: at powers of two, so that they have few digits.
 fn hex_marks(input: GridInput) -> Vec<GridMark> {
     let step = 2f64.powf(input.base_step_size.max(1.0).log2().ceil());
     let steps = [step, step * 4.0, step * 16.0];
@@ -303,7 +303,7 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     hover(doc, view, &lines, &r, &out.transform, axis);
 }
 
-/// The names of lines that are apart, each over its own.
+/// Draws the names of lines with separate bands, each above its own.
 fn bands(ui: &Ui, to: &PlotTransform, names: &[String], inks: &[egui::Color32]) {
     let p = palette(ui);
     let frame = to.frame();
@@ -321,7 +321,7 @@ fn bands(ui: &Ui, to: &PlotTransform, names: &[String], inks: &[egui::Color32]) 
     }
 }
 
-/// Zooms, pans, and goes to the event that is clicked.
+/// Handles zoom, pan, and clicks, which go to the clicked event.
 fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTransform, shown: (f64, f64)) {
     let end = doc.facts.axis.end(view.axis);
     let width = f64::from(to.frame().width().max(1.0));
@@ -346,7 +346,8 @@ fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTr
     if r.double_clicked() {
         view.range = None;
     } else if range != shown {
-        // At least a few events or some nanoseconds, at most all; moved back where it leaves the recording.
+        // A range has at least a few events or some nanoseconds, at most all; it is moved back if it leaves the
+        // recording.
         let span = (range.1 - range.0).clamp(4.0_f64.min(end), end);
         let from = range.0.clamp(0.0, (end - span).max(0.0));
         view.range = (span < end).then_some((from, from + span));
@@ -358,7 +359,7 @@ fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTr
     }
 }
 
-/// What each line holds at the event under the pointer.
+/// Draws the value of each line at the event under the pointer.
 fn hover(
     doc: &Document,
     view: &View,

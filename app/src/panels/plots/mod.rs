@@ -1,4 +1,5 @@
-//! Plots: values of registers and fields as lines and histograms, and figures of what a filter finds as charts.
+//! The Plots panel: values of registers and fields as lines and histograms, and statistics of filter matches as
+//! charts.
 
 mod bars;
 mod choose;
@@ -24,7 +25,7 @@ use egui::{RichText, Ui, WidgetInfo, vec2};
 use trace_core::values::AccessFilter;
 use trace_query::GroupBy;
 
-/// Draws the panel. `events`: the filter that is counted.
+/// Draws the panel. `events`: the view with the filter whose matches are counted.
 pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
         let message =
@@ -44,7 +45,7 @@ pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: 
     }
 }
 
-/// What is about chosen registers and fields.
+/// Draws the sections about chosen registers and fields.
 fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if !doc.facts.has_stage(Stage::Registers) {
         let message = "Sorting accesses by register …";
@@ -67,7 +68,7 @@ fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
     }
 }
 
-/// One of several that exclude each other.
+/// Draws one of several choices that exclude each other.
 fn choice<T: Copy + PartialEq>(ui: &mut Ui, now: &mut T, this: T, word: &str, label: &str) -> bool {
     let p = palette(ui);
     let on = *now == this;
@@ -80,7 +81,7 @@ fn choice<T: Copy + PartialEq>(ui: &mut Ui, now: &mut T, this: T, word: &str, la
     r.clicked()
 }
 
-/// A line between groups of choices.
+/// Draws a line between groups of choices.
 fn separator(ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(9.0, 20.0), egui::Sense::hover());
@@ -89,7 +90,7 @@ fn separator(ui: &mut Ui) {
         .vline(rect.center().x.round(), line, egui::Stroke::new(1.0, p.line));
 }
 
-/// The sections, and how what is in front is shown.
+/// Draws the sections, and the controls of the visible one.
 fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
@@ -112,7 +113,7 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     if !matches!(view.section, Section::Lines | Section::Values) {
         return;
     }
-    // What the lines need does not fit beside the sections in a narrow window, and stands under them in any.
+    // In a narrow window, the controls of the lines do not fit next to the sections, so they are always below them.
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
         match view.section {
@@ -152,7 +153,7 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     });
 }
 
-/// Which accesses tell values.
+/// Draws the choice of accesses that give values.
 fn access_filter_buttons(view: &mut View, ui: &mut Ui) {
     let r = egui::ComboBox::from_id_salt("which")
         .selected_text(view.access_filter.name())

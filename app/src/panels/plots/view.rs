@@ -1,4 +1,4 @@
-//! What the Plots panel shows, and what was found out for it.
+//! State of the Plots panel, and the results computed for it.
 
 use super::counts::AccessCounts;
 use super::intervals::IntervalResult;
@@ -12,25 +12,25 @@ use trace_core::progress::Progress;
 use trace_core::values::{AccessFilter, Values};
 use trace_query::{GroupBy, Histogram};
 
-/// What the panel is about.
+/// A section of the panel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
     /// Values over events or time.
     #[default]
     Lines,
-    /// How often each value came.
+    /// Histogram of values.
     Values,
     /// Accesses by register, block, thread or job.
     Counts,
-    /// Times from one pattern to another.
+    /// Times from one filter's events to another's.
     Between,
 }
 
 impl Section {
-    /// All, in the order in which they are offered.
+    /// All sections, in the order in which they are offered.
     pub const ALL: [Self; 4] = [Self::Lines, Self::Values, Self::Counts, Self::Between];
 
-    /// Its name for the person.
+    /// Returns the name that the user sees.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,14 +42,14 @@ impl Section {
     }
 }
 
-/// What is being found out apart from the interface thread, for a key of what was asked for.
+/// State of work off the interface thread, with the key of its request.
 #[derive(Clone, Debug)]
 pub(super) enum WorkState<K, T> {
-    /// It is being looked for.
+    /// The work is running.
     Pending(K, Progress),
-    /// It is known.
+    /// The result is known.
     Ready(K, Arc<T>),
-    /// It is not to be had, in words.
+    /// The work failed, with a message.
     Failed(K, String),
 }
 
@@ -61,10 +61,10 @@ impl<K: PartialEq, T> WorkState<K, T> {
     }
 }
 
-/// What is said where the work ended by an error of the program.
+/// Message for work that ended by a program error.
 const LOST: &str = "the program made an error; see the crash report (Help)";
 
-/// Work that was asked for and may have been replaced by other work meanwhile.
+/// A slot for requested work, which other work may replace.
 #[derive(Clone, Debug)]
 pub(super) struct WorkSlot<K, T>(pub(super) Option<WorkState<K, T>>);
 
@@ -75,12 +75,12 @@ impl<K, T> Default for WorkSlot<K, T> {
 }
 
 impl<K: PartialEq, T> WorkSlot<K, T> {
-    /// Whether this was asked for already.
+    /// Returns whether this was already requested.
     pub(super) fn is_for(&self, key: &K) -> bool {
         self.0.as_ref().is_some_and(|f| f.key() == key)
     }
 
-    /// Something else is wanted: what is under way for another key is sent away.
+    /// Starts other work: cancels running work for another key.
     pub(super) fn start(&mut self, key: K, progress: Progress) {
         if let Some(WorkState::Pending(_, p)) = &self.0 {
             p.cancel();
@@ -88,8 +88,8 @@ impl<K: PartialEq, T> WorkSlot<K, T> {
         self.0 = Some(WorkState::Pending(key, progress));
     }
 
-    /// The work of this progress came to its end; what nobody waits for any more is dropped. The same may have been asked
-    /// for again meanwhile: what was sent away does not answer for it.
+    /// Stores the result of the work with this progress; a result that is no longer wanted is dropped. The same key
+    /// may have been requested again meanwhile: cancelled work does not answer the new request.
     pub(super) fn finish(&mut self, key: K, of: &Progress, found: Result<T, String>) {
         if !matches!(&self.0, Some(WorkState::Pending(k, p)) if *k == key && p.is_same(of)) {
             return;
@@ -100,7 +100,7 @@ impl<K: PartialEq, T> WorkSlot<K, T> {
         });
     }
 
-    /// What is known for this key.
+    /// Returns the result for this key.
     pub(super) fn result(&self, key: &K) -> Option<&Arc<T>> {
         match &self.0 {
             Some(WorkState::Ready(k, t)) if k == key => Some(t),
@@ -108,7 +108,7 @@ impl<K: PartialEq, T> WorkSlot<K, T> {
         }
     }
 
-    /// Why it is not known, in words.
+    /// Returns the error message for this key.
     pub(super) fn error(&self, key: &K) -> Option<&str> {
         match &self.0 {
             Some(WorkState::Failed(k, why)) if k == key => Some(why),
@@ -118,35 +118,35 @@ impl<K: PartialEq, T> WorkSlot<K, T> {
     }
 }
 
-/// The values of a line, by which accesses tell them.
+/// The values of a line, by the accesses that give them.
 pub(super) type Key = (PlotLine, AccessFilter);
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
-    /// What it is about.
+    /// The visible section.
     pub section: Section,
-    /// Which accesses tell values.
+    /// The accesses that give values.
     pub access_filter: AccessFilter,
-    /// What lies along the horizontal axis.
+    /// Kind of the horizontal axis.
     pub axis: AxisKind,
-    /// Part of the axis that is shown; `None`: all of it.
+    /// Visible part of the axis; `None`: all of it.
     pub range: Option<(f64, f64)>,
-    /// Each line has a part of the height; `None`: where one scale for all would flatten some.
+    /// Whether each line has its own band; `None`: if one scale for all would flatten some.
     pub split_axes: Option<bool>,
-    /// Values of registers are written in decimal.
+    /// Whether values of registers are written in decimal.
     pub decimal: bool,
-    /// Only registers and fields whose names hold this are offered.
+    /// Only registers and fields whose names contain this text are offered.
     pub find: String,
     /// The line whose values are counted; `None`: the first.
     pub chosen: Option<PlotLine>,
-    /// What accesses are counted by.
+    /// Grouping of the counted accesses.
     pub by: ByKind,
-    /// Whether groups come by their number or name, and not the largest first.
+    /// Whether groups are sorted by number or name, and not the largest first.
     pub sort_by_key: bool,
-    /// Where times begin: a filter.
+    /// Start of the measured times: a filter.
     pub from: String,
-    /// Where times end.
+    /// End of the measured times: a filter.
     pub to: String,
     pub(super) values: BTreeMap<PlotLine, WorkSlot<Key, Values>>,
     pub(super) drawn: Option<DrawnLines>,
@@ -158,7 +158,7 @@ pub struct View {
     pub(super) choosing: bool,
 }
 
-/// What accesses are counted by.
+/// Grouping of the counted accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByKind(pub GroupBy);
 
@@ -169,13 +169,13 @@ impl Default for ByKind {
 }
 
 impl View {
-    /// The values of a line, once they were gathered.
+    /// Returns the values of a line, once they are gathered.
     #[must_use]
     pub fn values_of(&self, line: &PlotLine) -> Option<&Arc<Values>> {
         self.values.get(line)?.result(&(line.clone(), self.access_filter))
     }
 
-    /// The histogram that is shown, once it was made.
+    /// Returns the shown histogram, once it is computed.
     #[must_use]
     pub fn histogram(&self) -> Option<&Arc<Histogram>> {
         match &self.histogram.0 {
@@ -184,7 +184,7 @@ impl View {
         }
     }
 
-    /// The groups that are shown, once they were counted.
+    /// Returns the shown groups, once they are counted.
     #[must_use]
     pub fn groups(&self) -> Option<&[trace_query::Usage]> {
         match &self.counted.0 {
@@ -193,7 +193,7 @@ impl View {
         }
     }
 
-    /// The times that are shown, once they were measured.
+    /// Returns the shown times, once they are measured.
     #[must_use]
     pub fn intervals(&self) -> Option<&trace_query::IntervalStatistics> {
         match &self.between.0 {
@@ -202,7 +202,7 @@ impl View {
         }
     }
 
-    /// Points of the lines as they were drawn last.
+    /// Returns the number of points of the lines in the last frame.
     #[must_use]
     pub fn point_count(&self) -> usize {
         self.drawn.as_ref().map_or(0, DrawnLines::point_count)
@@ -213,7 +213,8 @@ impl View {
 mod tests {
     use super::*;
 
-    /// Asked for, replaced and asked for again: the first piece of work ends as stopped behind the third's beginning.
+    /// Tests that cancelled work does not answer the same request made again: the first work ends after the third one
+    /// starts.
     #[test]
     fn work_that_was_sent_away_does_not_answer_for_the_same_asked_again() {
         let mut slot: WorkSlot<u8, u32> = WorkSlot::default();

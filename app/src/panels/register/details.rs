@@ -1,4 +1,4 @@
-//! A register bit by bit: its fields, what they were before, its accesses over the recording.
+//! Details of a register: its bits and fields, their previous values, its accesses over the recording.
 
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use trace_core::recording::Access;
 use trace_core::registers::{AccessList, Field, FieldKind, Half, Role};
 
-/// The access that decides what is shown, the event at the moment or the last access before it, and what the register
-/// holds after it.
+/// Returns the access that decides what is shown (the current event or the last access before it) and the register's
+/// value after it.
 pub(super) fn current_access(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
     let held = lookup::find_register_value(&doc.recording, &doc.facts, register, doc.moment())?;
     let access = doc.recording.events.access(usize::try_from(held.event).ok()?)?;
     Some((held.event, access, held.value))
 }
 
-/// What is known of a register, as the inspector shows it too.
+/// Draws the details of a register, also for the inspector.
 pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let def = lookup::find_register(&doc.recording, register);
@@ -63,7 +63,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
         for f in &decoded.fields {
             let range = bit_range(f.field.lo, f.field.hi);
             let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
-            // What the map names, addresses and flags are told as it tells them.
+            // Values that the map names, addresses and flags keep the format of the map.
             let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != NumberFormat::Hex;
             let describe = |v: u64| {
                 if number {
@@ -163,7 +163,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
     }
 }
 
-/// The job that a write starts: what it is, its header, how much it computes, when it was done.
+/// Draws the job that a write starts: its type, its header, its amount of work, when it was done.
 fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let facts = Arc::clone(&doc.facts);
     let Some(j) = facts.jobs.get(index as usize) else {
@@ -202,7 +202,7 @@ fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     }
 }
 
-/// What a replay does where a job was started.
+/// Describes what a replay does at the start of a job.
 fn describe_replay_use(doc: &Document, index: u32) -> String {
     let waits = doc.facts.jobs.get(index as usize).is_some_and(|j| j.done.is_some());
     if !waits {
@@ -217,7 +217,7 @@ fn describe_replay_use(doc: &Document, index: u32) -> String {
     format!("wait for interrupt, limit {limit}")
 }
 
-/// The address that a register and its other half hold together, as a link.
+/// Draws the address that a register and its other half hold together, as a link.
 fn addresses(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, event: u64, access: Access) {
     let Some(r) = lookup::find_register(&doc.recording, register) else {
         return;
@@ -229,7 +229,7 @@ fn addresses(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u3
         Some(Half::High { low_offset }) => (access.value & 0xffff_ffff, low_offset, false),
         None => return,
     };
-    // The other half as it stood, or as the same driver's next write makes it.
+    // The other half has its old value, or the value of the same driver's next write.
     let Some(fact) = doc.facts.registers.get(&other) else {
         return;
     };
@@ -271,7 +271,7 @@ pub(super) fn bit_range(lo: u32, hi: u32) -> String {
     }
 }
 
-/// The runs of bits of a mask: `[31:12]`, or the first of several with `…`.
+/// Formats the bit ranges of a mask: `[31:12]`, or the first of several with `…`.
 fn mask_ranges(mask: u64) -> String {
     let lo = mask.trailing_zeros();
     let run = (mask.checked_shr(lo).unwrap_or(0)).trailing_ones();
@@ -280,7 +280,7 @@ fn mask_ranges(mask: u64) -> String {
     if more { format!("{first}…") } else { first }
 }
 
-/// What a field is, and what else it could be.
+/// Describes a field, and its other possible values.
 pub(super) fn field_help(field: &Field, value: u64) -> String {
     let mut out = field.doc.clone();
     if let FieldKind::Enum(names) = &field.kind {
@@ -367,10 +367,10 @@ fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::
     ui.add_space(4.0);
 }
 
-/// A strip of accesses with what it was made for: register, width, accesses, events.
+/// A strip of accesses with its inputs: register, width, accesses, events.
 type CachedStrip = ((u32, u64, usize, u64), Arc<Vec<Strip>>);
 
-/// What a pixel of the strip of accesses holds.
+/// The content of a pixel of the strip of accesses.
 #[derive(Clone, Copy)]
 enum Strip {
     Nothing,
@@ -378,8 +378,7 @@ enum Strip {
     Writes,
 }
 
-/// The accesses to a register over the whole recording, by pixel; kept as long as the register and the width are the
-/// same.
+/// Returns the accesses to a register over the full recording, by pixel; cached for the same register and width.
 fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>> {
     let Some(fact) = doc.facts.registers.get(&register) else {
         return Arc::default();
@@ -449,7 +448,7 @@ fn history(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32)
     ui.horizontal_wrapped(|ui| steps(doc, asks, ui, register));
 }
 
-/// The ways to the accesses before and behind, to the writes among them, and the pin.
+/// Draws the buttons that go to the previous and next access and write, and the pin.
 pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let quiet = palette(ui).quiet;
     let (all, writes) = doc
@@ -457,7 +456,7 @@ pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, regis
         .registers
         .get(&register)
         .map_or((0, 0), |f| (f.accesses.len(), f.accesses.writes().len()));
-    // Where every access is a write, both ways are the same.
+    // If every access is a write, both pairs of buttons are the same.
     pair(doc, asks, ui, register, writes == all);
     if writes == 0 {
         ui.label(RichText::new("writes: none").font(small()).color(quiet));
@@ -474,9 +473,9 @@ pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, regis
     }
 }
 
-/// Two buttons: to the access or write of a register before the current event, and to the one after it.
+/// Draws two buttons: to the access or write of a register before the current event, and to the one after it.
 fn pair(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, writes: bool) {
-    // At the only access there is nowhere to go.
+    // The only access has no neighbour to go to.
     if [false, true]
         .iter()
         .all(|forward| doc.find_neighbour_access(*forward, writes).is_none())

@@ -1,5 +1,5 @@
-//! What the accesses of the meant register tell of what it is: asked for by a button, found out apart from the
-//! interface thread, kept until another register is meant.
+//! Statistics about the accesses of the current register that hint at its purpose: requested by a button, computed off
+//! the interface thread, kept until another register is current.
 
 use super::view::View;
 use crate::document::moment::Selection;
@@ -12,10 +12,10 @@ use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::registers::{Guess, guess};
 
-/// Values and followers that are shown at once.
+/// Maximum number of values and followers that are shown at once.
 const MAX_SHOWN: usize = 24;
 
-/// Asks for the statistics of a register, unless they are known or being found out.
+/// Requests the statistics of a register, unless they are known or pending.
 fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
     if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
         return;
@@ -41,7 +41,7 @@ fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
                 view.guessing = None;
                 match found {
                     Ok(g) => view.guess = Some(Arc::new(g)),
-                    // Stopped, it is not asked for once more by itself.
+                    // A stopped request is not repeated automatically.
                     Err(_) => view.statistics = false,
                 }
             }
@@ -169,7 +169,7 @@ fn values(doc: &Document, g: &Guess, ui: &mut Ui) {
     }
 }
 
-/// What comes after a write; the register that was clicked.
+/// Draws the accesses that follow a write; returns the register that was clicked.
 fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
     if g.followers.is_empty() {
         return None;

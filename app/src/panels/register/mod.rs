@@ -1,4 +1,4 @@
-//! Register: the meant register bit by bit, and every access to it.
+//! The Register panel: the current register bit by bit, and every access to it.
 
 mod details;
 mod guess;
@@ -21,8 +21,8 @@ use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2};
 use std::sync::Arc;
 use trace_core::registers::{AccessList, Accesses, history};
 
-/// Draws the panel: the bits with their fields, the values over time, the accesses. What else is known of the register
-/// the inspector tells.
+/// Draws the panel: the bits with their fields, the values over time, the accesses. The inspector shows the other
+/// details of the register.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let Some(register) = doc.current_register() else {
         return choose(doc, view, &mut asks.tables, ui);
@@ -42,10 +42,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// Width from which on one row has room for all that stands above the accesses, points.
+/// Width from which one row has room for all controls above the accesses, points.
 const ONE_ROW: f32 = 640.0;
 
-/// The register's name, the ways to other writes, and which accesses are listed.
+/// Draws the register's name, the buttons to other writes, and the choice of listed accesses.
 fn head(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let narrow = ui.available_width() < ONE_ROW;
     ui.horizontal(|ui| {
@@ -73,7 +73,7 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     }
 }
 
-/// Which accesses are listed, from the right.
+/// Draws the choice of listed accesses, from the right.
 fn filter_buttons(view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
@@ -100,7 +100,7 @@ fn filter_buttons(view: &mut View, ui: &mut Ui) {
     });
 }
 
-/// The button that plots the register or a field of it.
+/// Draws the button that plots the register or a field of it.
 fn plot_menu(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let r = widgets::icon_button(ui, icons::CHART_BAR, "Plot this register or a field");
     egui::Popup::menu(&r).show(|ui| {
@@ -124,10 +124,10 @@ fn plot_menu(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u3
     });
 }
 
-/// Accesses that are looked at between two looks at whether to stop.
+/// Number of accesses between two checks for cancellation.
 const CHUNK: usize = 1 << 16;
 
-/// Looks for the accesses that change a register's value, apart from the interface thread.
+/// Searches for the accesses that change a register's value, off the interface thread.
 fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
     if view.looking == Some(register) {
         return;
@@ -160,7 +160,7 @@ fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register:
             if view.looking == Some(register) {
                 view.looking = None;
                 view.shown = None;
-                // Stopped, it shows all again instead of looking once more.
+                // A stopped search shows all accesses instead of a new search.
                 if stopped {
                     view.filter = AccessFilter::All;
                 } else {
@@ -171,10 +171,10 @@ fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register:
     });
 }
 
-/// The name in the workspace of the table of all registers.
+/// Name of the table of all registers in the workspace.
 const REGISTERS: &str = "registers";
 
-/// The columns of the table of all registers.
+/// Returns the columns of the table of all registers.
 fn register_columns(doc: &Document) -> [Column; 2] {
     [
         Column::new("register", "register", 120.0).stretch(1.0),
@@ -182,7 +182,7 @@ fn register_columns(doc: &Document) -> [Column; 2] {
     ]
 }
 
-/// The registers that the recording accesses, to choose from.
+/// Draws the registers that the recording accesses, to choose from.
 fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.registers.is_empty() {
@@ -240,10 +240,10 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
     }
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "accesses";
 
-/// The columns of the accesses to a register.
+/// Returns the columns of the accesses to a register.
 fn columns(doc: &Document) -> [Column; 4] {
     [
         Column::new("event", "event", 48.0).number().fit_count(doc.len()),

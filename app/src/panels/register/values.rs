@@ -10,15 +10,15 @@ use std::sync::Arc;
 /// Height of the strip, points.
 const HEIGHT: f32 = 24.0;
 
-/// Points from one look at the value to the next: a frame that meets another register costs little.
+/// Distance between two samples of the value, points: a frame with a new register costs little.
 const EACH: f32 = 8.0;
 
-/// From a look on, a value, and whether a write brought it.
+/// The sample index from which a value holds, the value, and whether a write set it.
 type Step = (u32, u64, bool);
-/// Steps with what they were made for: register, pixels, accesses, events.
+/// Steps with their inputs: register, pixels, accesses, events.
 type CachedSteps = ((u32, u32, usize, u64), Arc<Vec<Step>>);
 
-/// The value that each look finds, where it changes; kept as long as register and width are the same.
+/// Returns the samples at which the value changes; cached for the same register and width.
 fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> {
     let Some(fact) = doc.facts.registers.get(&register) else {
         return Arc::default();

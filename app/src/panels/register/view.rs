@@ -1,27 +1,27 @@
-//! What the Register panel shows.
+//! State of the Register panel.
 
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::registers::{Accesses, Guess};
 
-/// Which accesses are listed.
+/// Choice of listed accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessFilter {
     /// All.
     #[default]
     All,
-    /// Those that write.
+    /// Only writes.
     Writes,
-    /// Those whose value differs from the one before.
+    /// Only those whose value differs from the one before.
     Changes,
 }
 
 impl AccessFilter {
-    /// All, in the order in which they are offered.
+    /// All variants, in the order in which they are offered.
     pub const ALL: [Self; 3] = [Self::All, Self::Writes, Self::Changes];
 
-    /// In a word.
+    /// Returns the label, one word.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -32,26 +32,26 @@ impl AccessFilter {
     }
 }
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
-    /// Only registers whose names hold this are offered.
+    /// Only registers whose names contain this text are offered.
     pub find: String,
     /// The list of accesses.
     pub(super) list: Rows,
     /// The list of registers.
     pub(super) all: Rows,
     pub(super) shown: Option<(u32, u64)>,
-    /// Which accesses are listed.
+    /// The choice of listed accesses.
     pub filter: AccessFilter,
-    /// Accesses that change the value, of this register, once found.
+    /// A register, and its accesses that change the value, once known.
     pub(super) changes: Option<(u32, Arc<Accesses>)>,
-    /// Whether statistics are shown in place of the accesses.
+    /// Whether statistics are shown instead of the accesses.
     pub statistics: bool,
-    /// Those of the register that was looked at last.
+    /// Statistics of the last register that was analysed.
     pub(super) guess: Option<Arc<Guess>>,
-    /// The register whose accesses are being looked at.
+    /// The register whose accesses are being analysed.
     pub(super) guessing: Option<(u32, Progress)>,
-    /// The register whose changes are looked for.
+    /// The register whose changes are being searched.
     pub(super) looking: Option<u32>,
 }

@@ -8,14 +8,14 @@ use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 /// Height of the bits, points.
 const BITS: f32 = 20.0;
-/// Height of a line of names.
+/// Height of a line of names, points.
 const LINE: f32 = 15.0;
-/// Lines of names.
+/// Number of lines of names.
 const LINES: usize = 2;
-/// Narrower bits have no digit.
+/// Width of a bit below which it has no digit, points.
 const DIGIT: f32 = 7.0;
 
-/// Draws the bits of the last access up to the moment.
+/// Draws the bits of the last access up to the current event.
 pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let height = BITS + LINES as f32 * LINE + 2.0;
@@ -87,7 +87,7 @@ pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: u32) {
         } else {
             format!("{message}\n{help}")
         });
-        // Names stand under the first bit of their field where there is room, and are told on hover where there is none.
+        // Names stand under the first bit of their field if there is room; otherwise the tooltip shows them.
         let galley = |t: String, font, ink| ui.painter().layout_no_wrap(t, font, ink);
         let (a, b) = (galley(name, small(), p.quiet), galley(f.text.clone(), mono(), p.text));
         let wide = a.size().x + 5.0 + b.size().x;

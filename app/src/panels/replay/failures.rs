@@ -1,4 +1,4 @@
-//! What went wrong in a replay: faults with their registers and walk, divergences that lead to their event, findings.
+//! Failures of a replay: faults with their registers and walk, divergences as links to their event, findings.
 
 use super::text_lines::wrapped_text;
 use crate::document::Document;
@@ -12,9 +12,9 @@ use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Divergence, FaultReport, Outcome};
 use trace_core::recording::Access;
 
-/// Most faults that are told in full.
+/// Maximum number of faults that are shown in full.
 const FAULTS: usize = 8;
-/// Most findings that are listed.
+/// Maximum number of findings that are listed.
 const FINDINGS: usize = 20;
 
 pub(super) fn faults(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
@@ -28,11 +28,11 @@ pub(super) fn faults(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &
             doc.go_with(f.event, Selection::Fault(i));
         }
         wrapped_text(ui, &f.summary, p.text);
-        // A fault of a driver's call has neither.
+        // A fault of a driver call has neither.
         if f.registers.is_empty() && f.walk.is_empty() && f.address.is_none() {
             continue;
         }
-        // The inspector explains the one that is selected.
+        // The inspector shows the selected fault.
         ui.push_id(("fault", i), |ui| {
             egui::CollapsingHeader::new(RichText::new("registers and walk").font(small()).color(p.quiet))
                 .id_salt("more")
@@ -52,7 +52,7 @@ fn title(f: &FaultReport) -> String {
     }
 }
 
-/// What is known of a fault: what happened, where, its registers, the walk of its address.
+/// Draws the details of a fault: what happened, its location, its registers, the walk of its address.
 pub fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
     let p = palette(ui);
     ui.add_space(8.0);
@@ -63,7 +63,7 @@ pub fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultRep
     registers(ui, f);
 }
 
-/// Where a fault showed, what it was, what it was about.
+/// Draws where a fault was reported, its kind, and its subject.
 fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
     if widgets::key_link(ui, "shown at", &format!("event {}", text::count(f.event))).clicked() {
         doc.go(f.event);
@@ -114,7 +114,7 @@ fn registers(ui: &mut Ui, f: &FaultReport) {
     }
 }
 
-/// A register, its value, and below it what that means when there is more to say.
+/// Draws a register, its value, and below it the meaning if there is more to say.
 fn register(ui: &mut Ui, name: &str, value: u64, meaning: &str) {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
@@ -150,7 +150,7 @@ pub(super) fn divergences(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         Selection::Divergence(i) => Some(u64::from(*i)),
         _ => None,
     };
-    // The one that a key went to is brought into view.
+    // The row that a key selected is brought into view.
     let jumps = ui.data(|d| d.get_temp::<u64>(id.with("jumps")));
     if let Some(row) = selected.filter(|_| jumps != Some(doc.jumps)) {
         rows.reveal(row);
@@ -225,7 +225,7 @@ fn divergence(ui: &Ui, rect: Rect, d: &Divergence) {
     paint_text(ui, left, Align2::LEFT_CENTER, &d.register, mono(), p.text);
 }
 
-/// What a divergence means: both values decoded, how they were compared, what ran before.
+/// Explains a divergence: both values decoded, the kind of comparison, what ran before.
 fn explain_divergence(doc: &Document, d: &Divergence) -> Vec<String> {
     let access = usize::try_from(d.event)
         .ok()

@@ -1,4 +1,4 @@
-//! The jobs of a replay: how each ended, whether its shader ran, how long it took.
+//! The jobs of a replay: the end of each, whether its shader ran, its duration.
 
 use crate::document::{Document, descriptions, job_outcome};
 use crate::theme::rows::Rows;
@@ -8,7 +8,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{JobOutcome, Outcome};
 
-/// How a job ended, in a few words.
+/// Describes in a few words how a job ended.
 fn describe_end(ui: &Ui, j: &JobOutcome) -> (&'static str, Color32) {
     let p = palette(ui);
     match (j.done, j.status, j.computed) {

@@ -1,4 +1,4 @@
-//! Replay: the board, what the replay will do, the run, and what came of it.
+//! The Replay panel: the target, the plan, the run, and its outcome.
 
 mod failures;
 mod jobs;
@@ -16,11 +16,11 @@ use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{icons, palette};
 use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 
-/// Narrower than this the three parts lie one below the other.
+/// Width below which the three parts are stacked, points.
 const MIN_THREE_COLUMN_WIDTH: f32 = 560.0;
-/// Widest that the part about boards gets, points; plan and outcome share the rest.
+/// Maximum width of the part about targets, points; plan and outcome share the rest.
 const BOARD: f32 = 200.0;
-/// Height of the strip with the buttons.
+/// Height of the strip with the buttons, points.
 const ACTIONS: f32 = 42.0;
 
 /// Draws the panel.
@@ -57,7 +57,7 @@ fn draw_side_by_side(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full
         target::draw(doc, asks, ui);
     });
     let mut plan = column(a, b);
-    // As high as the buttons were in the frame before: in a narrow column they take two rows.
+    // The height of the buttons in the previous frame: in a narrow column they take two rows.
     let height = egui::Id::unique("height of the replay's actions");
     let high = ui.data(|d| d.get_temp::<f32>(height)).unwrap_or(ACTIONS);
     let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - high), plan.max);

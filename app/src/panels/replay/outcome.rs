@@ -1,4 +1,4 @@
-//! What came of the replay: the verdict first, then what went wrong, outputs, jobs.
+//! The outcome of a replay: the verdict first, then failures, outputs, jobs.
 
 use super::text_lines::{small_line, wrapped_text};
 use super::{failures, jobs, outputs};
@@ -10,7 +10,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Outcome, Verdict};
 
-/// How much is left of the colours of an outcome from before the last attempt.
+/// Opacity of an outcome that is older than the last attempt.
 const FROM_BEFORE: f32 = 0.5;
 
 pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
@@ -34,14 +34,14 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     headline(doc, ui, &o);
     ui.scope(|ui| {
         if doc.replay.last_failure.is_some() {
-            // What was is not what would be now.
+            // The old result does not hold for the current attempt.
             ui.multiply_opacity(FROM_BEFORE);
         }
         show_results(doc, asks, ui, &o);
     });
 }
 
-/// What the replay met and gave.
+/// Draws the results of a replay.
 fn show_results(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
@@ -89,7 +89,7 @@ fn actions(asks: &mut UiActions, ui: &mut Ui) {
     });
 }
 
-/// Effects beside the reads: those that lack first in words, and what nobody could check.
+/// Draws the effects other than reads: missing ones first, then those that could not be checked.
 fn effects(ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     for e in &o.effects {
@@ -116,7 +116,7 @@ fn effects(ui: &mut Ui, o: &Outcome) {
     }
 }
 
-/// Why what jobs compute is not in the outputs.
+/// Describes why the outputs lack what jobs compute.
 fn describe_uncomputed(o: &Outcome) -> String {
     let of = o.count_uncomputed();
     let all = text::count(o.jobs.len() as u64);
@@ -140,8 +140,8 @@ fn describe_uncomputed(o: &Outcome) -> String {
     )
 }
 
-/// How the replay ended, on which board, how long it took: always in view. A board's name that does not fit beside the
-/// verdict has a line of its own.
+/// Draws how the replay ended, its target, and its duration: always in view. A target's name that does not fit next to
+/// the verdict has a line of its own.
 pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     ui.add_space(widgets::HEAD);
@@ -151,7 +151,7 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         Verdict::Diverged => (icons::WARNING, p.error),
         Verdict::Failed => (icons::X_CIRCLE, p.error),
     };
-    // What was is not what would be now.
+    // The old result does not hold for the current attempt.
     let colour = if doc.replay.last_failure.is_some() {
         p.quiet
     } else {
@@ -166,7 +166,7 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
     let mut head = strong();
     head.size = 14.0;
     let width = |words: &str, font| ui.painter().layout_no_wrap(words.to_owned(), font, colour).size().x;
-    // A verdict that says more than a word has lines of its own where it needs them.
+    // A verdict of more than a word has its own lines if it needs them.
     let apart = width(&word, head.clone()) + width(&took, mono()) + 8.0 > ui.available_width();
     if apart {
         let words = RichText::new(&word).font(head.clone()).color(colour);

@@ -1,4 +1,4 @@
-//! Outputs of the replay beside the recorded ones: whether they agree, where they first do not, the first values.
+//! Outputs of the replay next to the recorded ones: whether they match, the first mismatch, the first values.
 
 use super::text_lines::wrapped_text;
 use crate::document::Document;
@@ -13,7 +13,7 @@ use replay_engine::plan::RewriteKind;
 use replay_engine::run::{Outcome, OutputBuffer, Verdict};
 use trace_core::recording::ElementType;
 
-/// Narrower than this, bars have less room for numbers, points.
+/// Width below which bars have less room for numbers, points.
 const NARROW: f32 = 220.0;
 
 pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
@@ -42,14 +42,14 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Ou
     }
 }
 
-/// Whether it ran well with inputs of the person's, so that other outputs than the recorded ones are what was wanted: the
-/// inputs were edited here, or in the copy that is open.
+/// Returns whether the replay succeeded with the user's inputs, so that outputs are expected to differ from the
+/// recorded ones. The inputs were edited here, or in the copy that is open.
 pub(in crate::panels) fn is_edited(doc: &Document, o: &Outcome) -> bool {
     let well = o.computed && o.verdict == Verdict::Match;
     well && (doc.is_edited_copy || o.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0))
 }
 
-/// Returns the verdict on an output and its colour. `edited`: with whose edits the replay ran, if it did.
+/// Returns the verdict on an output and its colour. `edited`: whose edits the replay used, if any.
 fn describe_result(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {
@@ -85,7 +85,7 @@ fn describe_result(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Co
     }
 }
 
-/// A value as the person reads it; long ones would run into the bar.
+/// Formats a value for the user; long values would overlap the bar.
 fn number(element: ElementType, bytes: &[u8], v: f64) -> String {
     let whole = values::format_element(element, bytes);
     if v.fract() == 0.0 && whole.len() <= 10 {
@@ -97,8 +97,7 @@ fn number(element: ElementType, bytes: &[u8], v: f64) -> String {
     }
 }
 
-/// Bars of the first values, as long as the value is large, with a mark where the recorded one is. `edited`: that they
-/// differ is nothing wrong.
+/// Draws bars of the first values, with a mark at the recorded value. `edited`: a difference is no error.
 pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>, edited: bool) {
     let p = palette(ui);
     let element: ElementType = out.element;
@@ -125,7 +124,7 @@ pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&Out
     let best = list.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|x| x.0);
     let signed = list.iter().any(|v| *v < 0.0);
     let each = out.data.chunks_exact(element.bytes().max(1));
-    // Beside a list there is less room for numbers.
+    // At the side of a list there is less room for numbers.
     let (names, numbers) = if ui.available_width() < NARROW {
         (18.0, 82.0)
     } else {

@@ -1,4 +1,4 @@
-//! What the replay will do: actions, comparisons, what was proved, every rewrite; and the buttons that start it.
+//! The plan of a replay: actions, comparisons, proofs, every rewrite, and the buttons that start it.
 
 use super::text_lines::{COUNT, MARK, count_row, small_line, wrapped_text};
 use crate::document::Document;
@@ -51,7 +51,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         return;
     };
     if let Some(d) = &doc.replay.device {
-        // A CUDA device has no name before it was played on: until then the board's stands for it.
+        // A CUDA device has no known name before its first replay: until then the target's name is shown.
         let name = match d.gpu_name.as_str() {
             "" => doc.replay.board(),
             gpu => gpu,
@@ -72,7 +72,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
 }
 
-/// What went wrong, and the way on.
+/// Draws the error, and what to do next.
 fn show_error(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = doc.replay.error.clone() else { return };
@@ -104,7 +104,7 @@ fn show_error(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     ui.add_space(6.0);
 }
 
-/// Why nothing can be replayed on the chosen target, before anybody tries, and the targets that fit.
+/// Draws why the chosen target cannot replay anything, before the user tries, and the targets that fit.
 fn show_blocker(doc: &mut Document, ui: &mut Ui) {
     let Some(why) = doc.replay.obstacle() else { return };
     let p = palette(ui);
@@ -113,7 +113,7 @@ fn show_blocker(doc: &mut Document, ui: &mut Ui) {
     ui.add_space(6.0);
 }
 
-/// A button for each target that fits; one that cannot be used here is named with the reason.
+/// Draws a button for each target that fits; a target that cannot be used here is named with the reason.
 fn usable_targets(doc: &mut Document, ui: &mut Ui) {
     let p = palette(ui);
     for target in doc.replay.fitting().to_vec() {
@@ -147,7 +147,7 @@ fn show_plan(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
         _ => {}
     }
     widgets::section(ui, "Rewrites");
-    // What the person did comes first.
+    // The user's edits come first.
     let mine = |k: &RewriteKind| *k == RewriteKind::Input;
     let kinds = RewriteKind::ALL.into_iter().filter(mine);
     for kind in kinds.chain(RewriteKind::ALL.into_iter().filter(|k| !mine(k))) {
@@ -155,7 +155,7 @@ fn show_plan(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
     }
 }
 
-/// What a plan of calls does; `limit`: nanoseconds that it may take.
+/// Draws what a plan of calls does; `limit`: maximum time, nanoseconds.
 fn calls_planned(ui: &mut Ui, c: &ApiFootprint, limit: u64) {
     let none = ("", palette(ui).quiet);
     let with = |what: &str, bytes: u64| match bytes {
@@ -210,7 +210,7 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
     memory(doc, ui);
 }
 
-/// That something of the plan cannot be verified beforehand, only bounded by time, and on demand what.
+/// Draws that a part of the plan cannot be verified beforehand, only bounded by time; details on demand.
 fn unproved(ui: &mut Ui, list: &[String]) {
     let p = palette(ui);
     let id = ui.scope_id().with("why it is not proved");
@@ -242,10 +242,10 @@ fn unproved(ui: &mut Ui, list: &[String]) {
     }
 }
 
-/// Most rewrites of a kind that are in view at once, the others by scrolling.
+/// Maximum number of rewrites of a kind in view at once; others by scrolling.
 const UNFOLDED: usize = 6;
 
-/// The rewrites of a kind: how many, and unfolded each with its event.
+/// Draws the rewrites of a kind: their number, and unfolded each with its event.
 fn rewrites(doc: &mut Document, ui: &mut Ui, plan: &Plan, kind: RewriteKind) {
     let n = plan.rewrites.iter().filter(|r| r.kind == kind).count();
     if n == 0 {
@@ -287,7 +287,7 @@ fn rewrites(doc: &mut Document, ui: &mut Ui, plan: &Plan, kind: RewriteKind) {
     }
 }
 
-/// A count that unfolds. `true`: it is unfolded.
+/// Draws a count that unfolds. Returns `true` if it is unfolded.
 fn fold(ui: &mut Ui, id: egui::Id, n: u64, what: &str, ink: Option<egui::Color32>) -> bool {
     let p = palette(ui);
     let open: bool = ui.data(|d| d.get_temp(id)).unwrap_or(false);
@@ -301,7 +301,7 @@ fn fold(ui: &mut Ui, id: egui::Id, n: u64, what: &str, ink: Option<egui::Color32
     open
 }
 
-/// A quiet line under a count.
+/// Draws a quiet line under a count.
 fn under(ui: &mut Ui, n: &str, what: &str) {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
@@ -319,7 +319,7 @@ fn under(ui: &mut Ui, n: &str, what: &str) {
     paint_text(ui, words, Align2::LEFT_CENTER, what, body(), p.quiet);
 }
 
-/// The registers that the plan writes, by block, and those that only the person's word allows.
+/// Draws the registers that the plan writes, by block, and those that only the user's permission allows.
 fn writes(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
     let reach = std::sync::Arc::clone(&doc.replay.footprint);
@@ -337,14 +337,14 @@ fn writes(doc: &Document, ui: &mut Ui) {
     }
 }
 
-/// Where the plan's pages lie on the board.
+/// Draws the location of the plan's pages on the target.
 fn memory(doc: &Document, ui: &mut Ui) {
     if let Some((from, to)) = doc.replay.footprint.memory {
         under(ui, "", &format!("{from}..{to}"));
     }
 }
 
-/// A block of registers as a sentence names it.
+/// Returns the name of a block of registers for use in a sentence.
 fn describe_block(block: &str) -> String {
     match block {
         b if b.len() <= 3 => b.to_owned(),
@@ -352,7 +352,7 @@ fn describe_block(block: &str) -> String {
     }
 }
 
-/// The buttons; while something runs, how far it is and the way to stop it.
+/// Draws the buttons; during a run, its progress and a button to stop it.
 pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if let Some(progress) = doc.replay.running.clone() {
@@ -390,7 +390,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         if ui.add_enabled(can, egui::Button::new("10 times")).clicked() {
             asks.run_command("replay-ten");
         }
-        // Where there is no plan yet, the button that makes it stands in its place.
+        // If there is no plan yet, the button that makes it takes its place.
         let missing = doc.replay.plan.is_none() && doc.replay.error.is_none();
         let again = if doc.replay.plan.is_some() {
             "Plan again"

@@ -1,4 +1,4 @@
-//! Where the replay runs: the boards that are known, another one by its address, the pace.
+//! The target of a replay: the known targets, another one by its address, the pace.
 
 use super::text_lines::{small_line, wrapped_text};
 use crate::document::Document;
@@ -10,22 +10,22 @@ use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, pos2, vec2};
 use replay_engine::client::fitting::Fit;
 use std::time::Duration;
 
-/// Where names of boards begin, right of their marks, points.
+/// Left edge of the names of targets, right of their marks, points.
 const NAME: f32 = 16.0;
 
-/// What an address of a board must hold.
+/// Required form of a target's address.
 const ADDRESS_HELP: &str = "give the address with its device: HOST:PORT/DEVICE; or a device of QEMU's: qemu:DEVICE";
 
-/// What to do on the board first.
+/// Instruction for the first step on the board.
 const PAIRING: &str = "First run this on the board:\nkinescope-agent serve --pair --listen ADDRESS:PORT\n\
                        ADDRESS is the board's own, or 0.0.0.0 for all its networks. Without --listen only programs on \
                        the board itself can reach it.";
 
-/// The targets that the panel lists: all but those of another kind than the recorded device, which the target's menu in
-/// the bar has.
+/// Returns the listed targets: all but those of another kind than the recorded device, which are in the target menu of
+/// the bar.
 fn rows(doc: &Document) -> Vec<TargetRow> {
     let now = doc.replay.board();
-    // Simulators of the same line of GPUs are told apart by their names alone.
+    // Only their names distinguish simulators of the same line of GPUs.
     let alike = |t: &TargetRow| t.name.starts_with("software:") && doc.replay.has_simulator();
     let mut all = doc.replay.targets();
     all.retain(|t| t.fit != Fit::Unfit || t.name == now || alike(t));
@@ -118,7 +118,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         ui.data_mut(|d| d.insert_temp(wrong, typed.clone()));
         field.select_all();
     }
-    // Why it was not taken stands there until it is written anew.
+    // The reason for the rejection stays until the text is changed.
     if ui.data(|d| d.get_temp::<String>(wrong)).is_some_and(|w| w == typed) {
         wrapped_text(ui, format!("▲ {ADDRESS_HELP}"), p.error);
     }
@@ -142,7 +142,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
 }
 
-/// How calls are done again.
+/// Draws the options for the replay of calls.
 fn replay_options(doc: &mut Document, ui: &mut Ui) {
     widgets::section(ui, "How");
     let was = doc.replay.api_options;
@@ -155,7 +155,7 @@ fn replay_options(doc: &mut Document, ui: &mut Ui) {
     keep.on_hover_text("each run continues from the memory of the last, as the program itself does");
     let memory = ui.checkbox(&mut now.memory, "compare final memory too");
     memory.on_hover_text("memory after the recorded range is read back and compared like outputs");
-    // Waits within a graph are none of the host's.
+    // Waits inside a graph are not waits of the host.
     if now.graph && now.step {
         (now.graph, now.step) = (!was.graph, !was.step);
     }
@@ -167,7 +167,7 @@ fn replay_options(doc: &mut Document, ui: &mut Ui) {
     tolerance_field(doc, ui);
 }
 
-/// How alike outputs have to be, and what is wrong with it below.
+/// Draws the tolerance of outputs, and the error in it below.
 fn tolerance_field(doc: &mut Document, ui: &mut Ui) {
     widgets::section(ui, "Output tolerance");
     let wrong = doc.replay.parse_tolerance(&doc.buffers).err();
@@ -194,7 +194,7 @@ fn pace(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     ui.label(RichText::new(pace).font(small()).color(p.quiet));
 }
 
-/// A board's name, cut before its device where it is too long.
+/// Paints a target's name, cut before its device if it is too long.
 pub(super) fn paint_target(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
     let (font, left) = (mono(), Align2::LEFT_CENTER);
     let wide = |t: &str| {
@@ -211,11 +211,11 @@ pub(super) fn paint_target(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
     widgets::paint_text(ui, rect, left, &format!("{head}{device}"), font, ink);
 }
 
-/// Time in which nobody has read the pairing code yet, seconds.
+/// Time for which the confirming button stays disabled, because nobody can have read the pairing code yet, seconds.
 const UNREAD: f64 = 0.8;
 
-/// Shows the pairing code and asks whether the agent shows the same. It stands above all else: a safety choice is never
-/// out of view.
+/// Shows the pairing code and asks whether the agent shows the same. It stands above all else: a safety choice must be
+/// always in view.
 pub(super) fn pairing(asks: &UiActions, ui: &mut Ui) {
     let Ok(mut pairing) = asks.pairing.lock() else { return };
     let Some(now) = pairing.as_mut() else { return };
@@ -239,7 +239,7 @@ pub(super) fn pairing(asks: &UiActions, ui: &mut Ui) {
     );
     child.label(RichText::new(&now.code).font(mono()).size(18.0));
     let Some(to) = &now.answer else { return };
-    // However far the column was scrolled, a question that comes up is seen.
+    // A new question is visible however far the column was scrolled.
     let (id, time) = (ui.scope_id().with("pairing code"), ui.input(|i| i.time));
     let asked: Option<(String, f64)> = ui.data(|d| d.get_temp(id)).filter(|(code, _)| *code == now.code);
     let since = asked.map(|(_, since)| since).unwrap_or_else(|| {
@@ -247,7 +247,7 @@ pub(super) fn pairing(asks: &UiActions, ui: &mut Ui) {
         ui.scroll_to_rect(code, None);
         time
     });
-    // A click or a key that was meant for something else must not pair.
+    // A click or a key for something else must not pair.
     let left = since + UNREAD - time;
     if left > 0.0 {
         ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
@@ -263,7 +263,7 @@ pub(super) fn pairing(asks: &UiActions, ui: &mut Ui) {
         ui.add_space(2.0);
     }
     if let Some(same) = answer {
-        // Nobody listens any more where the agent left; what came of it stands in the log.
+        // The receiver is gone if the agent left; the log has the result.
         let _ = to.send(same);
         now.answer = None;
         if !same {

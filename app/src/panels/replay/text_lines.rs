@@ -1,16 +1,16 @@
-//! How the parts of the panel say things: words that wrap, words aside, counts in rows.
+//! Text of the parts of the panel: wrapped text, small lines, rows of counts.
 
 use crate::theme::{ROW, body, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 
-/// Words that may take several lines.
+/// Draws text that may take several lines.
 pub fn wrapped_text(ui: &mut Ui, words: impl Into<String>, colour: Color32) {
     let words = text::group_digits(&words.into());
     ui.add(egui::Label::new(RichText::new(words).color(colour)).wrap());
 }
 
-/// Small words on one line, whole on hover.
+/// Draws small text on one line; the tooltip has all of it.
 pub fn small_line(ui: &mut Ui, words: impl Into<String>) {
     let p = palette(ui);
     ui.add(egui::Label::new(RichText::new(words).font(small()).color(p.quiet)).truncate());
@@ -18,10 +18,10 @@ pub fn small_line(ui: &mut Ui, words: impl Into<String>) {
 
 /// Right edge of counts in a list of the panel, points.
 pub const COUNT: f32 = 46.0;
-/// Left edge of what is counted.
+/// Left edge of what is counted, points.
 pub const MARK: f32 = 56.0;
 
-/// A count, what is counted, and a word about it on the right.
+/// Draws a count, what is counted, and a word about it on the right.
 pub fn count_row(
     ui: &mut Ui,
     n: u64,

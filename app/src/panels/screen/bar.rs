@@ -1,4 +1,4 @@
-//! What is above the picture: which picture, the form and where it comes from, what is not in it, zoom, files.
+//! The bar above the picture: kind of picture, format and its source, unknown parts, zoom, files.
 
 use super::view::{PictureKind, View};
 use crate::document::Document;
@@ -108,7 +108,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
         if choice(ui, by_hand, "by hand", "Form by hand", text, true) && !by_hand {
             begin(doc, view, screen);
         }
-        // Without registers there is no other way.
+        // Without registers, the format must be entered.
         if screen.display.is_none() && view.manual.is_none() {
             begin(doc, view, screen);
         }
@@ -145,7 +145,7 @@ fn zoom_text(zoom: f32) -> String {
     }
 }
 
-/// Puts the form that is shown into the fields.
+/// Puts the shown format into the fields.
 fn begin(doc: &Document, view: &mut View, screen: &Screen) {
     let format = screen.propose_format(doc.moment());
     view.manual = Some(ManualFormat::from_format(&format));
@@ -208,7 +208,7 @@ fn manual_fields(view: &mut View, ui: &mut Ui, screen: &Screen) {
     }
 }
 
-/// What the picture is, and what is not in it.
+/// Draws what the picture is, and which parts are unknown.
 fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
     let mut parts: Vec<(String, bool)> = Vec::new();

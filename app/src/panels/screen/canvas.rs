@@ -1,4 +1,4 @@
-//! The picture: zoomed and moved, a pixel under the pointer told, one chosen.
+//! The picture: zoom, pan, tooltip of the pixel under the pointer, selection of a pixel.
 
 use super::view::{PictureKind, View};
 use crate::document::Document;
@@ -12,21 +12,21 @@ use egui::{
 };
 use trace_core::screen::{Picture, StoreState};
 
-/// Zooms in pixels of the display for one of the picture.
+/// Zoom levels: display pixels for one pixel of the picture.
 const ZOOMS: [f32; 17] = [
     0.125, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0,
 ];
-/// Pixels that take this many points have lines between them.
+/// Size of a pixel from which lines separate pixels, points.
 const GRID: f32 = 10.0;
-/// Points of the wheel for one step.
+/// Wheel distance for one step, points.
 const WHEEL: f32 = 40.0;
-/// Pixels of a square where nothing is known.
+/// Side of a square of the pattern for unknown content, pixels.
 const SQUARE: usize = 8;
-/// Stores up to which the last one to the pixel under the pointer is looked for.
+/// Maximum number of stores for which the tooltip searches the last store to a pixel.
 const HOVER: u64 = 1 << 21;
 
 impl View {
-    /// Zooms in (1) or out (-1), about a place in the picture.
+    /// Zooms in (1) or out (-1), about a position in the picture.
     pub fn zoom(&mut self, step: i32, about: Option<Pos2>) {
         let now = self.zoom.unwrap_or(self.drawn_zoom);
         let next = match step > 0 {
@@ -41,7 +41,7 @@ impl View {
     }
 }
 
-/// Draws the picture and acts on it.
+/// Draws the picture and handles input.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let Some(size) = size(view, screen) else {
         empty(doc, view, ui);
@@ -61,7 +61,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     let middle = view.middle.filter(|_| view.zoom.is_some()).unwrap_or(half);
     let middle = pos2(middle.x.clamp(0.0, size.x), middle.y.clamp(0.0, size.y));
     view.middle = Some(middle);
-    // On whole pixels of the display, so that every pixel of the picture is as large as its neighbour.
+    // The picture starts at a full display pixel, so that all of its pixels have the same size.
     let corner = full.center() - middle.to_vec2() * scale;
     let corner = ((corner.to_vec2() * ppp).round() / ppp).to_pos2();
     let area = Rect::from_min_size(corner, size * scale);
@@ -90,7 +90,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     };
     let place = |[x, y]: [u32; 2]| Rect::from_min_size(corner + vec2(x as f32, y as f32) * scale, vec2(scale, scale));
     if let Some(chosen) = view.pixel {
-        // Also seen where a pixel is smaller than a line.
+        // The mark is visible even if a pixel is smaller than a line.
         let mark = place(chosen).expand((3.0 - scale / 2.0).max(0.0) + 1.0);
         painter.rect_stroke(mark, 0.0, Stroke::new(2.0, p.background), StrokeKind::Outside);
         painter.rect_stroke(mark, 0.0, Stroke::new(1.0, p.text), StrokeKind::Outside);
@@ -109,7 +109,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         wheel(view, ui, ((q - corner) / scale).to_pos2());
     }
     if response.double_clicked() {
-        // Of the pixel that the first click chose: the pane that came with it may have moved the picture.
+        // The pixel of the first click counts: the pane that opened may have moved the picture.
         if let Some(e) = find_last_store(doc, view, screen) {
             doc.go_keeping_target(e);
         }
@@ -125,7 +125,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
 }
 
-/// The event that set the chosen pixel as it is at the moment.
+/// Returns the event that set the chosen pixel to its current value.
 fn find_last_store(doc: &Document, view: &View, screen: &Screen) -> Option<u64> {
     let bytes = view.pixel_bytes()?;
     screen.framebuffer.last_store(bytes, doc.moment().saturating_add(1))
@@ -158,7 +158,7 @@ fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
     }
 }
 
-/// Lines between pixels where they are large.
+/// Draws lines between pixels if they are large.
 fn grid(painter: &egui::Painter, full: Rect, area: Rect, scale: f32, size: Vec2) {
     if scale < GRID {
         return;
@@ -192,7 +192,7 @@ fn wheel(view: &mut View, ui: &Ui, about: Pos2) {
     }
 }
 
-/// Arrows move the chosen pixel, plus and minus zoom about it.
+/// Handles keys: arrows move the chosen pixel, plus and minus zoom about it.
 fn keys(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &Ui, response: &egui::Response, size: Vec2) {
     let filter = EventFilter {
         horizontal_arrows: true,
@@ -224,7 +224,7 @@ fn keys(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &Ui, resp
     super::choose(doc, view, asks, Some(to));
 }
 
-/// What is told of a pixel under the pointer.
+/// Returns the tooltip of a pixel.
 fn describe_pixel(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> String {
     let m = doc.moment();
     if let Some((at, event, text)) = &view.hovered
@@ -278,7 +278,7 @@ fn describe_last_store(doc: &Document, view: &View, screen: &Screen, [x, y]: [u3
     Some(parts.join(" · "))
 }
 
-/// Pixels of the picture that is shown. `None`: there is none.
+/// Returns the size of the shown picture, pixels, or `None` if there is no picture.
 fn size(view: &View, screen: &Screen) -> Option<Vec2> {
     let of = |p: &Picture| (p.width(), p.height());
     let (w, h) = match view.picture_kind {
@@ -294,7 +294,7 @@ fn recorded(screen: &Screen) -> Option<&Picture> {
     screen.expected.as_ref()?.as_ref().ok()
 }
 
-/// Brings the texture up to what is shown: as large as the picture, or where that is shown smaller, as it is shown.
+/// Updates the texture: as large as the picture, or as large as it is shown if that is smaller.
 fn texture(view: &mut View, ui: &Ui, screen: &Screen, size: Vec2, zoom: f32) {
     let p = palette(ui);
     let number = match view.picture_kind {
@@ -340,7 +340,7 @@ fn plain(picture: &Picture) -> Vec<Color32> {
     pixels.map(|[r, g, b]| Color32::from_rgb(*r, *g, *b)).collect()
 }
 
-/// Squares where nothing was stored, stripes where the value is not known.
+/// Draws squares where nothing was stored, stripes where the value is unknown.
 fn with_unknown(drawn: &trace_core::screen::RenderedScreen, p: &Palette) -> Vec<Color32> {
     let width = (drawn.width() as usize).max(1);
     let pixels = drawn.rgb().as_chunks::<3>().0.iter().zip(drawn.known()).enumerate();
@@ -358,7 +358,7 @@ fn with_unknown(drawn: &trace_core::screen::RenderedScreen, p: &Palette) -> Vec<
         .collect()
 }
 
-/// The recorded picture in dim greys, and over it what differs: the more, the brighter.
+/// Draws the recorded picture in dim greys, with differences on top: the larger, the brighter.
 fn heat(difference: &[u8], under: &Picture, p: &Palette) -> Vec<Color32> {
     let pixels = under.rgb().as_chunks::<3>().0.iter().zip(difference);
     pixels
@@ -372,7 +372,7 @@ fn heat(difference: &[u8], under: &Picture, p: &Palette) -> Vec<Color32> {
         .collect()
 }
 
-/// The pixels of a smaller picture: each the mean of those that it covers, so that thin strokes do not vanish.
+/// Returns the pixels of a smaller picture: each the mean of those that it covers, so that thin strokes do not vanish.
 fn downscale(pixels: Vec<Color32>, [w, h]: [usize; 2], [to_w, to_h]: [usize; 2]) -> Vec<Color32> {
     if [w, h] == [to_w, to_h] {
         return pixels;

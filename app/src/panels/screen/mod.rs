@@ -1,5 +1,5 @@
-//! Screen: the picture that the recorded stores left in the framebuffer, at the moment; who stored to a pixel; how it
-//! compares with what the device showed.
+//! The Screen panel: the picture that the recorded stores left in the framebuffer at the current event, the stores to
+//! a pixel, and the comparison with what the device showed.
 
 mod bar;
 mod canvas;
@@ -56,7 +56,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     let full = ui.available_rect_before_wrap();
     let p = palette(ui);
     ui.painter().hline(full.x_range(), full.top(), Stroke::new(1.0, p.line));
-    // Room for the history of a pixel is there before one is chosen: the picture does not move under the pointer.
+    // Room for a pixel's history is reserved before one is chosen: the picture does not move under the pointer.
     let side = if full.width() > PANE * 1.8 && matches!(view.look(), Some(Ok(_))) {
         PANE
     } else {
@@ -80,7 +80,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// Has stores and registers read.
+/// Starts to read stores and registers.
 fn read(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let recording = Arc::clone(&doc.recording);
     let progress = asks.start_work("reading the stores to the framebuffer", move |progress| {
@@ -98,7 +98,7 @@ fn read(doc: &Document, view: &mut View, asks: &mut UiActions) {
     view.load = ScreenLoad::Loading(progress);
 }
 
-/// Chooses a pixel, looks for the stores to it, and selects its bytes everywhere; `None` chooses none.
+/// Chooses a pixel, searches the stores to it, and selects its bytes everywhere; `None` clears the choice.
 pub fn choose(doc: &mut Document, view: &mut View, asks: &mut UiActions, pixel: Option<[u32; 2]>) {
     view.pixel = pixel;
     stores(view, asks);
@@ -115,7 +115,7 @@ pub fn choose(doc: &mut Document, view: &mut View, asks: &mut UiActions, pixel: 
     view.seen_jump = doc.jumps;
 }
 
-/// What is selected elsewhere, on the way back for one, is the chosen pixel.
+/// Follows the selection: what is selected elsewhere, for instance by going back, becomes the chosen pixel.
 fn follow(doc: &Document, view: &mut View) {
     if view.seen_jump == doc.jumps {
         return;
@@ -128,7 +128,7 @@ fn follow(doc: &Document, view: &mut View) {
     }
 }
 
-/// Looks for the stores to the chosen pixel, where they are not known.
+/// Searches the stores to the chosen pixel, unless they are known.
 fn stores(view: &mut View, asks: &mut UiActions) {
     let bytes = view.pixel_bytes();
     if view.stores.as_ref().map(|s| &s.bytes) == bytes.as_ref() {

@@ -1,4 +1,4 @@
-//! The chosen pixel: where it lies, what it is, and every store to it.
+//! The chosen pixel: its location, its value, and every store to it.
 
 use super::view::View;
 use crate::document::Document;
@@ -70,10 +70,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     list(doc, view, asks, ui, &look);
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "stores";
 
-/// The columns of the stores to a pixel.
+/// Returns the columns of the stores to a pixel.
 fn columns(doc: &Document) -> [Column; 4] {
     [
         Column::new("event", "event", 62.0).number().fit_count(doc.len()),
@@ -134,7 +134,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         } else if response.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        // Those still to come step back.
+        // Stores after the current event are dimmed.
         let ink = if s.event <= m { p.text } else { p.quiet };
         table.text(ui, "event", rect, &text::count(s.event), mono(), ink);
         table.text(
@@ -169,7 +169,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     }
 }
 
-/// The pixel's colour after a store, with the palette of the moment.
+/// Returns the pixel's colour after a store, with the current palette.
 fn color(s: &Store, look: &ScreenSettings) -> Option<[u8; 3]> {
     let n = look.format.pixel.bytes() as usize;
     let known = s.known.get(..n)?.iter().all(|k| *k == StoreState::Stored);

@@ -1,5 +1,5 @@
-//! Making the picture: from the stores at the moment, step by step where that is near, apart from the interface thread
-//! where it takes long; and comparing it.
+//! Computation of the picture from the stores at the current event, step by step if that is near, off the interface
+//! thread if it takes long; and its comparison.
 
 use super::view::{PictureComparison, PictureKind, StorePicture, View};
 use crate::document::Document;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use trace_core::container::KineFile;
 use trace_core::screen::{Picture, RenderedScreen, StoreState, compare_where};
 
-/// Events that are gone through, and pixels that are drawn, within a frame.
+/// Maximum number of events that are processed, and of pixels that are drawn, within a frame.
 const EVENTS: u64 = 1 << 18;
 const PIXELS: u64 = 1 << 21;
 
-/// Brings the picture to the moment and to the form that is wanted.
+/// Updates the picture to the current event and the wanted format.
 pub fn follow(doc: &Document, view: &mut View, asks: &mut UiActions, screen: &Arc<Screen>) {
     let (event, source) = (doc.moment(), view.source());
     let done = view
@@ -37,7 +37,7 @@ fn step(view: &mut View, asks: &mut UiActions, screen: &Arc<Screen>, event: u64,
     if !far && !large {
         view.state.seek(&screen.framebuffer, event.saturating_add(1));
         let stores = view.state.stores();
-        // The same stores in the same form are the same picture.
+        // The same stores in the same format give the same picture.
         let same = view
             .store_picture
             .as_ref()
@@ -50,7 +50,7 @@ fn step(view: &mut View, asks: &mut UiActions, screen: &Arc<Screen>, event: u64,
         take(view, event, source, stores, look, drawn);
         return;
     }
-    // One at a time: what is wanted meanwhile is drawn next.
+    // One at a time: later requests are drawn next.
     if view.drawing.is_some() {
         return;
     }
@@ -110,7 +110,7 @@ fn take(
     });
 }
 
-/// Takes the picture after the last replay out of its outcome.
+/// Takes the picture after the last replay from its outcome.
 fn take_replayed_picture(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let Some(outcome) = &doc.replay.outcome else {
         view.replayed = None;
@@ -136,13 +136,13 @@ fn take_replayed_picture(doc: &Document, view: &mut View, asks: &mut UiActions) 
 }
 
 impl View {
-    /// The picture after the last replay.
+    /// Returns the picture after the last replay.
     #[must_use]
     pub fn replayed_picture(&self) -> Option<&Arc<Picture>> {
         self.replayed.as_ref()?.1.as_ref()
     }
 
-    /// Which picture the recorded one is compared with: the replayed one where there is one.
+    /// Returns which picture the recorded one is compared with: the replayed one if there is one.
     #[must_use]
     pub fn compared_with(&self) -> PictureKind {
         match self.replayed_picture() {

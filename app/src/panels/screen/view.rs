@@ -1,4 +1,4 @@
-//! What the Screen panel shows: the form, the zoom, the pixel, which picture.
+//! State of the Screen panel: the format, the zoom, the pixel, the kind of picture.
 
 use crate::document::Document;
 use crate::document::screen::{FormatSource, ManualFormat, NotDrawable, Screen, ScreenSettings};
@@ -8,31 +8,31 @@ use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::screen::{Comparison, FramebufferState, Picture, PixelCounts, RenderedScreen, Stores};
 
-/// Which picture is shown.
+/// Kind of picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PictureKind {
-    /// What the stores left.
+    /// The content that the stores left.
     #[default]
     Stores,
-    /// What the device showed when it was recorded.
+    /// The content that the device showed when it was recorded.
     Recorded,
-    /// What the device showed after the replay.
+    /// The content that the device showed after the replay.
     Replayed,
-    /// Where two of them differ.
+    /// The differences between two of them.
     Difference,
 }
 
-/// What is known of stores and registers.
+/// State of the stores and registers.
 #[derive(Clone, Default)]
 pub enum ScreenLoad {
-    /// Nothing yet.
+    /// Reading has not started.
     #[default]
     NotStarted,
     /// They are being read.
     Loading(Progress),
     /// All of it.
     Loaded(Arc<Screen>),
-    /// They were not read, and why.
+    /// Reading failed, with the reason.
     Failed(String),
 }
 
@@ -41,13 +41,13 @@ pub enum ScreenLoad {
 pub struct PixelStores {
     /// The bytes of the pixel in the framebuffer.
     pub bytes: std::ops::Range<u64>,
-    /// What was found; `None` while it is looked for.
+    /// The stores; `None` while the search runs.
     pub found: Option<Arc<Stores>>,
-    /// Stops looking.
+    /// Cancels the search.
     pub progress: Progress,
 }
 
-/// The picture from the stores, and what it was made of.
+/// The picture from the stores, and its inputs.
 #[derive(Clone)]
 pub(super) struct StorePicture {
     pub source: FormatSource,
@@ -56,14 +56,14 @@ pub(super) struct StorePicture {
     pub look: Result<Arc<ScreenSettings>, NotDrawable>,
     pub drawn: Option<Arc<RenderedScreen>>,
     pub counts: PixelCounts,
-    /// Moves with every change of the picture.
+    /// Changes with every change of the picture.
     pub number: u64,
 }
 
-/// What a texture was made of: which picture, its number, the ground of the theme that it is for, its pixels.
+/// The inputs of a texture: the kind of picture, its number, the background of its theme, its pixels.
 pub(super) type TextureKey = (PictureKind, u64, egui::Color32, [usize; 2]);
 
-/// A comparison of two pictures, and what it was made of.
+/// A comparison of two pictures, and its inputs.
 #[derive(Clone)]
 pub(super) struct PictureComparison {
     pub with: PictureKind,
@@ -71,26 +71,26 @@ pub(super) struct PictureComparison {
     pub result: Result<Arc<Comparison>, String>,
 }
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
-    /// What is known of stores and registers.
+    /// State of the stores and registers.
     pub load: ScreenLoad,
-    /// The form that a person says, and the fields for it; `None`: the registers tell it.
+    /// The format that the user entered, and its fields; `None`: the registers give it.
     pub manual: Option<ManualFormat>,
-    /// What is wrong with the fields.
+    /// The error in the fields.
     pub wrong: Option<String>,
-    /// The form that the fields said last.
+    /// The last valid format of the fields.
     pub(super) manual_format: Option<trace_core::screen::ScreenFormat>,
-    /// Which picture is shown.
+    /// The kind of picture that is shown.
     pub picture_kind: PictureKind,
-    /// Pixels of the display that a pixel of the picture takes; `None`: as many as fit.
+    /// Display pixels for one pixel of the picture; `None`: as many as fit.
     pub zoom: Option<f32>,
-    /// Place in the picture that is in the middle, pixels.
+    /// Position in the picture that is in the middle, pixels.
     pub(super) middle: Option<Pos2>,
-    /// Zoom that was drawn last.
+    /// Zoom of the last frame.
     pub(super) drawn_zoom: f32,
-    /// The pixel that was chosen.
+    /// The chosen pixel.
     pub pixel: Option<[u32; 2]>,
     /// Stores to it.
     pub stores: Option<PixelStores>,
@@ -99,7 +99,7 @@ pub struct View {
     pub(super) seen_jump: u64,
     pub(super) state: FramebufferState,
     pub(super) store_picture: Option<StorePicture>,
-    /// The picture is being drawn apart from the interface thread, for this event.
+    /// The running drawing off the interface thread, for this event.
     pub(super) drawing: Option<(u64, FormatSource, Progress)>,
     pub(super) texture: Option<(TextureKey, TextureHandle)>,
     pub(super) compared: Option<PictureComparison>,
@@ -109,7 +109,7 @@ pub struct View {
 }
 
 impl View {
-    /// Where the form comes from.
+    /// Returns the source of the format.
     #[must_use]
     pub fn source(&self) -> FormatSource {
         match (&self.manual, self.manual_format) {
@@ -118,7 +118,7 @@ impl View {
         }
     }
 
-    /// What is known of stores and registers, when it is.
+    /// Returns the stores and registers, once they are read.
     #[must_use]
     pub fn screen(&self) -> Option<&Arc<Screen>> {
         match &self.load {
@@ -127,25 +127,25 @@ impl View {
         }
     }
 
-    /// The picture that is shown from the stores.
+    /// Returns the picture that is shown from the stores.
     #[must_use]
     pub fn drawn(&self) -> Option<&Arc<RenderedScreen>> {
         self.store_picture.as_ref()?.drawn.as_ref()
     }
 
-    /// How it is drawn, or why it is not.
+    /// Returns the settings for drawing, or why it cannot be drawn.
     #[must_use]
     pub fn look(&self) -> Option<Result<&ScreenSettings, &NotDrawable>> {
         Some(self.store_picture.as_ref()?.look.as_ref().map(|l| &**l))
     }
 
-    /// How the two pictures differ, while that is shown.
+    /// Returns the comparison of the two pictures, while it is shown.
     #[must_use]
     pub fn comparison(&self) -> Option<&Comparison> {
         self.compared.as_ref()?.result.as_ref().ok().map(|c| &**c)
     }
 
-    /// The store to the chosen pixel after the moment, or the one before it.
+    /// Returns the store to the chosen pixel after the current event, or the one before it.
     #[must_use]
     pub fn find_next_store(&self, doc: &Document, forward: bool) -> Option<u64> {
         let list = &self.stores.as_ref()?.found.as_ref()?.list;
@@ -157,7 +157,7 @@ impl View {
         list.get(at).map(|s| s.event)
     }
 
-    /// The pixel that begins at an offset of a space, as the screen is drawn now.
+    /// Returns the pixel that starts at an offset of a space, as the screen is drawn now.
     #[must_use]
     pub fn pixel_at(&self, space: u8, offset: u64) -> Option<[u32; 2]> {
         self.screen().filter(|s| s.framebuffer.space() == space)?;
@@ -169,7 +169,7 @@ impl View {
         (format.offset(x, y) == Some(offset)).then_some([x, y])
     }
 
-    /// Bytes of the chosen pixel in the framebuffer.
+    /// Returns the bytes of the chosen pixel in the framebuffer.
     pub(super) fn pixel_bytes(&self) -> Option<std::ops::Range<u64>> {
         let [x, y] = self.pixel?;
         let format = self.look()?.ok()?.format;

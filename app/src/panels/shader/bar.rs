@@ -1,4 +1,4 @@
-//! The bar above the code: which shader it is, searching it, what of it is unknown, copying it.
+//! The bar above the code: name of the shader, search, unknown parts, copy.
 
 use super::view::View;
 use crate::document::Document;
@@ -8,7 +8,7 @@ use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Modifiers, RichText, Ui};
 use std::sync::Arc;
 
-/// What a shader of a chain is called.
+/// Returns the name of a shader of a chain.
 fn name(r: &ChainShader, all: &[ChainShader]) -> String {
     let chained = all.last().is_some_and(|x| x.position != 0);
     let place = if chained {
@@ -19,7 +19,7 @@ fn name(r: &ChainShader, all: &[ChainShader]) -> String {
     format!("{place}{} {:#x}", r.stage.name(), r.entry)
 }
 
-/// Draws it.
+/// Draws the bar.
 pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, job: u32, all: &[ChainShader]) {
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -105,7 +105,7 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
     if view.hits.0 != view.search {
         view.hits = (view.search.clone(), Arc::new(listing.find(&view.search)));
         view.hit = None;
-        // The first hit is where the person looks.
+        // The first match starts at the user's position.
         if let Some(first) = view.hits.1.first().copied() {
             view.hit = Some(first);
             view.go_line(first);
@@ -141,7 +141,7 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
     }
 }
 
-/// Goes to the next of some lines, or the one before, from where the person is; behind the last comes the first.
+/// Goes to the next or previous of some lines, from the user's position; after the last comes the first.
 pub(super) fn next(view: &mut View, lines: &[usize], forward: bool) {
     let here = view
         .hit

@@ -10,26 +10,26 @@ use crate::theme::{Palette, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "code";
 
-/// The columns: an address, and the two operations of a tuple.
+/// Returns the columns: an address, and the two operations of a tuple.
 fn columns() -> [Column; 3] {
     [
-        // Where there is little room the tuples begin under the address.
+        // With little room, the tuples start under the address.
         Column::new("address", "address", 104.0).compact(24.0),
         Column::new("fma", "FMA", 250.0).stretch(1.0),
         Column::new("add", "ADD", 250.0).stretch(1.0),
     ]
 }
 
-/// Where the columns stand on the screen, points.
+/// Positions of the columns on the screen, points.
 struct Columns {
     /// The address of a clause; `None` where the column is hidden.
     address: Option<f32>,
     /// The name of a clause.
     label: f32,
-    /// The operations, where their columns are shown.
+    /// The operations, if their columns are shown.
     operations: [Option<Rect>; 2],
 }
 
@@ -56,11 +56,10 @@ impl Columns {
 const MARGIN: f32 = 14.0;
 /// Width below which an operation is narrow, points.
 const NARROW: f32 = 256.0;
-/// Letters of an operation's name before its operands begin, where the name is not longer; and where there is little
-/// room.
+/// Minimum width of an operation's name before its operands, characters: normal, and with little room.
 const NAME: (usize, usize) = (15, 12);
 
-/// Draws them.
+/// Draws the lines.
 pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, listing: &Listing) {
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
@@ -134,7 +133,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
     }
 }
 
-/// The margin before a clause: a click there sets a break or takes it away; `true`: it was clicked.
+/// Draws the margin before a clause: a click there sets or removes a breakpoint. Returns `true` if it was clicked.
 fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) -> bool {
     let p = palette(ui);
     let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
@@ -151,24 +150,24 @@ fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) 
         .clicked()
 }
 
-/// What the person did in this frame.
+/// The user's actions in this frame.
 #[derive(Default)]
 struct LineActions {
     /// A clause was clicked.
     clicked: Option<usize>,
     /// A link was followed, from a clause to another.
     follow: Option<(usize, usize)>,
-    /// The bytes at an address were asked for.
+    /// The bytes at an address were requested.
     bytes: Option<u64>,
-    /// A break was set or taken away, at the address of a clause.
+    /// A breakpoint was set or removed, at the address of a clause.
     stop: Option<u64>,
-    /// The thread is to go to a clause: forward or back.
+    /// The thread must go to a clause: forward or back.
     reach: Option<(u64, bool)>,
-    /// Whether there is a thread that goes along this code.
+    /// Whether a thread steps along this code.
     steps: bool,
 }
 
-/// A line's ground, and what clicking it and its menu do.
+/// Draws a line's background, and handles its clicks and its menu.
 fn line_background(
     ui: &mut Ui,
     rect: Rect,
@@ -250,7 +249,7 @@ fn head_row(
     let name = ui
         .painter()
         .text(pos2(c.label, y), Align2::LEFT_CENTER, &label, mono(), p.text);
-    // Where it is reached from stands at the right.
+    // The sources of branches to it are at the right.
     let mut right = rect.right() - 10.0;
     let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reachable);
     let sources = listing.sources.get(&clause).map_or(&[][..], Vec::as_slice);
@@ -264,7 +263,7 @@ fn head_row(
         );
         right = report.left() - 10.0;
     }
-    // Several branches to one clause: the last is nearest.
+    // Of several branches to one clause, the last is the nearest.
     for from in sources.iter().rev().take(3) {
         let text = listing.label(*from);
         let galley = ui.painter().layout_no_wrap(text.clone(), mono(), p.read);
@@ -316,7 +315,7 @@ fn tuple_row(
     }
 }
 
-/// A link within a line; `true` when it was clicked.
+/// Draws a link within a line; returns `true` if it was clicked.
 fn link(ui: &mut Ui, place: Rect, text: &str, label: &str, id: (usize, usize)) -> bool {
     let p = palette(ui);
     let r = ui.interact(
@@ -333,7 +332,7 @@ fn link(ui: &mut Ui, place: Rect, text: &str, label: &str, id: (usize, usize)) -
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
-/// What a part of an operation's text is.
+/// Kind of a part of an operation's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// The operation that does nothing.
@@ -342,23 +341,23 @@ pub enum TokenKind {
     Unknown,
     /// The operation's name with its modifiers.
     Name,
-    /// A register that is read.
+    /// A register that the operation reads.
     Register,
-    /// A register that is written.
+    /// A register that the operation writes.
     Written,
-    /// A pushed uniform, or what the hardware gives each lane or core.
+    /// A pushed uniform, or a value that the hardware gives each lane or core.
     Uniform,
-    /// A constant of the clause, or a number of the operation itself.
+    /// A constant of the clause, or a number in the operation itself.
     Constant,
-    /// What a unit gave in this tuple or the one before.
+    /// The result of a unit in this tuple or the one before.
     Passed,
-    /// A place in the code.
+    /// A location in the code.
     Place,
-    /// What stands between.
+    /// Text between the other parts.
     Between,
 }
 
-/// The parts of an operation's text, in order, without the comment on a constant's meaning as a float.
+/// Returns the parts of an operation's text, in order, without the comment on a constant's meaning as a float.
 #[must_use]
 pub fn split_tokens(text: &str) -> Vec<(TokenKind, &str)> {
     let text = text.strip_prefix(['*', '+']).unwrap_or(text);
@@ -379,7 +378,7 @@ pub fn split_tokens(text: &str) -> Vec<(TokenKind, &str)> {
             None => (operand, ""),
         };
         if n == 0 {
-            // Where the result goes: a register, when it is written to one, and the unit's temporary.
+            // The destination: a register, if the result is written to one, and the unit's temporary.
             match bare.split_once(':') {
                 Some((register, passed)) => {
                     out.extend([
@@ -421,7 +420,7 @@ fn ink(p: &Palette, kind: TokenKind) -> Color32 {
     }
 }
 
-/// Paints an operation; `true`: it was cut.
+/// Paints an operation; returns `true` if it was cut.
 fn operation(
     ui: &mut Ui,
     cell: Rect,
@@ -472,7 +471,7 @@ fn operation(
                 );
             }
             None => {
-                // A part that is cut shows it.
+                // A part that is cut ends in an ellipsis.
                 paint_text(ui, place, Align2::LEFT_CENTER, part, mono(), ink(p, kind));
             }
         }

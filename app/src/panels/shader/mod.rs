@@ -1,4 +1,4 @@
-//! Shader: the code that a job runs, clause by clause, with the operations of both units side by side.
+//! The Shader panel: the code that a job runs, clause by clause, with the operations of both units side by side.
 
 use super::jobs::current_job;
 use crate::document::Document;
@@ -72,14 +72,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// Why there is no code, and what to do: words of an action and its command.
+/// The reason why there is no code, and what to do: text of an action and its command.
 struct EmptyState {
     icon: &'static str,
     told: String,
     action: Option<(&'static str, &'static str)>,
 }
 
-/// The job whose shader is shown, and the shaders that it runs.
+/// Returns the job whose shader is shown, and the shaders that it runs.
 fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<ChainShader>>), EmptyState> {
     let nothing = |icon, text: &str, action| EmptyState {
         icon,
@@ -122,7 +122,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             Some(("Show jobs", "show-jobs")),
         ));
     };
-    // Looked up once a job, and again when more is known of it.
+    // Computed once for a job, and again when more is known of it.
     let of = (Arc::as_ptr(&doc.facts) as usize, job.index);
     let all = match &view.chain_shaders {
         Some((was, all)) if *was == of => Arc::clone(all),
@@ -157,8 +157,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
     Ok((job.index, all))
 }
 
-/// Reads the code when it is another than the one that is shown: at once where it is short, else apart from the
-/// interface thread.
+/// Reads the code if it differs from the shown code: at once if it is short, else off the interface thread.
 fn read(doc: &Document, view: &mut View, asks: &mut UiActions, job: u32, all: &[ChainShader]) {
     let of = (Arc::as_ptr(&doc.recording) as usize, job, view.chosen.1);
     if view.listing_key == Some(of) {
@@ -201,7 +200,7 @@ fn show_listing(view: &mut View, listing: Listing) {
     view.listing = Some(Arc::new(listing));
 }
 
-/// Runs the thread that is chosen.
+/// Runs the chosen thread.
 pub fn run(doc: &Document, view: &mut View, asks: &mut UiActions) {
     if let Ok((job, all)) = find_current_shaders(doc, view) {
         let runs = all.get(view.chosen.1).copied();
@@ -209,13 +208,13 @@ pub fn run(doc: &Document, view: &mut View, asks: &mut UiActions) {
     }
 }
 
-/// Goes to the next operation that is not known.
+/// Goes to the next unknown operation.
 pub fn next_unknown(view: &mut View) {
     let Some(listing) = view.listing.clone() else { return };
     bar::next(view, &listing.unknown, true);
 }
 
-/// Shows the bytes of the clause where the person is.
+/// Shows the bytes of the current clause.
 pub fn show_bytes(doc: &Document, view: &View, asks: &mut UiActions) {
     if let (Some((_, job, _)), Some(at)) = (view.listing_key, view.address()) {
         memory(doc, asks, job, at);
@@ -229,12 +228,12 @@ fn memory(doc: &Document, asks: &mut UiActions, job: u32, va: u64) {
     asks.run_command("show-memory");
 }
 
-/// Where the keyboard is when it moves along the clauses.
+/// Returns the id that has the keyboard while it moves along the clauses.
 fn keys_id() -> egui::Id {
     egui::Id::unique("shader-keys")
 }
 
-/// Moves by the keyboard: up and down by a clause, a page at once, along a branch and back.
+/// Handles keys: up and down by a clause, by a page, along a branch and back.
 fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
@@ -265,7 +264,7 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
             .saturating_add_signed(rows as isize)
             .min(listing.lines.len().saturating_sub(1));
         let to = listing.lines.get(line).map_or(0, code::Line::clause);
-        // A page moves on, even within one long clause.
+        // A page key always moves on, even within one long clause.
         let to = if to == view.clause {
             to.saturating_add_signed(pages.signum() as isize).min(last)
         } else {
@@ -273,7 +272,7 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
         };
         view.go_to_clause(to, false);
     }
-    // Beside a thread that was run, left and right step along it.
+    // If a thread was run, left and right step along it.
     if view.thread.open && thread::is_same_code(view, listing) {
         let by = pressed(Key::ArrowRight) as i64 - pressed(Key::ArrowLeft) as i64;
         if by != 0 {
@@ -292,7 +291,7 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
     }
 }
 
-/// The clause that the first branch of a clause leads to.
+/// Returns the clause that the first branch of a clause leads to.
 fn target(listing: &Listing, clause: usize) -> Option<usize> {
     let c = listing.code.clauses.get(clause)?;
     c.targets.iter().find_map(|t| listing.code.at(t.0))

@@ -1,4 +1,4 @@
-//! Cursors A and B on the timeline: a line through the lanes with a flag that can be dragged, and the span between them.
+//! Cursors A and B on the timeline: a line through the lanes with a draggable flag, and the span between them.
 
 use super::label::note_at;
 use super::scale::{Scale, event_x};
@@ -32,7 +32,7 @@ fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lan
     let line = [pos2(x, lanes.top()), pos2(x, lanes.bottom())];
     ui.painter()
         .extend(Shape::dashed_line(&line, Stroke::new(1.0, p.text), 4.0, 3.0));
-    // A hangs on the left of its line and B on the right, so that both are seen at one event. At the panel's edge a
+    // A hangs on the left of its line and B on the right, so that both are visible at one event. At the panel's edge a
     // flag changes sides.
     let left = match cursor {
         Cursor::A => x - FLAG >= scale.area.left(),
@@ -55,7 +55,7 @@ fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lan
     if r.dragged()
         && let Some(at) = r.interact_pointer_pos()
     {
-        // The flag hangs beside its line: the line follows at the same distance.
+        // The flag hangs at the side of its line: the line follows at the same distance.
         let x = at.x - (flag.center().x - x);
         let x = x.clamp(scale.area.left(), scale.area.right());
         let event = doc.facts.axis.nearest(scale.axis, snap::snap_to_edge(doc, scale, x));
@@ -84,7 +84,7 @@ fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lan
     r.on_hover_cursor(CursorIcon::ResizeHorizontal).on_hover_text(message);
 }
 
-/// The span between the cursors: a line with both ends marked, and its length.
+/// Draws the span between the cursors: a line with both ends marked, and its length.
 fn span(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let Some(span) = doc.cursor_span() else { return };
     let p = palette(ui);
@@ -98,7 +98,7 @@ fn span(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     ui.painter().hline(from..=to, y, Stroke::new(1.0, p.text));
     let words = span.describe();
     let wide = ui.painter().layout_no_wrap(words.clone(), small(), p.text).size().x;
-    // Between the flags where there is room, else behind the later one.
+    // Between the flags if there is room, else after the later one.
     let inside = to - from - 2.0 * FLAG > wide + 12.0;
     let at = if inside {
         (from + to - wide) / 2.0

@@ -1,4 +1,4 @@
-//! How each lane of the timeline is drawn. A lane draws at most a few things a pixel; what shares a pixel merges.
+//! Drawing of each lane. A lane draws at most a few items a pixel; items that share a pixel are merged.
 
 use super::label::describe_count;
 use super::lane::Lane;
@@ -11,10 +11,10 @@ use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec
 use trace_core::check::Severity;
 use trace_core::timeline::merge_spans;
 
-/// Points that no words go into: thousands of such runs a frame are not measured.
+/// Width below which a run has no text, points: thousands of such runs a frame are not measured.
 pub(super) const SHORTEST: f32 = 16.0;
 
-/// The colour of findings of a severity.
+/// Returns the colour of findings of a severity.
 #[must_use]
 pub fn severity_colour(p: &Palette, s: Severity) -> Color32 {
     match s {
@@ -65,14 +65,14 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane
                 widgets::paint_text(ui, row, Align2::LEFT_CENTER, &format!("▲ {why}"), small(), p.error);
             }
             let Some(rows) = doc.lanes.rows(text) else { return };
-            // The first one of each pixel, found by a search.
+            // A search finds the first one of each pixel.
             let first = |(_, a, b): (usize, u64, u64)| rows.get(rows.rank(a)).filter(|e| *e < b);
             ticks(doc, ui, scale, row, scale.filled_pixels().filter_map(first), p.accent);
         }
     }
 }
 
-/// Where a name goes so that the line of the moment does not cross it: behind the line, or before it.
+/// Returns the position of a name that the line of the current event does not cross: after the line, or before it.
 fn place_name_clear_of_cursor(ui: &Ui, inner: Rect, moment: f32, name: &str) -> Rect {
     let galley = ui.painter().layout_no_wrap(name.to_owned(), small(), Color32::WHITE);
     let wide = galley.size().x;
@@ -184,7 +184,7 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
                 x += 4.0;
             }
         } else if seen.width() > 0.0 {
-            // Too narrow for a hatch: one line of it.
+            // Too narrow for a hatch: a single line of it.
             ui.painter()
                 .vline(seen.left() + 0.5, seen.y_range(), Stroke::new(1.0, p.poll));
         }
@@ -198,7 +198,7 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         };
         let galley = ui.painter().layout_no_wrap(label, small(), p.text);
         if galley.size().x + 12.0 <= seen.width() {
-            // The hatch runs behind the words, so that they stand on a ground of their own.
+            // The hatch runs behind the text, so the text has its own background.
             let at = pos2(seen.left() + 5.0, seen.center().y - galley.size().y / 2.0);
             let back = Rect::from_min_size(at, galley.size()).expand2(vec2(3.0, 0.0));
             ui.painter().rect_filled(back, 1.0, p.panel);
@@ -207,11 +207,12 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
     }
 }
 
-/// Accesses of a block of registers: one by one where there is room, otherwise by pixel, the more the stronger.
+/// Draws accesses of a block of registers: one by one if there is room, otherwise by pixel, stronger for more
+/// accesses.
 fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Rect, lane: usize) {
     let p = palette(ui);
     let middle = row.center().y;
-    // In a taller lane marks are taller too.
+    // Marks grow with the lane.
     let scaled = |tall: f32| (tall * row.height() / LANE).min(row.height() / 2.0 - 2.0);
     if !single.is_empty() {
         for s in single.iter().filter(|s| s.lane == lane) {
@@ -233,7 +234,7 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Re
         let (reads, writes) = scale.pixels.count(pixel, lane);
         most = (most.0.max(reads), most.1.max(writes));
     }
-    // A single event is plain to see beside a pixel of thousands.
+    // A single event is visible next to a pixel of thousands.
     let strength = |n: u32, most: u32| SOFT + (1.0 - SOFT) * (n as f32).ln_1p() / (most as f32).ln_1p();
     let mut mesh = Mesh::default();
     for pixel in 0..scale.pixels.len() {
@@ -258,12 +259,12 @@ fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
     let (top, bottom, mid) = (row.top() + 4.0, row.bottom() - 4.0, row.center().y);
     let mut bars = Mesh::default();
     for (i, s) in list.iter().enumerate() {
-        // A value from before the part in view begins left of it.
+        // A value from before the visible part starts left of it.
         let x0 = scale.x(s.from).max(row.left() - 8.0);
         let x1 = list.get(i + 1).map_or(row.right() + 8.0, |n| scale.x(n.from));
         let colour = if s.write { p.write } else { p.read };
         if x1 - x0 < 5.0 {
-            // Too narrow for its outline: a bar, which never vanishes.
+            // Too narrow for an outline: a bar, which never vanishes.
             let bar = Rect::from_min_max(pos2(x0, top), pos2(x1.max(x0 + 1.0), bottom));
             bars.add_colored_rect(bar, colour.gamma_multiply(SOFT));
             continue;

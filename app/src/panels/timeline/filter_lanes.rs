@@ -1,11 +1,11 @@
-//! The lanes of saved filters: what passes them is looked for apart from the interface thread, once.
+//! The lanes of saved filters: matches are searched once, off the interface thread.
 
 use crate::document::{Document, lanes};
 use crate::panels::panel_context::UiActions;
 use std::sync::Arc;
 use trace_core::filter::Query;
 
-/// Has what passes the lanes of filters looked for, where it is not known.
+/// Starts to search the matches of filter lanes, if they are not known.
 pub fn find_matches(doc: &mut Document, asks: &mut UiActions) {
     if !doc.can_filter() {
         return;

@@ -1,4 +1,4 @@
-//! Heights of lanes: a person drags the lower edge of a lane's name, and a double click resets it.
+//! Heights of lanes: the user drags the lower edge of a lane's name, and a double-click resets it.
 
 use super::lane::Lane;
 use super::{LANE, lane};
@@ -8,12 +8,12 @@ use egui::accesskit::Role;
 use egui::{CursorIcon, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use std::collections::BTreeMap;
 
-/// Lowest and highest lane, points.
+/// Minimum and maximum height of a lane, points.
 pub const LIMITS: std::ops::RangeInclusive<f32> = 14.0..=240.0;
-/// Room above and below an edge in which it can be grabbed, points.
+/// Distance above and below an edge in which it can be grabbed, points.
 const GRAB: f32 = 3.0;
 
-/// Heights that a person chose, by the lane's key.
+/// Heights that the user chose, by the lane's key.
 pub type Heights = BTreeMap<String, f32>;
 
 /// Returns the height of a lane.

@@ -1,4 +1,4 @@
-//! What the parts of the timeline write alike: names of lanes, notes over them, numbers with what they count.
+//! Common text of the timeline: names of lanes, notes over them, numbers with what they count.
 
 use crate::theme::{body, palette, small, text};
 use egui::{Rect, Ui, pos2, vec2};
@@ -6,7 +6,7 @@ use egui::{Rect, Ui, pos2, vec2};
 /// Height of the ruler, points.
 pub const RULER: f32 = 22.0;
 
-/// A short text with its back filled, so that it can be read over lanes. It ends before `right`.
+/// Draws a short text on a filled background, so that it is readable over lanes. It ends before `right`.
 pub fn note_at(ui: &Ui, at: egui::Pos2, right: f32, note: &str) {
     let p = palette(ui);
     let galley = ui.painter().layout_no_wrap(note.to_owned(), small(), p.text);
@@ -17,14 +17,14 @@ pub fn note_at(ui: &Ui, at: egui::Pos2, right: f32, note: &str) {
     ui.painter().galley(from, galley, p.text);
 }
 
-/// Font of lane names.
+/// Returns the font of lane names.
 pub fn lane_font() -> egui::FontId {
     let mut f = body();
     f.size = 12.0;
     f
 }
 
-/// A number and what it counts: `1 event`, `12 events`.
+/// Formats a number and what it counts: `1 event`, `12 events`.
 pub fn describe_count(n: u64, what: &str) -> String {
     format!("{} {what}{}", text::count(n), if n == 1 { "" } else { "s" })
 }

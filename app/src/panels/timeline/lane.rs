@@ -1,13 +1,13 @@
-//! Which lanes the timeline has, and what each is called.
+//! The lanes of the timeline, and their names.
 
 use super::scale::Scale;
 use super::streams;
 use crate::document::Document;
 
-/// A lane.
+/// A lane of the timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lane {
-    /// What is selected: the events that touch it.
+    /// References to the selection.
     References,
     /// Boot, setup, compute, teardown.
     Phases,
@@ -19,9 +19,9 @@ pub enum Lane {
     Polls,
     /// Accesses of a block of registers, by its index in the pyramid.
     Block(usize),
-    /// Launches, copies and orders of a stream, by its number.
+    /// Launches, copies and stream orders of a stream, by its number.
     Stream(usize),
-    /// Memory of the device that is taken.
+    /// Allocated device memory.
     MemoryUse,
     /// Calls that failed.
     Failed,
@@ -29,7 +29,7 @@ pub enum Lane {
     Pin(u32),
     /// Divergences of the last replay.
     Divergences,
-    /// What differs from the recording that is compared.
+    /// Differences from the compared recording.
     Differences,
     /// Notes.
     Notes,
@@ -37,7 +37,7 @@ pub enum Lane {
     FilterMatches(String),
 }
 
-/// The lanes that have something in view, in order.
+/// Returns the lanes with content in view, in order.
 pub fn list_visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     let f = &doc.facts;
     let mut out = vec![Lane::References];
@@ -86,7 +86,7 @@ pub fn list_visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     out
 }
 
-/// A name of a lane that stays the same from one run of the program to the next.
+/// Returns a name of a lane that stays the same in every run of the program.
 pub fn key(doc: &Document, lane: &Lane) -> String {
     match lane {
         Lane::References => "selection".into(),
@@ -109,7 +109,7 @@ pub fn key(doc: &Document, lane: &Lane) -> String {
     }
 }
 
-/// A lane's name, and what of its block the recording has.
+/// Returns a lane's name, and which accesses of its block the recording has.
 pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
     match lane {
         Lane::References => match doc.xref_target_name() {

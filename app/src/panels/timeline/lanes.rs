@@ -1,4 +1,4 @@
-//! A lane of the timeline with its name: what a click on it selects, what it says to the pointer that rests there.
+//! A lane of the timeline with its name: the target of a click, and the tooltip.
 
 use super::draw;
 use super::label::{describe_count, lane_font};
@@ -75,13 +75,13 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[SingleEvent
     ui.set_clip_rect(clip);
 }
 
-/// Characters of a pinned register's name that fit beside its lane.
+/// Maximum number of characters of a pinned register's name, left of its lane.
 const PINNED: usize = 14;
 
-/// How far from a thing a click still means it, points.
+/// Maximum distance of a click from an item, points.
 const NEAR: f32 = 4.0;
 
-/// The job at a place of the jobs lane: one that runs there, or the nearest.
+/// Returns the job at a position of the jobs lane: one that runs there, or the nearest.
 fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
     let axis = &doc.facts.axis;
     let at = axis.event_at(scale.axis, scale.position(x + NEAR));
@@ -94,7 +94,7 @@ fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
     for slot in &doc.facts.slots {
         let job = |i: &u32| doc.facts.jobs.get(*i as usize);
         let n = slot.partition_point(|i| job(i).is_some_and(|j| j.submit <= at));
-        // The last two: where they share pixels the earlier one may be meant.
+        // The last two: if they share pixels, the click may be on the earlier one.
         let last = slot.get(n.saturating_sub(2)..n).unwrap_or_default();
         near.extend(last.iter().filter_map(job));
     }
@@ -103,7 +103,7 @@ fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
         .min_by(|a, b| away(a).total_cmp(&away(b)))
 }
 
-/// Of a sorted list, the one whose event is nearest to a place.
+/// Returns the item of a sorted list whose event is nearest to a position.
 fn find_nearest<'a, T>(
     doc: &Document,
     scale: &Scale,
@@ -121,7 +121,7 @@ fn find_nearest<'a, T>(
         .min_by(|a, b| away(a.1).total_cmp(&away(b.1)))
 }
 
-/// Selects what lies at a place of a lane.
+/// Selects what lies at a position of a lane.
 pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
     let close = |doc: &Document, e: u64| (event_x(doc, scale, e) - x).abs() < NEAR + 2.0;
     match lane {
@@ -237,7 +237,8 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
     }
 }
 
-/// An event of a lane in the pixel at a place: what lies there on the screen is meant before what is near by number.
+/// Returns an event of a lane in the pixel at a position: what is on the screen there takes precedence over events
+/// with near numbers.
 fn find_event_in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Option<u64> {
     let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
     let around = [
@@ -254,7 +255,7 @@ fn find_event_in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Op
     (first..end).contains(&next).then_some(next)
 }
 
-/// What lies at a place of a lane, for the pointer that rests there.
+/// Describes what lies at a position of a lane, for the tooltip.
 pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> String {
     let axis = &doc.facts.axis;
     match lane {

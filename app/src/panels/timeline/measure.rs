@@ -1,4 +1,4 @@
-//! What a person measures by dragging across the lanes, and what is drawn over them: the moment, the selected job.
+//! The measurement that the user drags across the lanes, and the overlay: the current event, the selected job.
 
 use super::label::{describe_count, note_at};
 use super::scale::{Scale, event_x};
@@ -10,7 +10,7 @@ use crate::theme::{palette, text};
 use egui::accesskit::Role;
 use egui::{Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2};
 
-/// What lies between two positions of the axis.
+/// The content between two positions of the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// First event.
@@ -19,7 +19,7 @@ pub struct Measure {
     pub events: u64,
     /// Nanoseconds from the first to the last of them.
     pub ns: u64,
-    /// Nanoseconds from edge to edge as drawn; `None` on an axis that is not one of time.
+    /// Nanoseconds from edge to edge as drawn; `None` if the axis does not show time.
     pub span_ns: Option<u64>,
     /// Whether the recording has times.
     pub has_times: bool,
@@ -32,7 +32,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// What the person measures now.
+    /// Returns what the user measures now.
     #[must_use]
     pub fn new(doc: &Document, view: &View) -> Option<Self> {
         let (a, b) = view.measure?;
@@ -40,7 +40,7 @@ impl Measure {
         let (from, to) = (a.min(b), a.max(b));
         let has_times = doc.has_times();
         let time = kind != AxisKind::Order && has_times;
-        // Events have no width on an axis of time: one at the right edge belongs to what is measured.
+        // Events have no width on an axis of time: one at the right edge belongs to the measurement.
         let beyond = if time { to.floor() + 1.0 } else { to };
         let (first, end) = (axis.event_at(kind, from), axis.event_at(kind, beyond));
         let span = time_at(axis, kind, to) - time_at(axis, kind, from);
@@ -64,7 +64,7 @@ impl Measure {
         })
     }
 
-    /// The measure in words.
+    /// Describes the measurement.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut parts = vec![self.length()];
@@ -88,8 +88,8 @@ impl Measure {
         parts.join(" · ")
     }
 
-    /// How long it is in words: from edge to edge on an axis of time, from the first to the last event on that of
-    /// order; empty for a recording without times.
+    /// Formats the length: from edge to edge on an axis of time, from the first to the last event on an axis of order;
+    /// empty for a recording without times.
     fn length(&self) -> String {
         match self.span_ns {
             _ if !self.has_times => String::new(),
@@ -99,7 +99,7 @@ impl Measure {
     }
 }
 
-/// Draws the moment, the selected job's end, and what the person measures.
+/// Draws the current event, the selected job's end, and the measurement.
 pub fn overlay(doc: &Document, view: &View, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
     let x = event_x(doc, scale, doc.moment()).round() + 0.5;

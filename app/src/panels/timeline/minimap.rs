@@ -1,4 +1,5 @@
-//! The minimap: the whole recording in one row, with problems, differences, notes, the moment and the part in view.
+//! The minimap: the full recording in one row, with findings, differences, notes, the current event and the visible
+//! part.
 
 use super::draw::severity_colour;
 use super::scale::{Scale, event_x};
@@ -11,10 +12,10 @@ use egui::accesskit::Role;
 use egui::{Color32, CursorIcon, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
 use trace_core::timeline::merge_spans;
 
-/// Height of the row of jobs, with the room around it.
+/// Height of the row of jobs, with its margin, points.
 const JOBS: f32 = 8.0;
 
-/// Draws the minimap and acts on it.
+/// Draws the minimap and handles input.
 pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, rect: Rect, range: (f64, f64)) {
     let scale = Scale::for_recording(doc, view.axis, rect, &mut view.all);
     let response = ui.interact(rect, ui.scope_id().with("minimap"), Sense::click_and_drag());
@@ -58,7 +59,7 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
     if response.dragged() {
         match view.drag {
             Some(Drag::Move(into)) => view.zoom_to_range(doc, at - into, at - into + (b - a)),
-            // A hand that trembles chooses nothing.
+            // A trembling hand must not select a range.
             Some(Drag::Choose(from)) if (scale.x(at) - scale.x(from)).abs() >= 3.0 => view.zoom_to_range(doc, from, at),
             _ => {}
         }
@@ -77,7 +78,8 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
     }
 }
 
-/// Writes as bars, reads as lower ones behind them, jobs as a row beneath; of calls launches are a row beneath too.
+/// Draws writes as bars, reads as lower ones behind them, jobs as a row below; in API traces launches are a row below
+/// too.
 fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
     let launches: Vec<usize> = super::streams::list_streams(doc)
@@ -110,7 +112,7 @@ fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
                 mesh.add_colored_rect(bar, colour);
             }
         };
-        // By order every pixel is full of events; by time it tells where they are.
+        // By order, every pixel is full of events; by time, the bars show where events are.
         if !order {
             bar(reads, p.read.gamma_multiply(SOFT));
         }
@@ -129,7 +131,7 @@ fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     ui.painter().add(Shape::mesh(mesh));
 }
 
-/// Problems, divergences and notes as triangles at the top: the worst last, so that it is on top.
+/// Draws findings, divergences and notes as triangles at the top: the worst last, so that it is on top.
 fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
     let edges = &scale.pixels.edges;
@@ -139,7 +141,7 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         ui.painter().add(Shape::convex_polygon(points, colour, Stroke::NONE));
     };
     if doc.comparison.done.is_some() {
-        // Where the second recording differs, as a line along the top.
+        // Differences from the second recording are a line along the top.
         let y = rect.top() + 0.5;
         for (i, a, b) in scale.filled_pixels() {
             if doc.differs_within(a, b) {

@@ -1,4 +1,4 @@
-//! The lane of what is selected: every event that read or wrote it lights up.
+//! The lane of the selection: every event that read or wrote it is marked.
 
 use super::scale::{Scale, event_x};
 use crate::document::facts::Stage;
@@ -10,7 +10,7 @@ use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
 use std::sync::Arc;
 use trace_core::timeline::Pixels;
 
-/// Has what touches the selection looked for, once for each.
+/// Starts to search the references to the selection, once for each selection.
 pub fn find_references(doc: &mut Document, asks: &mut UiActions) {
     let followed = match doc.xref_target() {
         None | Some(XrefTarget::Register(_)) => {
@@ -31,16 +31,16 @@ pub fn find_references(doc: &mut Document, asks: &mut UiActions) {
     doc.xrefs.set_pending(followed, progress);
 }
 
-/// What a mark stands for.
+/// Meaning of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
     Write,
     Read,
-    /// It is named, and neither read nor written.
+    /// The event names it, but neither reads nor writes it.
     Name,
 }
 
-/// Events of the trail that share a place, drawn as one.
+/// Events of the trail that share a position, drawn as one.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     /// The first of them.
@@ -48,16 +48,16 @@ pub struct Mark {
     sign: Sign,
 }
 
-/// What tells the marks of one trail from another's.
+/// Key that distinguishes the marks of one trail from another's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Key(Option<XrefTarget>, usize);
 
-/// The key of the trail now.
+/// Returns the key of the current trail.
 pub fn key(doc: &Document) -> Key {
     Key(doc.xref_target(), doc.xrefs.event_xrefs().len())
 }
 
-/// The marks of the trail in these pixels: one for as many pixels as a mark is wide.
+/// Returns the marks of the trail in these pixels: at most one for the width of a mark.
 pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
     let mut edges: Vec<u64> = pixels.edges.iter().step_by(MARK as usize).copied().collect();
     edges.extend(pixels.edges.last());
@@ -103,7 +103,7 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
     }
 }
 
-/// Draws the lane: writes filled, reads as frames, what names it as a line.
+/// Draws the lane: writes filled, reads as frames, address-of references as a line.
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let message = match doc.xref_target() {
@@ -136,7 +136,7 @@ pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
 /// Width of a mark, points.
 const MARK: f32 = 4.0;
 
-/// What the lane says at a place, in words; empty: nothing of its own.
+/// Describes the lane at a position; empty if there is no mark.
 pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
     if matches!(doc.xref_target(), None | Some(XrefTarget::Register(_))) {
         return String::new();
@@ -152,7 +152,7 @@ pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
     lines.join("\n")
 }
 
-/// The event of the trail that is nearest to a place.
+/// Returns the event of the trail that is nearest to a position.
 pub fn find_nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
     let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
     let around: Vec<u64> = match doc.xref_target()? {

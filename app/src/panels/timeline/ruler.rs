@@ -1,4 +1,4 @@
-//! The ruler over the lanes: ticks, gaps that are pressed together, and the flag of the moment.
+//! The ruler over the lanes: ticks, compressed gaps, and the flag of the current event.
 
 use super::label::{RULER, describe_count};
 use super::scale::{Scale, event_x};
@@ -8,7 +8,7 @@ use crate::theme::{icons, mono_small, palette, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// Width of a label with the room around it, points.
+/// Width of a label with its margin, points.
 const LABEL: f64 = 96.0;
 
 fn tick_step(width: f64, pixels: f64) -> f64 {
@@ -41,7 +41,7 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         };
         let galley = ui.painter().layout_no_wrap(label, mono_small(), p.quiet);
         let end = x + 4.0 + galley.size().x;
-        // The flag of the moment stands on the ruler too.
+        // The ruler also holds the flag of the current event.
         let free = moment + 40.0 < x || moment - 40.0 > end;
         if free && end < rect.right() {
             let y = rect.center().y - galley.size().y / 2.0;
@@ -56,14 +56,14 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     }
 }
 
-/// Where idle time was cut out: a break in the ruler's line.
+/// Draws where idle time was cut out: a break in the ruler's line.
 fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
     let mut last = f32::MIN;
     for m in &scale.spans.gaps {
         let x = (scale.x(m.from) + scale.x(m.end)) / 2.0;
         let y = rect.bottom();
-        // Gaps closer than their marks are told by the mark before.
+        // Gaps closer than their marks share the mark before them.
         if x - last < 9.0 {
             continue;
         }
@@ -85,7 +85,7 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     }
 }
 
-/// Draws the moment's number on the ruler; at the edge where the moment lies beyond it.
+/// Draws the current event's number on the ruler; at the edge if the event lies beyond it.
 pub fn flag(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
     let x = event_x(doc, scale, doc.moment()).round() + 0.5;
@@ -114,7 +114,7 @@ pub fn flag(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let (at, align, label) = beyond.unwrap_or((x, Align2::CENTER_CENTER, number));
     let galley = ui.painter().layout_no_wrap(label, mono_small(), ink);
     let flag = align.anchor_size(pos2(at, y), galley.size() + vec2(14.0, 5.0));
-    // At the last event its number would be cut off by the panel's edge.
+    // At the last event, the panel's edge would cut off its number.
     let flag = flag.translate(vec2((lanes.right() - flag.right()).min(0.0), 0.0));
     ui.painter().rect_filled(flag, 3.0, back);
     ui.painter().galley(flag.center() - galley.size() / 2.0, galley, ink);

@@ -1,4 +1,4 @@
-//! From positions on the axis to pixels and back, with what lies in each pixel.
+//! Conversion between positions on the axis and pixels, with the content of each pixel.
 
 use super::reference_lane;
 use super::spans::Spans;
@@ -8,7 +8,7 @@ use egui::Rect;
 use std::sync::Arc;
 use trace_core::timeline::Pixels;
 
-/// What the part that was shown last holds: a frame that shows the same part looks nothing up again.
+/// The content of the last visible part: a frame with the same part looks up nothing again.
 #[derive(Clone, Debug, Default)]
 pub struct ScaleCache {
     key: Option<Key>,
@@ -17,13 +17,13 @@ pub struct ScaleCache {
     trail: Option<(reference_lane::Key, Arc<Vec<reference_lane::Mark>>)>,
 }
 
-/// What tells one part from another.
+/// The key of a part.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
     axis: AxisKind,
     range: (f64, f64),
     pixels: usize,
-    /// Stages that are still pending: each brings more to show.
+    /// Number of stages that are still pending: each adds content.
     pending: usize,
     pins: Vec<u32>,
 }
@@ -46,7 +46,7 @@ impl ScaleCache {
         }
     }
 
-    /// The marks of what is followed.
+    /// Returns the marks of the followed selection.
     fn marks(&mut self, doc: &Document) -> Arc<Vec<reference_lane::Mark>> {
         let key = reference_lane::key(doc);
         if let Some((of, marks)) = &self.trail
@@ -60,19 +60,19 @@ impl ScaleCache {
     }
 }
 
-/// What drawing needs: the screen, the axis, the events at every pixel.
+/// Data for drawing: the screen, the axis, the events at every pixel.
 pub struct Scale {
     /// Where lanes are drawn.
     pub area: Rect,
-    /// Axis that positions are of.
+    /// Axis of the positions.
     pub axis: AxisKind,
-    /// Part of the axis that is shown.
+    /// Visible part of the axis.
     pub range: (f64, f64),
     /// Events in each pixel.
     pub pixels: Arc<Pixels>,
-    /// What reaches over several events.
+    /// Items that span several events.
     pub spans: Arc<Spans>,
-    /// What is followed.
+    /// Marks of the followed selection.
     pub trail: Arc<Vec<reference_lane::Mark>>,
 }
 
@@ -91,7 +91,7 @@ pub struct SingleEvent {
 }
 
 impl Scale {
-    /// The scale of the lanes, which show a part of the axis.
+    /// Returns the scale of the lanes, which show a part of the axis.
     pub fn for_lanes(doc: &Document, axis: AxisKind, area: Rect, range: (f64, f64), kept: &mut ScaleCache) -> Self {
         kept.refresh(doc, axis, range, area.width().max(1.0) as usize);
         let trail = kept.marks(doc);
@@ -101,7 +101,7 @@ impl Scale {
         }
     }
 
-    /// The scale of the minimap. Its bars are two points wide, and as wide as an event where there are few.
+    /// Returns the scale of the minimap. Its bars are two points wide, or as wide as an event if there are few.
     pub fn for_recording(doc: &Document, axis: AxisKind, area: Rect, kept: &mut ScaleCache) -> Self {
         let range = (0.0, doc.facts.axis.end(axis));
         let most = match axis {
@@ -124,30 +124,30 @@ impl Scale {
         }
     }
 
-    /// Horizontal place of a position.
+    /// Returns the horizontal coordinate of a position.
     pub fn x(&self, position: f64) -> f32 {
         let part = (position - self.range.0) / (self.range.1 - self.range.0).max(f64::MIN_POSITIVE);
         // Far outside the view precision does not matter, but overflow would.
         self.area.left() + (part.clamp(-2.0, 3.0) as f32) * self.area.width()
     }
 
-    /// Position at a horizontal place.
+    /// Returns the position at a horizontal coordinate.
     pub fn position(&self, x: f32) -> f64 {
         self.range.0 + f64::from((x - self.area.left()) / self.area.width()) * (self.range.1 - self.range.0)
     }
 
-    /// Events in view: the first, and one past the last.
+    /// Returns the events in view: the first, and one past the last.
     pub fn events(&self) -> (u64, u64) {
         self.pixels.events()
     }
 
-    /// Left edge of a pixel.
+    /// Returns the left edge of a pixel.
     pub fn left(&self, pixel: usize) -> f32 {
-        // Pixels divide the area evenly; it need not be a whole number of them wide.
+        // Pixels divide the area evenly; its width need not be a whole number of them.
         self.area.left() + pixel as f32 * self.area.width() / self.pixels.len().max(1) as f32
     }
 
-    /// The pixels in which the first event at or after each is not that of the next: those that hold events.
+    /// Returns the pixels that hold events, each with its first event and the first event of the next pixel.
     pub fn filled_pixels(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
         let edges = self.pixels.edges.windows(2).enumerate();
         edges.filter_map(|(i, w)| match w {
@@ -156,7 +156,7 @@ impl Scale {
         })
     }
 
-    /// Events with notes, at most one a pixel.
+    /// Returns the events with notes, at most one a pixel.
     pub fn list_noted_events(&self, doc: &Document) -> Vec<u64> {
         let notes = doc.changes().notes();
         if notes.is_empty() {
@@ -166,7 +166,7 @@ impl Scale {
         self.filled_pixels().filter_map(first).collect()
     }
 
-    /// The events in view, each with its place, where there are so few that each can be seen by itself.
+    /// Returns the events in view, each with its position, if there are few enough to see each one.
     pub fn list_single_events(&self, doc: &Document) -> Vec<SingleEvent> {
         let (a, b) = self.events();
         let mut out: Vec<SingleEvent> = Vec::new();
@@ -194,7 +194,7 @@ impl Scale {
     }
 }
 
-/// Horizontal place of an event.
+/// Returns the horizontal coordinate of an event.
 pub fn event_x(doc: &Document, scale: &Scale, event: u64) -> f32 {
     scale.x(doc.facts.axis.position(scale.axis, event))
 }

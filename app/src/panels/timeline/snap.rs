@@ -1,4 +1,4 @@
-//! Where an edge of a measurement comes to rest: at an event, or at the submit or the end of a job, when one is near.
+//! Snapping of a measurement's edge to a near event, or to the submit or the end of a near job.
 
 use super::scale::{Scale, event_x};
 use crate::document::Document;
@@ -6,11 +6,11 @@ use crate::document::jobs::JobFact;
 
 /// Distance from which an edge jumps to an event, points.
 const SNAP: f32 = 6.0;
-/// Jobs of a slot that are looked at around a place.
+/// Number of jobs of a slot that are checked around a position.
 const JOBS: usize = 3;
 
-/// Returns the position on the axis for an edge at a horizontal place: that of the nearest submit or end of a job
-/// within reach, else of the nearest event within reach, else of the place itself.
+/// Returns the position on the axis for an edge at a horizontal coordinate: that of the nearest submit or end of a job
+/// within reach, else of the nearest event within reach, else of the coordinate itself.
 pub fn snap_to_edge(doc: &Document, scale: &Scale, x: f32) -> f64 {
     let place = scale.position(x);
     let near = |event: &u64| (event_x(doc, scale, *event) - x).abs() <= SNAP;
@@ -19,7 +19,7 @@ pub fn snap_to_edge(doc: &Document, scale: &Scale, x: f32) -> f64 {
     found.map_or(place, |e| doc.facts.axis.position(scale.axis, e))
 }
 
-/// Returns the submit or the end of a job that is nearest to a place, if one is within reach.
+/// Returns the submit or the end of a job that is nearest to a coordinate, if one is within reach.
 fn job_edge(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
     let job = |i: &u32| doc.facts.jobs.get(*i as usize);
     let end = doc.facts.axis.event_at(scale.axis, scale.position(x + SNAP));

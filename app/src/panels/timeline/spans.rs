@@ -1,5 +1,5 @@
-//! Jobs, interrupts, polls, gaps, problems and values of pinned registers in the pixels of a part of the axis: what
-//! shares a pixel is one run.
+//! Jobs, interrupts, polls, gaps, findings and values of pinned registers by pixel of a part of the axis: items that
+//! share a pixel are one run.
 
 use crate::document::Document;
 use crate::document::axis::AxisKind;
@@ -7,12 +7,12 @@ use crate::document::jobs::JobFact;
 use trace_core::registers::{RegisterAccess, history};
 use trace_core::timeline::{Pixels, merge_spans};
 
-/// Things of a lane that share a pixel, or one thing.
+/// Items of a lane that share a pixel, or one item.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Index of the first of them.
     pub first_item: usize,
-    /// How many they are.
+    /// Number of items.
     pub items: usize,
     /// First event.
     pub first: u64,
@@ -33,11 +33,11 @@ pub struct Stretch {
     pub from: f64,
     /// The value.
     pub value: u64,
-    /// Whether a write brought it.
+    /// Whether a write set it.
     pub write: bool,
 }
 
-/// What reaches over several events.
+/// Items that span several events.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     /// Jobs of each slot.
@@ -48,14 +48,14 @@ pub struct Spans {
     pub polls: Vec<Run>,
     /// Idle gaps.
     pub gaps: Vec<Run>,
-    /// Problems: errors, warnings, notes.
+    /// Findings: errors, warnings, notes.
     pub problems: [Vec<Run>; 3],
     /// Values of pinned registers.
     pub pins: Vec<(u32, Vec<Stretch>)>,
 }
 
 impl Spans {
-    /// What of a recording lies in these pixels.
+    /// Returns the items of a recording that lie in these pixels.
     pub fn new(doc: &Document, axis: AxisKind, pixels: &Pixels) -> Self {
         let f = &doc.facts;
         let place = |event: u64| f.axis.position(axis, event);
@@ -92,12 +92,12 @@ fn runs<T>(place: &impl Fn(u64) -> f64, pixels: &Pixels, items: &[T], span: impl
         .collect()
 }
 
-/// Pixels that a value is looked for in where a register is accessed more often than there are pixels: of narrower
-/// stretches no value can be read anyway.
+/// Pixels between two samples of a value, if a register has more accesses than there are pixels: no value can be read
+/// in a narrower stretch anyway.
 const NARROW: usize = 3;
 
-/// The stretches of a register: each of its values, or, where it has more accesses than there are pixels, the one that
-/// every few pixels end with.
+/// Returns the stretches of a register: each of its values, or, if it has more accesses than there are pixels, the
+/// last value of every few pixels.
 fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: u32) -> Option<Vec<Stretch>> {
     let accesses = &doc.facts.registers.get(&register)?.accesses;
     let mut out: Vec<Stretch> = Vec::new();

@@ -1,5 +1,4 @@
-//! Lanes of a recording of calls: a stream each with launches, copies and orders; memory that is taken; calls that
-//! failed.
+//! Lanes of an API trace: one for each stream with launches, copies and stream orders; allocated memory; failed calls.
 
 use super::draw::SHORTEST;
 use super::scale::{Scale, SingleEvent, event_x};
@@ -12,15 +11,15 @@ use trace_core::timeline::StreamLanes;
 
 /// Maximum number of orders between streams that are drawn.
 const MAX_EDGES: usize = 200;
-/// Widest block of a launch that is drawn by itself, points.
+/// Maximum width of the block of a launch that is drawn by itself, points.
 const WIDEST: f32 = 180.0;
 
-/// The lanes of each stream in the pyramid.
+/// Returns the lanes of each stream in the pyramid.
 pub(super) fn list_streams(doc: &Document) -> Vec<StreamLanes> {
     doc.facts.pyramid.call_lanes().map(|l| l.0).unwrap_or_default()
 }
 
-/// Lanes of the pyramid that lanes of calls stand for: they are not shown as blocks of registers.
+/// Returns the lanes of the pyramid that lanes of calls stand for: they are not shown as blocks of registers.
 pub(super) fn list_hidden_lanes(doc: &Document) -> Vec<usize> {
     let Some((streams, memory, _)) = doc.facts.pyramid.call_lanes() else {
         return Vec::new();
@@ -52,7 +51,7 @@ pub(super) fn stream(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEve
                 ui.painter().rect_filled(block(6.0, s.width), 1.0, p.write);
             }
             Some(EventKind::Fill) => {
-                // Lower than a copy: it brings one value.
+                // Lower than a copy: it transfers one value.
                 ui.painter().rect_filled(block(3.0, s.width), 1.0, p.write);
             }
             _ => {
@@ -66,7 +65,7 @@ pub(super) fn stream(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEve
     }
 }
 
-/// A launch that is seen by itself: as wide as its event, with the kernel's name where there is room.
+/// Draws a single launch: as wide as its event, with the kernel's name if there is room.
 fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &SingleEvent, row: Rect) {
     let p = palette(ui);
     let next = event_x(doc, scale, s.event + 1);
@@ -92,7 +91,7 @@ fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &SingleEvent, row: Rect) {
     widgets::paint_text(ui, seen, Align2::LEFT_CENTER, name, mono_small(), p.on_accent);
 }
 
-/// Launches, copies and orders of more events than can be seen one by one, by pixel.
+/// Draws launches, copies and stream orders by pixel, if there are too many events to show one by one.
 fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
     let p = palette(ui);
     let middle = row.center().y;
@@ -109,7 +108,7 @@ fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
                 mesh.add_colored_rect(r, ink.gamma_multiply(SOFT));
             }
         };
-        // Each kind has a height of its own, so that none hides another.
+        // Each kind has its own height, so that none hides another.
         bar(orders, -8.0, 8.0, p.interrupt.gamma_multiply(0.35));
         bar(launches, -7.0, 1.0, p.job);
         bar(into, 2.0, 5.0, p.write);
@@ -118,7 +117,7 @@ fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
     ui.painter().add(Shape::mesh(mesh));
 }
 
-/// Orders between streams: a line from what was recorded in one to what waits in another. `rows`: the middle of each
+/// Draws orders between streams: a line from the record in one to the wait in another. `rows`: the middle of each
 /// stream's row.
 pub(super) fn edges(doc: &Document, ui: &Ui, scale: &Scale, rows: &[(usize, f32)]) {
     let Some(calls) = doc.api_trace() else { return };
@@ -139,7 +138,7 @@ pub(super) fn edges(doc: &Document, ui: &Ui, scale: &Scale, rows: &[(usize, f32)
     }
 }
 
-/// Bytes of the device's memory that are taken, as steps.
+/// Draws the bytes of allocated device memory, as steps.
 pub(super) fn draw_memory_use(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let Some(calls) = doc.api_trace() else { return };
     let p = palette(ui);
@@ -163,7 +162,7 @@ pub(super) fn draw_memory_use(doc: &Document, ui: &Ui, scale: &Scale, row: Rect)
             let r = Rect::from_min_max(pos2(last, y(now)), pos2(x0, bottom));
             fill.add_colored_rect(r, p.quiet.gamma_multiply(0.18));
         }
-        // What goes up and down within a column reaches over all that it had there.
+        // Changes within a column are drawn over their full range there.
         line.extend([
             pos2(x0, y(now)),
             pos2(x0, y(piece.max)),
@@ -183,7 +182,7 @@ pub(super) fn draw_memory_use(doc: &Document, ui: &Ui, scale: &Scale, row: Rect)
     ui.painter().add(Shape::line(line, Stroke::new(1.0, p.quiet)));
 }
 
-/// What lies in a pixel of a stream, for the pointer that rests there.
+/// Describes what lies in a pixel of a stream, for the tooltip.
 pub(super) fn describe_pixel(scale: &Scale, lanes: StreamLanes, pixel: usize) -> Option<String> {
     let count = |lane: Option<usize>| lane.map_or((0, 0), |l| scale.pixels.count(pixel, l));
     let ((orders, launches), (out, into)) = (count(lanes.launches), count(lanes.copies));
@@ -208,7 +207,7 @@ pub(super) fn describe_pixel(scale: &Scale, lanes: StreamLanes, pixel: usize) ->
     Some(parts.join("\n"))
 }
 
-/// Memory that is taken at an event, in words.
+/// Describes the allocated memory at an event.
 pub(super) fn describe_memory_use(calls: &Calls, event: u64) -> String {
     let now = calls.allocated_bytes().at(event).map_or(0, |t| t.1);
     format!("{} of the device's memory taken", text::bytes(now))

@@ -1,4 +1,4 @@
-//! Which part of the axis the timeline shows, and how a person moves it.
+//! State of the Timeline panel: the visible part of the axis, and its moves.
 
 use super::heights::Heights;
 use super::scale::ScaleCache;
@@ -6,47 +6,48 @@ use crate::document::Document;
 use crate::document::axis::AxisKind;
 use egui::Ui;
 
-/// Seconds that a zoom takes.
+/// Duration of a zoom, seconds.
 const ZOOM_S: f64 = 0.12;
 
-/// What a drag on the minimap does.
+/// Effect of a drag on the minimap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Drag {
-    /// Moves the part in view; the distance from its start to where it was taken.
+    /// Moves the visible part; the distance from its start to where it was grabbed.
     Move(f64),
-    /// Chooses the part in view, from here to the pointer.
+    /// Selects the visible part, from here to the pointer.
     Choose(f64),
 }
 
-/// What the timeline shows.
+/// State of the timeline.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Axis.
     pub axis: AxisKind,
-    /// Part of the axis in view; `None`: all.
+    /// Visible part of the axis; `None`: all.
     pub range: Option<(f64, f64)>,
-    /// Where a zoom began, and when; it ends at `range`.
+    /// Where and when a zoom started; it ends at `range`.
     from: Option<((f64, f64), f64)>,
-    /// Positions between which the person measures.
+    /// Positions between which the user measures.
     pub measure: Option<(f64, f64)>,
     seen_jump: u64,
-    /// Points that are hidden above, when not all lanes fit.
+    /// Points that are hidden above, if not all lanes fit.
     pub(super) scroll: f32,
-    /// The most that all of it wanted to be high so far, points: lanes come and go as it is zoomed.
+    /// Maximum height that all lanes needed so far, points: lanes come and go with the zoom.
     pub(super) tallest: f32,
-    /// What lies in the pixels of the lanes, and of the minimap.
+    /// Content of the pixels of the lanes, and of the minimap.
     pub(super) lanes: ScaleCache,
     pub(super) all: ScaleCache,
-    /// What a drag on the minimap does.
+    /// The current drag on the minimap.
     pub(super) drag: Option<Drag>,
-    /// Heights of lanes that the person chose.
+    /// Heights of lanes that the user chose.
     pub heights: Heights,
     /// The event under the pointer when the menu of the lanes was opened.
     pub(super) menu_at: Option<u64>,
 }
 
 impl View {
-    /// Height at which all of it would be seen, the lanes of every part that was in view, points; 0 before it was drawn.
+    /// Returns the height at which everything would be visible, points, including the lanes of every part that was in
+    /// view; 0 before the first frame.
     #[must_use]
     pub fn tallest(&self) -> f32 {
         self.tallest
@@ -58,37 +59,38 @@ impl View {
         self.range = range;
     }
 
-    /// Ends a zoom that is going on.
+    /// Ends a running zoom.
     pub fn finish_animation(&mut self) {
         self.from = None;
     }
 
-    /// Whether a zoom is going on.
+    /// Returns whether a zoom is running.
     #[must_use]
     pub fn is_animating(&self) -> bool {
         self.from.is_some()
     }
 
-    /// Stays where it is although the moment moved: the person clicked on what is in view.
+    /// Keeps the view although the current event moved: the user clicked on what is in view.
     pub(super) fn mark_jump_seen(&mut self, jumps: u64) {
         self.seen_jump = jumps;
     }
 
-    /// Part of the axis that the timeline shows.
+    /// Returns the visible part of the axis.
     #[must_use]
     pub fn visible_range(&self, doc: &Document) -> (f64, f64) {
         let end = doc.facts.axis.end(self.axis);
         self.range.unwrap_or((0.0, end))
     }
 
-    /// The least of the axis that can be shown.
+    /// Returns the minimum width of the visible part.
     fn min_width(&self, doc: &Document) -> f64 {
         let end = doc.facts.axis.end(self.axis);
         let least: f64 = if self.axis == AxisKind::Order { 4.0 } else { 100.0 };
         least.min(end)
     }
 
-    /// The part of this width that begins at `start`, moved so that it lies on the axis; `None` when it is all of it.
+    /// Returns the part of this width that starts at `start`, moved so that it lies on the axis; `None` if it is all
+    /// of it.
     fn clamp_range(&self, doc: &Document, start: f64, width: f64) -> Option<(f64, f64)> {
         let end = doc.facts.axis.end(self.axis);
         let width = width.max(self.min_width(doc));
@@ -123,7 +125,7 @@ impl View {
         self.show(None, from, now);
     }
 
-    /// Shows what is measured, and measures no more.
+    /// Shows what is measured, and ends the measurement.
     pub fn zoom_to_measure(&mut self, doc: &Document, now: f64) {
         if let Some((a, b)) = self.measure.take() {
             let from = self.visible_range(doc);
@@ -148,7 +150,7 @@ impl View {
         self.finish_animation();
     }
 
-    /// Chooses the axis; what is in view stays in view, as far as the axis allows.
+    /// Chooses the axis; the visible part stays in view, as far as the axis allows.
     pub fn set_axis(&mut self, doc: &Document, axis: AxisKind) {
         if self.axis == axis {
             return;
@@ -165,7 +167,7 @@ impl View {
         self.range = if whole { None } else { self.clamp_range(doc, a, b - a) };
     }
 
-    /// Brings the moment into view after a jump.
+    /// Brings the current event into view after a jump.
     pub(super) fn follow_moment(&mut self, doc: &Document) {
         if self.seen_jump == doc.jumps {
             return;
@@ -179,7 +181,7 @@ impl View {
         }
     }
 
-    /// The part that is shown in this frame, on the way from where a zoom began to where it ends.
+    /// Returns the visible part in this frame, between the start and the end of a zoom.
     pub(super) fn animate(&mut self, doc: &Document, ui: &Ui, now: f64) -> (f64, f64) {
         let to = self.visible_range(doc);
         let Some((from, since)) = self.from else {

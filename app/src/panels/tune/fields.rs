@@ -1,4 +1,4 @@
-//! The fields: the launch, what is tried, the search, the board; and the button that runs it.
+//! The form of the Tune panel: the launch, the tried values, the search, the target, and the run button.
 
 use super::view::View;
 use crate::document::Document;
@@ -15,11 +15,11 @@ use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
 use replay_engine::tune::{Cache, ReplacementKind};
 use std::sync::Arc;
 
-/// Height of the strip with the button.
+/// Height of the strip with the button, points.
 pub(super) const FOOT: f32 = 68.0;
-/// Where fields begin, right of their names.
+/// Left edge of the fields, right of their names, points.
 const NAME: f32 = 72.0;
-/// The board where none was chosen.
+/// The target if none was chosen.
 pub(super) const DEFAULT_TARGET: &str = "cuda:0";
 
 /// Draws the fields.
@@ -76,7 +76,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
     target_field(doc, view, ui);
 }
 
-/// The launch, and the way to others.
+/// Draws the launch, and the buttons to others.
 fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: &mut Ui) {
     let Some(launch) = view.current_launch(doc.moment()) else {
         return;
@@ -103,7 +103,7 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
         let same = |l: &&crate::document::tuning::launches::Launch| l.row.function == launch.row.function;
         let before = launches.list.get(..at).unwrap_or_default();
         let behind = launches.list.get(at + 1..).unwrap_or_default();
-        // Looked for only when asked for: there may be many.
+        // Searched only on request: there may be many.
         for (word, label, back) in [
             ("◂", "Previous launch of the kernel", true),
             ("▸", "Next launch of the kernel", false),
@@ -127,7 +127,7 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
     });
 }
 
-/// A field with its name, and what is wrong with it below.
+/// Draws a field with its name, and its error below.
 fn field(view: &mut View, asked: &ParsedForm, field: Field, ui: &mut Ui) {
     let p = palette(ui);
     let wrong = asked
@@ -171,7 +171,7 @@ fn caches(view: &mut View, ui: &mut Ui) {
     });
 }
 
-/// Code in the place of what was recorded.
+/// Draws the fields for code that replaces the recorded code.
 fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let mut gone = None;
@@ -216,7 +216,7 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     });
 }
 
-/// A field of code that is tried: what it is for, what is meant where it is empty, and what can stand in it.
+/// Draws a field of code to try: its purpose, its meaning if it is empty, and its possible values.
 fn code_field(ui: &mut Ui, code: &str, (what, empty, message): (&str, &str, &str), text: &mut String) {
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -295,7 +295,7 @@ fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
     }
 }
 
-/// The button, and what it will do; while it runs, how far it is and how to stop it.
+/// Draws the button, and what it will do; during a run, its progress and a button to stop it.
 pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(launch) = view.current_launch(doc.moment()) else {

@@ -1,4 +1,4 @@
-//! The map: a cell for each pair of values, as strong as it is fast. Cells that are not in view cost nothing.
+//! The heat map: a cell for each pair of values, stronger if it is faster. Cells that are not in view cost nothing.
 
 use super::view::View;
 use crate::document::tuning::map::{Axis, Cell, TuningMap, explain_rejection};
@@ -11,26 +11,26 @@ use std::sync::Arc;
 /// Room for the labels of rows and of columns, points.
 const LEFT: f32 = 68.0;
 const BELOW: f32 = 18.0;
-/// Sizes of a cell, points.
+/// Minimum and maximum width of a cell, points.
 const WIDE: std::ops::RangeInclusive<f32> = 26.0..=92.0;
 const HIGH: f32 = 20.0;
-/// Width from which a cell has room for its time, and for how it stands to the fastest.
+/// Width from which a cell has room for its time, and for its ratio to the fastest, points.
 const FOR_TIME: f32 = 58.0;
 const FOR_RATIO: f32 = 34.0;
-/// The weakest and the strongest ink of a cell that counts.
+/// Minimum and maximum strength of the colour of a valid cell.
 const INK: (f32, f32) = (0.14, 0.86);
 
-/// A colour between two, 0 to 1.
+/// Mixes two colours, 0 to 1.
 fn mix_colours(a: Color32, b: Color32, part: f32) -> Color32 {
     a.lerp_to_gamma(b, part.clamp(0.0, 1.0))
 }
 
-/// Height of a map with its heads and labels.
+/// Returns the height of a map with its headers and labels.
 pub(super) fn height(map: &TuningMap) -> f32 {
     26.0 + map.rows.len() as f32 * HIGH + BELOW + 10.0
 }
 
-/// Draws it in what is left of `ui`.
+/// Draws the map in the rest of `ui`.
 pub(super) fn draw(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
     heads(view, tuned, ui);
     let selected = view.point;
@@ -83,7 +83,7 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
     }
 }
 
-/// Which two things are shown, and what the marks mean.
+/// Draws the choice of both axes, and the meaning of the marks.
 fn heads(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
     let p = palette(ui);
     let (x, y, varied) = {
@@ -114,7 +114,7 @@ fn heads(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
             taken
         };
         if let Some(axis) = choice(ui, "Across", x) {
-            // Two axes of one kind show nothing: the other one takes what this one had.
+            // Two axes of one kind show nothing, so the other axis takes the old kind of this one.
             view.axes = (Some(axis), if y == Some(axis) { x } else { y });
         }
         if y.is_some() {
@@ -131,7 +131,7 @@ fn heads(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
     });
 }
 
-/// Draws a cell. `true`: it was clicked.
+/// Draws a cell. Returns `true` if it was clicked.
 fn draw_cell(ui: &Ui, tuned: &Arc<TuneReport>, map: &TuningMap, cell: &Cell, rect: Rect, selected: bool) -> bool {
     let p = palette(ui);
     let inner = rect.shrink(1.0);
@@ -176,7 +176,7 @@ fn draw_cell(ui: &Ui, tuned: &Arc<TuneReport>, map: &TuningMap, cell: &Cell, rec
     let aside = if cell.recorded { 4.0 } else { 0.0 };
     let at = inner.center() + vec2(aside, 0.0);
     if cell.median.is_none() {
-        // A ground of its own, so that the mark is read on the hatch.
+        // The mark has its own background, so that it is readable on the hatch.
         painter.circle_filled(at, 8.0, p.panel);
     }
     painter.text(at, Align2::CENTER_CENTER, word, mono_small(), ink);
@@ -199,7 +199,7 @@ fn draw_cell(ui: &Ui, tuned: &Arc<TuneReport>, map: &TuningMap, cell: &Cell, rec
     clicked
 }
 
-/// What a cell is, on hover.
+/// Draws the tooltip of a cell.
 fn hover(ui: &mut Ui, tuned: &TuneReport, cell: &Cell) {
     let p = palette(ui);
     let Some(tried) = tuned.points.get(cell.place as usize) else {
@@ -249,7 +249,7 @@ fn diamond(ui: &Ui, at: Pos2, ink: Color32) {
     ui.painter().add(egui::Shape::convex_polygon(points, ink, Stroke::NONE));
 }
 
-/// Labels of rows and columns that are in view, beside the cells however they are scrolled.
+/// Draws the labels of rows and columns in view, at the side of the cells however these are scrolled.
 fn labels(ui: &Ui, map: &TuningMap, area: Rect, offset: egui::Vec2, wide: f32) {
     let p = palette(ui);
     let first = (offset.x / wide).floor().max(0.0) as usize;

@@ -1,4 +1,4 @@
-//! The table: the recorded launch, and the points in the order that a person wants.
+//! The table: the recorded launch, and the points in the user's order.
 
 use super::view::{Sort, View};
 use crate::document::tuning::map::Axis;
@@ -10,7 +10,7 @@ use egui::{Rect, Stroke, Ui, WidgetInfo};
 use replay_engine::tune::{Measurement, Point, Spread, TuneReport};
 use std::sync::Arc;
 
-/// The value that a column shows.
+/// The value in a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
     Mark,
@@ -23,7 +23,7 @@ enum Field {
     Why,
 }
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "points";
 
 impl Field {
@@ -74,7 +74,7 @@ impl Field {
         }
     }
 
-    /// The column of the table. `now`: what the table is sorted by, and whether the other way round.
+    /// Returns the column of the table. `now`: the sort key of the table, and whether the order is reversed.
     fn column(self, long: bool, now: (Sort, bool)) -> Column {
         let column = Column::new(self.title(), self.title(), self.width(long));
         let column = match self {
@@ -86,14 +86,14 @@ impl Field {
         };
         let column = if self.is_number() { column.number() } else { column };
         match self.sort() {
-            // Times order the speed-up too; one of the two heads shows it.
+            // Times also give the order of speed-ups; only one of the two headers shows it.
             Some(sort) => column.sortable((sort == now.0 && self != Self::SpeedUp).then_some(!now.1)),
             None => column,
         }
     }
 }
 
-/// The columns for points that differ along `varied`.
+/// Returns the columns for points that differ along `varied`.
 fn fields(varied: &[Axis]) -> Vec<Field> {
     let mut all = vec![Field::Mark, Field::Axis(Axis::Grid), Field::Axis(Axis::Block)];
     let others = varied.iter().filter(|a| !matches!(a, Axis::Grid | Axis::Block));
@@ -109,7 +109,7 @@ fn fields(varied: &[Axis]) -> Vec<Field> {
     all
 }
 
-/// Draws it in what is left of `ui`.
+/// Draws the table in the rest of `ui`.
 pub(super) fn draw(view: &mut View, tuned: &Arc<TuneReport>, tables: &mut Tables, ui: &mut Ui) {
     let (varied, slowest, long) = {
         let shown = view.update_drawn(tuned);
@@ -163,7 +163,7 @@ struct Line<'a> {
     slowest: u64,
 }
 
-/// Draws a line. `true`: it was clicked.
+/// Draws a line. Returns `true` if it was clicked.
 fn row(ui: &Ui, of: &Line<'_>, (table, fields): (&Table, &[Field]), rect: Rect, selected: bool) -> bool {
     let p = palette(ui);
     let label = match of.place {
@@ -254,7 +254,7 @@ fn row(ui: &Ui, of: &Line<'_>, (table, fields): (&Table, &[Field]), rect: Rect, 
     clicked
 }
 
-/// From the shortest to the longest time, and the median, on a scale from nothing to the slowest.
+/// Draws the range from the shortest to the longest time, and the median, on a scale from zero to the slowest.
 fn bars(ui: &Ui, s: &Spread, slowest: u64, cell: Rect) {
     let p = palette(ui);
     let most = slowest.max(1) as f32;

@@ -1,4 +1,4 @@
-//! Tune: a recorded launch, what is tried with it, and what came of it as a map and a table.
+//! The Tune panel: a recorded launch, the tried values, and the result as a map and a table.
 
 mod fields;
 mod heat;
@@ -17,7 +17,7 @@ use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 use std::sync::Arc;
 use view::LaunchLookup;
 
-/// Narrower than this the fields lie above what came of them.
+/// Width below which the fields are above the result, points.
 const MIN_SIDE_BY_SIDE_WIDTH: f32 = 620.0;
 /// Width of the fields, points.
 const FIELDS: f32 = 284.0;
@@ -53,7 +53,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// Has the launches looked for, once for each recording.
+/// Starts to search the launches, once for each recording.
 fn find_launches(doc: &Document, view: &mut View, asks: &mut UiActions) {
     if view
         .recording

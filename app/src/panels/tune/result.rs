@@ -1,4 +1,4 @@
-//! What came of it: the answer in words, the map, the table.
+//! The result of a tuning: the answer in words, the map, the table.
 
 use super::heat;
 use super::list;
@@ -13,12 +13,12 @@ use replay_engine::tune::{Health, TuneEnd, TuneReport};
 use std::sync::Arc;
 use trace_query::Format;
 
-/// The part of the height that the map takes at most.
+/// Maximum part of the height for the map.
 const MAP: f32 = 0.5;
-/// A recorded launch that moves by more than this makes times doubtful.
+/// Minimum drift of the recorded launch that makes times doubtful.
 const DRIFT: f64 = 0.05;
 
-/// Draws it.
+/// Draws the result.
 pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
@@ -54,7 +54,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
     list::draw(view, &tuned, &mut asks.tables, &mut child);
 }
 
-/// Before the first one, or when it came to nothing.
+/// Draws the panel before the first tuning, or after one without a result.
 fn show_no_result(doc: &Document, ui: &mut Ui) {
     if doc.tuning.running().is_some() {
         let message =
@@ -74,7 +74,7 @@ fn show_no_result(doc: &Document, ui: &mut Ui) {
     }
 }
 
-/// The answer in words, and where it goes.
+/// Draws the answer in words, and the buttons that use it.
 fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(6.0);
@@ -118,7 +118,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str,
     }
 }
 
-/// The answer, and whether it is that nothing is right.
+/// Returns the answer, and whether it is that no point is correct.
 fn headline(tuned: &TuneReport) -> (String, bool) {
     if let Some(why) = &tuned.baseline.rejected {
         return (format!("▲ The recorded launch itself does not count: {why}"), true);
@@ -136,7 +136,7 @@ fn headline(tuned: &TuneReport) -> (String, bool) {
     (words, wrong)
 }
 
-/// What makes the answer doubtful, or what is missing from it.
+/// Returns what makes the answer doubtful, or what is missing from it.
 fn warnings(doc: &Document, tuned: &TuneReport) -> Vec<String> {
     let mut all = Vec::new();
     if tuned.is_unclear() {
@@ -186,7 +186,7 @@ fn phases(ui: &mut Ui, tuned: &TuneReport) {
     }
 }
 
-/// Where the table can go.
+/// Draws the export buttons of the table.
 fn exports(tuned: &Arc<TuneReport>, asks: &mut UiActions, ui: &mut Ui) {
     ui.menu_button("Export…", |ui| {
         for (word, message, columns, format) in [

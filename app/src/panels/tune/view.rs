@@ -1,4 +1,4 @@
-//! What the Tune panel shows.
+//! State of the Tune panel.
 
 use crate::document::tuning::form::{Form, ParsedForm};
 use crate::document::tuning::launches::{Launch, Launches};
@@ -8,10 +8,10 @@ use replay_engine::tune::{Point, TuneReport};
 use std::sync::Arc;
 use trace_core::recording::Recording;
 
-/// What the table is sorted by.
+/// Sort key of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// Those that count by their times, then the others.
+    /// Valid points by their times, then the others.
     #[default]
     Time,
     /// Blocks.
@@ -22,58 +22,58 @@ pub enum Sort {
     Registers,
     /// Part of a multiprocessor's threads.
     Occupancy,
-    /// As they were tried.
+    /// The order in which they were tried.
     Order,
 }
 
-/// What is known of the launches.
+/// State of the search for launches.
 #[derive(Clone, Default)]
 pub(super) enum LaunchLookup {
-    /// Nobody asked yet.
+    /// The search has not started.
     #[default]
     NotStarted,
-    /// They are being looked for.
+    /// The search is running.
     Pending,
-    /// There they are; `None`: it is no recording of CUDA calls.
+    /// The launches; `None`: the recording has no CUDA calls.
     Ready(Option<Arc<Launches>>),
 }
 
-/// What is drawn of a tuning, made once for it.
+/// Derived data for drawing a tuning, computed once for it.
 #[derive(Clone)]
 pub(super) struct DrawnTuning {
     pub tuning: Arc<TuneReport>,
     /// Axes along which points differ.
     pub varied: Vec<Axis>,
     pub map: TuningMap,
-    /// The table's order, and what it is sorted by.
+    /// The order of the table, with its points.
     pub order: Vec<u32>,
     pub sorted: (Sort, bool),
-    /// Median of the slowest point that counts, the recorded launch among them.
+    /// Median of the slowest valid point, including the recorded launch.
     pub slowest: u64,
     pub rejected: u64,
-    /// Whether blocks or grids have more than one dimension, and so long labels.
+    /// Whether blocks or grids have more than one dimension, and therefore long labels.
     pub long: bool,
 }
 
-/// What the panel shows.
+/// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
     pub(super) launch_lookup: LaunchLookup,
-    /// Recording that what is known is of.
+    /// Recording of the other fields.
     pub(super) recording: Option<Arc<Recording>>,
-    /// The launch that the person chose; `None`: the one at the moment.
+    /// The launch that the user chose; `None`: the one at the current event.
     pub chosen: Option<u64>,
-    /// What is written in the fields.
+    /// Content of the fields.
     pub form: Form,
-    /// The launch that the fields were filled for, and as what.
+    /// The launch that the fields were filled for, and the filled form.
     pub(super) filled: Option<(u64, Form)>,
-    /// The board.
+    /// The target.
     pub board: String,
-    /// Axes of the map that the person chose.
+    /// Axes of the map that the user chose.
     pub axes: (Option<Axis>, Option<Axis>),
-    /// What the table is sorted by, and whether the other way round.
+    /// Sort key of the table, and whether the order is reversed.
     pub sort: (Sort, bool),
-    /// The point that is selected, an index into the points.
+    /// The selected point, an index into the points.
     pub point: Option<u32>,
     /// Whether more than the first fields are shown.
     pub more: bool,
@@ -83,7 +83,7 @@ pub struct View {
 }
 
 impl View {
-    /// The launches, once they were found.
+    /// Returns the launches, once they are known.
     #[must_use]
     pub fn launches(&self) -> Option<&Arc<Launches>> {
         match &self.launch_lookup {
@@ -92,7 +92,7 @@ impl View {
         }
     }
 
-    /// The launch that is meant: the one that was chosen, or the last one up to the moment, or the first.
+    /// Returns the current launch: the chosen one, or the last one up to the current event, or the first.
     #[must_use]
     pub fn current_launch(&self, moment: u64) -> Option<Launch> {
         let launches = self.launches()?;
@@ -103,7 +103,7 @@ impl View {
         launches.list.get(n.saturating_sub(1)).copied()
     }
 
-    /// Fills the fields anew for another launch, when nothing was written into them.
+    /// Fills the fields for another launch, if the user changed none.
     pub(super) fn fill(&mut self, launch: &Launch) {
         let Some(launches) = self.launches().cloned() else {
             return;
@@ -118,7 +118,7 @@ impl View {
         }
     }
 
-    /// What the fields come to, found out when they change.
+    /// Returns the parsed fields, parsed again when they change.
     pub(super) fn parse_form(&mut self, recording: &Recording, launch: &Launch) -> Arc<ParsedForm> {
         if let Some((form, event, asked)) = &self.parsed_form
             && *form == self.form
@@ -135,7 +135,7 @@ impl View {
         asked
     }
 
-    /// What is drawn of a tuning, made anew when it is another one, or the person chose other axes or another order.
+    /// Returns the derived data of a tuning, computed again for another tuning, other axes or another order.
     pub(super) fn update_drawn(&mut self, tuned: &Arc<TuneReport>) -> &mut DrawnTuning {
         let same = self.drawn.as_ref().is_some_and(|s| Arc::ptr_eq(&s.tuning, tuned));
         if !same {
@@ -187,7 +187,7 @@ impl DrawnTuning {
     }
 }
 
-/// Points in the table's order.
+/// Returns the points in the table's order.
 fn sort_points(tuned: &TuneReport, (sort, back): (Sort, bool)) -> Vec<u32> {
     let mut order = tuned.rank_points();
     let tried = |n: &u32| tuned.points.get(*n as usize);
@@ -195,7 +195,7 @@ fn sort_points(tuned: &TuneReport, (sort, back): (Sort, bool)) -> Vec<u32> {
     let resources = |n: &u32| tried(n).and_then(|t| t.measured.resources);
     match sort {
         Sort::Time => {}
-        // Within the same value the fastest come first: sorting keeps the order of equals.
+        // For equal values the fastest come first: the sort is stable.
         Sort::Grid => order.sort_by_cached_key(|n| dims(n, |p| p.grid)),
         Sort::Block => order.sort_by_cached_key(|n| dims(n, |p| p.block)),
         Sort::Registers => order.sort_by_cached_key(|n| resources(n).map(|r| r.registers)),

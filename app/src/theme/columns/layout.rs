@@ -1,10 +1,10 @@
-//! Where the columns of a table stand at a width.
+//! Layout of the columns of a table for a width.
 
 use super::{Column, GAP, LEFT, RIGHT};
 use egui::{Rect, pos2};
 use kinescope_files::workspace::TableColumns;
 
-/// A column that is shown: its edges from the left of the table, points.
+/// A visible column: its edges from the left of the table, points.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlacedColumn {
     pub id: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct PlacedColumn {
 }
 
 impl PlacedColumn {
-    /// The column's part of a row.
+    /// Returns the column's part of a row.
     pub fn rect_in(&self, row: Rect, offset: f32) -> Rect {
         let x = |at: f32| row.left() + at - offset;
         Rect::from_min_max(pos2(x(self.from), row.top()), pos2(x(self.to), row.bottom()))
@@ -25,14 +25,14 @@ impl PlacedColumn {
 struct Candidate<'a> {
     column: &'a Column,
     width: f32,
-    /// Whether a person chose the width.
+    /// Whether the user chose the width.
     chosen: bool,
     compact: bool,
     leaves: u8,
 }
 
-/// Places columns in a table of this width. Also returns the width of all of it, which is more where a person wants
-/// more than fits.
+/// Places columns in a table of this width. Also returns the total width, which is larger if the user wants more than
+/// fits.
 pub(super) fn place_columns(columns: &[Column], state: &TableColumns, width: f32) -> (Vec<PlacedColumn>, f32) {
     let mut list: Vec<Candidate<'_>> = columns
         .iter()
@@ -70,8 +70,8 @@ pub(super) fn place_columns(columns: &[Column], state: &TableColumns, width: f32
     (out, total.max(width))
 }
 
-/// Takes columns away until the others fit, or none is left that may leave. A width that a person chose does not drive
-/// others out: the table scrolls then.
+/// Hides columns until the others fit, or until no more may be hidden. A width that the user chose does not hide other
+/// columns: the table scrolls then.
 fn leave(list: &mut Vec<Candidate<'_>>, room: f32) {
     loop {
         let needed: f32 = list.iter().map(|c| c.width.min(c.column.width) + GAP).sum();
@@ -96,7 +96,7 @@ fn leave(list: &mut Vec<Candidate<'_>>, room: f32) {
     }
 }
 
-/// Gives the room that is left to the columns that stretch, each up to its limit.
+/// Distributes the free room to the columns that stretch, each up to its limit.
 fn stretch(list: &mut [Candidate<'_>], mut spare: f32) {
     // A column that reaches its limit leaves its share to the others.
     for _ in 0..list.len() {

@@ -1,12 +1,12 @@
-//! Colours that are told from each other are told apart by people with any of the common colour-vision deficiencies.
+//! Tests that users with any of the common colour-vision deficiencies can distinguish the colours.
 //!
-//! What a person without one kind of cones sees is simulated with the matrices of G. Machado, M. Oliveira and L.
-//! Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), severity 1.0, on linear
-//! light; how far two colours are apart is their distance in OKLab (B. Ottosson, 2020).
+//! The view of a person without one kind of cones is simulated with the matrices of G. Machado, M. Oliveira and L.
+//! Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), severity 1.0, on
+//! linear light; the distance of two colours is their distance in OKLab (B. Ottosson, 2020).
 
 use super::*;
 
-/// A matrix of rows that makes what is seen of linear red, green and blue.
+/// A matrix of rows that maps linear red, green and blue to the perceived colour.
 type Sight = [[f64; 3]; 3];
 
 const SIGHTS: [(&str, Sight); 4] = [
@@ -37,9 +37,9 @@ const SIGHTS: [(&str, Sight); 4] = [
     ),
 ];
 
-/// The least distance: four times what is just noticeable on large fields side by side, 0.02 in OKLab (CSS Color 4
-/// takes that for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M.
-/// Stone, D. Szafir and V. Setlur (2014) measured differences of that order before half of their readers saw one.
+/// Minimum distance: four times what is just noticeable on large fields side by side, 0.02 in OKLab (CSS Color 4 uses
+/// that for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M. Stone, D.
+/// Szafir and V. Setlur (2014) measured differences of that order before half of their readers saw one.
 const MIN_DISTANCE: f64 = 0.08;
 
 fn seen(c: Color32, sight: &Sight) -> [f64; 3] {
@@ -71,9 +71,10 @@ fn apart(a: Color32, b: Color32, sight: &Sight) -> f64 {
     a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
 }
 
-/// Colours that a reader tells from each other, by what they tell. None of them is the only sign: reads are hollow and
-/// writes filled, an interrupt is as high as its lane and a job a block; a page that may be written and run is crossed,
-/// and rights stand as letters; − + ≠ ↗ tell what became of an event, and ▲ ! · how grave a finding is.
+/// Returns groups of colours that a reader must distinguish. None of them is the only sign. Reads are hollow and
+/// writes filled. An interrupt is as high as its lane and a job a block. A page that is writable and executable is
+/// crossed, and rights are also letters. − + ≠ ↗ show the kind of change of events, and ▲ ! · show the severity of a
+/// finding.
 fn groups(p: &Palette) -> Vec<(&'static str, Vec<(&'static str, Color32)>)> {
     vec![
         (
@@ -142,7 +143,7 @@ fn colours_that_are_told_from_each_other_stay_apart_for_every_kind_of_sight() {
 #[test]
 fn the_simulation_takes_from_each_what_it_does_not_see() {
     let [all, prot, deut, trit] = SIGHTS.map(|s| s.1);
-    // Grey stays grey, and white white.
+    // Grey must stay grey, and white must stay white.
     for sight in [prot, deut, trit] {
         for grey in [Color32::WHITE, Color32::from_gray(90)] {
             assert!(apart(grey, grey, &sight) == 0.0);
@@ -151,7 +152,8 @@ fn the_simulation_takes_from_each_what_it_does_not_see() {
             assert!(off < 1e-3, "{off}");
         }
     }
-    // A red and a green of one lightness are lost to two kinds, a blue and a green to the third.
+    // Two kinds cannot distinguish a red and a green of one lightness; the third cannot distinguish a blue and a
+    // green.
     let (red, green) = (Color32::from_rgb(190, 110, 60), Color32::from_rgb(125, 140, 60));
     assert!(apart(red, green, &all) > 0.1);
     assert!(apart(red, green, &deut) < 0.5 * apart(red, green, &all));

@@ -1,4 +1,4 @@
-//! How the tiles of the dock are drawn: their colours, their tabs, and which tab is scrolled to.
+//! The drawing of dock tiles: colours, tabs and tab scrolling.
 
 use super::Pane;
 use crate::panels;
@@ -7,30 +7,30 @@ use crate::theme::{Palette, focus, palette};
 use egui::{Color32, Rangef, Response, Stroke, Ui, Visuals, WidgetText};
 use egui_tiles::{Behavior, SimplificationOptions, TabState, Tabs, TileId, Tiles, UiResponse};
 
-/// The tab in front of a bar of tabs. Where not all tabs have room, it is scrolled to when it comes to the front, or
-/// when the bar became another width; afterwards the person may scroll as they like.
+/// The active tab of a tab bar. If not all tabs fit, the bar scrolls to it when it becomes active or when the bar width
+/// changes. Afterwards the user can scroll freely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FrontTab {
     tile: TileId,
     /// Width of the bar, points.
     width: f32,
-    /// Where the tab lay in the last frame, points of the window.
+    /// Horizontal range of the tab in the last frame, points of the window.
     at: Rangef,
-    /// Frames in which it is still moved: arrows at the ends come and go meanwhile.
+    /// Remaining frames in which the bar scrolls to the tab, because scroll arrows appear and disappear meanwhile.
     left: u8,
 }
 
 impl FrontTab {
-    /// Room of an arrow at an end of the bar, points.
+    /// Width of a scroll arrow at an end of the bar, points.
     const ARROW: f32 = 42.0;
-    /// Frames until the arrows have come and gone, and what sprang back is at rest: half a second.
+    /// Frames until the arrows and the spring animation settle: half a second.
     const FRAMES: u8 = 30;
 
     fn id(bar: TileId) -> egui::Id {
         egui::Id::unique(("tab in front", bar))
     }
 
-    /// Notes where the tab in front lies.
+    /// Stores the position of the active tab.
     fn note_position(ctx: &egui::Context, bar: &Bar, at: Rangef) {
         let Bar { id, front: tile, width } = *bar;
         let before = ctx.data(|d| d.get_temp::<Self>(Self::id(id)));
@@ -42,8 +42,8 @@ impl FrontTab {
         }
     }
 
-    /// By how much the tabs are to be moved so that it is in view, points. Never further than they go: what is pushed
-    /// beyond an end springs back, and on past it.
+    /// Returns the scroll offset that brings the active tab into view, points. Limited to the scroll range, because
+    /// egui animates an overshoot back and past the end.
     fn scroll_offset(ui: &Ui, bar: TileId, offset: f32) -> f32 {
         let (front, end) = ui.data_mut(|d| {
             let front = d.get_temp::<Self>(Self::id(bar));
@@ -53,9 +53,9 @@ impl FrontTab {
             (front.filter(|f| f.left > 0), d.remove_temp::<f32>(end_id(bar)))
         });
         let room = ui.max_rect().x_range();
-        // What is hidden at the right.
+        // Width that is hidden at the right.
         let beyond = end.map_or(0.0, |end| end - room.max);
-        // A fraction of a pixel before the end the arrow to the right would come back and hide the last tab.
+        // If a fraction of a pixel stays hidden at the end, the right arrow returns and hides the last tab.
         let rest = if (0.1..1.5).contains(&beyond) { beyond } else { 0.0 };
         let Some(front) = front else { return rest };
         let inner = room.shrink(Self::ARROW);
@@ -69,15 +69,15 @@ impl FrontTab {
     }
 }
 
-/// Beside the name of a tab: as much as there is room for, points.
+/// Padding at each side of a tab title, as space allows, points.
 const TAB_PADDING: std::ops::RangeInclusive<f32> = 3.0..=11.0;
 
-/// Where it is kept how wide the names of a bar's tabs were in the last frame, and how many there were.
+/// Returns the id under which the last frame stored the total width and number of tab titles of a bar.
 fn names_id(bar: TileId) -> egui::Id {
     egui::Id::unique(("names of tabs", bar))
 }
 
-/// What leaves room for all tabs of a bar, where there is so much.
+/// Returns the padding with which all tabs of a bar fit, within [`TAB_PADDING`].
 fn tab_padding(ui: &Ui, bar: TileId) -> f32 {
     let (names, n) = ui
         .data_mut(|d| d.remove_temp::<(f32, f32)>(names_id(bar)))
@@ -87,7 +87,7 @@ fn tab_padding(ui: &Ui, bar: TileId) -> f32 {
     each.clamp(*TAB_PADDING.start(), *TAB_PADDING.end())
 }
 
-/// Where it is kept how far the tabs of a bar reached in the last frame.
+/// Returns the id under which the last frame stored the right end of the tabs of a bar.
 fn end_id(bar: TileId) -> egui::Id {
     egui::Id::unique(("end of tabs", bar))
 }
@@ -96,23 +96,23 @@ fn end_id(bar: TileId) -> egui::Id {
 #[derive(Clone, Copy)]
 struct Bar {
     id: TileId,
-    /// The tab in front.
+    /// The active tab.
     front: TileId,
-    /// Points.
+    /// Width, points.
     width: f32,
 }
 
-/// Draws the tiles.
+/// Draws the dock tiles.
 pub struct TileBehavior<'a> {
     desk: PanelContext<'a>,
     /// The bar whose tabs are being drawn.
     bar: Option<Bar>,
-    /// What is beside the names of its tabs, points.
+    /// Padding at each side of the tab titles, points.
     beside: f32,
 }
 
 impl<'a> TileBehavior<'a> {
-    /// Draws tiles whose panels work at this.
+    /// Creates a behavior whose panels use this context.
     #[must_use]
     pub fn new(desk: PanelContext<'a>) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl Behavior<Pane> for TileBehavior<'_> {
     }
 
     fn top_bar_right_ui(&mut self, _t: &Tiles<Pane>, ui: &mut Ui, bar: TileId, tabs: &Tabs, offset: &mut f32) {
-        // The tiles do not hold a bar while it is drawn: its tabs, which come next, are told here.
+        // egui_tiles does not pass the bar to the tabs that it draws next, so it is stored here.
         self.bar = tabs.active.map(|front| Bar {
             id: bar,
             front,
@@ -179,7 +179,7 @@ impl Behavior<Pane> for TileBehavior<'_> {
     fn simplification_options(&self) -> SimplificationOptions {
         SimplificationOptions {
             all_panes_must_have_tabs: false,
-            // A panel that is alone beside others keeps its title.
+            // A single panel next to others keeps its title.
             prune_single_child_tabs: false,
             ..Default::default()
         }

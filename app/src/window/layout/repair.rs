@@ -1,15 +1,15 @@
-//! Keeps the dock to what a person can read: groups of tabs beside each other, every panel with its title.
+//! The repair of dock layouts: tab groups next to each other, and a title for every panel.
 //!
-//! A panel that is dropped on a half of another one that is a tab would become a tab with two panels in it, called
-//! "Horizontal" or "Vertical". Here the group splits instead: its tabs stay, and the dropped panel is beside them.
+//! A panel dropped on one half of another tab would make a tab with two panels, called "Horizontal" or "Vertical". The
+//! repair splits the group instead: its tabs stay, and the dropped panel goes next to them.
 
 use crate::document::workspace::Dock;
 
-/// The panel that needs no title: it is told by what it draws.
+/// The panel that needs no title: its content identifies it.
 const UNTITLED: &str = "timeline";
 
-/// Returns a dock in which tabs hold panels alone, and every panel but the timeline is a tab. `dropped` is the panel
-/// that was moved last: where a group splits it is the one that leaves. Where nobody knows, the first panel stays.
+/// Returns a dock in which tabs contain only panels, and every panel except the timeline is a tab. `dropped` is the
+/// panel that was moved last: it leaves a group that is split. If it is unknown, the first panel stays.
 #[must_use]
 pub fn repair_dock(dock: Dock, dropped: Option<&str>) -> Dock {
     match split(dock, dropped) {
@@ -33,7 +33,7 @@ fn split(dock: Dock, dropped: Option<&str>) -> Dock {
     }
 }
 
-/// What lies beside or below each other: panels get a title.
+/// Repairs the children of a row or column, and gives each panel a title.
 fn line(shares: Vec<f32>, children: Vec<Dock>, dropped: Option<&str>) -> (Vec<f32>, Vec<Dock>) {
     let children = children
         .into_iter()
@@ -52,10 +52,10 @@ fn add_tab_titles(dock: Dock) -> Dock {
     }
 }
 
-/// A group of tabs: groups within it become part of it, and what lies beside each other within it leaves it.
+/// Repairs a tab group: merges nested groups into it, and moves rows and columns out of it.
 fn tabs(active: usize, children: Vec<Dock>, dropped: Option<&str>) -> Dock {
     let (mut flat, mut front) = (Vec::new(), 0);
-    // What left the group: whether it is a row, what is before and behind the group, each with its share.
+    // The content that left the group: whether it is a row, and what goes before and after the group.
     let mut left: Option<(bool, [Vec<Dock>; 2])> = None;
     for (n, child) in children.into_iter().enumerate() {
         if n == active {
@@ -83,7 +83,7 @@ fn tabs(active: usize, children: Vec<Dock>, dropped: Option<&str>) -> Dock {
                 }
                 match &mut left {
                     None => left = Some((is_row, [children, behind])),
-                    // A second one that was broken goes behind the first, whichever way it lay.
+                    // A second broken tab goes after the first, in either direction.
                     Some((_, [_, after])) => after.extend(children.into_iter().chain(behind)),
                 }
             }
@@ -108,7 +108,7 @@ fn tabs(active: usize, children: Vec<Dock>, dropped: Option<&str>) -> Dock {
     }
 }
 
-/// Whether a dock is this panel alone.
+/// Returns whether a dock is exactly this panel.
 fn is_panel(dock: &Dock, panel: Option<&str>) -> bool {
     match dock {
         Dock::Panel { id } => Some(id.as_str()) == panel,
@@ -117,7 +117,7 @@ fn is_panel(dock: &Dock, panel: Option<&str>) -> bool {
     }
 }
 
-/// The panels of a dock, in their order.
+/// Returns the panels of a dock, in order.
 fn panels(dock: Dock) -> Vec<Dock> {
     match dock {
         Dock::Panel { .. } => vec![dock],
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// The dock after Memory was dropped on the right half of Events, which is a tab.
+    /// Returns the dock after Memory was dropped on the right half of Events, which is a tab.
     fn broken() -> Dock {
         let inner = row(vec![panel("events"), panel("memory")]);
         Dock::Column {
@@ -179,7 +179,7 @@ mod tests {
     fn a_panel_dropped_on_half_of_a_tab_splits_the_group() {
         assert_eq!(repair_dock(broken(), Some("memory")), repaired("memory"));
         assert_eq!(repair_dock(broken(), None), repaired("memory"), "the first panel stays");
-        // Dropped on the left half it is the first, and leaves to the left.
+        // Dropped on the left half, it comes first and leaves to the left.
         let turned = repair_dock(broken(), Some("events"));
         let Dock::Column { children, .. } = turned else {
             panic!()
@@ -205,7 +205,7 @@ mod tests {
         );
         let first = default_dock(RecordingContent::Accesses);
         assert_eq!(repair_dock(first.clone(), None), first);
-        // Mended once it stays as it is, and comes back from a file as it was.
+        // A repaired dock stays unchanged, and a round trip through a file preserves it.
         let once = repair_dock(broken(), None);
         assert_eq!(repair_dock(once.clone(), None), once);
         assert_eq!(dock(&tree(&once)), Some(once));

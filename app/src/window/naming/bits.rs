@@ -1,4 +1,4 @@
-//! The bits of a register that is being named: which belong to a field, and which are chosen for a new one.
+//! The bit row of a register that is being named: bits of existing fields, and bits selected for a new field.
 
 use super::{FieldForm, NameSheet};
 use crate::theme::{mono_small, palette, small};
@@ -8,7 +8,7 @@ use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 /// Height of a row of bits, points.
 const HEIGHT: f32 = 22.0;
 
-/// Draws the bits, 32 in a row; a drag over some of them makes a field.
+/// Draws the bits, 32 in a row. A drag over bits creates a field.
 pub(super) fn row(open: &mut NameSheet, ui: &mut Ui) {
     let p = palette(ui);
     let bits = open.form.bits();

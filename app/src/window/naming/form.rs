@@ -1,4 +1,4 @@
-//! What the sheet of a name says: as text while a person types, checked when it is to be written.
+//! The form of the naming sheet: text while the user types, parsed when it is written.
 
 use crate::document::{Document, lookup};
 use crate::theme::text;
@@ -6,7 +6,7 @@ use register_maps::naming::{NameEntry, NamedField, NamedRange, NamedRegister};
 use std::sync::Arc;
 use trace_core::registers::{AccessRule, Field, FieldKind, Half};
 
-/// What is named.
+/// The subject of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameSubject {
     /// The register at this offset.
@@ -17,12 +17,12 @@ pub enum NameSubject {
         space: u32,
         /// First byte.
         address: u64,
-        /// Bytes.
+        /// Size, bytes.
         bytes: u64,
     },
 }
 
-/// A field as it is typed.
+/// A register field as the user types it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldForm {
     /// Its name.
@@ -31,17 +31,17 @@ pub struct FieldForm {
     pub high: String,
     /// First bit.
     pub low: String,
-    /// What the bits are: a place in [`KINDS`].
+    /// Kind of the bits: an index into [`KINDS`].
     pub kind: usize,
-    /// Of an enumeration its values: `0 off, 1 on`; of an address how far it is shifted; of a set the first number.
+    /// Kind-specific text. Enumeration: the values, `0 off, 1 on`; address: the shift; set: the first number.
     pub more: String,
-    /// What it is.
+    /// Description.
     pub doc: String,
-    /// How the one-line description tells it.
+    /// Wording in the one-line description.
     pub say: String,
 }
 
-/// Kinds of fields, as they are offered.
+/// Kinds of fields, in menu order.
 pub const KINDS: [&str; 8] = [
     "hex",
     "number",
@@ -54,7 +54,7 @@ pub const KINDS: [&str; 8] = [
 ];
 
 impl FieldForm {
-    /// A field of these bits.
+    /// Creates a field of these bits.
     #[must_use]
     pub fn from_bits(low: u32, high: u32) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl FieldForm {
         }
     }
 
-    /// First and last bit, as far as they can be read.
+    /// Returns the first and last bit, if they can be parsed.
     #[must_use]
     pub fn bits(&self) -> Option<(u32, u32)> {
         let low = self.low.trim().parse().ok()?;
@@ -135,7 +135,7 @@ impl FieldForm {
     }
 }
 
-/// Values and their names: `0 off, 0x1 on`, with `=` in between or not.
+/// Parses values and their names: `0 off, 0x1 on`, with or without `=` between them.
 fn values(field: &str, text: &str) -> Result<Vec<(u64, String)>, String> {
     let mut out: Vec<(u64, String)> = Vec::new();
     for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
@@ -155,33 +155,33 @@ fn values(field: &str, text: &str) -> Result<Vec<(u64, String)>, String> {
     Ok(out)
 }
 
-/// What is said so far.
+/// Content of the naming form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// What is named.
+    /// Subject that is named.
     pub subject: NameSubject,
     /// Its name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// One-sentence description.
     pub doc: String,
-    /// Of a register, who may do what.
+    /// Access rule of a register.
     pub access: AccessRule,
-    /// Of a register, its bytes.
+    /// Width of a register, bytes.
     pub width: u8,
     /// Whether the register is a pair of halves.
     pub wide: bool,
-    /// Of a register, its fields.
+    /// Fields of a register.
     pub fields: Vec<FieldForm>,
-    /// Those that a map gives it so far.
+    /// Fields that a map already defines.
     pub known: Vec<FieldForm>,
-    /// Of memory, the layout that it is made of.
+    /// Layout of memory.
     pub layout: String,
-    /// Of memory, its bytes.
+    /// Size of memory, bytes.
     pub bytes: String,
 }
 
 impl Form {
-    /// What is known of a place so far.
+    /// Creates a form with what is known about the subject.
     #[must_use]
     pub fn for_subject(doc: &Document, what: NameSubject) -> Self {
         match what {
@@ -256,16 +256,16 @@ impl Form {
         }
     }
 
-    /// Bits of the register.
+    /// Returns the number of bits of the register.
     #[must_use]
     pub fn bits(&self) -> u32 {
         if self.wide { 64 } else { u32::from(self.width) * 8 }
     }
 
-    /// What it says.
+    /// Parses the form.
     ///
     /// # Errors
-    /// What is wrong with it, for the person.
+    /// Describes the invalid input, for the user.
     pub fn parse(&self) -> Result<NameEntry, String> {
         let name = self.name.trim();
         if name.is_empty() {

@@ -1,4 +1,4 @@
-//! Draws the sheet of a name.
+//! The drawing of the naming sheet.
 
 use super::form::{FieldForm, KINDS, NameSubject};
 use super::{NameSheet, bits};
@@ -10,7 +10,7 @@ use trace_core::registers::AccessRule;
 
 /// Width of the sheet, points.
 const WIDTH: f32 = 640.0;
-/// Height that fields take at most.
+/// Maximum height of the field list.
 const FIELDS: f32 = 260.0;
 
 enum SheetAction {
@@ -18,7 +18,7 @@ enum SheetAction {
     Close,
 }
 
-/// Draws the sheet when it is open.
+/// Draws the sheet if it is open.
 pub(in crate::window) fn draw(app: &mut App, ctx: &Context) {
     let Some(mut open) = app.name_sheet.take() else { return };
     let layouts: Vec<String> = app
@@ -42,7 +42,7 @@ pub(in crate::window) fn draw(app: &mut App, ctx: &Context) {
         .default_pos(egui::pos2((ctx.content_rect().width() - width) / 2.0, 70.0))
         .fixed_size(vec2(width, 0.0))
         .show(ctx, |ui| body(&mut open, &layouts, ui, &mut act));
-    // The sheet is gone when the document is.
+    // The sheet closes with the document.
     let keep = app.doc.is_some() && !matches!(act, Some(SheetAction::Close));
     app.name_sheet = keep.then_some(open);
     if matches!(act, Some(SheetAction::Save)) {
@@ -55,7 +55,7 @@ fn label(ui: &mut Ui, text: &str) {
     ui.add_sized(vec2(64.0, ROW), egui::Label::new(RichText::new(text).color(quiet)));
 }
 
-/// A line of text; whether it was ended with Enter.
+/// Draws a single-line text field and returns its response, which shows whether Enter ended the input.
 fn line(ui: &mut Ui, name: &str, text: &mut String, width: f32, hint: &str) -> egui::Response {
     let edit = TextEdit::singleline(text).desired_width(width).hint_text(hint);
     ui.add(edit).accessible_name(name)
@@ -151,7 +151,7 @@ fn body(open: &mut NameSheet, layouts: &[String], ui: &mut Ui, act: &mut Option<
     });
 }
 
-/// Width and access of a register.
+/// Draws the width and access of a register.
 fn register_line(open: &mut NameSheet, ui: &mut Ui) {
     let form = &mut open.form;
     let widths = [
@@ -268,7 +268,7 @@ fn fields(open: &mut NameSheet, ui: &mut Ui, enter: &mut bool) {
     });
 }
 
-/// Which file the name goes to.
+/// Draws the choice of the file that the name is written to.
 fn target(open: &mut NameSheet, ui: &mut Ui) {
     ui.horizontal(|ui| {
         label(ui, "For");

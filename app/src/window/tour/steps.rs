@@ -1,4 +1,4 @@
-//! What the steps of the tour say, what they put in front of the person, and what they ask for.
+//! The steps of the tour: their text, their panels and the actions that they ask for.
 
 use super::Tour;
 use crate::document::Document;
@@ -8,21 +8,21 @@ use trace_core::recording::BufferRole;
 
 /// A step of the tour.
 pub(super) struct Step {
-    /// The panel that it speaks of.
+    /// The panel that the step explains.
     pub panel: &'static str,
-    /// Its name for the person.
+    /// Title that the user sees.
     pub title: &'static str,
-    /// What the panel shows.
+    /// Description of the panel.
     pub words: &'static str,
-    /// The command that it asks for.
+    /// The command that the step asks for.
     pub goal: &'static str,
-    /// What that does: goes on behind its key.
+    /// Effect of the command; the text follows its key.
     pub ask: &'static str,
-    /// What the person did, once it is done.
+    /// Description of what the user did, once it is done.
     pub did: &'static str,
-    /// Selects what the step speaks of.
+    /// Selects what the step explains.
     pub prepare: fn(&mut App),
-    /// Whether what it asks for was done.
+    /// Returns whether the requested action was done.
     pub done: fn(&App, &Tour) -> bool,
 }
 
@@ -38,7 +38,7 @@ fn with_document(app: &mut App, act: impl FnOnce(&mut Document)) {
 
 fn nothing(_: &mut App) {}
 
-/// The register that is polled first, or any that is read and written often, at its first access.
+/// Selects the register that is polled first, or any register that is often read and written, at its first access.
 fn register(app: &mut App) {
     with_document(app, |d| {
         let polled = d.facts.polls.first().map(|p| p.offset);
@@ -55,7 +55,7 @@ fn register(app: &mut App) {
     });
 }
 
-/// The first bytes of the first input, before anything happened.
+/// Returns the first bytes of the first input, before the first event.
 fn input(d: &Document) -> Option<Selection> {
     let all = &d.recording.facts.buffers;
     let b = all.iter().find(|b| b.role == BufferRole::Input).or(all.first())?;
@@ -84,7 +84,7 @@ fn tables(app: &mut App) {
     });
 }
 
-/// The steps, in order.
+/// All steps, in order.
 pub(super) static STEPS: &[Step] = &[
     Step {
         panel: "timeline",
@@ -150,7 +150,7 @@ pub(super) static STEPS: &[Step] = &[
         goal: "edit-input",
         ask: "edits a value: type a number, then Enter.",
         did: "Your edit is in the inspector. Undo takes it back.",
-        // The entry stays selected: what was done is told of it.
+        // The entry stays selected, because the text describes it.
         prepare: nothing,
         done: |app, tour| {
             let changes = app.doc.as_ref().map_or(0, |d| d.changes().len());

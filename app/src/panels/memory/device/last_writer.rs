@@ -1,5 +1,5 @@
-//! Who wrote the selected byte: a copy or a fill for certain, a launch where a board saw it, or the launches that may
-//! have.
+//! The last writer of the selected byte: a copy or a fill for certain, a launch if a target saw it, or the launches
+//! that may have written it.
 
 use super::describe_state;
 use super::view::Side;
@@ -16,16 +16,16 @@ use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 use trace_core::calls::{BufferKind, Calls, CertainWriter, LastWriter};
 
-/// Launches that are listed.
+/// Maximum number of launches that are listed.
 const MAX_LISTED_LAUNCHES: usize = 12;
 
-/// What an answer is of: the calls and how many boards told of them, the byte, the event before which it holds.
+/// The key of an answer: the calls and the number of target reports, the byte, the event before which it holds.
 type Key = (usize, u64, u64, u64);
 
-/// The answer, and what a board would be asked where launches are in doubt.
+/// The answer, and the memory trace request if several launches are possible.
 type Answer = Arc<(LastWriter, Option<MemoryTraceRequest>)>;
 
-/// The answer, found once for each byte and moment.
+/// Returns the answer, computed once for each byte and event.
 fn find_last_writer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event: u64) -> Answer {
     let id = egui::Id::unique("who wrote the byte");
     let key: Key = (Arc::as_ptr(calls) as usize, calls.revision(), va, event);
@@ -40,8 +40,8 @@ fn find_last_writer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event:
     who
 }
 
-/// Draws it for the first selected byte, as the inspector shows it too. `side`: which side of the moment Memory shows;
-/// of both it is told as it stands behind it.
+/// Draws the last writer of the first selected byte, also for the inspector. `side`: the side of the current event
+/// that Memory shows; for both sides the state after the event counts.
 pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, side: Side) {
     let (Some(calls), Selection::Memory { va, bytes, .. }) = (doc.api_trace(), doc.selection().clone()) else {
         return;
@@ -102,7 +102,7 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
     trace_offer(doc, asks, ui, ask.as_ref());
 }
 
-/// The input that the byte was given with, which may be edited.
+/// Draws the input that supplied the byte, which the user may edit.
 fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
     let Some((name, by)) = doc.buffers.input_at(0, va).map(|(b, by)| (b.name.clone(), by)) else {
         return;
@@ -243,7 +243,7 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
     }
 }
 
-/// Offers to ask a board where launches are in doubt.
+/// Draws a button that asks a target, if several launches are possible.
 fn trace_offer(doc: &Document, asks: &mut UiActions, ui: &mut Ui, ask: Option<&MemoryTraceRequest>) {
     if let Some(ask) = ask {
         ui.add_space(4.0);

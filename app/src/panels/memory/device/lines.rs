@@ -1,5 +1,4 @@
-//! A buffer line by line: what is known of it as hex and letters or as elements; what is not known is a line that says
-//! since when.
+//! A buffer line by line: known bytes as hex and letters or as elements; a line for unknown bytes shows since when.
 
 use super::super::View;
 use super::super::line_width::LineWidth;
@@ -15,21 +14,21 @@ use std::sync::Arc;
 use trace_core::calls::{Calls, DeviceBytes, Piece};
 use trace_core::recording::ElementType;
 
-/// Bytes of an unknown stretch from which on it is one line.
+/// Minimum number of unknown bytes that are folded to one line.
 const MIN_FOLDED_BYTES: u64 = 64;
-/// Pieces that a buffer is told in at most, so that a frame stays short.
+/// Maximum number of pieces of a buffer, so that a frame stays short.
 const MAX_PIECES: usize = 20_000;
 /// Width of the addresses, points.
 const ADDRESS: f32 = 132.0;
 
-/// Where bytes stand in a line.
+/// Positions of the bytes in a line.
 struct Columns {
     /// Left edges of the sides.
     sides: Vec<f32>,
     /// Bytes of a line.
     bytes: u64,
     digit: f32,
-    /// Width of an element, where bytes are shown as some.
+    /// Width of an element, if bytes are shown as elements.
     element: Option<(ElementType, f32)>,
     letters: bool,
 }
@@ -64,7 +63,7 @@ impl Columns {
         self.element.map_or(1, |(e, _)| e.bytes() as u64)
     }
 
-    /// The byte of a line at a place, from the left edge of the list.
+    /// Returns the byte of a line at a position, counted from the left edge of the list.
     fn byte_at(&self, x: f32) -> u64 {
         let side = self.sides.iter().rev().find(|s| x >= **s - self.digit).copied();
         let x = (x - side.unwrap_or(ADDRESS)).max(0.0);
@@ -80,7 +79,7 @@ impl Columns {
     }
 }
 
-/// Draws it.
+/// Draws the lines.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<Calls>) {
     let p = palette(ui);
     let Some((index, b)) = view
@@ -93,7 +92,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let both = view.device.side == Side::Both;
     let c = Columns::new(ui.available_width(), digit, view, both);
-    // Of a buffer that is not there at the moment what it held last, or first, is shown.
+    // For a buffer that does not exist at the current event, its last or first content is shown.
     let clamped = |e: u64| {
         e.clamp(
             b.from.saturating_add(u64::from(b.kind.is_allocated())),
@@ -206,7 +205,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
     }
 }
 
-/// Whether a byte is another one on the other side, or known on one side alone.
+/// Returns whether a byte differs between both sides, or is known on one side only.
 fn differ(before: &DeviceBytes, after: &DeviceBytes, at: u64, n: usize) -> bool {
     let known = |d: &DeviceBytes| is_known(d, at + n as u64);
     let (a, b) = (known(before), known(after));
@@ -218,8 +217,8 @@ fn is_known(d: &DeviceBytes, at: u64) -> bool {
     d.pieces.get(n).is_some_and(|p| p.state.is_known())
 }
 
-/// The lines of a buffer: stretches of which nothing is known on either side are one row each. How many rows that is,
-/// and whether there are bytes on a side that are not known.
+/// Returns the lines of a buffer: stretches that are unknown on both sides are one row each. Also returns the number
+/// of rows, and whether a side has unknown bytes.
 fn stretches(
     doc: &Document,
     calls: &Calls,
@@ -240,7 +239,7 @@ fn stretches(
         };
         let end = a.range.end.min(b.range.end);
         let unknown = !a.state.is_known() && !b.state.is_known();
-        // Whole lines are folded, so that those around them keep their places.
+        // Only full lines are folded, so that the lines around them keep their positions.
         let first = range.start + (at - range.start).next_multiple_of(bytes);
         let last = if end == range.end {
             end
@@ -261,7 +260,7 @@ fn stretches(
             (row, at) = (row + 1, last);
             continue;
         }
-        // What is not folded goes on to the next whole line behind the piece.
+        // A piece that is not folded extends to the next full line after it.
         let to = if unknown && first < last && last - first >= MIN_FOLDED_BYTES {
             first
         } else {
@@ -284,7 +283,7 @@ fn stretches(
     (out, row, unknown)
 }
 
-/// The row of an address.
+/// Returns the row of an address.
 fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
     let n = stretches.partition_point(|s| s.at <= va);
     let Some(s) = n.checked_sub(1).and_then(|n| stretches.get(n)) else {
@@ -296,7 +295,7 @@ fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
     }
 }
 
-/// A stretch of which nothing is known. Gives the event that somebody goes to.
+/// Draws an unknown stretch. Returns the event that the user goes to.
 fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Rect) -> Option<u64> {
     let p = palette(ui);
     let state = pieces[0].state;
@@ -308,7 +307,7 @@ fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Re
         pos2(rect.left() + ADDRESS, rect.top()),
         pos2(rect.right() - 8.0, rect.bottom()),
     );
-    // A hatch says that nothing is known here, as it does elsewhere of what is folded.
+    // A hatch marks unknown content, as in other folded parts.
     let hatch = Rect::from_min_size(pos2(at.left(), at.center().y - 5.0), egui::vec2(14.0, 10.0));
     let painter = ui.painter().with_clip_rect(hatch.intersect(ui.clip_rect()));
     for n in 0..6 {
@@ -322,7 +321,7 @@ fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Re
         let word = format!("go to event {}", text::count(e));
         ui.painter().layout_no_wrap(word, small(), p.read)
     });
-    // The way there comes first: words are cut where both have no room.
+    // The link comes first: the text is cut if there is no room for both.
     let kept = link.as_ref().map_or(0.0, |g| g.size().x + 12.0);
     let room = Rect::from_min_max(
         words.min,
@@ -344,7 +343,7 @@ fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Re
         .then_some(event)
 }
 
-/// The ground of what is selected.
+/// Draws the background of the selection.
 fn highlight(ui: &Ui, c: &Columns, at: u64, rect: Rect, from: u64, len: u64) {
     let p = palette(ui);
     let (a, b) = (from.max(at), from.saturating_add(len).min(at + c.bytes));
@@ -373,7 +372,7 @@ fn highlight(ui: &Ui, c: &Columns, at: u64, rect: Rect, from: u64, len: u64) {
     }
 }
 
-/// One side of a line.
+/// Draws one side of a line.
 fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect, differs: &dyn Fn(usize) -> bool) {
     let p = palette(ui);
     let left = rect.left() + c.sides.get(n).copied().unwrap_or(ADDRESS);
@@ -415,7 +414,7 @@ fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect,
     }
 }
 
-/// What can be copied of a line.
+/// Draws the copy menu of a line.
 fn line_menu(r: &egui::Response, read: &DeviceBytes, at: u64, element: Option<ElementType>) {
     r.context_menu(|ui| {
         let known: Vec<Option<u8>> = (at..)
@@ -435,7 +434,7 @@ fn keys_id() -> egui::Id {
     egui::Id::unique("device-memory-keys")
 }
 
-/// Arrows move the selected byte, Page Up and Page Down by what fits.
+/// Handles keys: arrows move the selected byte, Page Up and Page Down move by what fits.
 fn keyed(
     doc: &mut Document,
     view: &mut View,

@@ -1,4 +1,4 @@
-//! The buffers, in the order in which they came; those that are not there at the moment step back.
+//! The list of buffers in order of appearance; buffers that do not exist at the current event are dimmed.
 
 use super::super::View;
 use super::moment;
@@ -12,10 +12,10 @@ use egui::accesskit::Role;
 use egui::{Align2, Ui, WidgetInfo};
 use trace_core::calls::{BufferKind, Calls};
 
-/// The table's name in the workspace.
+/// Name of the table in the workspace.
 const TABLE: &str = "buffers";
 
-/// The columns.
+/// Returns the columns.
 fn columns() -> [Column; 2] {
     [
         Column::new("buffer", "buffer", 80.0).stretch(1.0),
@@ -23,7 +23,7 @@ fn columns() -> [Column; 2] {
     ]
 }
 
-/// Draws it.
+/// Draws the list.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());

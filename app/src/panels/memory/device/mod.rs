@@ -1,4 +1,5 @@
-//! Memory of the device in a recording of calls: by buffer, at the moment, before and after a launch; who wrote a byte.
+//! Device memory in an API trace: by buffer, at the current event, before and after a launch, with the last writer of
+//! a byte.
 
 mod last_writer;
 mod lines;
@@ -23,10 +24,10 @@ use std::sync::Arc;
 use trace_core::calls::{Calls, ContentState, DeviceBuffer};
 use view::Side;
 
-/// Width of the list of buffers, points, and the width of the panel from which on it stands there.
+/// Width of the list of buffers, points, and the width of the panel from which the list is shown.
 const LIST: f32 = 210.0;
 const WIDE: f32 = 640.0;
-/// Height of what tells who wrote the selected byte, where no inspector does.
+/// Height of the section with the last writer of the selected byte, if there is no inspector, points.
 const WHO: f32 = 132.0;
 
 /// Draws the panel.
@@ -77,7 +78,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-/// Shows the buffer of what was selected elsewhere; at first the first one that something is moved to.
+/// Shows the buffer of what was selected elsewhere; at first the first buffer that data is copied to.
 fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     let d = &mut view.device;
     if d.seen_jump != doc.jumps {
@@ -103,7 +104,7 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     }
 }
 
-/// The event before which memory is shown: the moment, or the event behind it.
+/// Returns the event before which memory is shown: the current event, or the event after it.
 fn moment(doc: &Document, side: Side) -> u64 {
     match side {
         Side::Before | Side::Both => doc.moment(),
@@ -147,7 +148,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, c
     });
 }
 
-/// Offers to ask a board where what is shown is not all known.
+/// Draws a button that asks a target if not all shown bytes are known.
 fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let Some(b) = view.device.buffer.and_then(|n| calls.buffers().get(n)) else {
         return;
@@ -156,7 +157,8 @@ fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &C
     let launch = doc.current_launch().is_some();
     let unwatched = launch && calls.launch_changes(at).is_none_or(|l| !l.complete);
     let first = at + u64::from(side == Side::After);
-    // As the lines were last made: what is not there at the moment cannot be asked for.
+    // `unknown` comes from the last computed lines. A target cannot report a buffer that does not exist at the current
+    // event.
     if b.kind.is_shared() || !b.is_live_at(first) || !(unwatched || view.device.unknown) {
         return;
     }
@@ -171,15 +173,15 @@ fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &C
     });
 }
 
-/// The address that a text names: `in0`, `in0 + 0x40`, `0x…`.
+/// Returns the address that a text names: `in0`, `in0 + 0x40`, `0x…`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// Returns a message if the text names no address.
 fn parse_address(doc: &Document, calls: &Calls, wanted: &str) -> Result<u64, String> {
     let wanted = wanted.trim();
     let named = |name: &str| {
         let buffer = calls.buffers().find(name.trim()).and_then(|n| calls.buffers().get(n));
-        // What copies carry has a name too where it is a part of a buffer.
+        // The content of a copy has a name too, even if it is a part of a buffer.
         let carried = || doc.buffers.get(name.trim()).map(|b| b.va.0);
         buffer.map(|b| b.at).or_else(carried)
     };
@@ -230,7 +232,7 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
     response.on_hover_text(message);
 }
 
-/// The event that a state goes back to, to be gone to.
+/// Returns the event that caused a state, as a link target.
 fn event_of(state: ContentState) -> Option<u64> {
     match state {
         ContentState::Known(_, e) => Some(e),
@@ -238,7 +240,7 @@ fn event_of(state: ContentState) -> Option<u64> {
     }
 }
 
-/// A state in words, with the kernel's name where it is a launch's.
+/// Describes a state, with the kernel's name if a launch caused it.
 fn describe_state(calls: &Calls, state: ContentState) -> String {
     let message = text::group_digits(&api_trace::describe_state(calls, state));
     let launch = event_of(state).and_then(|e| calls.launch_at(e));

@@ -1,4 +1,4 @@
-//! Which part of an address space is in view, in a square or in strips, and how a person moves it.
+//! The camera of the map: the part of an address space in view, in a square or in strips, and its moves.
 
 use crate::document::address_map::AddressMap;
 use egui::{Pos2, Rect, Vec2, pos2, vec2};
@@ -7,7 +7,7 @@ use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 
 /// Pages along a side of the square.
 const SIDE: f64 = (1u64 << PAGES_ORDER) as f64;
-/// A page is so many points at most, as a logarithm.
+/// Maximum size of a page, as the base-2 logarithm of points.
 const CLOSEST: f64 = 6.5;
 /// Height of a row of a strip with the space under it, points.
 pub const STRIP: f64 = 18.0;
@@ -33,24 +33,24 @@ impl Default for SquareCamera {
 }
 
 impl SquareCamera {
-    /// Points of a page's side.
+    /// Returns the points of a page's side.
     #[must_use]
     pub fn page(&self) -> f64 {
         self.zoom.exp2()
     }
 
-    /// A square of pages on the screen: its first column and row, and pages along a side.
+    /// Returns a square of pages on the screen. `at` is its first column and row, `side` its side in pages.
     #[must_use]
     pub fn rect_at(&self, view: Rect, at: (f64, f64), side: f64) -> Rect {
         let (px, c) = (self.page(), view.center());
         let x = f64::from(c.x) + (at.0 - self.middle.0) * px;
         let y = f64::from(c.y) + (at.1 - self.middle.1) * px;
-        // What is far outside is not drawn; there floats of 32 bits need not be exact.
+        // What is far outside is not drawn, so 32-bit floats need not be exact there.
         let p = |x: f64, y: f64| pos2(x.clamp(-1e6, 1e6) as f32, y.clamp(-1e6, 1e6) as f32);
         Rect::from_min_max(p(x, y), p(x + side * px, y + side * px))
     }
 
-    /// The column and row under a point.
+    /// Returns the column and row under a point.
     #[must_use]
     pub fn point_at(&self, view: Rect, at: Pos2) -> (f64, f64) {
         let (px, by) = (self.page(), at - view.center());
@@ -60,7 +60,7 @@ impl SquareCamera {
         )
     }
 
-    /// The page under a point.
+    /// Returns the page under a point.
     #[must_use]
     pub fn page_at(&self, view: Rect, at: Pos2) -> Option<u64> {
         let (x, y) = self.point_at(view, at);
@@ -68,7 +68,7 @@ impl SquareCamera {
         (inside(x) && inside(y)).then(|| hilbert::index(PAGES_ORDER, x as u64, y as u64))
     }
 
-    /// Comes closer by a power of two, or goes away; what is under the point stays there.
+    /// Zooms by a power of two; what is under the point stays there.
     pub fn zoom(&mut self, view: Rect, about: Pos2, by: f64) {
         let (x, y) = self.point_at(view, about);
         let least = (f64::from(view.size().min_elem().max(16.0)) / SIDE).log2() - 0.5;
@@ -91,7 +91,7 @@ impl SquareCamera {
         self.middle.1 = self.middle.1.clamp(0.0, SIDE);
     }
 
-    /// Shows the least aligned square that holds a range of addresses.
+    /// Shows the smallest aligned square that holds a range of addresses.
     pub fn fit(&mut self, view: Rect, range: &Range<u64>) {
         let (first, last) = (
             range.start >> 12,
@@ -112,14 +112,14 @@ impl SquareCamera {
         self.fit(view, &(0..1 << 48));
     }
 
-    /// The middle of a page on the screen.
+    /// Returns the middle of a page on the screen.
     #[must_use]
     pub fn point_of(&self, view: Rect, va: u64) -> Pos2 {
         let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
         self.rect_at(view, (x as f64, y as f64), 1.0).center()
     }
 
-    /// Puts a page in the middle.
+    /// Centres a page.
     pub fn centre(&mut self, va: u64) {
         let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
         self.middle = (x as f64 + 0.5, y as f64 + 0.5);
@@ -131,25 +131,25 @@ impl SquareCamera {
 pub struct StripsCamera {
     /// Base-2 logarithm of the points of a page.
     pub zoom: f64,
-    /// Points from the begin of the strips to the upper border of the view.
+    /// Points from the start of the strips to the upper border of the view.
     pub top: f64,
 }
 
-/// Where strips lie: each island in rows of its own.
+/// Layout of the strips: each island in rows of its own.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Points of a page.
     pub page: f64,
     /// Pages of a row.
     pub per_row: u64,
-    /// Of each island: where its mark begins, points.
+    /// Start of the mark of each island, points.
     pub tops: Vec<f64>,
-    /// Where all of it ends.
+    /// End of the layout, points.
     pub total: f64,
 }
 
 impl Layout {
-    /// Lays strips of this width out.
+    /// Lays out strips of this width.
     #[must_use]
     pub fn new(map: &AddressMap, zoom: f64, width: f32) -> Self {
         let page = zoom.exp2();
@@ -171,8 +171,8 @@ impl Layout {
         }
     }
 
-    /// The island and row of an address, and how far into the row it lies, pages; of the next island, where it lies in
-    /// none.
+    /// Returns the island and row of an address, and its offset in the row, pages. An address in no island gives the
+    /// next island.
     #[must_use]
     pub fn row(&self, map: &AddressMap, va: u64) -> Option<(usize, u64, u64)> {
         let n = map
@@ -185,14 +185,14 @@ impl Layout {
         Some((n, page / self.per_row, page % self.per_row))
     }
 
-    /// Where a row of an island begins, points.
+    /// Returns where a row of an island starts, points.
     #[must_use]
     pub fn row_top(&self, island: usize, row: u64) -> f64 {
         self.tops.get(island).copied().unwrap_or_default() + MARK + row as f64 * STRIP
     }
 
-    /// The address at a place: points from the left of the bars and from the begin of the strips. A mark is its island's
-    /// first byte; beside a row's end and past all rows there is none.
+    /// Returns the address at a position: points from the left of the bars and from the start of the strips. A mark
+    /// gives its island's first byte; right of a row's end and past all rows there is none.
     #[must_use]
     pub fn at(&self, map: &AddressMap, x: f64, y: f64) -> Option<u64> {
         let n = self.tops.partition_point(|t| *t <= y).checked_sub(1)?;
@@ -211,7 +211,7 @@ impl Layout {
     }
 }
 
-/// The zoom at which the longest island fills one row.
+/// Returns the zoom at which the longest island fills one row.
 fn farthest(map: &AddressMap, bars: Rect) -> f64 {
     let lengths = map.islands.iter().map(|i| i.range.end - i.range.start);
     let pages = lengths.max().unwrap_or(4096) / 4096;
@@ -219,7 +219,7 @@ fn farthest(map: &AddressMap, bars: Rect) -> f64 {
 }
 
 impl StripsCamera {
-    /// Comes closer by a power of two, or goes away; the row under the point stays at its height.
+    /// Zooms by a power of two; the row under the point stays at its height.
     pub fn zoom(&mut self, map: &AddressMap, bars: Rect, about: Pos2, by: f64) {
         let before = Layout::new(map, self.zoom, bars.width());
         let y = f64::from(about.y - bars.top()).clamp(0.0, f64::from(bars.height()));
@@ -236,13 +236,13 @@ impl StripsCamera {
         self.clamp(&now, bars);
     }
 
-    /// Stays where there is something.
+    /// Keeps the view where there is content.
     pub fn clamp(&mut self, layout: &Layout, bars: Rect) {
         let most = (layout.total - f64::from(bars.height())).max(0.0);
         self.top = self.top.clamp(0.0, most);
     }
 
-    /// Shows all that is mapped: as close as all rows fit, or else from the begin on with every island in one row.
+    /// Shows all that is mapped: as close as all rows fit, or else from the start with every island in one row.
     pub fn fit(&mut self, map: &AddressMap, bars: Rect) {
         let least = farthest(map, bars).min(4.0);
         let (mut low, mut high) = (least, 4.0f64.max(least));
@@ -265,7 +265,7 @@ impl StripsCamera {
         self.centre(map, bars, range.start);
     }
 
-    /// Brings an address to the upper third.
+    /// Moves the view so that an address is in the upper third.
     pub fn centre(&mut self, map: &AddressMap, bars: Rect, va: u64) {
         let layout = Layout::new(map, self.zoom, bars.width());
         if let Some((island, row, _)) = layout.row(map, va) {
@@ -274,7 +274,7 @@ impl StripsCamera {
         self.clamp(&layout, bars);
     }
 
-    /// The middle of a page on the screen.
+    /// Returns the middle of a page on the screen.
     #[must_use]
     pub fn point_of(&self, map: &AddressMap, layout: &Layout, bars: Rect, va: u64) -> Option<Pos2> {
         let (island, row, column) = layout.row(map, va)?;
@@ -284,13 +284,13 @@ impl StripsCamera {
     }
 }
 
-/// Points that a zoom of this much is told as: what fits between pointer and border is not known here.
+/// Returns the zoom for a scroll of this many points: the room between pointer and border is not known here.
 #[must_use]
 pub fn wheel(points: f32) -> f64 {
     f64::from(points) / 120.0
 }
 
-/// Where bars lie beside the addresses of their rows.
+/// Returns the rectangle of the bars, right of the addresses of their rows.
 #[must_use]
 pub fn bars(view: Rect) -> Rect {
     Rect::from_min_max(view.min + vec2(122.0, 4.0), view.max - vec2(10.0, 0.0))

@@ -1,4 +1,4 @@
-//! What is under the pointer, in words.
+//! Description of the item under the pointer.
 
 use super::ink::Inks;
 use super::legend::format_bits;
@@ -8,7 +8,7 @@ use crate::document::{Document, page_usage};
 use crate::theme::text;
 use std::ops::Range;
 
-/// The addresses, rights, physical page, buffer, content and last change of a cell.
+/// Describes a cell: its addresses, rights, physical page, buffer, content and last change.
 #[must_use]
 pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u64>) -> String {
     let map = inks.map;

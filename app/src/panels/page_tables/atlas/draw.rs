@@ -1,4 +1,4 @@
-//! Draws what is in view: squares of Hilbert's curve or strips, at the cost of the pixels that they take.
+//! Drawing of the visible squares of Hilbert's curve, or of strips, at the cost of the pixels that they cover.
 
 use super::camera::{Layout, MARK, STRIP, SquareCamera, StripsCamera};
 use super::ink::{self, Inks};
@@ -12,12 +12,12 @@ use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 /// Minimum side of a cell, points.
 pub const MIN_CELL: f32 = 4.0;
 
-/// Names that fit into what they name.
+/// Names that fit into the areas that they label.
 struct Names {
     list: Vec<(Rect, u32)>,
 }
 
-/// Most names that are written.
+/// Maximum number of names that are drawn.
 const NAMES: usize = 200;
 
 impl Names {
@@ -50,13 +50,14 @@ impl Names {
     }
 }
 
-/// The range of addresses of a square of the curve: 4 to the power of `level` pages.
+/// Returns the range of addresses of a square of the curve: 4 to the power of `level` pages.
 fn range_of(level: u32, index: u64) -> Range<u64> {
     let shift = 2 * level + 12;
     index << shift..(index + 1) << shift
 }
 
-/// Goes down the squares that are in view, until one colour tells all of one, or it is as small as is drawn.
+/// The drawing of squares: it descends into those in view until one colour is enough, or a square has the minimum
+/// size.
 struct Squares<'a> {
     inks: &'a Inks<'a>,
     camera: SquareCamera,
@@ -89,7 +90,7 @@ impl Squares<'_> {
             return;
         }
         let Some(cell) = self.inks.cell(&range) else { return };
-        // Borders on whole points, so that neighbours meet; and never less than a mark that can be seen.
+        // Borders lie on full points, so that neighbours meet; a mark keeps a visible minimum size.
         let mut rect = Rect::from_min_max(rect.min.round(), rect.max.round());
         if rect.width() < 2.0 {
             rect.max = rect.min + vec2(2.0, 2.0);
@@ -124,7 +125,7 @@ pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: SquareCamera, vi
     painter.rect_stroke(all, 0.0, Stroke::new(1.0, p.line), StrokeKind::Outside);
 }
 
-/// Lines between pages, once these are large.
+/// Draws lines between pages, once these are large.
 fn pages(painter: &Painter, camera: SquareCamera, view: Rect, all: Rect, ink: Color32) {
     let px = camera.page();
     if px < 12.0 {
@@ -143,7 +144,7 @@ fn pages(painter: &Painter, camera: SquareCamera, view: Rect, all: Rect, ink: Co
     }
 }
 
-/// Frames and first addresses of the squares that are as large as a label wants.
+/// Draws frames and first addresses of the squares that are large enough for a label.
 fn grid(painter: &Painter, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
     let p = inks.palette;
     let wanted = (150.0 / camera.page()).log2().ceil().clamp(0.0, f64::from(PAGES_ORDER));
@@ -167,7 +168,7 @@ fn grid(painter: &Painter, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
             if galley.size().x + 8.0 > rect.width() || galley.size().y + 6.0 > rect.height() {
                 continue;
             }
-            // On a ground of its own: what lies under it may have any colour.
+            // The label has its own background: what lies under it may have any colour.
             let back = Rect::from_min_size(at, galley.size()).expand2(vec2(3.0, 1.0));
             painter.rect_filled(back, 2.0, p.panel.gamma_multiply(0.85));
             painter.galley(at, galley, p.text);
@@ -234,7 +235,7 @@ pub fn strips(
     names.write(doc, inks, &painter, ui);
 }
 
-/// The void before an island, and how much it is.
+/// Draws the gap before an island, and its size.
 fn gap(painter: &Painter, inks: &Inks<'_>, (n, bytes): (usize, u64), bars: Rect, y: f32) {
     let p = inks.palette;
     let message = match (n, bytes) {
@@ -265,7 +266,7 @@ fn gap(painter: &Painter, inks: &Inks<'_>, (n, bytes): (usize, u64), bars: Rect,
     ));
 }
 
-/// One row: stretches of one colour at once, the rest in cells of a few points.
+/// Draws one row: stretches of one colour at once, the rest in cells of a few points.
 fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Rect, range: Range<u64>) {
     let x = |va: u64| bar.left() + ((va - range.start) as f64 / 4096.0 * page) as f32;
     let ground = Rect::from_min_max(
@@ -279,7 +280,7 @@ fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Re
         let Some(next) = ink::next_mapped(inks.map, va).filter(|n| *n < range.end) else {
             break;
         };
-        // Cells lie on a raster of the row, so that they do not crawl when it is moved.
+        // Cells lie on a raster of the row, so that they do not crawl when the row moves.
         va = va.max(next - (next - range.start) % step);
         let border = inks.border(va).min(range.end);
         let end = if border - va >= step {
@@ -312,7 +313,7 @@ mod tests {
     use trace_core::mmu::Rights;
     use trace_core::{GpuVa, PhysAddr};
 
-    /// Every second page mapped, each unlike the one before.
+    /// Returns a map with every second page mapped, each unlike the one before.
     fn alternating(runs: u64) -> AddressMap {
         let run = |i: u64| MapRun {
             va: GpuVa(0x4000_0000 + (i << 13)),

@@ -1,4 +1,4 @@
-//! What colour a range of addresses has, and whether one colour tells all of it.
+//! The colour of a range of addresses, and whether one colour is enough for it.
 
 use super::view::Colour;
 use crate::document::address_map::AddressMap;
@@ -12,8 +12,8 @@ use egui::{Color32, Mesh, Rect};
 use std::ops::Range;
 use trace_core::addresses::{MAX_ENTROPY, Pieces, ValueRun, ValueSummary};
 
-/// Colours of buffers: those of M. Okabe and K. Ito (2008), which people with any of the common colour-vision
-/// deficiencies tell apart; the black of theirs left out.
+/// Colours of buffers: those of M. Okabe and K. Ito (2008), which users with any of the common colour-vision
+/// deficiencies can distinguish, without their black.
 const OWNERS: [Color32; 7] = [
     Color32::from_rgb(86, 180, 233),
     Color32::from_rgb(230, 159, 0),
@@ -24,15 +24,16 @@ const OWNERS: [Color32; 7] = [
     Color32::from_rgb(213, 94, 0),
 ];
 
-/// The colour of a buffer: one after another by address, so that neighbours differ.
+/// Returns the colour of a buffer: colours follow in address order, so that neighbours differ.
 #[must_use]
 pub fn owner(map: &AddressMap, buffer: u32) -> Color32 {
     let place = map.order.get(&buffer).copied().unwrap_or_default() as usize;
     OWNERS.get(place % OWNERS.len()).copied().unwrap_or_default()
 }
 
-/// A colour of the ramp that numbers are told by, 0 to 1: lightness rises with the number on a dark ground and falls on
-/// a light one, so that it reads without any hue; the hue goes from blue to yellow, which the common deficiencies keep.
+/// Returns a colour of the ramp for numbers, 0 to 1. Lightness rises with the number on a dark background and falls on
+/// a light one, so that it reads without any hue. The hue goes from blue to yellow, which the common deficiencies
+/// keep.
 #[must_use]
 pub fn ramp(p: &Palette, at: f64) -> Color32 {
     let dark = p.background.intensity() < 0.5;
@@ -58,36 +59,36 @@ pub fn ramp(p: &Palette, at: f64) -> Color32 {
     mix_colours(of(at as usize), of(at as usize + 1), at.fract() as f32)
 }
 
-/// What a cell looks like.
+/// The appearance of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellStyle {
-    /// What there is most of.
+    /// Colour of the largest share.
     pub main: Color32,
-    /// Something else that is in it too.
+    /// Colour of something else in the cell.
     pub second: Option<Color32>,
-    /// Nothing is known of what colours tell: hatched.
+    /// The value for the colour is unknown: hatched.
     pub unknown: bool,
-    /// May be written and run: crossed.
+    /// Both writable and executable: crossed.
     pub open: bool,
 }
 
-/// Where colours come from.
+/// The source of the colours.
 pub struct Inks<'a> {
     /// The map.
     pub map: &'a AddressMap,
-    /// What colours mean.
+    /// Meaning of the colours.
     pub colour_by: Colour,
-    /// Entropy, where it is known.
+    /// Entropy, if it is known.
     pub entropy: Option<&'a Pieces<ValueRun>>,
     /// Colours.
     pub palette: &'a Palette,
-    /// What only counts.
+    /// The mark that pages must have to be shown, and its address space, if a mark is chosen.
     pub mark: Option<(&'a SpaceFact, Mark)>,
     /// First and last event of changes.
     pub events: (u64, u64),
 }
 
-/// The colour of a combination of rights: read 1, write 2, execute 4.
+/// Returns the colour of a combination of rights: read 1, write 2, execute 4.
 #[must_use]
 pub fn rights(p: &Palette, bits: usize) -> Color32 {
     let run = MappedRun {
@@ -103,13 +104,13 @@ pub fn rights(p: &Palette, bits: usize) -> Color32 {
 }
 
 impl Inks<'_> {
-    /// The next address above at which something else begins.
+    /// Returns the next higher address at which something else starts.
     #[must_use]
     pub fn border(&self, va: u64) -> u64 {
         let own = self.map.runs.border(va);
         let mark = self.mark.map_or(u64::MAX, |(space, mark)| {
             let spans = space.marks.spans(mark);
-            // Spans overlap only where memory is mapped three times and more: then a border may be missed, no colour.
+            // Spans overlap only if memory is mapped three times or more: then a border may be missed, but no colour.
             let n = spans.partition_point(|s| s.va <= va);
             let ends = n
                 .checked_sub(1)
@@ -128,7 +129,8 @@ impl Inks<'_> {
         own.min(mark).min(by)
     }
 
-    /// What a number of the ramp is: an entropy by itself, an event by its place among the events of changes.
+    /// Returns the colour of a number on the ramp: an entropy directly, an event by its position among the change
+    /// events.
     #[must_use]
     pub fn number(&self, value: f64) -> Color32 {
         let at = match self.colour_by {
@@ -145,7 +147,7 @@ impl Inks<'_> {
         ramp(self.palette, at)
     }
 
-    /// The values of a range that colours tell, where they are numbers.
+    /// Returns the values of a range that the colours show, if they are numbers.
     #[must_use]
     pub fn values(&self, range: &Range<u64>) -> Option<ValueSummary> {
         match self.colour_by {
@@ -155,7 +157,7 @@ impl Inks<'_> {
         }
     }
 
-    /// How a range looks; `None` where nothing is mapped.
+    /// Returns the appearance of a range; `None` if nothing is mapped.
     #[must_use]
     pub fn cell(&self, range: &Range<u64>) -> Option<CellStyle> {
         let p = self.palette;
@@ -171,7 +173,7 @@ impl Inks<'_> {
             Colour::Owner => self.owned(range),
             Colour::Entropy | Colour::Change => self.valued(range),
         };
-        // Paler where only a part is mapped.
+        // Paler if only a part is mapped.
         let all = range.end.saturating_sub(range.start).max(1);
         let mapped: u64 = kinds.iter().map(|k| k.1).sum();
         if mapped < all {
@@ -207,7 +209,7 @@ impl Inks<'_> {
         let second = match other {
             Some(o) => Some(owner(self.map, o.buffer)),
             None if owned.several => Some(self.palette.text),
-            // A page is the least that is drawn: its buffer need not fill it.
+            // A page is the smallest unit drawn: its buffer need not fill it.
             None if owned.bytes < mapped && mapped > 4096 => Some(self.palette.poll),
             None => None,
         };
@@ -229,7 +231,7 @@ impl Inks<'_> {
                 open: false,
             };
         };
-        // Of changes the last one counts: what is older is told as the other colour.
+        // The last change counts; older ones are shown as the other colour.
         let main = if self.colour_by == Colour::Change {
             v.max as f64
         } else {
@@ -252,7 +254,7 @@ impl Inks<'_> {
     }
 }
 
-/// Paints a cell: what there is most of fills it, something else takes its lower right corner.
+/// Paints a cell: the largest share fills it, something else takes its lower right corner.
 pub fn cell(mesh: &mut Mesh, rect: Rect, look: &CellStyle, ground: Color32) {
     let content = if look.unknown {
         PageContent::None
@@ -267,7 +269,7 @@ pub fn cell(mesh: &mut Mesh, rect: Rect, look: &CellStyle, ground: Color32) {
         }
         mesh.add_triangle(n, n + 1, n + 2);
     }
-    // A cross that reads without its colour.
+    // The cross must be readable without its colour.
     if look.open && rect.width() >= 6.0 && rect.height() >= 6.0 {
         let ink = mix_colours(look.main, ground, 0.55);
         let step = 8.0;
@@ -294,20 +296,20 @@ pub fn cell(mesh: &mut Mesh, rect: Rect, look: &CellStyle, ground: Color32) {
     }
 }
 
-/// The range of events that changes lie in, of all that is mapped.
+/// Returns the range of events with changes, over all that is mapped.
 #[must_use]
 pub fn events(map: &AddressMap) -> (u64, u64) {
     let all = map.changes.over(&(0..u64::MAX));
     if all.bytes == 0 { (0, 0) } else { (all.min, all.max) }
 }
 
-/// How much of a range is mapped, and whether all of it is.
+/// Returns whether nothing in a range is mapped.
 #[must_use]
 pub fn is_bare(map: &AddressMap, range: &Range<u64>) -> bool {
     map.runs.within(range).is_empty()
 }
 
-/// The first mapped address from here on.
+/// Returns the first mapped address from here on.
 #[must_use]
 pub fn next_mapped(map: &AddressMap, va: u64) -> Option<u64> {
     let n = map.runs.list().partition_point(|r| r.end().0 <= va);

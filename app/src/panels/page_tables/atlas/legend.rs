@@ -1,4 +1,4 @@
-//! What the colours of the map mean, in one row under it.
+//! The legend: the meaning of the map's colours, in one row under it.
 
 use super::ink::{self, CellStyle, Inks};
 use super::view::Colour;
@@ -9,10 +9,10 @@ use trace_core::addresses::MAX_ENTROPY;
 
 /// Height of the row, points.
 pub const HEIGHT: f32 = 26.0;
-/// Buffers that are named, when there is room.
+/// Maximum number of buffers that are named.
 const BUFFERS: usize = 12;
 
-/// Writes one thing after another along the row.
+/// A writer that puts one item after another along the row.
 struct Row<'a> {
     ui: &'a Ui,
     inks: &'a Inks<'a>,
@@ -92,7 +92,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
     match inks.colour_by {
         Colour::Rights => {
             let all = inks.map.runs.over(&(0..u64::MAX));
-            // The usual ones always, the others where there are any.
+            // The usual rights always appear, the others only if they occur.
             for bits in [3, 1, 5, 7, 2, 4, 6, 0] {
                 let there = all.bytes.get(bits).is_some_and(|b| *b > 0);
                 if there || matches!(bits, 1 | 3 | 5 | 7) {
@@ -163,13 +163,13 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
     row.item("several kinds in a cell", several);
 }
 
-/// An entropy in words, bits a byte.
+/// Formats an entropy, bits a byte.
 #[must_use]
 pub fn format_bits(value: f64) -> String {
     format!("{:.1}", value * 8.0 / f64::from(MAX_ENTROPY))
 }
 
-/// Writes what is in the way of a map across its middle.
+/// Draws a message across the middle of the map.
 pub fn note(ui: &Ui, view: Rect, words: &str) {
     let p = crate::theme::palette(ui);
     let cut = widgets::truncate_middle(ui, view.width() - 24.0, words, &crate::theme::body());

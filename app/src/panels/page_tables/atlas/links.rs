@@ -1,4 +1,4 @@
-//! Everywhere that the selected page is mapped: lines from place to place, and a list that leads there.
+//! All mappings of the selected page: lines between their locations, and a list of links.
 
 use crate::document::Document;
 use crate::document::address_map::AddressMap;
@@ -9,12 +9,12 @@ use egui::epaint::CubicBezierShape;
 use egui::{Align2, Color32, Painter, Pos2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use trace_core::addresses::{MapRun, ReverseMapping};
 
-/// What places of one page should agree in.
+/// Returns what all mappings of one page should agree in.
 fn manner(r: &MapRun) -> (u8, u8) {
     (r.attributes, r.shared)
 }
 
-/// A line from one place to another, bent so that lines to different places do not lie on one another.
+/// Draws a line between two locations, bent so that lines to different locations do not overlap.
 pub fn arc(painter: &Painter, from: Pos2, to: Pos2, ink: Color32, ground: Color32) {
     let by = to - from;
     let bend = vec2(by.y, -by.x) * 0.22;
@@ -26,7 +26,7 @@ pub fn arc(painter: &Painter, from: Pos2, to: Pos2, ink: Color32, ground: Color3
     }
 }
 
-/// The other places of the page of an address in the address space that is shown.
+/// Returns the other addresses of the page in the shown address space.
 #[must_use]
 pub fn find_aliases(map: &AddressMap, space: u32, va: u64) -> Vec<ReverseMapping> {
     let page = va & !4095;
@@ -36,7 +36,7 @@ pub fn find_aliases(map: &AddressMap, space: u32, va: u64) -> Vec<ReverseMapping
         .collect()
 }
 
-/// Draws the list; gives the place that a person goes to.
+/// Draws the list; returns the location that the user goes to.
 pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) -> Option<(u32, u64)> {
     let p = palette(ui);
     let (places, all) = map.places_of(va);
@@ -85,7 +85,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                 paint_text(ui, cell(6.0, 46.0), left, &format!("AS {number}"), mono(), p.quiet);
                 paint_text(ui, cell(48.0, 164.0), left, &at, mono(), ink);
                 paint_text(ui, cell(168.0, 198.0), left, &q.run.rights.to_string(), mono(), p.text);
-                // Told only where places differ in it, and then with a sign.
+                // Shown, with a sign, only if mappings differ in it.
                 let differs = own.is_some_and(|o| manner(&o.run) != manner(&q.run));
                 let message = format!("attributes {:#04x}, shared {}", q.run.attributes, q.run.shared);
                 if differs {

@@ -1,5 +1,5 @@
-//! Page tables as a map: a square along Hilbert's curve or strips, from all 48 bits down to a page, coloured by what a
-//! person asks, with lines between the places that one page is mapped at.
+//! Page tables as a map from all 48 bits down to a page: a square along Hilbert's curve, or strips. Colours show a
+//! chosen property, and lines join the mappings of one page.
 
 pub mod camera;
 mod description;
@@ -26,12 +26,13 @@ use ink::Inks;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a zoom takes to come within a third of its end, seconds: all of it takes some 120 ms.
+/// Time constant of a zoom, seconds: the zoom comes within a third of its end in this time; all of it takes some 120
+/// ms.
 const SLACK: f64 = 0.035;
-/// What an arrow key moves by, points.
+/// Distance that an arrow key moves the map, points.
 const STEP: f32 = 64.0;
 
-/// Draws the map with what chooses its look above and what is selected beside it.
+/// Draws the map, with its controls above and the selection at its side.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
     let key = AddressMapKey::at(&doc.recording, view.space, doc.moment());
     requests::request_map(doc, &mut view.atlas, asks, key);
@@ -74,14 +75,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         if let Some((space, va)) = went {
             view.space = space;
             view.pick(doc, va, 4096);
-            // Brought into view, although it was selected here.
+            // The address is brought into view, although it was selected here.
             view.atlas.seen = None;
         }
     }
     ui.advance_cursor_after_rect(full);
 }
 
-/// What is shown while there is no map.
+/// Draws the message that is shown while there is no map.
 fn show_waiting(view: &mut View, ui: &mut Ui, key: AddressMapKey) {
     if view.atlas.stopped != Some((key, false)) {
         widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Drawing the map …", None);
@@ -96,7 +97,7 @@ fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str) -> bool {
     r.on_hover_text(hover).clicked()
 }
 
-/// Shape and colours; when memory stood so.
+/// Draws the choice of shape and colours, and the snapshot of the map.
 fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: AddressMapKey, fresh: bool) {
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -182,12 +183,12 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
     });
 }
 
-/// Zooms about the middle: the point is put in when the map is drawn.
+/// Zooms about the middle: the point is set when the map is drawn.
 fn zoom_middle(view: &mut View, by: f64) {
     view.atlas.zooming = Some((by, Pos2::ZERO));
 }
 
-/// What the camera sees of the map in this frame.
+/// The camera's view of the map in this frame.
 struct ViewGeometry {
     view: Rect,
     bars: Rect,
@@ -203,7 +204,7 @@ fn view_geometry(atlas: &Atlas, map: &AddressMap, rect: Rect) -> ViewGeometry {
     }
 }
 
-/// The cell under a point: what is drawn there in one piece.
+/// Returns the cell under a point: the range that is drawn in one piece.
 fn under(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, at: Pos2) -> Option<Range<u64>> {
     match atlas.shape {
         Shape::Square => {
@@ -232,7 +233,7 @@ fn spot(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, va: u64) -> Option<Po
     }
 }
 
-/// Places the view where it was not placed yet, and brings into view what was selected elsewhere.
+/// Sets the first view, and brings into view what was selected elsewhere.
 fn place(view: &mut View, map: &AddressMap, rect: Rect) {
     let atlas = &mut view.atlas;
     let wanted = Some((view.space, atlas.shape));
@@ -377,7 +378,7 @@ fn canvas(
     }
 }
 
-/// The selected page, and lines to the other places of its memory.
+/// Draws the selected page, and lines to the other mappings of its memory.
 fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
     let Some(va) = view.at else { return };
     let p = palette(ui);
@@ -405,7 +406,7 @@ fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
     painter.rect_stroke(frame, 0.0, Stroke::new(2.0, p.text), StrokeKind::Outside);
 }
 
-/// Arrows move the map, plus and minus zoom about its middle, Home shows all of it.
+/// Handles keys: arrows move the map, plus and minus zoom about its middle, Home shows all of it.
 fn keys(view: &mut View, ui: &Ui, response: &egui::Response, map: &AddressMap, rect: Rect) {
     let filter = EventFilter {
         horizontal_arrows: true,

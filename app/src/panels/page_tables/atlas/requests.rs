@@ -1,4 +1,4 @@
-//! Has maps and entropies made apart from the interface thread, when what is shown needs them.
+//! Requests for maps and entropies, computed off the interface thread when the view needs them.
 
 use super::view::{Atlas, Colour};
 use crate::document::Document;
@@ -7,7 +7,7 @@ use crate::panels::panel_context::UiActions;
 use std::sync::Arc;
 use trace_core::addresses::Entropies;
 
-/// Asks for the map of a key, where it is neither there nor under way nor stopped.
+/// Requests the map of a key, unless it is known, pending or stopped.
 pub fn request_map(doc: &Document, view: &mut Atlas, asks: &mut UiActions, key: AddressMapKey) {
     let under_way = view.making.as_ref().is_some_and(|(k, _)| *k == key);
     if under_way || view.map(key).is_some() || view.stopped == Some((key, false)) {
@@ -29,7 +29,7 @@ pub fn request_map(doc: &Document, view: &mut Atlas, asks: &mut UiActions, key: 
     view.making = Some((key, progress));
 }
 
-/// Asks for the entropy along a map, when colours are to tell it.
+/// Requests the entropy along a map, if the colours show it.
 pub fn request_entropy(
     doc: &Document,
     view: &mut Atlas,

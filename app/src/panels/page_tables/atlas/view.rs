@@ -1,4 +1,4 @@
-//! What the map shows, and what was found out for it.
+//! State of the map, and the results computed for it.
 
 use super::camera::{SquareCamera, StripsCamera};
 use crate::document::address_map::{AddressMap, AddressMapKey};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use trace_core::addresses::{Entropies, Pieces, ValueRun};
 use trace_core::progress::Progress;
 
-/// How addresses are laid out.
+/// Layout of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// Along Hilbert's curve, all 48 bits a square.
     #[default]
     Square,
-    /// In rows, with the great voids left out.
+    /// In rows, without the large gaps.
     Strips,
 }
 
-/// What colours mean.
+/// Meaning of the colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colour {
     /// Read, write, execute.
@@ -25,17 +25,17 @@ pub enum Colour {
     Rights,
     /// The buffer that it belongs to.
     Owner,
-    /// How much the bytes tell.
+    /// Entropy of the bytes.
     Entropy,
     /// The event at which it changed last.
     Change,
 }
 
 impl Colour {
-    /// All, in the order in which they are offered.
+    /// All variants, in the order in which they are offered.
     pub const ALL: [Self; 4] = [Self::Rights, Self::Owner, Self::Entropy, Self::Change];
 
-    /// Its name for the person.
+    /// Returns the name that the user sees.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Colour {
         }
     }
 
-    /// What it tells, in a sentence.
+    /// Returns a sentence that describes what the colours show.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -58,37 +58,37 @@ impl Colour {
     }
 }
 
-/// Entropy along a map; the flag says whether all of it is there.
+/// Entropy along a map; the flag is true if it is complete.
 pub type Entropy = (Arc<Pieces<ValueRun>>, bool);
 
-/// What the map shows.
+/// State of the map.
 #[derive(Clone, Default)]
 pub struct Atlas {
-    /// How addresses are laid out.
+    /// Layout of addresses.
     pub shape: Shape,
-    /// What colours mean.
+    /// Meaning of the colours.
     pub colour: Colour,
     /// The part of the square in view.
     pub square: SquareCamera,
     /// The part of the strips in view.
     pub strips: StripsCamera,
-    /// For which address space and shape the view was placed.
+    /// The address space and shape that the view was placed for.
     pub(super) fitted: Option<(u32, Shape)>,
-    /// A zoom that is going on: what is left of it, and about which point.
+    /// The rest of a running zoom, and its centre.
     pub(super) zooming: Option<(f64, Pos2)>,
-    /// What was shown as selected last, so that what is selected elsewhere is brought into view.
+    /// The last shown selection, so that what is selected elsewhere is brought into view.
     pub(super) seen: Option<(u32, u64)>,
-    /// Maps that were made, the last one used at the end.
+    /// Cached maps, the last used one at the end.
     pub(super) maps: Vec<(AddressMapKey, Arc<AddressMap>)>,
     pub(super) making: Option<(AddressMapKey, Progress)>,
-    /// What the person stopped.
+    /// The request that the user stopped.
     pub(super) stopped: Option<(AddressMapKey, bool)>,
     pub(super) pages: Option<Arc<Entropies>>,
     pub(super) entropies: Vec<(AddressMapKey, Entropy)>,
     pub(super) measuring: Option<(AddressMapKey, Progress)>,
 }
 
-/// Maps that are kept: stepping back and forth between a few snapshots waits for none.
+/// Maximum number of cached maps: the user can step between a few snapshots without a wait.
 const MAX_CACHED_MAPS: usize = 6;
 
 fn cache_insert<T>(list: &mut Vec<(AddressMapKey, T)>, key: AddressMapKey, made: T) {
@@ -100,19 +100,19 @@ fn cache_insert<T>(list: &mut Vec<(AddressMapKey, T)>, key: AddressMapKey, made:
 }
 
 impl Atlas {
-    /// The map of an address space and a snapshot, once it is made.
+    /// Returns the map of an address space and a snapshot, once it is computed.
     #[must_use]
     pub fn map(&self, key: AddressMapKey) -> Option<Arc<AddressMap>> {
         self.maps.iter().find(|(k, _)| *k == key).map(|(_, m)| Arc::clone(m))
     }
 
-    /// The map to show until the one that is wanted is made: another snapshot's of the same address space.
+    /// Returns the map to show until the wanted one is computed: another snapshot of the same address space.
     pub(super) fn fallback_map(&self, key: AddressMapKey) -> Option<Arc<AddressMap>> {
         let same = self.maps.iter().rev().find(|(k, _)| k.space == key.space);
         same.map(|(_, m)| Arc::clone(m))
     }
 
-    /// The entropy along a map, once it is known.
+    /// Returns the entropy along a map, once it is known.
     #[must_use]
     pub fn entropy(&self, key: AddressMapKey) -> Option<Entropy> {
         self.entropies.iter().find(|(k, _)| *k == key).map(|(_, e)| e.clone())

@@ -1,4 +1,5 @@
-//! A thread beside the code: choosing it, running it on the software GPU, stepping along its clauses forward and back.
+//! The thread view next to the code: a thread is chosen, run on the simulator, and stepped by clauses forward and
+//! back.
 
 mod pick;
 mod state;
@@ -30,46 +31,46 @@ pub struct Run {
     pub thread: [u32; 3],
     /// The inputs that it ran with.
     pub key: EditKey,
-    /// What it did.
+    /// The trace of the thread.
     pub followed: ThreadTrace,
 }
 
-/// What the panel shows of a thread.
+/// State of the thread view.
 #[derive(Default)]
 pub struct ThreadView {
-    /// Whether there is room for it beside the code.
+    /// Whether it is open next to the code.
     pub open: bool,
     /// Text of the field for the workgroup.
     pub workgroup: String,
     /// Text of the field for the thread.
     pub thread: String,
-    /// What is wrong with a field, or with the run.
+    /// The error in a field, or of the run.
     pub wrong: Option<String>,
-    /// The run under way, with its number.
+    /// The running replay, with its number.
     running: Option<(u64, Progress)>,
     runs: u64,
-    /// What the last run gave.
+    /// The result of the last run.
     pub run: Option<Arc<Run>>,
-    /// The step that is looked at.
+    /// The current step.
     pub step: usize,
-    /// Where going on stops.
+    /// The conditions at which "continue" stops.
     pub stops: StopConditions,
-    /// Why the step that is looked at is one to stop at, once it was gone to.
+    /// Why the current step is a stop, if "continue" went there.
     pub stopped: Option<String>,
-    /// The field for the workgroup wants the keyboard.
+    /// The field for the workgroup requests the keyboard.
     pub(super) focus: bool,
-    /// A run is to begin with the next frame, and end up at the step of this number.
+    /// If set, a run starts in the next frame and ends at the step with this number.
     pub(super) begin: Option<u64>,
 }
 
 impl ThreadView {
-    /// The address of the clause of the step that is looked at.
+    /// Returns the address of the clause of the current step.
     pub fn at(&self) -> Option<u64> {
         let run = self.run.as_ref()?;
         run.followed.steps.get(self.step).map(|s| s.clause)
     }
 
-    /// Chooses a thread, to be run at once and looked at in the step of this number.
+    /// Chooses a thread, which is run at once and shown at the step with this number.
     pub fn choose(&mut self, workgroup: [u32; 3], thread: [u32; 3], step: u64) {
         let text = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
         (self.workgroup, self.thread) = (text(workgroup), text(thread));
@@ -78,7 +79,7 @@ impl ThreadView {
     }
 }
 
-/// `X,Y,Z`, of which what is left out is 0.
+/// Parses `X,Y,Z`; missing numbers are 0.
 pub fn parse_index(text: &str) -> Option<[u32; 3]> {
     let mut out = [0; 3];
     if text.trim().is_empty() {
@@ -94,16 +95,16 @@ pub fn parse_index(text: &str) -> Option<[u32; 3]> {
     Some(out)
 }
 
-/// Width of the part beside the code, points.
+/// Width of the view next to the code, points.
 pub const WIDTH: f32 = 268.0;
 
-/// How many workgroups the job has, and threads a workgroup.
+/// Returns the number of workgroups of the job, and of threads in a workgroup.
 fn sizes(doc: &Document, job: u32, runs: Option<&ChainShader>) -> Option<([u32; 3], [u32; 3])> {
     let chain = &doc.facts.jobs.get(job as usize)?.chain;
     chain.get(runs.map_or(0, |r| r.position))?.dispatch
 }
 
-/// Draws it.
+/// Draws the view.
 pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let p = palette(ui);
     ui.spacing_mut().item_spacing.y = 2.0;
@@ -157,7 +158,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
         });
 }
 
-/// The fields for workgroup and thread, and what runs it.
+/// Draws the fields for workgroup and thread, and the run button.
 fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let p = palette(ui);
     let mut enter = false;
@@ -197,7 +198,7 @@ fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
     });
 }
 
-/// Runs the thread that the fields name, and looks at the step of this number.
+/// Runs the thread that the fields name, and shows the step with this number.
 pub(super) fn start(
     doc: &Document,
     view: &mut View,
@@ -218,7 +219,7 @@ pub(super) fn start(
     let (recording, given) = (Arc::clone(&doc.recording), doc.edited_inputs());
     let position = runs.map_or(0, |r| u32::try_from(r.position).unwrap_or(0));
     let path = doc.path.clone();
-    // Steps around the one that is wanted are kept, where the thread is longer than what is.
+    // If the thread has more steps than are kept, those around the wanted step are kept.
     let from = step.saturating_sub(MAX_STEPS as u64 / 2);
     let progress = asks.start_work(format!("running a thread of job {job}"), move |progress| {
         let wanted = ThreadQuery {
@@ -251,7 +252,7 @@ pub(super) fn start(
                     }));
                     follow(view);
                 }
-                // Who stops a run knows that it was stopped.
+                // A user who stops a run needs no message.
                 Err(WriterError::Debug(DebugError::Cancelled(_))) => {}
                 Err(e) => view.thread.wrong = Some(e.to_string()),
             }
@@ -278,7 +279,7 @@ pub fn step_by(view: &mut View, by: i64) {
     follow(view);
 }
 
-/// Goes to the next step at a clause, or the one before.
+/// Goes to the next or previous step at a clause.
 pub fn step_to_clause(view: &mut View, clause: u64, forward: bool) {
     let only = StopConditions {
         clauses: [clause].into(),
@@ -287,7 +288,7 @@ pub fn step_to_clause(view: &mut View, clause: u64, forward: bool) {
     reach(view, &only, forward);
 }
 
-/// Goes on to the next step to stop at, or back to the one before.
+/// Goes to the next or previous stop.
 pub fn run_to_stop(view: &mut View, forward: bool) {
     let stops = view.thread.stops.clone();
     reach(view, &stops, forward);
@@ -357,7 +358,7 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
     }
 }
 
-/// Where going on stops: an address of memory, a lane; clauses are marked beside the code.
+/// Draws the stop conditions: an address of memory, a lane. Breakpoints of clauses are marked next to the code.
 fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -392,7 +393,7 @@ fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
     lanes(view, run, step.first, step.lanes, ui);
 }
 
-/// Threads that go along with this one, a cell each; a click breaks where it parts and where it joins.
+/// Draws the threads of the same wave, a cell each; a click sets a stop where a thread diverges and where it joins.
 fn lanes(view: &mut View, run: &Run, first: u32, lanes: u32, ui: &mut Ui) {
     let p = palette(ui);
     let threads: u32 = run.followed.size.iter().fold(1, |n, s| n.saturating_mul((*s).max(1)));
@@ -446,7 +447,7 @@ fn lanes(view: &mut View, run: &Run, first: u32, lanes: u32, ui: &mut Ui) {
     }
 }
 
-/// Maps of the job's workgroups and threads, to be chosen from by the pointer.
+/// Draws maps of the job's workgroups and threads, for choice by the pointer.
 fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let Some((workgroups, size)) = sizes(doc, job, runs) else {
         return;
@@ -477,7 +478,7 @@ fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&Ch
     }
 }
 
-/// Whether the code that is shown is the one that the thread ran.
+/// Returns whether the shown code is the code that the thread ran.
 pub fn is_same_code(view: &View, listing: &Listing) -> bool {
     view.thread
         .run

@@ -1,5 +1,5 @@
-//! Choosing one of many along x, y and z by the pointer: a small map of them. What it costs is what it shows: where
-//! there are more than it has room for, a cell stands for several.
+//! Choice of one of many along x, y and z by the pointer, on a small map. The cost depends on what it shows: if there
+//! are more items than it has room for, a cell stands for several.
 
 use crate::theme::widgets::paint_text;
 use crate::theme::{palette, small};
@@ -8,11 +8,11 @@ use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
 
 /// Height of a map, points.
 const HEIGHT: f32 = 48.0;
-/// Smallest and largest side of a cell, points.
+/// Minimum and maximum side of a cell, points.
 const CELL: (f32, f32) = (6.0, 12.0);
 
-/// How many are laid out: columns and rows, how many stand in a cell along either, and a cell's side. What is flat along
-/// x is laid out along the next direction that is not.
+/// Layout of the items: columns and rows, how many items a cell holds along each, and a cell's side. If the size is 1
+/// along x, the next direction with more takes its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Grid {
     /// Directions along the columns, then along the rows.
@@ -24,7 +24,7 @@ struct Grid {
     cell: f32,
 }
 
-/// A direction of three numbers.
+/// Returns the number along one direction.
 fn one(of: [u32; 3], direction: usize) -> u64 {
     u64::from(of.get(direction).copied().unwrap_or(0))
 }
@@ -54,7 +54,7 @@ impl Grid {
         }
     }
 
-    /// The first of those that stand in a cell.
+    /// Returns the first item of a cell.
     fn at(&self, column: u64, row: u64, size: [u32; 3]) -> [u32; 3] {
         let [a, b, c] = self.order;
         let line = row.saturating_mul(self.down);
@@ -81,7 +81,7 @@ impl Grid {
     }
 }
 
-/// Draws the map of `what` and gives the one that was clicked.
+/// Draws the map of `what` and returns the item that was clicked.
 pub(super) fn ui(ui: &mut Ui, what: &str, size: [u32; 3], chosen: [u32; 3]) -> Option<[u32; 3]> {
     let p = palette(ui);
     let [x, y, z] = size;
@@ -91,7 +91,7 @@ pub(super) fn ui(ui: &mut Ui, what: &str, size: [u32; 3], chosen: [u32; 3]) -> O
     let grid = Grid::new(size, ui.available_width());
     let room = vec2(grid.columns as f32 * grid.cell, grid.rows as f32 * grid.cell);
     let (area, _) = ui.allocate_exact_size(room, Sense::hover());
-    // A column may give more than was asked for.
+    // A column may return more room than requested.
     let rect = Rect::from_min_size(area.min, room);
     let r = ui.interact(rect, ui.scope_id().with(("choose", what)), Sense::click());
     let [cx, cy, cz] = chosen;

@@ -1,4 +1,4 @@
-//! What a thread is at a step: memory that the clause read and wrote, registers after it, pushed uniforms.
+//! State of a thread at a step: memory that the clause read and wrote, registers after it, pushed uniforms.
 
 use super::super::view::View;
 use super::Run;
@@ -11,7 +11,7 @@ use device_mali::debug::MemoryAccess;
 use egui::accesskit::Role;
 use egui::{Align2, Sense, Ui, WidgetInfo, pos2, vec2};
 
-/// Draws it.
+/// Draws the state.
 pub(super) fn ui(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, run: &Run) {
     let p = palette(ui);
     let f = &run.followed;

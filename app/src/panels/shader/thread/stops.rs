@@ -1,40 +1,40 @@
-//! Where a thread that is stepped along stops: at clauses, where it touches an address, where a lane parts or joins.
+//! Stop conditions of a stepped thread: at clauses, at accesses to an address, where a lane diverges or joins.
 
 use super::Run;
 use std::collections::BTreeSet;
 
-/// What it stops at.
+/// The conditions at which a thread stops.
 #[derive(Clone, Debug, Default)]
 pub struct StopConditions {
     /// Clauses, by address.
     pub clauses: BTreeSet<u64>,
     /// Text of the field for an address of memory.
     pub memory: String,
-    /// A thread of the same wave: stops where it parts from this one, and where it joins it again.
+    /// A thread of the same wave: stops where it diverges from this one, and where it joins it again.
     pub lane: Option<u32>,
 }
 
 impl StopConditions {
-    /// The address of memory that is watched.
+    /// Returns the address of memory whose accesses stop the thread.
     #[must_use]
     pub fn address(&self) -> Option<u64> {
         crate::theme::text::parse_number(self.memory.trim())
     }
 
-    /// Whether there is anything to stop at.
+    /// Returns whether there is no condition.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.lane.is_none() && self.address().is_none()
     }
 
-    /// Sets or takes away a stop at a clause.
+    /// Sets or removes a breakpoint at a clause.
     pub fn toggle(&mut self, clause: u64) {
         if !self.clauses.remove(&clause) {
             self.clauses.insert(clause);
         }
     }
 
-    /// Why a step is one to stop at; `None`: it is not.
+    /// Returns why a step is a stop, or `None` if it is not.
     #[must_use]
     pub fn describe_stop(&self, run: &Run, step: usize) -> Option<String> {
         let steps = &run.followed.steps;
@@ -62,7 +62,7 @@ impl StopConditions {
         }
     }
 
-    /// The next step to stop at, or the one before.
+    /// Returns the next or previous stop.
     #[must_use]
     pub fn find_stop(&self, run: &Run, from: usize, forward: bool) -> Option<usize> {
         if self.is_empty() {
