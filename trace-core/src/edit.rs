@@ -1,10 +1,9 @@
-//! A recording with other bytes in its memory, so that a replay of the file, unedited, gives what a replay of the
-//! recording with these edits gives.
+//! A recording with edited memory, so that a replay of the saved file equals a replay of the original with the edits.
 //!
-//! In a register trace an edit stands in for what the CPU gave first, as it does in a plan: as long as the CPU's own bytes
-//! are these, the edit's are in their place, in the first snapshot, in later ones, and where the CPU writes them again.
-//! In an API trace it takes the place of what copies to the device carried. Results that the recording holds stay as
-//! they were recorded.
+//! In a register trace, an edit replaces what the CPU first provided, as in a plan. As long as the CPU's own bytes
+//! are the original ones, the edit replaces them: in the first snapshot, in later ones, and where the CPU writes them
+//! again. In an API trace, an edit replaces what copies to the device carried. Results in the recording stay as they
+//! were recorded.
 
 use crate::mmu::PhysMemory;
 use crate::progress::{Cancelled, Progress};
@@ -19,29 +18,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-/// Name of the extra that tells which inputs of a recording were edited: an array of [`AppliedEdit`].
+/// Name of the extra that lists the edited inputs of a recording: an array of [`AppliedEdit`].
 pub const APPLIED_EDITS: &str = "applied-edits";
 
-/// An input that holds other bytes than were recorded.
+/// An input whose bytes differ from the recorded ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedEdit {
     /// The buffer's name.
     pub buffer: String,
-    /// Bytes of the buffer.
+    /// Size of the buffer, bytes.
     pub bytes: u64,
-    /// The recording that the edit was made on: the name of its file.
+    /// The file name of the recording that the edit was made on.
     pub source: String,
 }
 
 impl Recording {
-    /// Returns the edits that were saved with the recording, the first one first. Empty for one that is as recorded.
+    /// Returns the edits that were saved with the recording, oldest first. Empty for an unedited recording.
     #[must_use]
     pub fn applied_edits(&self) -> Vec<AppliedEdit> {
         let json = self.extras.get(APPLIED_EDITS);
         json.and_then(|j| serde_json::from_slice(j).ok()).unwrap_or_default()
     }
 
-    /// Notes an edit that was put into the recording.
+    /// Adds an edit to the list of applied edits.
     pub fn add_applied_edit(&mut self, edit: AppliedEdit) {
         let mut all = self.applied_edits();
         all.push(edit);
@@ -51,16 +50,16 @@ impl Recording {
     }
 }
 
-/// Bytes of GPU memory that take the place of recorded ones.
+/// Bytes of GPU memory that replace recorded ones.
 #[derive(Clone, Debug)]
 pub struct MemoryEdit<'a> {
-    /// What it is, for messages: `input `image``.
+    /// Label for messages: `input `image``.
     pub label: String,
     /// Address space, an index into the recording's list.
     pub address_space: u32,
     /// First byte.
     pub va: GpuVa,
-    /// The bytes.
+    /// The replacement bytes.
     pub bytes: &'a [u8],
 }
 
@@ -75,7 +74,7 @@ pub enum EditError {
         /// Its address space.
         space: u32,
     },
-    /// A byte is never mapped.
+    /// A byte of the edit is never mapped.
     #[error("{what}: the byte at {va} is not mapped before any work uses it")]
     NotMapped {
         /// The edit.
@@ -83,7 +82,7 @@ pub enum EditError {
         /// The byte.
         va: GpuVa,
     },
-    /// The CPU changes a part of the edited bytes later, so that the rest would have to change with it.
+    /// The CPU later changes a part of the edited bytes, so the rest would have to change with it.
     #[error(
         "{what}: before event {event} the CPU writes a part of these bytes again, and a file cannot hold the edit from \
          there on. Save the recording as recorded, and replay it with the edit"
@@ -94,31 +93,31 @@ pub enum EditError {
         /// The submit.
         event: u64,
     },
-    /// A copy of an API trace does not carry as many bytes.
+    /// A copy of an API trace carries another number of bytes than the edit.
     #[error("the copy at event {event} carries {expected} bytes; the edit has {given}")]
     CopySize {
         /// The event.
         event: u64,
-        /// Bytes that the copy moves.
+        /// Size of the copy, bytes.
         expected: u64,
-        /// Bytes of the edit.
+        /// Size of the edit, bytes.
         given: u64,
     },
-    /// A page image does not have its digest: it would be written with a new one that is right.
+    /// A page image does not match its digest. Writing it would give it a new, matching digest.
     #[error("the page image at byte {byte:#x} does not have its digest; `kinescope verify` lists all that is damaged")]
     Damaged {
         /// First byte of the image in the file.
         byte: u64,
     },
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// Page images of the recording, and those that edits make.
+/// Page images of the recording, and those that edits create.
 struct Images {
     builder: MemoryBuilder,
-    /// New ids of old images, by the old one less 1.
+    /// New ids of the old images, by the old id minus 1.
     new: Vec<PageId>,
     /// Whether every image kept its id.
     same: bool,
@@ -152,7 +151,7 @@ impl Images {
         *self.builder.image(id).unwrap_or(&ZERO_PAGE)
     }
 
-    /// Runs with the new ids.
+    /// Returns runs with the new ids.
     fn runs(&self, old: &[PageRun]) -> Vec<PageRun> {
         if self.same {
             return old.to_vec();
@@ -166,7 +165,7 @@ impl Images {
                 });
                 continue;
             }
-            // Ids count up: a run has no more images than there are, whatever it says.
+            // Ids are consecutive: a run cannot have more images than exist, whatever its length field says.
             let most = (self.new.len() as u64 + 1).saturating_sub(u64::from(run.first_page.0));
             for frame in run.first_frame..run.end_frame().min(run.first_frame.saturating_add(most)) {
                 if let Some(id) = run.page(frame) {
@@ -178,10 +177,10 @@ impl Images {
     }
 }
 
-/// Puts an edit into a register trace.
+/// Applies an edit to a register trace.
 ///
 /// # Errors
-/// When the bytes are not mapped, the CPU changes a part of them later, or a page image is damaged.
+/// If the bytes are not mapped, the CPU changes a part of them later, or a page image is damaged.
 pub fn with_memory(recording: &Recording, edit: &MemoryEdit<'_>, progress: &Progress) -> Result<Recording, EditError> {
     let mut images = Images::new(recording, progress)?;
     let mut snapshots: Vec<Snapshot> = recording.memory.snapshots.to_vec();
@@ -239,7 +238,7 @@ pub fn with_memory(recording: &Recording, edit: &MemoryEdit<'_>, progress: &Prog
     Ok(out)
 }
 
-/// Memory as the CPU left it: the start, and its writes since.
+/// Memory as the CPU left it: the initial state and all writes so far.
 struct CpuMemory<'a> {
     memory: &'a Memory,
     written: HashMap<u64, Box<Page>>,
@@ -265,27 +264,27 @@ impl PhysMemory for CpuMemory<'_> {
     }
 }
 
-/// An edit while it is followed through a recording.
+/// An edit and its state while it is followed through a recording.
 struct TrackedEdit<'a> {
     recording: &'a Recording,
     edit: &'a MemoryEdit<'a>,
     cpu: CpuMemory<'a>,
-    /// What the CPU gave first, and what it gave last.
+    /// The bytes that the CPU provided first, and those that it provided last.
     original: Vec<u8>,
     host: Vec<u8>,
-    /// The frame of each page, where it is mapped.
+    /// The frame of each page, if it is mapped.
     frames: Vec<Option<u64>>,
     met: Vec<bool>,
     met_contents: bool,
     active: bool,
     /// Rows of host writes since the last submit.
     pending: Vec<usize>,
-    /// Frames that the CPU wrote at all, and whether work was submitted.
+    /// Frames that the CPU has written, and whether work was submitted.
     touched: HashSet<u64>,
     submitted: bool,
 }
 
-/// A part of an edit that lies in one page: range in the edit, place in the page.
+/// A part of an edit in one page: range in the edit, offset in the page.
 struct Part {
     range: Range<usize>,
     place: usize,
@@ -340,7 +339,7 @@ impl<'a> TrackedEdit<'a> {
         Some(self.at(page))
     }
 
-    /// Finds the edit's pages; gives those that are in another frame than before.
+    /// Finds the pages of the edit; returns those that are now in another frame.
     fn find(&mut self) -> Vec<usize> {
         let Some(space) = self
             .recording
@@ -374,7 +373,7 @@ impl<'a> TrackedEdit<'a> {
         moved
     }
 
-    /// Puts the edit into memory as it is before the first event.
+    /// Applies the edit to memory before the first event.
     fn start(&mut self, images: &mut Images, snapshots: &mut Vec<Snapshot>) {
         let pages = self.find();
         self.original.clone_from(&self.host);
@@ -382,7 +381,7 @@ impl<'a> TrackedEdit<'a> {
         self.put_at_start(&pages, images, snapshots);
     }
 
-    /// Puts all of the edit's bytes of some pages into the first snapshot.
+    /// Writes all bytes of the edit in some pages into the first snapshot.
     fn put_at_start(&self, pages: &[usize], images: &mut Images, snapshots: &mut Vec<Snapshot>) {
         if snapshots.is_empty() {
             snapshots.push(Snapshot {
@@ -415,7 +414,7 @@ impl<'a> TrackedEdit<'a> {
         first.runs = overlay_runs(&over, &first.runs);
     }
 
-    /// Puts the edit into a snapshot wherever it shows what the CPU gave first.
+    /// Applies the edit to a snapshot wherever the snapshot holds the bytes that the CPU provided first.
     fn snapshot(&self, images: &mut Images, snapshots: &mut [Snapshot], at: usize) {
         let Some(snapshot) = snapshots.get_mut(at).filter(|_| self.active && at > 0) else {
             return;
@@ -449,7 +448,7 @@ impl<'a> TrackedEdit<'a> {
         }
     }
 
-    /// The CPU writes.
+    /// Handles a CPU write.
     fn host_write(&mut self, row: usize, writes: &[HostWriteRow], images: &Images) {
         let Some(w) = writes.get(row) else { return };
         let Some(piece) = w.piece() else { return };
@@ -463,7 +462,8 @@ impl<'a> TrackedEdit<'a> {
         self.pending.push(row);
     }
 
-    /// Work is about to be submitted, or the recording ends: the edit follows what the CPU wrote since the last time.
+    /// Updates the edit for the CPU writes since the last call. Called when work is about to be submitted or the
+    /// recording ends.
     fn follow(
         &mut self,
         event: u64,
@@ -489,7 +489,7 @@ impl<'a> TrackedEdit<'a> {
         Ok(())
     }
 
-    /// What the CPU gave of the edit's bytes: row, page of the edit, range in the edit.
+    /// Returns the writes of the CPU to the edit's bytes: row, page of the edit, range in the edit.
     fn given(
         &mut self,
         pending: &[usize],
@@ -528,7 +528,7 @@ impl<'a> TrackedEdit<'a> {
         given
     }
 
-    /// Puts the edit in the place of what the CPU gave, or ends it.
+    /// Replaces the bytes that the CPU provided with the edit, or ends the edit.
     fn take(
         &mut self,
         event: u64,
@@ -538,7 +538,7 @@ impl<'a> TrackedEdit<'a> {
         writes: &mut [HostWriteRow],
         snapshots: &mut Vec<Snapshot>,
     ) -> Result<(), EditError> {
-        // Zeros may be what was there before the CPU gave anything.
+        // Zeros may be the state before the CPU provided anything.
         if !self.met_contents && self.host.iter().any(|b| *b != 0) {
             self.met_contents = true;
             self.original.clone_from(&self.host);
@@ -551,7 +551,7 @@ impl<'a> TrackedEdit<'a> {
                 covered.fill(true);
             }
         }
-        // Bytes of pages that are mapped only now, and that nobody wrote before, are there from the start.
+        // Bytes of newly mapped pages that nobody wrote before are present from the start.
         let fresh = |frame: u64| !self.submitted && !self.touched.contains(&frame);
         let (mut at_start, mut reached) = (Vec::new(), was != now);
         for page in moved {
@@ -590,14 +590,14 @@ impl<'a> TrackedEdit<'a> {
     }
 }
 
-/// What a snapshot's own runs hold for a frame.
+/// Returns what a snapshot's own runs hold for a frame.
 fn find_page(runs: &[PageRun], frame: u64) -> Option<(PageId, FrameRole)> {
     let before = runs.partition_point(|r| r.first_frame <= frame);
     let run = runs.get(before.checked_sub(1)?)?;
     Some((run.page(frame)?, run.role))
 }
 
-/// Runs with other pages in some frames.
+/// Returns runs with other pages in some frames.
 fn overlay_runs(over: &BTreeMap<u64, (PageId, FrameRole)>, runs: &[PageRun]) -> Vec<PageRun> {
     let mut newer = RunsBuilder::default();
     for (frame, (id, role)) in over {
@@ -606,11 +606,11 @@ fn overlay_runs(over: &BTreeMap<u64, (PageId, FrameRole)>, runs: &[PageRun]) -> 
     overlay(&newer.finish(), runs)
 }
 
-/// Puts other bytes into what copies of an API trace carried to the device; `contents`: by the event of the copy, its rows
-/// one after another.
+/// Replaces the bytes that copies of an API trace carried to the device. `contents` maps the event of each copy to
+/// its rows, concatenated.
 ///
 /// # Errors
-/// When a copy does not carry as many bytes, or a page image is damaged.
+/// If a copy carries another number of bytes, or a page image is damaged.
 pub fn with_copies(
     recording: &Recording,
     contents: &BTreeMap<u64, &[u8]>,
@@ -638,7 +638,7 @@ pub fn with_copies(
                 given,
             });
         };
-        // Pages of its own: another copy may carry the same ones.
+        // The copy gets its own pages, because another copy may share the old ones.
         copy.pages_at = pages.len() as u64;
         let mut rest = *bytes;
         let mut place = (copy.device() % PAGE_SIZE as u64) as usize;
@@ -659,7 +659,7 @@ pub fn with_copies(
     });
     let snapshots: Vec<Snapshot> = snapshots.collect();
     if !images.same {
-        // Code of modules names its pages by their ids too.
+        // The code of modules also refers to its pages by their ids.
         if let Some(mut facts) = recording.call_facts() {
             for module in &mut facts.modules {
                 let ids = module

@@ -1,7 +1,7 @@
-//! What a recording is and everything that can be asked of one.
+//! The core of Kinescope: recordings, and everything that can be computed from them.
 //!
-//! This crate knows no device, no window and no socket.
-//! A [`recording::Recording`] holds what happened; the other modules read it, write it or ask it questions.
+//! This crate has no code for devices, windows or sockets. A [`recording::Recording`] holds what happened; the other
+//! modules read it, write it or analyze it.
 
 pub mod addresses;
 pub mod calls;
@@ -31,5 +31,5 @@ mod test_recordings;
 
 pub use recording::{GpuVa, PhysAddr, Recording, RegOffset};
 
-/// Bytes in a page. Every page table format that this crate knows uses it, and page images are stored in it.
+/// Size of a page, bytes. Every page table format that this crate supports uses it, and page images have this size.
 pub const PAGE_SIZE: usize = 4096;

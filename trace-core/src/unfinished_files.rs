@@ -1,23 +1,23 @@
-//! Unfinished files that a program which was killed left beside the file that it wrote.
+//! Unfinished files that a killed program left next to the file it was writing.
 //!
-//! Files are written under a name of their own with the number of the writing process in it, locked, and get their final
-//! name when they are whole. Whoever writes the same file next removes what nobody finishes any more.
+//! Each file is written under a temporary name that contains the id of the writing process, with a lock. It gets its
+//! final name when it is complete. The next writer of the same file removes temporary files whose writer is gone.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// End of the name of a `.kine` that is being written.
+/// Suffix of the name of a `.kine` that is being written.
 const UNFINISHED_KINE: &str = ".kine.tmp";
 
-/// Returns the name under which a process writes a `.kine`, until it is whole.
+/// Returns the temporary name under which a process writes a `.kine` until it is complete.
 pub(crate) fn unfinished_kine(name: &OsStr, process: u32, count: u64) -> std::ffi::OsString {
     let mut unfinished = name.to_owned();
     unfinished.push(format!(".{process}-{count}{UNFINISHED_KINE}"));
     unfinished
 }
 
-/// Returns the process that writes, or wrote, a file of this name in the place of `name`.
+/// Returns the process that writes, or wrote, a temporary file of this name for `name`.
 pub(crate) fn parse_kine_writer(file: &str, name: &str) -> Option<u32> {
     parse_process_id(
         file.strip_prefix(name)?
@@ -26,7 +26,7 @@ pub(crate) fn parse_kine_writer(file: &str, name: &str) -> Option<u32> {
     )
 }
 
-/// Whether a path has the name of a `.kine` that is being written, or was left unfinished.
+/// Returns whether a path has the name of a `.kine` that is being written, or was left unfinished.
 #[must_use]
 pub fn is_unfinished_kine(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
@@ -35,7 +35,7 @@ pub fn is_unfinished_kine(path: &Path) -> bool {
         .is_some_and(|(_, writer)| parse_process_id(writer).is_some())
 }
 
-/// Returns the process in `PROCESS-COUNT`.
+/// Returns the process id in `PROCESS-COUNT`.
 #[must_use]
 pub fn parse_process_id(text: &str) -> Option<u32> {
     let (process, count) = text.split_once('-')?;
@@ -43,17 +43,17 @@ pub fn parse_process_id(text: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Whether a process is gone. `false` where that cannot be told.
+/// Returns whether a process has ended; `false` if that cannot be determined.
 fn is_gone(process: u32) -> bool {
     Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Removes the unfinished files in a folder whose writer is gone, and returns how many those were. `writer` returns the
-/// process for the name of such a file, and `None` for every other name. A file that somebody has locked stays: in a
-/// shared folder its writer may be a process of another machine.
+/// Removes the unfinished files in a folder whose writer has ended, and returns their number. `writer` returns the
+/// process for the name of such a file, and `None` for every other name. A locked file stays: in a shared folder its
+/// writer may be a process of another machine.
 ///
-/// The cost is one look at each name in the folder. What cannot be removed stays, and no error is returned: the caller's
-/// own file does not depend on it.
+/// The cost is one check per name in the folder. Files that cannot be removed stay, and no error is returned: the
+/// caller's own file does not depend on them.
 pub fn remove(folder: &Path, writer: impl Fn(&str) -> Option<u32>) -> usize {
     let folder = match folder.as_os_str().is_empty() {
         true => Path::new("."),
@@ -64,7 +64,7 @@ pub fn remove(folder: &Path, writer: impl Fn(&str) -> Option<u32>) -> usize {
         let name = path.file_name().and_then(OsStr::to_str);
         let gone = name.and_then(&writer).is_some_and(is_gone);
         let is_file = || fs::symlink_metadata(path).is_ok_and(|m| m.is_file());
-        // The lock is let go with the file: its name is removed while nobody can have it.
+        // The lock is released with the file, so the name is removed while nobody else can hold the lock.
         gone && is_file() && File::open(path).is_ok_and(|f| f.try_lock().is_ok() && fs::remove_file(path).is_ok())
     };
     entries.filter_map(|e| Some(e.ok()?.path())).filter(left).count()
@@ -74,7 +74,7 @@ pub fn remove(folder: &Path, writer: impl Fn(&str) -> Option<u32>) -> usize {
 mod tests {
     use super::*;
 
-    /// A process that was and is no more.
+    /// Returns the id of a process that has ended.
     fn dead() -> u32 {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let id = child.id();

@@ -1,5 +1,7 @@
-//! Arguments of a launch, decoded by the function's layout: numbers by their types, addresses by the buffers that they
-//! are in, in structures too.
+//! Arguments of a launch, decoded with the function's parameter layout.
+//!
+//! Numbers are decoded by their types. Addresses, also those inside structures, are resolved to the buffers that
+//! contain them.
 
 use super::Calls;
 use super::buffers::BufferLocation;
@@ -10,49 +12,48 @@ use crate::recording::{LaunchRow, Recording};
 /// An argument of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {
-    /// Its place among the arguments, from 0.
+    /// Index among the arguments, from 0.
     pub index: usize,
-    /// Where it is, how long, of which type.
+    /// Offset, size and type of the parameter.
     pub parameter: Parameter,
-    /// Its bytes; fewer than the parameter has where the recording does not hold all.
+    /// Raw bytes; shorter than the parameter if the recording does not hold all of them.
     pub raw: Vec<u8>,
-    /// What they say.
+    /// The decoded value.
     pub value: Value,
 }
 
-/// What an argument says.
+/// The decoded value of an argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// An address, and where it is; `certain`: its type says that it is one, or nothing speaks against it.
+    /// An address and the buffer location that it points to.
     Pointer {
         /// The address.
         to: u64,
-        /// The place in a buffer; `None`: of no buffer that is known.
+        /// The location in a buffer; `None` if no known buffer contains the address.
         place: Option<BufferLocation>,
-        /// By its type no data is written through it.
+        /// Whether the type forbids writes through this pointer.
         constant: bool,
-        /// Its type says that it is an address.
+        /// Whether the type says that this is an address.
         typed: bool,
     },
-    /// A number with a sign.
+    /// A signed integer.
     Signed(i64),
-    /// A number without one.
+    /// An unsigned integer.
     Unsigned(u64),
     /// A floating-point number.
     Float(f64),
-    /// True or false.
+    /// A Boolean.
     Bool(bool),
-    /// Bits of an unknown type, 1, 2, 4 or 8 bytes.
+    /// A value of unknown type, 1, 2, 4 or 8 bytes.
     Bits(u64),
-    /// Bytes, and the addresses of buffers among their words: offset in them, address, place.
+    /// Bytes, with the buffer addresses among their words: offset in the argument, address, location.
     Bytes(Vec<(u32, u64, BufferLocation)>),
-    /// The recording does not hold it.
+    /// The recording does not hold the value.
     Missing,
 }
 
 impl Argument {
-    /// The addresses in it that are in buffers, with their places, and whether it is certain that they are addresses
-    /// and that data may be written through them.
+    /// Returns the addresses in the value that point into buffers, with their locations.
     pub fn pointers(&self) -> impl Iterator<Item = (u64, BufferLocation)> + '_ {
         let one = match &self.value {
             Value::Pointer {
@@ -67,7 +68,7 @@ impl Argument {
         one.into_iter().chain(many.iter().map(|(_, to, place)| (*to, *place)))
     }
 
-    /// Returns the argument's name, or its number where the code does not name it.
+    /// Returns the argument's name, or its number if the code does not name it.
     #[must_use]
     pub fn label(&self) -> String {
         match self.parameter.label.as_str() {
@@ -76,7 +77,7 @@ impl Argument {
         }
     }
 
-    /// Returns the value in words behind the argument's name, where it has one: `inner = 64`.
+    /// Returns the value as text, after the argument's name if it has one: `inner = 64`.
     #[must_use]
     pub fn describe_labelled(&self, calls: &Calls) -> String {
         match self.parameter.label.as_str() {
@@ -85,7 +86,7 @@ impl Argument {
         }
     }
 
-    /// The value in words; places by the names of their buffers.
+    /// Returns the value as text; locations are shown with the names of their buffers.
     #[must_use]
     pub fn describe(&self, calls: &Calls) -> String {
         match &self.value {
@@ -109,7 +110,7 @@ impl Argument {
     }
 }
 
-/// A floating-point number as people write it.
+/// Formats a floating-point number for display.
 fn float(f: f64) -> String {
     let size = f.abs();
     if f != 0.0 && f.is_finite() && !(1e-4..1e9).contains(&size) {
@@ -119,12 +120,12 @@ fn float(f: f64) -> String {
     }
 }
 
-/// Bits of an unknown type: the number, and as what else they make sense.
+/// Formats a value of unknown type: the number, and other plausible readings of it.
 fn bits_words(bits: u64, bytes: u32) -> String {
     match bytes {
         4 => {
             let value = f32::from_bits(bits as u32);
-            // Few whole numbers that programs give look like a floating-point number of an everyday size.
+            // Few integers that programs pass look like a floating-point number of a common magnitude.
             if bits != 0 && (1e-6..1e7).contains(&value.abs()) {
                 format!("{bits:#x} = f32 {}", float(f64::from(value)))
             } else if (bits as u32 as i32) < 0 {
@@ -147,19 +148,20 @@ fn bits_words(bits: u64, bytes: u32) -> String {
     }
 }
 
-/// A little-endian number of up to eight bytes.
+/// Reads a little-endian number of up to eight bytes.
 pub(super) fn little_endian(raw: &[u8]) -> u64 {
     raw.iter().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// The number with the sign of its highest bit.
+/// Sign-extends a number from its highest bit.
 fn signed(bits: u64, bytes: u32) -> i64 {
     let shift = 64 - 8 * bytes.clamp(1, 8);
     ((bits << shift) as i64) >> shift
 }
 
 impl Calls {
-    /// The arguments of a launch, by the layout of its function. Without one there is a single argument of bytes.
+    /// Returns the arguments of a launch, decoded with the layout of its function. Without a layout, returns one
+    /// argument that holds all bytes.
     #[must_use]
     pub fn arguments(&self, recording: &Recording, event: u64, row: &LaunchRow) -> Vec<Argument> {
         let all = recording.events.call_arguments(row.arguments_at, row.arguments);

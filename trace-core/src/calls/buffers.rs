@@ -1,30 +1,30 @@
-//! Memory of the device over time: what was taken and given back, variables of modules, each with a name.
+//! Device memory over time: allocations, frees and module variables, each with a name.
 
 use super::ranges::{Entry, Ranges};
 use super::{has_succeeded, is_snapshot};
 use crate::recording::{AllocationKind, AllocationRow, CallEvent, CallFacts, CopyKind, CopyRow, EventKind, Recording};
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes of a piece of a snapshot: of a longer buffer several pieces follow each other.
+/// Size of one piece of a snapshot, bytes. A longer buffer is stored as several consecutive pieces.
 const PIECE: u64 = 64 << 20;
 
-/// What kind of memory a buffer is.
+/// The kind of memory that a buffer is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// Memory of the device that the program took.
+    /// Device memory that the program allocated.
     Allocated,
-    /// Memory that host and device share: what the host writes there is not in the recording.
+    /// Memory shared by host and device. The recording does not hold the host's writes to it.
     Managed,
-    /// Memory of the host that the device reaches.
+    /// Host memory that the device can access.
     Host,
     /// A variable of a module.
     Variable,
-    /// Memory that was there before the recording began, as a snapshot tells it.
+    /// Memory that existed before the recording began, known from a snapshot.
     Preexisting,
 }
 
 impl BufferKind {
-    /// In a word or two.
+    /// Returns the name of the kind, one or two words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,64 +36,64 @@ impl BufferKind {
         }
     }
 
-    /// Whether a call took it.
+    /// Returns whether a call allocated the buffer.
     #[must_use]
     pub fn is_allocated(self) -> bool {
         matches!(self, Self::Allocated | Self::Managed | Self::Host)
     }
 
-    /// Whether the host writes it without a call.
+    /// Returns whether the host can write the buffer without a call.
     #[must_use]
     pub fn is_shared(self) -> bool {
         matches!(self, Self::Managed | Self::Host)
     }
 }
 
-/// A range of memory while it was there.
+/// A range of device memory and its lifetime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceBuffer {
-    /// Its name: that of what is moved to it or from it as a whole (`in0`, `out3`), of a variable, or `alloc 7`.
+    /// Name: that of a transfer that covers the whole buffer (`in0`, `out3`), of a variable, or `alloc 7`.
     pub name: String,
-    /// Another name of the same: of what is read from it where it was named by what is written to it.
+    /// Second name: that of the transfer from the buffer, if `name` comes from a transfer to it.
     pub alias: Option<String>,
     /// First address.
     pub at: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
-    /// The event that took it; 0 for what was there at the beginning.
+    /// The event that allocated the buffer; 0 if it existed at the start.
     pub from: u64,
-    /// The event that gave it back; `None`: it was there at the end.
+    /// The event that freed the buffer; `None` if it existed at the end.
     pub to: Option<u64>,
-    /// What kind of memory it is.
+    /// The kind of memory.
     pub kind: BufferKind,
     /// The module of a variable, an index into [`CallFacts::modules`].
     pub module: Option<u32>,
 }
 
 impl DeviceBuffer {
-    /// One past the last address.
+    /// Returns the address one past the last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.at.saturating_add(self.bytes)
     }
 
-    /// Whether it is there before an event happens.
+    /// Returns whether the buffer exists just before an event.
     #[must_use]
     pub fn is_live_at(&self, event: u64) -> bool {
         (self.from < event || !self.kind.is_allocated()) && self.to.is_none_or(|to| event <= to)
     }
 }
 
-/// A place in a buffer.
+/// A location in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BufferLocation {
     /// Index of the buffer.
     pub buffer: u32,
-    /// Bytes from its beginning.
+    /// Offset from the start of the buffer, bytes.
     pub offset: u64,
 }
 
-/// All buffers, in the order in which they came.
+/// All buffers, in the order of their allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     list: Vec<DeviceBuffer>,
@@ -102,7 +102,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// The buffers of a recording of calls, without what calls do with them: [`super::Calls::of`] knows both.
+    /// Finds the buffers of an API trace, without their use by calls. [`super::Calls::from_recording`] computes both.
     #[must_use]
     pub fn from_recording(recording: &Recording, facts: &CallFacts) -> Self {
         let mut tracker = Tracker::new(facts);
@@ -118,25 +118,25 @@ impl Buffers {
         tracker.finish()
     }
 
-    /// The buffers, in the order in which they came.
+    /// Returns the buffers in the order of their allocation.
     #[must_use]
     pub fn list(&self) -> &[DeviceBuffer] {
         &self.list
     }
 
-    /// The buffer of an index.
+    /// Returns the buffer with this index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<&DeviceBuffer> {
         self.list.get(index as usize)
     }
 
-    /// The buffer of a name, which none shares.
+    /// Finds a buffer by its name. Names are unique.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<u32> {
         self.names.get(name).copied()
     }
 
-    /// The place of an address before an event happens.
+    /// Returns the location of an address just before an event.
     #[must_use]
     pub fn locate(&self, address: u64, event: u64) -> Option<BufferLocation> {
         let lives = |e: &Entry| self.get(e.tag).is_some_and(|b| b.is_live_at(event));
@@ -147,8 +147,8 @@ impl Buffers {
         })
     }
 
-    /// The place of an address before an event happens; where nothing is there then, of what was there last before, or
-    /// comes first after.
+    /// Returns the location of an address just before an event. If no buffer is there at that event, uses the last
+    /// buffer before it, or the first one after it.
     #[must_use]
     pub fn locate_nearest(&self, address: u64, event: u64) -> Option<BufferLocation> {
         self.locate(address, event).or_else(|| {
@@ -162,8 +162,8 @@ impl Buffers {
         })
     }
 
-    /// The events between which no buffer holds an address, around one before which none does: the first of them, and the
-    /// one that takes memory there next.
+    /// Returns the range of events, around one before which no buffer contains an address, in which none does. The
+    /// range starts at the first such event and ends at the one that next allocates memory there.
     pub(super) fn unallocated_events(&self, address: u64, event: u64) -> std::ops::Range<u64> {
         let over = |e: &Entry| self.get(e.tag).and_then(|b| b.to);
         let mut from = 0;
@@ -175,12 +175,12 @@ impl Buffers {
         from..next.map_or(u64::MAX, |e| e.event)
     }
 
-    /// The stretch around an address in which no buffer begins or ends, at any time.
+    /// Returns the address range around an address in which no buffer ever starts or ends.
     pub(super) fn stretch(&self, address: u64) -> std::ops::Range<u64> {
         self.tree.stretch(address)
     }
 
-    /// An address in words: `in0 + 0x40`, or the address where it is in no buffer.
+    /// Formats an address as `in0 + 0x40`, or as a plain address if it is in no buffer.
     #[must_use]
     pub fn format_address(&self, address: u64, event: u64) -> String {
         match self.locate(address, event) {
@@ -189,7 +189,7 @@ impl Buffers {
         }
     }
 
-    /// A place in words: `in0 + 0x40`.
+    /// Formats a location as `in0 + 0x40`.
     #[must_use]
     pub fn format_location(&self, place: BufferLocation) -> String {
         let name = self.get(place.buffer).map_or("", |b| b.name.as_str());
@@ -200,21 +200,21 @@ impl Buffers {
     }
 }
 
-/// Follows allocations through the events of a recording.
+/// Tracks allocations through the events of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     list: Vec<DeviceBuffer>,
-    /// What is there now, by its first address.
+    /// The live buffers by their first address.
     live: BTreeMap<u64, u32>,
-    /// Bytes of the device's memory that are taken.
+    /// Allocated device memory, bytes.
     bytes: u64,
-    /// Names of transfers by word, address and bytes, as a replay gives them.
+    /// Numbers of transfers by direction word, address and size, as a replay assigns them.
     moved: HashMap<(&'static str, u64, u64), usize>,
     counts: HashMap<&'static str, usize>,
 }
 
 impl Tracker {
-    /// Begins with the variables of the modules.
+    /// Creates a tracker that holds the variables of the modules.
     pub fn new(facts: &CallFacts) -> Self {
         let mut tracker = Self::default();
         for (n, module) in facts.modules.iter().enumerate() {
@@ -238,7 +238,7 @@ impl Tracker {
         let Ok(index) = u32::try_from(self.list.len()) else {
             return;
         };
-        // What is taken twice was given back in between, seen or not.
+        // A range that is allocated twice was freed in between, recorded or not.
         let mut over: Vec<u64> = self.live.range(buffer.at..buffer.end()).map(|(at, _)| *at).collect();
         over.extend(
             self.find_buffer(buffer.at)
@@ -264,19 +264,19 @@ impl Tracker {
         }
     }
 
-    /// Bytes of the device's memory that are taken now.
+    /// Returns the size of the device memory allocated now, bytes.
     pub fn allocated_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The buffer that holds an address now.
+    /// Returns the buffer that contains an address now.
     pub fn find_buffer(&self, address: u64) -> Option<u32> {
         let (_, index) = self.live.range(..=address).next_back()?;
         let b = self.list.get(*index as usize)?;
         (address < b.end()).then_some(*index)
     }
 
-    /// Memory is taken or given back.
+    /// Applies an allocation or a free.
     pub fn allocation(&mut self, event: u64, row: &AllocationRow) {
         let take = match AllocationKind::from_raw(row.kind) {
             Some(AllocationKind::Take | AllocationKind::TakeInOrder | AllocationKind::Map) => BufferKind::Allocated,
@@ -304,7 +304,7 @@ impl Tracker {
         });
     }
 
-    /// A piece of a snapshot that was there before any call told of it.
+    /// Applies a piece of a snapshot of memory that no earlier call allocated.
     pub fn snapshot(&mut self, row: &CopyRow, at_begin: bool) {
         if at_begin && let Some(bytes) = row.total() {
             self.number("memory", row.from, bytes);
@@ -312,7 +312,7 @@ impl Tracker {
         if self.find_buffer(row.from).is_some() || row.bytes == 0 {
             return;
         }
-        // A long buffer is told in pieces.
+        // A snapshot stores a long buffer in pieces.
         if let Some((_, index)) = self.live.range(..row.from).next_back()
             && let Some(b) = self.list.get_mut(*index as usize)
             && b.kind == BufferKind::Preexisting
@@ -334,7 +334,7 @@ impl Tracker {
         });
     }
 
-    /// Bytes go to the device or come from it: what is moved gets its number.
+    /// Applies a transfer to or from the device, and numbers it.
     pub fn transfer(&mut self, row: &CopyRow) {
         let Some(bytes) = row.total() else { return };
         match CopyKind::from_raw(row.kind) {
@@ -353,7 +353,7 @@ impl Tracker {
         });
     }
 
-    /// All buffers, with their names.
+    /// Returns all buffers with their names.
     pub fn finish(mut self) -> Buffers {
         let mut names: HashMap<String, u32> = HashMap::new();
         let mut plain = 0usize;
@@ -373,13 +373,13 @@ impl Tracker {
                     format!("{word} {}", plain - 1)
                 }),
             };
-            // The same place is taken again and again: each time it is another buffer.
+            // The same address is allocated again and again: each time it is another buffer.
             let mut name = wanted.clone();
             let mut again = 2;
             while names.contains_key(&name) {
                 name = format!("{wanted} #{again}");
                 again += 1;
-                // A place that is taken thousands of times is not counted from 2 on each time.
+                // Avoid counting from 2 each time for an address that is allocated thousands of times.
                 if again > 64 {
                     name = format!("{wanted} #{}", index + 2);
                     break;

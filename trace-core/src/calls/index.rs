@@ -1,4 +1,4 @@
-//! One look at every event of a recording of calls.
+//! One pass over all events of an API trace.
 
 use super::arguments::little_endian;
 use super::buffers::Tracker;
@@ -17,19 +17,19 @@ use crate::values::Values;
 use cuda_code::ptx::Ptx;
 use std::collections::BTreeMap;
 
-/// Events between two looks at whether to stop.
+/// Number of events between two checks for cancellation.
 const STEP: usize = 4096;
-/// Bytes of PTX of one module that are read for types.
+/// Maximum size of the PTX of one module that is parsed for types, bytes.
 const MAX_PTX: u64 = 64 << 20;
-/// Words of one argument that are looked through for addresses.
+/// Maximum number of words of one argument that are searched for addresses.
 const MAX_WORDS: usize = 512;
 
 impl Calls {
-    /// What is known of the calls of a recording; `None` where it is no recording of calls. Takes time by the number of
-    /// events.
+    /// Indexes the calls of a recording; returns `None` if it is not an API trace. Time is proportional to the number
+    /// of events.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
+    /// [`Cancelled`] if the work was cancelled.
     pub fn from_recording(recording: &Recording, progress: &Progress) -> Result<Option<Self>, Cancelled> {
         let Some(facts) = recording.call_facts() else {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Calls {
     }
 }
 
-/// Parameters of every function; types from its signature, else from its PTX.
+/// Returns the parameters of every function, with types from its signature, or else from its PTX.
 fn typed_parameters(
     recording: &Recording,
     facts: &CallFacts,
@@ -111,7 +111,7 @@ struct IndexBuilder<'a> {
     calls: Calls,
     tracker: Tracker,
     order: OrderBuilder,
-    /// The snapshot whose pieces follow: whether it is the one at the begin.
+    /// The snapshot whose pieces follow: whether it is the one at the start.
     in_snapshot: Option<bool>,
     touching: Vec<BufferReferences>,
     writes: Vec<Entry>,
@@ -169,7 +169,7 @@ impl IndexBuilder<'_> {
         if let Some(list) = self.calls.by_function.get_mut(row.function as usize) {
             list.push(launch);
         }
-        // For each buffer the plainest way to it, and whether one of them may write.
+        // For each buffer, the most direct reference to it and whether any reference may write.
         let mut found: BTreeMap<u32, (ReferenceKind, bool)> = BTreeMap::new();
         let mut meet = |buffer: u32, reach: ReferenceKind, writes: bool| {
             let at = found.entry(buffer).or_insert((reach, writes));
@@ -271,18 +271,19 @@ impl IndexBuilder<'_> {
     }
 }
 
-/// Whether a call is a piece of a snapshot, which belongs to no stream.
+/// Returns whether a call is a piece of a snapshot, which belongs to no stream.
 fn is_piece(call: &CallEvent) -> bool {
     matches!(call, CallEvent::Copy(row) if is_snapshot(row))
 }
 
-/// The range from the first byte of a row to the last of the last row. The tag tells whether it has gaps.
+/// Returns the range from the first byte of the first row to the last byte of the last row. The tag says whether the
+/// range has gaps.
 fn entry(event: u64, at: u64, bytes: u64, rows: u64, pitch: u64) -> Option<Entry> {
     let length = rows
         .checked_sub(1)?
         .checked_mul(pitch)
         .and_then(|n| n.checked_add(bytes));
-    // What reaches beyond the end of addresses is damage.
+    // A range past the end of the address space is damage.
     let to = at.checked_add(if rows == 1 { bytes } else { length? })?;
     Some(Entry {
         from: at,
@@ -292,7 +293,7 @@ fn entry(event: u64, at: u64, bytes: u64, rows: u64, pitch: u64) -> Option<Entry
     })
 }
 
-/// Calls back with each aligned word of some bytes.
+/// Calls `call` with each aligned word of `bytes`.
 fn words(bytes: &[u8], mut call: impl FnMut(u64)) {
     for word in bytes.as_chunks::<8>().0.iter().take(MAX_WORDS) {
         call(u64::from_le_bytes(*word));

@@ -1,4 +1,4 @@
-//! The code of a function: what its module is, what a launch of it takes, its PTX where the module holds it.
+//! The code of a function: the kind of its module, the resources of a launch, and its PTX if the module holds it.
 
 use super::Calls;
 use crate::recording::{CallModule, CodeKind, Recording};
@@ -7,48 +7,48 @@ use cuda_code::fatbin::{Compression, Entry, images};
 use cuda_code::ptx::Ptx;
 use cuda_code::{Capability, Form, Image, ImageKind};
 
-/// Maximum number of entries of containers that are listed.
+/// Maximum number of container entries that are listed.
 const MAX_ENTRIES: usize = 4096;
-/// Bytes of PTX that are shown.
+/// Maximum size of PTX that is shown, bytes.
 const MAX_TEXT: usize = 64 << 20;
 
-/// Code that a container holds.
+/// A code image in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeImage {
-    /// Whether it is machine code or PTX.
+    /// Whether the image is machine code or PTX.
     pub kind: CodeKind,
-    /// What it was made for: `sm_90a`.
+    /// The architecture that the image was compiled for: `sm_90a`.
     pub arch: String,
-    /// Bytes of it as it is stored.
+    /// Stored size, bytes.
     pub bytes: u64,
-    /// Whether it is compressed.
+    /// Whether the image is compressed.
     pub compressed: bool,
-    /// Whether the driver takes this on the recorded device.
+    /// Whether the driver selects this image on the recorded device.
     pub selected: bool,
 }
 
-/// What a launch of a function takes. What nothing tells is `None`; sizes are in bytes.
+/// The resources that a launch of a function uses. Unknown values are `None`; sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: Option<u32>,
-    /// Shared memory of a block that the function has of its own.
+    /// Static shared memory per block.
     pub shared: Option<u64>,
-    /// Local memory of a thread.
+    /// Local memory per thread.
     pub local: Option<u64>,
-    /// Constant memory of its own.
+    /// The function's own constant memory.
     pub constant: Option<u64>,
-    /// Threads of a block at most.
+    /// Maximum number of threads per block.
     pub max_threads: Option<u32>,
-    /// Threads of a block at most, by its source.
+    /// Maximum block dimensions in threads, from the source.
     pub bound: Option<[u32; 3]>,
-    /// Threads that a block must have.
+    /// Required block dimensions in threads.
     pub required: Option<[u32; 3]>,
-    /// Blocks of a cluster.
+    /// Cluster dimensions in blocks.
     pub cluster: Option<[u32; 3]>,
-    /// Barriers of a block.
+    /// Barriers per block.
     pub barriers: Option<u32>,
-    /// Instructions.
+    /// Size of the instructions.
     pub code: Option<u64>,
 }
 
@@ -57,32 +57,32 @@ pub struct Resources {
 pub struct KernelCode {
     /// The function, an index into the recording's list.
     pub function: u32,
-    /// What is stored of its module.
+    /// The kind of code that is stored for its module.
     pub kind: CodeKind,
-    /// What the code was made for that the driver takes: `sm_90`; empty where it is not known.
+    /// The architecture of the code that the driver selects: `sm_90`; empty if it is not known.
     pub arch: String,
-    /// What the module holds, where it holds several.
+    /// The images in the module, if it holds several.
     pub images: Vec<CodeImage>,
-    /// What a launch takes.
+    /// The resources that a launch uses.
     pub resources: Resources,
-    /// PTX that holds the function, without what stands behind its last line.
+    /// The PTX that holds the function, without the bytes after its last line.
     pub ptx: Option<String>,
-    /// Line of the PTX on which the function begins, from 0.
+    /// Line of the PTX on which the function starts, from 0.
     pub entry_line: usize,
-    /// What could not be read, in words.
+    /// A message about what could not be read.
     pub problem: Option<String>,
-    /// Where each line of the PTX begins.
+    /// Start offset of each line of the PTX.
     lines: Vec<u32>,
 }
 
 impl KernelCode {
-    /// Lines of the PTX.
+    /// Returns the number of lines of the PTX.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// A line of the PTX, from 0.
+    /// Returns a line of the PTX, counted from 0.
     #[must_use]
     pub fn line(&self, n: usize) -> &str {
         let text = self.ptx.as_deref().unwrap_or_default();
@@ -111,7 +111,7 @@ impl KernelCode {
 }
 
 impl Calls {
-    /// The code of a function. Reads all of its module, which may be many megabytes.
+    /// Reads the code of a function. Reads its whole module, which may be many megabytes.
     #[must_use]
     pub fn kernel(&self, recording: &Recording, function: u32) -> KernelCode {
         let mut kernel_code = KernelCode {
@@ -158,7 +158,7 @@ impl Calls {
                         Form::Ptx => read_ptx(kernel_code, &found.code, name, &mut problem),
                         Form::Machine => {
                             read_cubin(kernel_code, &found.code, name, &mut problem);
-                            // The text beside the machine code says what the driver does not run, and is readable.
+                            // The driver does not run the text stored with the machine code, but it is readable.
                             if let Some(text) = find_ptx_text(code, name) {
                                 kernel_code.take_ptx(&text, name);
                             }
@@ -176,7 +176,7 @@ impl Calls {
     }
 }
 
-/// Why the code of a module is not there.
+/// Explains why the code of a module is missing.
 fn missing(module: &CallModule) -> String {
     match (module.missing.as_str(), module.bytes) {
         ("", 0) => "the module's code is not in the recording".to_owned(),
@@ -227,7 +227,7 @@ fn read_cubin(kernel_code: &mut KernelCode, code: &[u8], name: &str, problem: &m
     }
 }
 
-/// Entries of all containers that follow each other.
+/// Iterates over the entries of consecutive containers.
 fn entries(code: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let images = images(code).map_while(Result::ok);
     images.flat_map(|i| i.entries()).map_while(Result::ok).take(MAX_ENTRIES)
@@ -248,7 +248,7 @@ fn list_images(code: &[u8], taken: Option<u64>) -> Vec<CodeImage> {
     entries(code).map(of).collect()
 }
 
-/// The PTX in a container that holds a function.
+/// Finds the PTX in a container that holds a function.
 fn find_ptx_text(code: &[u8], name: &str) -> Option<Vec<u8>> {
     let texts = entries(code).filter(|e| e.form() == Some(Form::Ptx));
     let unpacked = texts.filter_map(|e| e.code().ok().map(|c| c.into_owned()));

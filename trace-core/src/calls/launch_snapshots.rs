@@ -1,7 +1,7 @@
-//! Launches that memory was taken down around, before each and behind it: what they changed is what stands behind them.
+//! Launches with a memory snapshot before and after them; the difference is what the launch changed.
 //!
-//! A snapshot behind a launch tells the pages that the launch changed, and one before a launch those that are not as
-//! the snapshot before it left them: whatever happened between two such launches is not told otherwise
+//! A snapshot after a launch holds the pages that the launch changed. A snapshot before a launch holds the pages that
+//! differ from the previous snapshot. Changes between two such launches are not recorded in any other way
 //! (`docs/format.md`).
 
 use super::memory_traces::{BufferChange, LaunchChanges};
@@ -12,27 +12,27 @@ use crate::recording::{CallEvent, Recording};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that are compared at once.
+/// Size of one comparison step, bytes.
 const PIECE: u64 = 1 << 20;
-/// Launches that are looked through for one that changed a byte.
+/// Maximum number of launches that are searched for one that changed a byte.
 const MAX_CHECKED_LAUNCHES: usize = 1 << 14;
-/// Bytes that are compared in all when a recording is opened.
+/// Maximum number of bytes compared in total when a recording is opened.
 const MAX_COMPARED_BYTES: u64 = 4 << 30;
 
-/// A launch with snapshots around it.
+/// A launch with snapshots before and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaunchSnapshots {
-    /// The call that begins the snapshot before it.
+    /// The call that starts the snapshot before the launch.
     pub before: u64,
-    /// The launch's event.
+    /// The event of the launch.
     pub launch: u64,
-    /// Events of the snapshot behind it, from the call that begins it on. `None`: there is none, because it failed or
-    /// the recording ends.
+    /// Events of the snapshot after the launch, from the call that starts it. `None` if there is none, because the
+    /// launch failed or the recording ends.
     pub after: Option<Range<u64>>,
 }
 
 impl Calls {
-    /// Finds the launches that memory was taken down around, by the names of snapshots.
+    /// Finds the launches with snapshots around them, by the names of the snapshots.
     pub(super) fn find_launch_snapshots(&mut self, recording: &Recording) {
         let begins: Vec<u64> = self.snapshots_named("snapshot before launch").collect();
         let behinds: Vec<u64> = self.snapshots_named("snapshot after launch").collect();
@@ -41,7 +41,7 @@ impl Calls {
             let launch = self.launches_in(begin..end).first()?.event;
             let n = behinds.partition_point(|b| *b < launch);
             let behind = behinds.get(n).copied().filter(|b| *b < end);
-            // Its pieces follow it, behind what was taken and given back; what the program itself reads back comes
+            // The pieces of the snapshot follow it, after the allocations and frees. The program's own readbacks come
             // later.
             let is_piece = |e: &u64| match usize::try_from(*e).ok().and_then(|e| recording.events.call(e)) {
                 Some(CallEvent::Copy(row)) => is_snapshot(&row),
@@ -68,25 +68,25 @@ impl Calls {
         self.snapshots.iter().filter(move |(_, n)| n == name).map(|(e, _)| *e)
     }
 
-    /// Whether memory was taken down around launches.
+    /// Returns whether any launch has snapshots around it.
     #[must_use]
     pub fn has_launch_snapshots(&self) -> bool {
         !self.around.is_empty()
     }
 
-    /// Launches among some events that memory was taken down around.
+    /// Returns the launches with snapshots around them in a range of events.
     fn launch_snapshots_in(&self, events: &Range<u64>) -> &[LaunchSnapshots] {
         let at = |event: u64| self.around.partition_point(|a| a.launch < event);
         self.around.get(at(events.start)..at(events.end)).unwrap_or_default()
     }
 
-    /// Events of launches among some events that memory was not taken down around.
+    /// Returns the events of launches without snapshots around them in a range of events.
     pub(super) fn launches_without_snapshots(&self, events: &Range<u64>) -> &[u64] {
         let at = |event: u64| self.open.partition_point(|e| *e < event);
         self.open.get(at(events.start)..at(events.end)).unwrap_or_default()
     }
 
-    /// Whether what the launch at an event changed was taken down behind it.
+    /// Returns whether a snapshot after the launch at an event holds what it changed.
     pub(super) fn has_snapshot_after(&self, event: u64) -> bool {
         let n = self.around.binary_search_by_key(&event, |a| a.launch);
         n.ok()
@@ -94,26 +94,26 @@ impl Calls {
             .is_some_and(|a| a.after.is_some())
     }
 
-    /// The launch whose snapshot behind it an event is a piece of.
+    /// Returns the launch whose following snapshot contains this event as a piece.
     fn launch_of_snapshot(&self, event: u64) -> Option<u64> {
         let n = self.around.partition_point(|a| a.before <= event).checked_sub(1)?;
         let a = self.around.get(n)?;
         a.after.as_ref()?.contains(&event).then_some(a.launch)
     }
 
-    /// The event behind which what is read back tells nothing of memory at a moment: a snapshot before a launch tells
-    /// what became of it since the launch before.
+    /// Returns the event after which a readback gives no information about memory at `moment`. A snapshot before a
+    /// launch holds only what changed since the previous launch.
     pub(super) fn readback_limit(&self, moment: u64) -> u64 {
-        // Before the first of them the recording begins.
+        // Before the first of them is the start of the recording.
         let n = self.around.partition_point(|a| a.before < moment).max(1);
         self.around.get(n).map_or(u64::MAX, |a| a.before)
     }
 
-    /// The last launch among some events, or the first, in whose snapshot behind it an address stands: it changed the
-    /// page.
+    /// Finds the last or the first launch in a range of events whose following snapshot contains an address: the
+    /// launch changed that page.
     pub(super) fn find_launch_with_changed_page(&self, address: u64, events: &Range<u64>, first: bool) -> Option<u64> {
         let among = self.launch_snapshots_in(events);
-        // Rising, as the launches are.
+        // The snapshots are sorted as the launches are.
         let end = among.iter().rev().find_map(|a| a.after.as_ref()).map_or(0, |b| b.end);
         let of = |e: &Entry| self.launch_of_snapshot(e.event).is_some_and(|l| events.contains(&l));
         let found = match first {
@@ -123,11 +123,11 @@ impl Calls {
         self.launch_of_snapshot(found?.event)
     }
 
-    /// The last launch among some events that changed a byte, as the recorder took it down: its event, the byte before
-    /// it, and behind.
+    /// Finds the last launch in a range of events that changed a byte, as recorded by its snapshots. Returns its
+    /// event, the byte before it and the byte after it.
     ///
     /// # Errors
-    /// The event before which nobody looked further: more launches than are looked through left the byte as it was.
+    /// The event before which the search stopped, because too many launches left the byte unchanged.
     pub(super) fn find_last_recorded_change(
         &self,
         recording: &Recording,
@@ -154,8 +154,8 @@ impl Calls {
         Err(left.end)
     }
 
-    /// Holds memory behind each of these launches against memory before it; of those that are left when that becomes
-    /// too much it is not told what they changed.
+    /// Compares the memory before and after each of these launches. Once the total limit is reached, the changes of
+    /// the remaining launches stay unknown.
     ///
     /// # Errors
     /// [`Cancelled`].
@@ -197,7 +197,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Adds what differs and is known on both sides.
+    /// Adds the differences in bytes that are known on both sides.
     fn collect_known_differences(
         &self,
         from: u64,

@@ -1,24 +1,24 @@
-//! Memory as a board had it while it did the recorded calls again: what was watched there, and what was seen of it.
+//! Memory trace: memory contents observed on a target while it replayed the recorded calls.
 //!
-//! A sight is what one place held at one moment. Of each place that a watched launch changed there are two: one of the
-//! moment before the launch, one of the moment behind it. A watched place without them stayed as it was, so that nothing is
-//! in doubt between two sights of it but for launches that were not watched.
+//! A sample is the content of one address range at one moment. Each range that a traced launch changed has two
+//! samples: one before the launch, one after it. A traced range without samples stayed unchanged. Between two samples
+//! of a range, only untraced launches are in doubt.
 
 use crate::PAGE_SIZE;
 use crate::encode::{self, EncodeError};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// What one place held at one moment.
+/// The content of one address range at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MemorySample {
-    /// First address of the place, as recorded.
+    /// First address of the range, as recorded.
     pub at: u64,
-    /// The moment: the event that happens next.
+    /// The moment, given as the event that happens next.
     pub moment: u64,
-    /// Bytes of the place, 1 to 4096.
+    /// Size of the range, 1 to 4096 bytes.
     pub bytes: u32,
-    /// Where its bytes begin in [`Watched`]'s content.
+    /// Start of the bytes in the content of the [`MemoryTrace`].
     pub content: u64,
 }
 
@@ -28,7 +28,7 @@ impl MemorySample {
     }
 }
 
-/// What is told beside the bytes.
+/// The fields of a memory trace other than the content bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct TraceHeader {
     board: String,
@@ -38,44 +38,44 @@ struct TraceHeader {
     sights: Vec<MemorySample>,
 }
 
-/// What a board told of memory.
+/// A memory trace from one target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryTrace {
     header: TraceHeader,
     content: Vec<u8>,
-    /// Sights by their moments, as indices.
+    /// Indices of the samples, sorted by moment.
     by_moment: Vec<u32>,
 }
 
-/// It is nothing that a board can tell of memory.
+/// Why bytes or samples are not a valid memory trace.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryTraceError {
-    /// What stands before the bytes.
+    /// The record before the content bytes is invalid.
     #[error(transparent)]
     Record(#[from] EncodeError),
-    /// It ends too early.
+    /// The data ends too early.
     #[error("what a board watched has {bytes} bytes, which is too few")]
     Truncated {
-        /// Bytes there were.
+        /// Size of the data, bytes.
         bytes: usize,
     },
-    /// A sight or a range cannot be.
+    /// A sample or a range is invalid.
     #[error("what a board watched is damaged: {what}, at {at:#x}")]
     Damaged {
         /// What is wrong.
         what: &'static str,
-        /// Address of the sight or the range.
+        /// Address of the sample or the range.
         at: u64,
     },
 }
 
 impl MemoryTrace {
-    /// What a board watched: its name, the events among which it watched launches, whether that was all memory of the
-    /// recording, the ranges of it, rising and apart, and what it saw. Sights need not be sorted.
+    /// Creates a memory trace of the target with this name. Launches were traced in `events`, in all memory of the
+    /// recording or only in `ranges` (ascending, disjoint). The samples need not be sorted.
     ///
     /// # Errors
-    /// When ranges overlap or do not rise, or a sight is of no bytes or of too many, overlaps another place in part, has
-    /// a moment that was not watched, or bytes that are not there.
+    /// If ranges overlap or are not ascending. Also if a sample is empty or too large, partly overlaps another range,
+    /// has a moment that was not traced, or refers to missing bytes.
     pub fn new(
         board: &str,
         events: Range<u64>,
@@ -138,10 +138,10 @@ impl MemoryTrace {
         })
     }
 
-    /// As bytes: the length of a record, the record, then what the sights hold.
+    /// Encodes the trace as bytes: the length of a record, the record, then the content of the samples.
     ///
     /// # Errors
-    /// When there are more sights than a record takes.
+    /// If there are more samples than a record can hold.
     pub fn to_bytes(&self) -> Result<Vec<u8>, MemoryTraceError> {
         let record = encode::to_bytes(&self.header)?;
         let mut bytes = Vec::with_capacity(size_of::<u64>() + record.len() + self.content.len());
@@ -151,10 +151,10 @@ impl MemoryTrace {
         Ok(bytes)
     }
 
-    /// Back from [`Watched::to_bytes`]; another machine may have made them.
+    /// Decodes the output of [`MemoryTrace::to_bytes`]; the bytes may come from another machine.
     ///
     /// # Errors
-    /// When they are not such bytes, as [`Watched::new`].
+    /// If the bytes are not a valid encoding, or for the reasons of [`MemoryTrace::new`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, MemoryTraceError> {
         let cut = || MemoryTraceError::Truncated { bytes: bytes.len() };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
@@ -163,44 +163,44 @@ impl MemoryTrace {
         Self::checked(encode::from_bytes(record)?, content.to_vec())
     }
 
-    /// The board, as it is named.
+    /// Returns the name of the target.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.header.board
     }
 
-    /// The same, told by a board of another name: whoever asked knows it by that.
+    /// Returns the same trace under another target name, the one that the requester uses.
     #[must_use]
     pub fn with_target(mut self, board: &str) -> Self {
         board.clone_into(&mut self.header.board);
         self
     }
 
-    /// Launches among these events were watched.
+    /// Returns the range of events in which launches were traced.
     #[must_use]
     pub fn events(&self) -> Range<u64> {
         self.header.events.clone()
     }
 
-    /// Whether all memory of the recording was watched.
+    /// Returns whether all memory of the recording was traced.
     #[must_use]
     pub fn covers_all_memory(&self) -> bool {
         self.header.whole
     }
 
-    /// What was seen, by place and moment.
+    /// Returns the samples, sorted by address and moment.
     #[must_use]
     pub fn samples(&self) -> &[MemorySample] {
         &self.header.sights
     }
 
-    /// Bytes that what was seen takes.
+    /// Returns the size of the content of all samples, bytes.
     #[must_use]
     pub fn content_bytes(&self) -> u64 {
         self.content.len() as u64
     }
 
-    /// The bytes of a sight.
+    /// Returns the bytes of a sample.
     #[must_use]
     pub fn sample_bytes(&self, sight: &MemorySample) -> &[u8] {
         let from = usize::try_from(sight.content).unwrap_or(usize::MAX);
@@ -208,8 +208,8 @@ impl MemoryTrace {
         self.content.get(from..to).unwrap_or_default()
     }
 
-    /// Whether this can be an answer to a question: launches among these events, memory in these ranges or in these others,
-    /// each as far as whole pages reach. No ranges: all memory.
+    /// Returns whether this trace can answer a request: launches in these events, and memory in `ranges` or in
+    /// `look`, each extended to whole pages. An empty list of ranges means all memory.
     #[must_use]
     pub fn is_answer_to(&self, events: &Range<u64>, ranges: &[(u64, u64)], look: &[(u64, u64)]) -> bool {
         let page = PAGE_SIZE as u64;
@@ -231,7 +231,7 @@ impl MemoryTrace {
             && self.header.sights.iter().all(seen)
     }
 
-    /// Whether an address was watched.
+    /// Returns whether an address was traced.
     #[must_use]
     pub fn is_traced(&self, address: u64) -> bool {
         let n = self.header.ranges.partition_point(|r| r.start <= address);
@@ -239,7 +239,7 @@ impl MemoryTrace {
         range.is_some_and(|r| address < r.end)
     }
 
-    /// Whether all that another one tells is told here too.
+    /// Returns whether this trace contains everything that another one contains.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.header.events, &other.header.events);
         let within = |r: &Range<u64>| {
@@ -247,7 +247,7 @@ impl MemoryTrace {
             let range = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
             range.is_some_and(|o| r.end <= o.end)
         };
-        // A sight may be of a place that no launch changed.
+        // A sample may cover a range that no launch changed.
         let seen = |s: &MemorySample| self.sample_at(s.at, s.moment).is_some();
         ours.start <= theirs.start
             && theirs.end <= ours.end
@@ -255,7 +255,7 @@ impl MemoryTrace {
             && other.header.sights.iter().all(seen)
     }
 
-    /// The next address at which a place or a range begins or ends.
+    /// Returns the next address at which a sampled or traced range starts or ends.
     pub(super) fn next_boundary(&self, address: u64) -> u64 {
         let n = self.header.ranges.partition_point(|r| r.start <= address);
         let within = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
@@ -272,7 +272,7 @@ impl MemoryTrace {
         range.min(place)
     }
 
-    /// Sights of the place that holds an address, rising by their moments.
+    /// Returns the samples of the range that contains an address, sorted by moment.
     pub(super) fn samples_at(&self, address: u64) -> &[MemorySample] {
         let all = &self.header.sights;
         let end = all.partition_point(|s| s.at <= address);
@@ -284,14 +284,14 @@ impl MemoryTrace {
         all.get(from..end).unwrap_or_default()
     }
 
-    /// The sight of an address at a moment.
+    /// Returns the sample that contains an address at a moment.
     pub(super) fn sample_at(&self, address: u64, moment: u64) -> Option<&MemorySample> {
         let place = self.samples_at(address);
         let n = place.binary_search_by_key(&moment, |s| s.moment).ok()?;
         place.get(n)
     }
 
-    /// Whether the launch at an event changed the place that an address is in.
+    /// Returns whether the launch at an event changed the range that contains an address.
     pub(super) fn is_changed(&self, address: u64, launch: u64) -> bool {
         let both = || {
             self.sample_at(address, launch)
@@ -301,7 +301,8 @@ impl MemoryTrace {
             && both().is_some_and(|(was, is)| self.sample_bytes(was) != self.sample_bytes(is))
     }
 
-    /// The last launch among some events that changed a byte: its event, the byte before, and behind.
+    /// Finds the last launch in a range of events that changed a byte: its event, the byte before it and the byte
+    /// after it.
     pub(super) fn find_last_change(
         &self,
         address: u64,
@@ -333,7 +334,7 @@ impl MemoryTrace {
         None
     }
 
-    /// Places that the launch at an event changed, rising: before, and behind.
+    /// Returns the ranges that the launch at an event changed, ascending, as samples before and after it.
     pub(super) fn changes(&self, event: u64) -> impl Iterator<Item = (&MemorySample, &MemorySample)> {
         let sight = |n: &u32| self.header.sights.get(*n as usize);
         let behind = event.saturating_add(1);

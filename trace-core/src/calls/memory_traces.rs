@@ -1,5 +1,4 @@
-//! What boards told of memory, all of them together: which launches are in doubt at an address, and what was seen
-//! there.
+//! All memory traces of a recording together: which launches are in doubt at an address, and the samples there.
 
 use super::memory_trace::{MemorySample, MemoryTrace};
 use super::{Calls, KernelLaunch};
@@ -8,36 +7,36 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum number of answers of boards that are held: the oldest one goes when one more comes.
+/// Maximum number of memory traces held; a new one replaces the oldest.
 pub const MAX_MEMORY_TRACES: usize = 64;
-/// Bytes of memory that they may tell together, but for the last one.
+/// Maximum size of the content of all memory traces except the last, bytes.
 const MAX_HELD_BYTES: u64 = 2 << 30;
-/// Launches between two looks whether somebody still waits.
+/// Number of launches between two checks for cancellation.
 const STEP: usize = 64;
 
-/// What a launch left changed in one buffer, or outside of all.
+/// The bytes that a launch changed in one buffer, or outside all buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferChange {
-    /// The buffer; `None`: in none that the recording tells of.
+    /// The buffer; `None` if the bytes are in no buffer known from the recording.
     pub buffer: Option<u32>,
-    /// Bytes that are others than before.
+    /// Number of bytes that changed.
     pub bytes: u64,
-    /// From the first of them to behind the last one.
+    /// Addresses from the first changed byte to one past the last.
     pub span: Range<u64>,
 }
 
-/// What a launch left changed.
+/// The bytes that a launch changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchChanges {
-    /// Whether all memory was watched; otherwise there may be more.
+    /// Whether all memory was traced; otherwise there may be more changes.
     pub complete: bool,
-    /// By buffers, by their addresses; what lies in none comes together.
+    /// Changes by buffer, in address order; changes outside all buffers are one entry.
     pub list: Vec<BufferChange>,
 }
 
 impl Calls {
-    /// The same, with what a board told besides. What it tells better takes the place of what was told before, and the
-    /// oldest goes where it becomes too much.
+    /// Returns a copy with another memory trace added. It replaces traces that it covers, and the oldest traces if
+    /// the limits are exceeded.
     ///
     /// # Errors
     /// [`Cancelled`].
@@ -56,7 +55,7 @@ impl Calls {
             if n % STEP == 0 {
                 progress.check()?;
             }
-            // What the recorder took down around it is what it was.
+            // Snapshots from the recorder around the launch take precedence.
             if calls.has_snapshot_after(launch.event) {
                 continue;
             }
@@ -70,52 +69,53 @@ impl Calls {
         Ok(calls)
     }
 
-    /// Counts the launches of which all is known that they changed.
+    /// Counts the launches whose changes are completely known.
     pub(super) fn count_complete_changes(&mut self) {
         self.left_whole = self.left.values().filter(|l| l.complete).count();
     }
 
-    /// Whether it is known of every launch what it changed anywhere.
+    /// Returns whether all changes of every launch are known.
     #[must_use]
     pub fn has_all_changes(&self) -> bool {
         self.left_whole == self.launches.len()
     }
 
-    /// Rises with every answer of a board: what is made of this can tell by it whether it is of the same answers.
+    /// Returns a number that increases with every memory trace. A result derived from the traces can use it to detect
+    /// that it is out of date.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What boards told.
+    /// Returns the memory traces.
     #[must_use]
     pub fn memory_traces(&self) -> &[Arc<MemoryTrace>] {
         &self.watched
     }
 
-    /// Whether it is known what the launch at an event did to an address: a board watched it, or memory was taken down
-    /// around it.
+    /// Returns whether the effect of the launch at an event on an address is known: a target traced it, or it has
+    /// snapshots around it.
     #[must_use]
     pub fn is_traced(&self, address: u64, event: u64) -> bool {
         let describe = |w: &Arc<MemoryTrace>| w.events().contains(&event) && w.is_traced(address);
         self.has_snapshot_after(event) || self.watched.iter().any(describe)
     }
 
-    /// Parts of some events, rising, whose launches are in doubt at an address: no board watched them there, and memory
-    /// was not taken down around them.
+    /// Returns the parts of a range of events, ascending, whose launches are in doubt at an address: no target traced
+    /// them there, and they have no snapshots around them.
     #[must_use]
     pub fn find_uncertain_events(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
         let parts = self.find_untraced_events(address, events).into_iter();
         match self.around.is_empty() {
             true => parts.collect(),
-            // Of launches by themselves few are in doubt.
+            // Few of the launches without snapshots are in doubt.
             false => parts
                 .flat_map(|p| self.launches_without_snapshots(&p).iter().map(|e| *e..*e + 1))
                 .collect(),
         }
     }
 
-    /// Parts of some events, rising, of which no board watched the launches at an address.
+    /// Returns the parts of a range of events, ascending, whose launches no target traced at an address.
     pub(super) fn find_untraced_events(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
         let mut left = vec![events];
         for w in self.watched.iter().filter(|w| w.is_traced(address)) {
@@ -130,7 +130,7 @@ impl Calls {
         left
     }
 
-    /// The next address at which what boards told begins or ends.
+    /// Returns the next address at which a range of a memory trace starts or ends.
     pub(super) fn next_trace_boundary(&self, address: u64) -> u64 {
         self.watched
             .iter()
@@ -139,7 +139,7 @@ impl Calls {
             .unwrap_or(u64::MAX)
     }
 
-    /// What was seen of an address last, at one of some moments.
+    /// Returns the last sample of an address in a range of moments.
     pub(super) fn find_last_sample(&self, address: u64, moments: Range<u64>) -> Option<MemorySample> {
         let last = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
@@ -149,7 +149,7 @@ impl Calls {
         self.watched.iter().filter_map(last).max_by_key(|s| s.moment)
     }
 
-    /// What was seen of an address first, at one of some moments.
+    /// Returns the first sample of an address in a range of moments.
     pub(super) fn find_first_sample(&self, address: u64, moments: Range<u64>) -> Option<MemorySample> {
         let first = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
@@ -159,12 +159,12 @@ impl Calls {
         self.watched.iter().filter_map(first).min_by_key(|s| s.moment)
     }
 
-    /// Bytes from an address on as they were seen at a moment; `None`: that is not told.
+    /// Reads sampled bytes from an address on at a moment; returns `None` if no samples hold them.
     pub(super) fn read_samples(&self, address: u64, moment: u64, to: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
             let at = address.checked_add(done as u64)?;
-            // The last answer counts, as it does where the moment is looked for.
+            // The last trace takes precedence, as in the search for the moment.
             let found = self
                 .watched
                 .iter()
@@ -180,7 +180,7 @@ impl Calls {
         Some(())
     }
 
-    /// The launch before a moment, where it was seen to change the place that an address is in.
+    /// Returns the launch before a moment, if it was observed to change the range that contains an address.
     pub(super) fn find_change_before(&self, address: u64, moment: u64) -> Option<u64> {
         let launch = moment.checked_sub(1)?;
         self.launch_at(launch)?;
@@ -190,7 +190,8 @@ impl Calls {
             .then_some(launch)
     }
 
-    /// The moment behind the last launch that was seen to change the place of an address, among some moments.
+    /// Returns the moment after the last launch, in a range of moments, that was observed to change the range of an
+    /// address.
     pub(super) fn find_last_change_event(&self, address: u64, moments: Range<u64>) -> Option<u64> {
         let last = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
@@ -203,7 +204,7 @@ impl Calls {
         self.watched.iter().filter_map(last).max()
     }
 
-    /// The first launch among some events that was seen to change the place of an address.
+    /// Returns the first launch in a range of events that was observed to change the range of an address.
     pub(super) fn find_first_changing_launch(&self, address: u64, events: Range<u64>) -> Option<u64> {
         let first = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
@@ -215,26 +216,29 @@ impl Calls {
         self.watched.iter().filter_map(first).min()
     }
 
-    /// The last launch among some events that was seen to change a byte: its event, the byte before it, and behind.
+    /// Finds the last launch in a range of events that was observed to change a byte: its event, the byte before it
+    /// and the byte after it.
     pub(super) fn find_last_traced_change(&self, address: u64, events: Range<u64>) -> Option<(u64, u8, u8)> {
         let launch = |event: u64| self.launch_at(event).is_some();
         let changed = |w: &Arc<MemoryTrace>| w.find_last_change(address, events.clone(), launch);
         self.watched.iter().filter_map(changed).max_by_key(|c| c.0)
     }
 
-    /// What the launch at an event changed, as a board saw it or the recorder took it down; `None`: neither did.
+    /// Returns the changes of the launch at an event, from a memory trace or the recorder's snapshots; `None` if
+    /// neither covers it.
     #[must_use]
     pub fn launch_changes(&self, event: u64) -> Option<&Arc<LaunchChanges>> {
         self.left.get(&event)
     }
 
-    /// Whether it is known of any launch what it changed.
+    /// Returns whether the changes of any launch are known.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         !self.left.is_empty()
     }
 
-    /// What the launch at an event changed, by all boards that watched it; the last one that was asked counts.
+    /// Collects the changes of the launch at an event from all memory traces that cover it; the last trace takes
+    /// precedence.
     fn collect_launch_changes(&self, event: u64) -> Option<LaunchChanges> {
         let traces: Vec<&Arc<MemoryTrace>> = self.watched.iter().filter(|w| w.events().contains(&event)).collect();
         let whole = traces.iter().rposition(|w| w.covers_all_memory());
@@ -256,13 +260,14 @@ impl Calls {
         (!traces.is_empty()).then_some(LaunchChanges { complete: whole, list })
     }
 
-    /// Adds the bytes from an address on that differ to what a launch changed, by buffers as they are at its event.
+    /// Adds the bytes that differ, from an address on, to the changes of a launch. Buffers are those live at its
+    /// event.
     pub(super) fn differences(&self, from: u64, was: &[u8], is: &[u8], event: u64, to: &mut Vec<BufferChange>) {
         for (at, (a, b)) in (from..).zip(was.iter().zip(is)) {
             if a == b {
                 continue;
             }
-            // Within the buffer of the byte before, as most are; what lies in none is one.
+            // Most changed bytes are in the buffer of the byte before. Bytes in no buffer form one entry.
             let within = |l: &BufferChange| match l.buffer.and_then(|n| self.buffers.get(n)) {
                 Some(buffer) => at < buffer.end(),
                 None => self.buffers.locate(at, event).is_none(),
@@ -281,7 +286,7 @@ impl Calls {
         }
     }
 
-    /// Launches among some events, all of them.
+    /// Returns all launches in a range of events.
     #[must_use]
     pub fn launches_in(&self, events: Range<u64>) -> &[KernelLaunch] {
         let (from, to) = (self.launches_before(events.start), self.launches_before(events.end));

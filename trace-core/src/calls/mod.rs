@@ -1,8 +1,8 @@
-//! What can be asked of a recording of calls: buffers over time, arguments of launches, memory of the device at an
-//! event, who wrote a byte, in which order the device works, code of functions.
+//! Queries on an API trace: buffers over time, launch arguments, device memory at an event, last writers, device
+//! order and the code of functions.
 //!
-//! [`Calls`] is made once, with a look at every event. Questions then cost by their answers: searches in lists that
-//! rise by event, and in trees over addresses.
+//! [`Calls`] is built once, with one pass over all events. Later queries are searches in lists sorted by event and in
+//! trees over addresses; their cost depends on the size of the answer.
 
 mod arguments;
 mod buffers;
@@ -36,27 +36,27 @@ use ranges::Ranges;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How a launch has the address of a buffer.
+/// How a launch references a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ReferenceKind {
-    /// An argument is an address in it.
+    /// An argument is an address in the buffer.
     Argument = 0,
-    /// A word in an argument of several words is an address in it.
+    /// A word of a multi-word argument is an address in the buffer.
     ArgumentWord = 1,
-    /// It is a variable of the module that the function is of.
+    /// The buffer is a variable of the function's module.
     Variable = 2,
 }
 
 impl ReferenceKind {
-    /// Whether the launch was given the address for certain; otherwise a word may only look like one, or nothing says
-    /// that the function names the variable.
+    /// Returns whether the launch certainly received the address. Otherwise a word may only look like one, or it is
+    /// not known that the function uses the variable.
     #[must_use]
     pub fn is_certain(self) -> bool {
         self == Self::Argument
     }
 
-    /// In words.
+    /// Returns a description.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -67,19 +67,19 @@ impl ReferenceKind {
     }
 }
 
-/// A launch that has the address of a buffer.
+/// A launch that references a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferReference {
     /// The launch, an index into [`Calls::launches`].
     pub launch: u32,
-    /// How.
+    /// How the launch references the buffer.
     pub kind: ReferenceKind,
 }
 
-/// A launch.
+/// A kernel launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelLaunch {
-    /// The event.
+    /// The event of the launch.
     pub event: u64,
     /// The function, an index into [`CallFacts::functions`].
     pub function: u32,
@@ -87,95 +87,96 @@ pub struct KernelLaunch {
     pub stream: u32,
 }
 
-/// Launches with the address of one buffer.
+/// Launches that reference one buffer.
 #[derive(Clone, Debug, Default)]
 struct BufferReferences {
-    /// Those that may write it, in order.
+    /// Launches that may write the buffer, in order.
     write: Vec<BufferReference>,
-    /// Those whose signature says that they read it alone, in order.
+    /// Launches that only read the buffer by their signature, in order.
     read: Vec<BufferReference>,
 }
 
-/// What is known of the calls of a recording.
+/// The index of the calls of an API trace.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     facts: CallFacts,
     events: u64,
-    /// Names of functions for a person.
+    /// Function names for display.
     shown: Vec<String>,
     parameters: Vec<Vec<Parameter>>,
     launches: Vec<KernelLaunch>,
     /// Launches of each function, as indices into the list.
     by_function: Vec<Vec<u32>>,
-    /// Launches of the functions of each module, likewise.
+    /// Launches of the functions of each module, as indices into the list.
     by_module: Vec<Vec<u32>>,
     /// Events of each stream.
     by_stream: Vec<Vec<u64>>,
     buffers: Buffers,
     touching: Vec<BufferReferences>,
-    /// Copies to the device and fills, by where they write.
+    /// Copies to the device and fills, by the addresses that they write.
     writes: Ranges,
-    /// Copies from the device's memory, to the host and on the device, by where they read.
+    /// Copies from device memory, to the host and on the device, by the addresses that they read.
     seen: Ranges,
     order: Order,
     failed: Vec<u64>,
     snapshots: Vec<(u64, String)>,
     taken: Values,
-    /// Launches that memory was taken down around, in order.
+    /// Launches with snapshots around them, in order.
     around: Vec<launch_snapshots::LaunchSnapshots>,
-    /// Pieces of the snapshots behind them.
+    /// Pieces of the snapshots after those launches.
     behind: Ranges,
-    /// Events of launches that memory was not taken down around, where it was around others.
+    /// Events of launches without snapshots around them, if other launches have them.
     open: Vec<u64>,
-    /// What boards told of memory, in the order in which they were asked.
+    /// Memory traces, in the order in which they were added.
     watched: Vec<Arc<MemoryTrace>>,
-    /// What launches changed, as the recorder took it down or boards saw it, by event.
+    /// Changes of launches, from the recorder's snapshots or memory traces, by event.
     left: BTreeMap<u64, Arc<LaunchChanges>>,
-    /// Of how many launches all is known that they changed.
+    /// Number of launches whose changes are completely known.
     left_whole: usize,
-    /// How many answers of boards were taken in.
+    /// Number of memory traces that were added.
     revision: u64,
 }
 
 impl Calls {
-    /// What the recording tells beside its events.
+    /// Returns the metadata of the calls.
     #[must_use]
     pub fn facts(&self) -> &CallFacts {
         &self.facts
     }
 
-    /// The launches that the device did, in order: not those that went into a graph that was being captured.
+    /// Returns the launches that the device executed, in order. Launches that were only captured into a graph are
+    /// excluded.
     #[must_use]
     pub fn launches(&self) -> &[KernelLaunch] {
         &self.launches
     }
 
-    /// The launch at an event, as an index into the list.
+    /// Returns the launch at an event, as an index into the list.
     #[must_use]
     pub fn launch_at(&self, event: u64) -> Option<u32> {
         let n = self.launches.binary_search_by_key(&event, |l| l.event).ok()?;
         u32::try_from(n).ok()
     }
 
-    /// The first launch at or behind an event, as an index into the list.
+    /// Returns the index of the first launch at or after an event.
     #[must_use]
     pub fn launches_before(&self, event: u64) -> usize {
         self.launches.partition_point(|l| l.event < event)
     }
 
-    /// Launches of a function, as indices into the list.
+    /// Returns the launches of a function, as indices into the list.
     #[must_use]
     pub fn launches_of(&self, function: u32) -> &[u32] {
         self.by_function.get(function as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Events that go to a stream, in order.
+    /// Returns the events of a stream, in order.
     #[must_use]
     pub fn events_of(&self, stream: u32) -> &[u64] {
         self.by_stream.get(stream as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The name of a function for a person.
+    /// Returns the name of a function for display.
     #[must_use]
     pub fn function_name(&self, function: u32) -> &str {
         self.shown
@@ -183,7 +184,7 @@ impl Calls {
             .map_or("unknown function", String::as_str)
     }
 
-    /// The name of a stream.
+    /// Returns the name of a stream.
     #[must_use]
     pub fn stream_name(&self, stream: u32) -> String {
         match self.facts.streams.get(stream as usize) {
@@ -193,7 +194,7 @@ impl Calls {
         }
     }
 
-    /// The function of a name, mangled or not, or of a part of one that no other has.
+    /// Finds a function by its name, mangled or not, or by a part of a name that is unique.
     #[must_use]
     pub fn find_function(&self, name: &str) -> Option<u32> {
         let all = || self.facts.functions.iter().zip(&self.shown).zip(0u32..);
@@ -201,55 +202,56 @@ impl Calls {
         if let Some((_, n)) = exact {
             return Some(n);
         }
-        // Without its arguments a name is what a person types.
+        // People type a name without its arguments.
         let mut found = all().filter(|((f, shown), _)| f.name.contains(name) || shown.contains(name));
         let first = found.next()?.1;
         found.next().is_none().then_some(first)
     }
 
-    /// The parameters of a function; none where its layout is not known.
+    /// Returns the parameters of a function; none if its layout is not known.
     #[must_use]
     pub fn parameters(&self, function: u32) -> &[Parameter] {
         self.parameters.get(function as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Memory of the device over time.
+    /// Returns the buffers: device memory over time.
     #[must_use]
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
     }
 
-    /// Which work waits for which.
+    /// Returns the device order: which work waits for which.
     #[must_use]
     pub fn order(&self) -> &Order {
         &self.order
     }
 
-    /// Calls that failed, in order.
+    /// Returns the calls that failed, in order.
     #[must_use]
     pub fn failed_calls(&self) -> &[u64] {
         &self.failed
     }
 
-    /// Snapshots that the recorder took of memory: the event, and its name.
+    /// Returns the snapshots that the recorder took of memory, each as its event and name.
     #[must_use]
     pub fn snapshots(&self) -> &[(u64, String)] {
         &self.snapshots
     }
 
-    /// Bytes of the device's memory that are taken, behind each event that changes it.
+    /// Returns the size of the allocated device memory after each event that changes it, bytes.
     #[must_use]
     pub fn allocated_bytes(&self) -> &Values {
         &self.taken
     }
 
-    /// The event of a launch by its index.
+    /// Returns the event of a launch by its index.
     fn launch_event(&self, index: u32) -> u64 {
         self.launches.get(index as usize).map_or(0, |l| l.event)
     }
 }
 
-/// Whether the device does a call when it stands among the events: it did not fail, and did not go into a graph alone.
+/// Returns whether the device executes a call of the recording: it did not fail and was not only captured into a
+/// graph.
 #[must_use]
 pub fn has_succeeded(call: &CallEvent) -> bool {
     let flags = match call {
@@ -262,17 +264,17 @@ pub fn has_succeeded(call: &CallEvent) -> bool {
     call.result() == 0 && flags & crate::recording::CALL_CAPTURED == 0
 }
 
-/// Tag of a range of rows that have gaps between them.
+/// Tag of a range of rows with gaps between them.
 const GAPS: u32 = 1;
-/// Tag of a range that is read by what tells nothing of it: a copy on the device, or one whose content is not held.
+/// Tag of a range whose reader gives no content: a copy on the device, or one whose content is not recorded.
 const NOT_RECORDED: u32 = 2;
 
-/// Whether a copy is a piece of a snapshot: it went to no stream.
+/// Returns whether a copy is a piece of a snapshot: it belongs to no stream.
 fn is_snapshot(row: &CopyRow) -> bool {
     row.stream == crate::recording::OrderRow::NONE
 }
 
-/// The copy that an event is.
+/// Returns the copy at an event.
 fn copy_at(events: &Events, event: u64) -> Option<CopyRow> {
     match events.call(usize::try_from(event).ok()?)? {
         CallEvent::Copy(row) => Some(row),
@@ -280,7 +282,7 @@ fn copy_at(events: &Events, event: u64) -> Option<CopyRow> {
     }
 }
 
-/// The fill that an event is.
+/// Returns the fill at an event.
 fn fill_at(events: &Events, event: u64) -> Option<FillRow> {
     match events.call(usize::try_from(event).ok()?)? {
         CallEvent::Fill(row) => Some(row),

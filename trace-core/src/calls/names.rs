@@ -1,7 +1,7 @@
-//! Names of functions as their authors wrote them, out of the names that compilers make (the C++ ABI of Itanium).
+//! Demangled function names (Itanium C++ ABI).
 //!
-//! What kernels are called: nested names, templates with types and numbers, substitutions, operators, lambdas, types of
-//! parameters. What needs more (expressions in templates, `decltype`) is left as the compiler wrote it.
+//! Supports the forms that kernel names use: nested names, templates with types and numbers, substitutions,
+//! operators, lambdas and parameter types. Names that need more (expressions in templates, `decltype`) stay mangled.
 
 mod operators;
 mod types;
@@ -9,12 +9,12 @@ mod types;
 use crate::recording::CallFunction;
 use operators::OPERATORS;
 
-/// Longest name that is made, bytes: substitutions can make a short name very long.
+/// Maximum size of a demangled name, bytes: substitutions can make a short name very long.
 const MAX_NAME_BYTES: usize = 16 << 10;
-/// Deepest nesting.
+/// Maximum nesting depth.
 const MAX_DEPTH: u32 = 96;
 
-/// The name of a function for a person.
+/// Returns the name of a function for display.
 pub(super) fn display_name(function: &CallFunction) -> String {
     if !function.demangled.is_empty() {
         return function.demangled.clone();
@@ -22,7 +22,7 @@ pub(super) fn display_name(function: &CallFunction) -> String {
     demangle(&function.name).unwrap_or_else(|| function.name.clone())
 }
 
-/// A mangled name as its author wrote it; `None` where it is not mangled, or in a way that is not read here.
+/// Demangles a name; returns `None` if it is not mangled, or uses an unsupported form.
 #[must_use]
 pub fn demangle(name: &str) -> Option<String> {
     let rest = name.strip_prefix("_Z")?;
@@ -37,7 +37,7 @@ pub fn demangle(name: &str) -> Option<String> {
         deep: 0,
     };
     let text = p.encoding()?;
-    // Clones and parts of a function have a suffix behind a point.
+    // Clones and parts of a function have a suffix after a dot.
     match p.rest {
         [] => Some(text),
         [b'.', ..] => Some(format!("{text} [{}]", std::str::from_utf8(p.rest).ok()?)),
@@ -45,7 +45,7 @@ pub fn demangle(name: &str) -> Option<String> {
     }
 }
 
-/// A type: what stands before a name of it and what behind.
+/// A type as the text to the left and to the right of a declared name.
 #[derive(Clone, Debug, Default)]
 struct Type {
     left: String,
@@ -64,9 +64,9 @@ impl Type {
         format!("{}{}", self.left, self.right)
     }
 
-    /// A pointer or reference to it.
+    /// Returns a pointer or reference to the type.
     fn pointed(mut self, mark: &str) -> Self {
-        // Of a pointer to a function or an array the marks stand side by side within brackets.
+        // In a pointer to a function or an array, the marks are next to each other inside parentheses.
         if self.right.starts_with('(') || self.right.starts_with(" [") {
             self.left.push_str(" (");
             self.right = format!("){}", self.right);
@@ -76,14 +76,14 @@ impl Type {
     }
 }
 
-/// A name that was read.
+/// A parsed name.
 struct Name {
     text: String,
-    /// Whether it ends with arguments of a template: then the type of what it returns stands first.
+    /// Whether the name ends with template arguments; then the return type comes first.
     template: bool,
-    /// Whether it names no type that it returns: a constructor, a destructor, a conversion.
+    /// Whether the name has no return type: a constructor, a destructor or a conversion.
     without: bool,
-    /// What stands behind the parameters of a function: ` const`.
+    /// The text after the parameters of a function: ` const`.
     behind: String,
 }
 
@@ -91,7 +91,7 @@ struct Parser<'a> {
     rest: &'a [u8],
     known: Vec<Type>,
     arguments: Vec<Type>,
-    /// Bytes that may still be made.
+    /// Remaining output budget, bytes.
     left: usize,
     deep: u32,
 }
@@ -117,7 +117,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Counts what is made, so that no name is made without end.
+    /// Counts output bytes so that a name cannot grow without limit.
     fn spend(&mut self, bytes: usize) -> Option<()> {
         self.left = self.left.checked_sub(bytes + 1)?;
         Some(())
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         Some(t)
     }
 
-    /// A function with its parameters, or a name alone.
+    /// Parses a function with its parameters, or a name alone.
     fn encoding(&mut self) -> Option<String> {
         self.within(|p| {
             if matches!(p.rest, [b'T' | b'G', ..]) {
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
                 None
             };
             let parameters = p.parameters()?;
-            // What belongs to a function that is const and the like stands behind its parameters.
+            // Qualifiers of the function, such as `const`, come after its parameters.
             let text = match returned {
                 Some(r) => format!("{} {}({parameters}){}{}", r.left, name.text, name.behind, r.right),
                 None => format!("{}({parameters}){}", name.text, name.behind),
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Types of parameters up to the end, or to an `E`.
+    /// Parses parameter types up to the end, or to an `E`.
     fn parameters(&mut self) -> Option<String> {
         let mut out = Vec::new();
         while !matches!(self.peek(), None | Some(b'E' | b'.')) {
@@ -184,7 +184,8 @@ impl<'a> Parser<'a> {
         Some(text)
     }
 
-    /// A name; `outer`: that of the function itself, whose template arguments its parameters name.
+    /// Parses a name. `outer` says that it is the function's own name, whose template arguments its parameters refer
+    /// to.
     fn name(&mut self, outer: bool) -> Option<Name> {
         self.within(|p| match p.peek()? {
             b'N' => p.nested(outer),
@@ -207,7 +208,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A name with the arguments of a template, where they follow.
+    /// Parses the template arguments of a name, if they follow.
     fn with_arguments(&mut self, text: String, outer: bool) -> Option<Name> {
         if self.peek() != Some(b'I') {
             return Some(Name {
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `N … E`: names within names.
+    /// Parses `N … E`: nested names.
     fn nested(&mut self, outer: bool) -> Option<Name> {
         self.take("N");
         let mut behind = String::new();
@@ -295,7 +296,7 @@ impl<'a> Parser<'a> {
                 }
             }
             self.spend(text.len())?;
-            // The whole name is no part of another: it is not known by number.
+            // The complete name is not a prefix of another, so it gets no substitution number.
             if self.peek() != Some(b'E') {
                 self.add_substitution(Type::plain(text.clone()))?;
             }
@@ -308,7 +309,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `Z … E …`: a name within a function.
+    /// Parses `Z … E …`: a name local to a function.
     fn local(&mut self) -> Option<Name> {
         self.take("Z");
         let function = self.encoding()?;
@@ -323,7 +324,7 @@ impl<'a> Parser<'a> {
             });
         }
         if self.take("d") {
-            // A lambda in a default argument: which argument it is says little.
+            // A lambda in a default argument: the argument's number is of little use.
             while self.peek().is_some_and(|b| b.is_ascii_digit()) {
                 self.next();
             }
@@ -349,7 +350,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name without what it is within, and whether it is a conversion.
+    /// Parses a name without its enclosing scope, and whether it is a conversion.
     fn unqualified(&mut self) -> Option<(String, bool)> {
         let (mut text, conversion) = match self.peek()? {
             b'0'..=b'9' => (self.source_name()?, false),
@@ -385,7 +386,7 @@ impl<'a> Parser<'a> {
         Some(text.to_owned())
     }
 
-    /// A lambda or a type without a name.
+    /// Parses a lambda or an unnamed type.
     fn closure(&mut self) -> Option<String> {
         if self.take("Ut") {
             let n = self.counted()?;
@@ -398,7 +399,7 @@ impl<'a> Parser<'a> {
         Some(format!("{{lambda({parameters})#{n}}}"))
     }
 
-    /// `_` is 1, `0_` is 2.
+    /// Parses a number: `_` is 1, `0_` is 2.
     fn counted(&mut self) -> Option<usize> {
         if self.take("_") {
             return Some(1);
@@ -418,7 +419,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A name without the arguments of its template.
+/// Returns a name without its template arguments.
 fn bare(name: &str) -> &str {
     name.split('<').next().unwrap_or(name)
 }
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn names_are_those_that_a_compilers_tool_prints() {
-        // The right sides are what `c++filt` of binutils 2.40 prints.
+        // The right sides are the output of `c++filt` of binutils 2.40.
         for (mangled, message) in [
             ("_Z3addPKfS0_Pfi", "add(float const*, float const*, float*, int)"),
             ("_Z4fillv", "fill()"),
@@ -500,7 +501,7 @@ mod tests {
 
     #[test]
     fn a_name_that_doubles_itself_has_an_end() {
-        // Each pair names the one before twice.
+        // Each pair contains the one before twice.
         let mut name = "_Z1fSt4pairIiiE".to_owned();
         for n in 0..200usize {
             let of = if n == 0 {

@@ -1,60 +1,62 @@
-//! Device order: which work of one stream waits for which of another. Within a stream work goes on in the order of its
-//! calls; between streams only what is told orders it.
+//! Device order: which work of one stream waits for work of another.
+//!
+//! Within a stream, work runs in the order of its calls. Between streams, only recorded synchronization orders it.
 
 use crate::recording::{CallFacts, OrderKind, OrderRow};
 use std::collections::HashMap;
 
-/// Flag of a stream: it does not wait for the default stream.
+/// Stream flag: the stream does not wait for the default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// Work of one stream waits for work of another.
+/// A dependency: work of one stream waits for work of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The event behind which the other's work is waited for: the event that was recorded.
+    /// The recorded event that is waited for: all work of `from_stream` before it must complete.
     pub from: u64,
-    /// Its stream.
+    /// The stream that is waited for.
     pub from_stream: u32,
-    /// The event from which on work waits.
+    /// The event from which work waits.
     pub to: u64,
-    /// Its stream.
+    /// The stream that waits.
     pub to_stream: u32,
 }
 
 /// The order between streams.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
-    /// In the order of the events that wait.
+    /// Edges, sorted by the event that waits.
     edges: Vec<Edge>,
-    /// Events at which the host waited until all was done: what comes behind is behind all before.
+    /// Events at which the host waited for all work: everything later runs after everything earlier.
     waits: Vec<u64>,
-    /// Events at which the host waited for a stream, with it, in order.
+    /// Events at which the host waited for a stream, with that stream, in event order.
     done: Vec<(u64, u32, u64)>,
-    /// Streams that wait for the default stream, and it for them.
+    /// Whether each stream synchronizes with the default stream.
     blocking: Vec<bool>,
 }
 
 impl Order {
-    /// The edges between streams, in the order of the events that wait.
+    /// Returns the edges between streams, in the order of the events that wait.
     #[must_use]
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// The edges whose waiting event is in a range.
+    /// Returns the edges whose waiting event is in a range.
     #[must_use]
     pub fn edges_in(&self, events: std::ops::Range<u64>) -> &[Edge] {
         let at = |event: u64| self.edges.partition_point(|e| e.to < event);
         self.edges.get(at(events.start)..at(events.end)).unwrap_or_default()
     }
 
-    /// Whether streams wait for each other's work by being the default stream and one that is not told otherwise.
+    /// Returns whether two streams synchronize implicitly: one is the default stream and the other is a blocking
+    /// stream.
     fn has_implicit_sync(&self, a: u32, b: u32) -> bool {
         let blocks = |s: u32| self.blocking.get(s as usize).copied().unwrap_or(true);
         a == b || (a == 0 && blocks(b)) || (b == 0 && blocks(a))
     }
 
-    /// Whether the device does event `a` of a stream before event `b` of another, as far as the recording tells: both are
-    /// events with their streams. Costs by the edges between them.
+    /// Returns whether the device executes event `a` before event `b`, as far as the recording shows. Each argument
+    /// is an event with its stream. Cost is proportional to the number of edges between the two events.
     #[must_use]
     pub fn is_before(&self, a: (u64, u32), b: (u64, u32)) -> bool {
         if a.0 >= b.0 {
@@ -83,7 +85,7 @@ impl Order {
         false
     }
 
-    /// Whether the host waited for `a` before it came to an event.
+    /// Returns whether the host waited for `a` before it reached an event.
     fn host_waited(&self, a: (u64, u32), before: u64) -> bool {
         let n = self.waits.partition_point(|w| *w <= a.0);
         if self.waits.get(n).is_some_and(|w| *w < before) {
@@ -98,7 +100,7 @@ impl Order {
     }
 }
 
-/// Collects orders.
+/// Builds an [`Order`] from the calls of a recording.
 #[derive(Debug, Default)]
 pub(super) struct OrderBuilder {
     order: Order,
@@ -171,7 +173,7 @@ mod tests {
             ..Default::default()
         };
         let mut b = OrderBuilder::new(&facts);
-        // 10: work in 1; 11: event 5 behind it; 12: 2 waits; 13: work in 2; 14: event 6; 15: 3 waits; 16: work in 3.
+        // 10: work in 1; 11: event 5 after it; 12: 2 waits; 13: work in 2; 14: event 6; 15: 3 waits; 16: work in 3.
         b.take(11, &order(OrderKind::Record, 1, 5));
         b.take(12, &order(OrderKind::StreamWaits, 2, 5));
         b.take(14, &order(OrderKind::Record, 2, 6));
@@ -191,7 +193,7 @@ mod tests {
         assert!(o.is_before((16, 3), (31, 1)), "the host waited for stream 3");
         assert!(!o.is_before((16, 1), (31, 2)));
         assert!(o.is_before((16, 1), (41, 2)), "the host waited for all");
-        // The default stream and one that is not told otherwise wait for each other.
+        // The default stream and a stream without flags wait for each other.
         let facts = CallFacts {
             streams: vec![stream(0), stream(0), stream(1)],
             ..Default::default()

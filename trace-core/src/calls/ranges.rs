@@ -1,8 +1,8 @@
-//! Ranges of addresses that each belong to an event, asked by an address and a moment.
+//! Address ranges that each belong to an event, queried by address and event.
 //!
-//! A tree over the ends of all ranges: each range stands in as many nodes as the tree is deep at most, and in each node
-//! the ranges rise by event. What covers an address is on the way from its leaf to the root, so that a question costs
-//! the depth of the tree and a search in each node, however many ranges there are.
+//! The index is a tree over the end points of all ranges. Each range is stored in at most as many nodes as the tree
+//! is deep. In each node the ranges are sorted by event. The ranges that cover an address are on the path from its
+//! leaf to the root. A query costs the depth of the tree and a search in each node, for any number of ranges.
 
 use std::ops::Range;
 
@@ -15,24 +15,24 @@ pub(super) struct Entry {
     pub to: u64,
     /// The event.
     pub event: u64,
-    /// What whoever made the range knows it by.
+    /// The caller's identifier for the range.
     pub tag: u32,
 }
 
-/// Ranges, in the order of their events.
+/// Ranges in the order of their events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     entries: Vec<Entry>,
-    /// Where ranges begin or end, rising, each once.
+    /// The addresses where ranges start or end, ascending and unique.
     bounds: Vec<u64>,
-    /// For each node where its entries begin in `held`, and one more for the end.
+    /// The index in `held` of each node's first entry, plus one more for the end.
     first: Vec<u32>,
-    /// Entries by node, rising.
+    /// Entries by node, ascending.
     held: Vec<u32>,
 }
 
 impl Ranges {
-    /// A tree of ranges. Empty ones are left out, and those beyond what 32 bits count.
+    /// Builds a tree of ranges. Skips empty ranges, and those that do not fit in 32-bit indices.
     pub fn new(mut entries: Vec<Entry>) -> Self {
         entries.retain(|e| e.from < e.to);
         entries.sort_by_key(|e| e.event);
@@ -47,7 +47,7 @@ impl Ranges {
             first: vec![0; leaves * 2 + 1],
             held: Vec::new(),
         };
-        // Counted first, so that all nodes share one list.
+        // Counting first lets all nodes share one list.
         for at in 0..ranges.entries.len() {
             let Some(e) = ranges.entries.get(at).copied() else {
                 break;
@@ -83,24 +83,24 @@ impl Ranges {
         ranges
     }
 
-    /// The ranges that pass, as a tree of their own.
+    /// Returns a new tree of the ranges that match.
     pub fn only(&self, wanted: impl Fn(&Entry) -> bool) -> Self {
         Self::new(self.entries.iter().filter(|e| wanted(e)).copied().collect())
     }
 
-    /// Index of the first bound at or behind an address.
+    /// Returns the index of the first bound at or after an address.
     fn bound(&self, address: u64) -> usize {
         self.bounds.partition_point(|b| *b < address)
     }
 
-    /// The stretch around an address in which no range begins or ends.
+    /// Returns the range around an address in which no range starts or ends.
     pub fn stretch(&self, address: u64) -> Range<u64> {
         let n = self.bounds.partition_point(|b| *b <= address);
         let from = n.checked_sub(1).and_then(|i| self.bounds.get(i)).copied();
         from.unwrap_or(0)..self.bounds.get(n).copied().unwrap_or(u64::MAX)
     }
 
-    /// The lists of ranges that cover an address, each rising by event.
+    /// Returns the lists of ranges that cover an address, each sorted by event.
     fn over(&self, address: u64) -> impl Iterator<Item = &[u32]> {
         let n = self.bounds.partition_point(|b| *b <= address);
         let leaf = n.checked_sub(1).map_or(0, |i| i + self.bounds.len());
@@ -121,7 +121,7 @@ impl Ranges {
         self.entry(at).map_or(0, |e| e.event)
     }
 
-    /// The last range over an address of an event in `events` that is wanted.
+    /// Returns the last range that covers an address, has its event in `events`, and is accepted by `wanted`.
     pub fn last(&self, address: u64, events: Range<u64>, mut wanted: impl FnMut(&Entry) -> bool) -> Option<Entry> {
         let mut best: Option<Entry> = None;
         for list in self.over(address) {
@@ -139,7 +139,7 @@ impl Ranges {
         best
     }
 
-    /// The first range over an address of an event in `events` that is wanted.
+    /// Returns the first range that covers an address, has its event in `events`, and is accepted by `wanted`.
     pub fn first(&self, address: u64, events: Range<u64>, mut wanted: impl FnMut(&Entry) -> bool) -> Option<Entry> {
         let mut best: Option<Entry> = None;
         for list in self.over(address) {
@@ -152,7 +152,8 @@ impl Ranges {
         best
     }
 
-    /// The ranges over an address of the events in `events`, rising; the last `most` of each node.
+    /// Returns the ranges that cover an address and have their event in `events`, sorted by event; at most the last
+    /// `most` of each node.
     pub fn list(&self, address: u64, events: Range<u64>, most: usize) -> Vec<Entry> {
         let mut out = Vec::new();
         for list in self.over(address) {
@@ -166,7 +167,7 @@ impl Ranges {
     }
 }
 
-/// Calls back with each node that a range of leaves is made of.
+/// Calls `call` with each node that makes up a range of leaves.
 fn nodes(leaves: usize, range: Range<usize>, mut call: impl FnMut(usize)) {
     let (mut from, mut to) = (range.start + leaves, range.end + leaves);
     while from < to {

@@ -1,9 +1,9 @@
-//! Rows of bytes that copies and fills cover, with gaps between them where they are apart from each other.
+//! Rows of bytes that copies and fills cover, with the gaps between them.
 
 use super::{copy_at, fill_at};
 use crate::recording::{CopyRow, Events, FillRow};
 
-/// The rows that a copy or a fill writes.
+/// Returns the rows that a copy or a fill writes.
 pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
     match copy_at(events, event) {
         Some(row) => Some(Rows::from_destination(&row)),
@@ -16,11 +16,11 @@ pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
 pub(super) struct Rows {
     /// First address.
     pub at: u64,
-    /// Bytes of a row.
+    /// Size of a row, bytes.
     pub bytes: u64,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes from the beginning of a row to that of the next.
+    /// Distance between the starts of two consecutive rows, bytes.
     pub pitch: u64,
 }
 
@@ -52,12 +52,12 @@ impl Rows {
         })
     }
 
-    /// Number of the row that holds an address, and the bytes before it in the row.
+    /// Returns the number of the row that contains an address, and the offset in that row.
     pub fn locate(&self, address: u64) -> Option<(u64, u64)> {
         let by = address.checked_sub(self.at)?;
         let (n, offset) = match self.rows {
             0 | 1 => (0, by),
-            // Rows that lie over each other: the last one wins, which is as much as can be told.
+            // If rows overlap, the last one wins; the recording gives no more detail.
             _ if self.pitch == 0 => (self.rows - 1, by),
             _ => ((by / self.pitch).min(self.rows - 1), by),
         };
@@ -69,7 +69,7 @@ impl Rows {
         (offset < self.bytes).then_some((n, offset))
     }
 
-    /// Whether a row holds an address, and where that changes next.
+    /// Returns whether a row contains an address, and the next address at which that changes.
     pub fn covers(&self, address: u64) -> (bool, u64) {
         match self.locate(address) {
             Some((_, offset)) => (true, address.saturating_add(self.bytes - offset)),
@@ -81,7 +81,7 @@ impl Rows {
         }
     }
 
-    /// Bytes before an address among those of all rows without gaps.
+    /// Returns the offset of an address in the rows packed without gaps, bytes.
     pub fn before(&self, address: u64) -> Option<u64> {
         let (n, offset) = self.locate(address)?;
         n.checked_mul(self.bytes)?.checked_add(offset)

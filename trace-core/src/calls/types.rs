@@ -1,50 +1,50 @@
-//! Types of a function's parameters, as its signature or its PTX tells them.
+//! Types of a function's parameters, from its signature or its PTX.
 
 use crate::recording::CallFunction;
 use cuda_code::ptx;
 
-/// What a parameter holds.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParameterType {
-    /// An address. `constant`: by the signature the function does not write through it.
+    /// An address. `constant` is set if the signature forbids writes through it.
     Pointer {
-        /// Whether what it points to is `const`.
+        /// Whether the pointed-to type is `const`.
         constant: bool,
     },
-    /// A number with a sign.
+    /// A signed integer.
     Signed,
-    /// A number without one.
+    /// An unsigned integer.
     Unsigned,
     /// A floating-point number, of 2, 4 or 8 bytes.
     Float,
-    /// A floating-point number of 2 bytes with the exponent of one of 4.
+    /// A bfloat16: a 2-byte floating-point number with the exponent width of a 4-byte one.
     BFloat16,
-    /// True or false.
+    /// A Boolean.
     Bool,
-    /// Bits: an address, a number or something else, of 1, 2, 4 or 8 bytes.
+    /// Untyped bits: an address, a number or something else, of 1, 2, 4 or 8 bytes.
     #[default]
     Bits,
     /// Bytes: a structure or an array.
     Bytes,
 }
 
-/// A parameter.
+/// A parameter of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameter {
     /// Offset in the parameter buffer, bytes.
     pub offset: u32,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u32,
-    /// Its own name, where the PTX gives it one that a person chose; empty otherwise.
+    /// The parameter's name in the PTX; empty if the compiler only numbered it.
     pub label: String,
-    /// The type in words, as its author or PTX names it; empty where nothing tells it.
+    /// The type as the source or the PTX names it; empty if it is not known.
     pub name: String,
-    /// What it holds.
+    /// The type of the data.
     pub data_type: ParameterType,
 }
 
-/// The parameters of a function: where they are by the driver's layout, of which types by its signature, else by its
-/// PTX. Where the layout is not known there are none.
+/// Returns the parameters of a function. Offsets come from the driver's layout; types come from the signature, or
+/// else from the PTX. Returns no parameters if the layout is not known.
 #[must_use]
 pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entry<'_>>) -> Vec<Parameter> {
     let report = signature(shown).filter(|t| t.len() == function.parameters.len());
@@ -80,7 +80,7 @@ pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entr
     function.parameters.iter().enumerate().map(plain).collect()
 }
 
-/// Returns the name that a parameter has in its PTX; empty where the compiler only numbered it (`kernel_param_0`).
+/// Returns the name of a parameter in its PTX; empty if the compiler only numbered it (`kernel_param_0`).
 fn own_name<'a>(name: &'a str, function: &str) -> &'a str {
     let numbered = name
         .strip_prefix(function)
@@ -92,10 +92,10 @@ fn own_name<'a>(name: &'a str, function: &str) -> &'a str {
     name
 }
 
-/// The types between the outer brackets of a demangled name; `None` where it has none.
+/// Returns the types between the outer parentheses of a demangled name; `None` if it has none.
 fn signature(name: &str) -> Option<Vec<String>> {
     let body = name.trim_end().strip_suffix(')')?;
-    // The bracket that the last one closes: what is before it belongs to the name, however it is built.
+    // Find the parenthesis that the last one closes: everything before it belongs to the name.
     let mut depth = 1usize;
     let open = body.char_indices().rev().find_map(|(at, c)| {
         match c {
@@ -125,12 +125,12 @@ fn signature(name: &str) -> Option<Vec<String>> {
     Some(types)
 }
 
-/// What a type of C++ holds; `None` where its size is another, or it is no type that is known by name.
+/// Returns the parameter type of a C++ type; `None` if its size differs or the type's name is not known.
 fn type_from_name(name: &str, bytes: u32) -> Option<ParameterType> {
     if let Some(to) = name.trim_end_matches("__restrict__").trim_end().strip_suffix('*') {
         let to = to.trim();
-        // The compiler writes `float const*`; a person may write `const float*`. `const` of a pointer to pointers is
-        // the inner one's.
+        // The compiler writes `float const*`; people may write `const float*`. In a pointer to pointers, `const`
+        // belongs to the inner pointer.
         let constant = to.ends_with("const") || (to.starts_with("const ") && !to.ends_with('*'));
         return (bytes == 8).then_some(ParameterType::Pointer { constant });
     }
@@ -157,7 +157,7 @@ fn type_from_name(name: &str, bytes: u32) -> Option<ParameterType> {
     (bytes == size).then_some(holds)
 }
 
-/// What a parameter of PTX holds, with its type in PTX's words.
+/// Returns the type of a PTX parameter, with the type as PTX writes it.
 fn type_from_parameter(p: &ptx::Parameter<'_>) -> (String, ParameterType) {
     let one = p.element.vector == 1 && p.elements.is_none();
     let name = match p.elements {
@@ -171,7 +171,7 @@ fn type_from_parameter(p: &ptx::Parameter<'_>) -> (String, ParameterType) {
         (_, _, "f16" | "f32" | "f64") => ParameterType::Float,
         (_, _, "bf16") => ParameterType::BFloat16,
         (_, _, "s8" | "s16" | "s32" | "s64") => ParameterType::Signed,
-        // Compilers write addresses as `.u64`, and numbers with a sign as `.u32` too.
+        // Compilers also declare addresses as `.u64` and signed numbers as `.u32`.
         _ => ParameterType::Bits,
     };
     (name, holds)
@@ -217,7 +217,7 @@ mod tests {
             ]
         );
         assert_eq!(p[4].name, "Shape");
-        // A signature of another number of parameters tells nothing, and a size that does not fit neither.
+        // A signature with another number of parameters, or with a size that does not match, gives no types.
         let p = parameters(&f, "k(int)", None);
         assert!(
             p.iter()

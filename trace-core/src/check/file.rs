@@ -1,15 +1,15 @@
-//! A file against its own digests: damage that reading the recording does not meet.
+//! Checks of a file against its own digests, which find damage that reading the recording does not touch.
 
 use super::{Finding, FindingKind};
 use crate::container::{self, ContainerError};
 use crate::progress::Progress;
 use std::path::Path;
 
-/// What of a `.kine` file does not agree with its digests, or contradicts itself. A file of another format has neither
-/// and gives nothing. Takes as long as reading the file.
+/// Finds where a `.kine` file does not match its digests or contradicts itself. Returns nothing for files of other
+/// formats. Takes as long as reading the file.
 ///
 /// # Errors
-/// When the file cannot be read, or the work was cancelled.
+/// If the file cannot be read, or the work was cancelled.
 pub fn check_file(path: &Path, progress: &Progress) -> Result<Vec<Finding>, ContainerError> {
     let is_kine = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"));
     if !is_kine || !path.is_file() {

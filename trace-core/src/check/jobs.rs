@@ -1,4 +1,4 @@
-//! Submitted jobs whose descriptors do not decode, or share their page with something foreign.
+//! Checks of submitted jobs: descriptors that do not decode, or that share their page with foreign data.
 
 use super::{CappedFindings, Finding, FindingKind};
 use crate::PAGE_SIZE;
@@ -11,29 +11,30 @@ use crate::timeline::{self, JobSpan};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// A run of printable bytes this long stands in no page of job descriptors: they are words of small numbers.
+/// Minimum length of a run of printable bytes that is reported, bytes. No page of job descriptors has one:
+/// descriptors are words of small numbers.
 const TEXT_RUN: usize = 48;
 
-/// A job as it was submitted.
+/// A submitted job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submit {
-    /// Number of the submit, from 0.
+    /// Index of the submit, from 0.
     pub index: u32,
-    /// The event that handed it to the GPU.
+    /// The event that submitted the job to the GPU.
     pub event: u64,
     /// GPU address of the first job of the chain.
     pub head_va: GpuVa,
 }
 
-/// Decodes every submitted chain, each in its own address space. `known` are the recording's jobs, by event, where the
-/// caller has them.
+/// Decodes every submitted chain, each in its own address space. `known` holds the recording's jobs, sorted by event,
+/// if the caller has them.
 pub(super) fn check_jobs(
     recording: &Recording,
     known: Option<&[Submit]>,
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
-    // Streams of commands have no descriptors.
+    // Command streams have no descriptors.
     let map = RegisterMap::built_in_for(recording).filter(|_| !recording.has_command_streams());
     let Some(map) = map else {
         return Ok(());
@@ -125,7 +126,7 @@ fn submit(job: &JobSpan) -> Submit {
     }
 }
 
-/// Tells of text in the page of a descriptor.
+/// Reports text in the page of a descriptor.
 fn text(
     view: &GpuMemoryView<'_>,
     va: GpuVa,
@@ -150,7 +151,7 @@ fn text(
     });
 }
 
-/// Where the longest run of printable bytes of a page begins, and how long it is.
+/// Returns the start and the length of the longest run of printable bytes in a page.
 fn longest_text(page: &[u8; PAGE_SIZE]) -> (usize, usize) {
     let (mut best, mut start) = ((0, 0), 0);
     for (i, b) in page.iter().enumerate() {

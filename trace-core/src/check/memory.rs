@@ -1,4 +1,4 @@
-//! Memory that does not fit: regions that overlap, mapped pages without content, tables that cannot be followed.
+//! Checks of memory: overlapping regions, mapped pages without content, page tables that cannot be followed.
 
 use super::{CappedFindings, Finding, FindingKind};
 use crate::mmu::{self, MmuError, Scan, TableItem};
@@ -6,12 +6,12 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use std::ops::ControlFlow;
 
-/// Regions of one address space that cover the same addresses.
+/// Finds regions of one address space that cover the same addresses.
 pub(super) fn check_regions(recording: &Recording, findings: &mut Vec<Finding>) {
     let mut regions: Vec<_> = recording.facts.regions.iter().collect();
     regions.sort_by_key(|r| (r.address_space, r.start, r.end));
     let mut few = CappedFindings::new(FindingKind::OverlappingRegions);
-    // The region that reaches furthest so far; whatever begins before its end overlaps it.
+    // The region with the highest end so far: a region that starts before that end overlaps it.
     let mut furthest: Option<&crate::recording::Region> = None;
     for r in regions {
         if r.end <= r.start {
@@ -36,11 +36,11 @@ pub(super) fn check_regions(recording: &Recording, findings: &mut Vec<Finding>) 
     few.append_to(findings);
 }
 
-/// Tables and leaves passed between two looks at whether the work was cancelled.
+/// Number of tables and leaf entries between two checks for cancellation.
 const REPORT_EVERY: u64 = 1 << 12;
 
-/// What the page tables map, held against the contents that there are. Keeps no leaf: a small file can map millions of
-/// blocks again and again.
+/// Compares the mappings of the page tables with the contents that exist. Keeps no leaf entries: a small file can map
+/// millions of blocks many times.
 pub(super) fn check_mappings(
     recording: &Recording,
     progress: &Progress,
@@ -63,7 +63,7 @@ pub(super) fn check_mappings(
                 TableItem::Table(_) => {}
                 TableItem::Leaf(l) => holes.add(&l),
                 TableItem::Problem(p) => {
-                    // An entry without meaning belongs to something else; of what is missing nothing is known.
+                    // An entry without meaning belongs to something else. Nothing is known of a missing table.
                     let (few, kind) = match p {
                         MmuError::BadEntry { .. } => (&mut foreign, FindingKind::ForeignData),
                         _ => (&mut broken, FindingKind::TruncatedSection),

@@ -1,4 +1,4 @@
-//! Findings: something suspicious in a recording, with its place and its reason.
+//! Findings: suspicious properties of a recording, each with its location and reason.
 
 mod file;
 mod jobs;
@@ -16,36 +16,38 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use serde::{Deserialize, Serialize};
 
-/// Looks for everything suspicious in a recording. What the importer or recorder noticed comes first; then by
-/// severity, the worst first.
+/// Checks a recording for everything suspicious. Findings of the importer or recorder come first; the rest are sorted
+/// by severity, worst first.
 #[must_use]
 pub fn check(recording: &Recording) -> Vec<Finding> {
-    // Nobody can cancel: the progress is this function's own.
+    // This cannot be cancelled: the progress belongs to this function.
     check_with(recording, &Progress::new()).unwrap_or_default()
 }
 
-/// The findings of [`FindingKind::UndecodedAccess`] alone, one a space: which ranges hold what nobody knows.
+/// Returns only the findings of kind [`FindingKind::UndecodedAccess`], one per space: the ranges whose content is
+/// unknown.
 ///
 /// # Errors
-/// When nobody wants them any more.
+/// If the work was cancelled.
 pub fn undecoded_accesses(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
     let mut findings = Vec::new();
     undecoded::check_undecoded(recording, progress, &mut findings)?;
     Ok(findings)
 }
 
-/// [`check`] with progress, a step for events, page tables and jobs each.
+/// Does the same as [`check`] with progress: one step each for events, page tables and jobs.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub fn check_with(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
     check_submits(recording, None, progress)
 }
 
-/// [`check_with`] for one who knows the recording's jobs already, so that they are not looked for once more.
+/// Does the same as [`check_with`] for a caller that already knows the recording's jobs, so that they are not
+/// searched again.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub fn check_submits(
     recording: &Recording,
     submits: Option<&[Submit]>,
@@ -67,10 +69,10 @@ pub fn check_submits(
     Ok(recording.facts.findings.iter().cloned().chain(findings).collect())
 }
 
-/// Things looked at between two reports of progress.
+/// Number of items between two progress reports.
 const REPORT_EVERY: usize = 1 << 16;
 
-/// Findings of one kind, at most [`Few::MAX_FINDINGS`] of them told one by one.
+/// Findings of one kind; at most [`CappedFindings::MAX_FINDINGS`] are listed one by one.
 struct CappedFindings {
     kind: FindingKind,
     kept: Vec<Finding>,
@@ -78,7 +80,7 @@ struct CappedFindings {
 }
 
 impl CappedFindings {
-    /// More than a person reads, fewer than fill memory.
+    /// Maximum number of findings of one kind: more than a person reads, too few to fill memory.
     const MAX_FINDINGS: usize = 256;
 
     fn new(kind: FindingKind) -> Self {
@@ -107,11 +109,11 @@ impl CappedFindings {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Note,
     /// Something may be wrong.
     Warning,
@@ -119,15 +121,15 @@ pub enum Severity {
     Error,
 }
 
-/// What kind of thing a finding is. The names are part of the command line's JSON.
+/// The kind of a finding. The names are part of the command line's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
     /// A submitted job header does not decode.
     UndecodedJobHead,
-    /// Memory holds something that does not belong there, text in a job descriptor for one.
+    /// Memory holds unexpected data, for example text in a job descriptor.
     ForeignData,
-    /// A file or section ends before what it announces.
+    /// A file or section ends before its declared size.
     TruncatedSection,
     /// The recorder missed events.
     LostEvents,
@@ -135,42 +137,42 @@ pub enum FindingKind {
     OverlappingRegions,
     /// An event's time is before that of the event before it.
     TimeBackwards,
-    /// An access to a register that the register map does not know.
+    /// An access to a register that is not in the register map.
     UnknownRegister,
     /// Mapped memory whose contents the recording does not hold.
     MappedWithoutContent,
     /// An identity or feature register changed its value.
     FeatureChanged,
-    /// A read during a replay of state that was there before the recording began.
+    /// A read during a replay shows state from before the recording.
     StateBeforeRecording,
-    /// The source holds something that the importer did not use, and why.
+    /// The importer skipped something in the source, with the reason.
     NotUsed,
     /// The order of two timelines of the same recording differs.
     OrderDiffers,
-    /// The source does not tell something that the importer had to take for granted, and what that is.
+    /// The source lacks information, and the importer assumed a value.
     Assumed,
-    /// Bytes of the file do not agree with their digest.
+    /// Bytes of the file do not match their digest.
     DamagedSection,
-    /// In a replay, a job's shader did not run, or did not come to its end, and why.
+    /// In a replay, a job's shader did not run or did not finish, with the reason.
     ShaderNotRun,
-    /// Accesses of which the recorder saw the address and not the value.
+    /// Accesses whose address was recorded but not their value.
     UndecodedAccess,
-    /// Pages that the GPU may both write and fetch code from.
+    /// Pages that the GPU may both write and execute.
     WritableAndExecutable,
-    /// Physical memory that two addresses reach, which cache it or share it in different ways.
+    /// Physical memory that is mapped at two addresses with different cacheability or shareability.
     AliasedAttributes,
-    /// Physical memory that two addresses reach with different rights.
+    /// Physical memory that is mapped at two addresses with different access rights.
     AliasedRights,
-    /// Mapped pages of which nothing in the recording tells that anything reads or writes them.
+    /// Mapped pages with no recorded reads or writes.
     MappedUnused,
     /// A page table in memory that the GPU may write.
     WritablePageTable,
-    /// The recorded program used something of its driver that the recording does not hold, and what that is.
+    /// The recorded program used a driver feature that the recording does not hold.
     NotRecorded,
 }
 
 impl FindingKind {
-    /// The severity that findings of this kind have.
+    /// Returns the severity of findings of this kind.
     #[must_use]
     pub fn severity(self) -> Severity {
         match self {
@@ -202,20 +204,20 @@ impl FindingKind {
 /// Something suspicious in a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What kind of thing it is.
+    /// The kind of the finding.
     pub kind: FindingKind,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Where: a file and line, an event, an address.
+    /// The location: a file and line, an event, or an address.
     pub place: String,
-    /// What is wrong and why it matters, in a sentence.
+    /// What is wrong and why it matters, in one sentence.
     pub message: String,
-    /// The event to jump to, when there is one.
+    /// The event to jump to, if there is one.
     pub event: Option<u64>,
 }
 
 impl Finding {
-    /// A finding with its kind's severity.
+    /// Creates a finding with the severity of its kind.
     #[must_use]
     pub fn new(kind: FindingKind, place: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
@@ -227,7 +229,7 @@ impl Finding {
         }
     }
 
-    /// The same finding with the event to jump to.
+    /// Returns the same finding with an event to jump to.
     #[must_use]
     pub fn at_event(mut self, event: u64) -> Self {
         self.event = Some(event);

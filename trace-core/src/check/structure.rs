@@ -1,4 +1,4 @@
-//! Events that do not fit: lost, backwards in time, outside the register map, features that change.
+//! Checks of events: lost, backwards in time, outside the register map, changed feature registers.
 
 use super::{CappedFindings, Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
@@ -6,8 +6,8 @@ use crate::recording::{Recording, SpaceKind};
 use crate::registers::{RecordedRegisters, RegisterMap, format_location};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is
-/// not told again.
+/// Reports events that the recorder knows it missed. A finding that the importer or recorder already made at the same
+/// event is not repeated.
 pub(super) fn check_lost_events(recording: &Recording, findings: &mut Vec<Finding>) {
     let report = recording.facts.findings.iter();
     let set: BTreeSet<u64> = report
@@ -27,9 +27,9 @@ pub(super) fn check_lost_events(recording: &Recording, findings: &mut Vec<Findin
     }
 }
 
-/// Events whose time is before that of the event before them, as one finding. A call of a driver stands where it
-/// returned, and its time is when it began: of calls that lie upon each other, in two threads or one within the other,
-/// the later row may have begun earlier.
+/// Reports events whose time is before that of the previous event, as one finding. A driver call is recorded at its
+/// return, with the time of its start. Of overlapping calls, in two threads or nested, the later row may have started
+/// earlier.
 pub(super) fn check_time(
     recording: &Recording,
     progress: &Progress,
@@ -65,14 +65,14 @@ pub(super) fn check_time(
     Ok(())
 }
 
-/// Accesses to a place of a space that no register lies at.
+/// Accesses to one location of a space that has no register.
 #[derive(Default)]
 struct UnknownAccesses {
     first: u64,
     count: u64,
 }
 
-/// Why no register of a recording has a name, and what to do.
+/// Explains why no register of a recording has a name, and what to do.
 fn without_names(recording: &Recording) -> String {
     let id = recording.facts.identity.gpu_id;
     let from = recording.opened_from.as_ref().map(|p| p.display().to_string());
@@ -88,7 +88,7 @@ fn without_names(recording: &Recording) -> String {
             n => n,
         };
         if (2..10).contains(&generation) {
-            // From the sixth generation on all are described in one file.
+            // One file describes all generations from the sixth on.
             let source = generation.min(6);
             let name = &recording.facts.identity.gpu_name;
             return format!(
@@ -120,7 +120,7 @@ fn without_names(recording: &Recording) -> String {
     }
 }
 
-/// Registers that the map does not know, and identity registers that change.
+/// Reports registers that are not in the map, and identity registers that change.
 pub(super) fn check_registers(
     recording: &Recording,
     progress: &Progress,
@@ -145,7 +145,7 @@ pub(super) fn check_registers(
         return Ok(());
     };
     let map = device.map();
-    // Accesses to windows that the map says nothing of, told once each.
+    // Accesses to MMIO regions that the map does not describe, reported once each.
     let mut others: BTreeMap<u8, UnknownAccesses> = BTreeMap::new();
     let mut strange: BTreeMap<(u8, u32, u8), UnknownAccesses> = BTreeMap::new();
     let mut features: BTreeMap<u32, u64> = BTreeMap::new();
@@ -168,7 +168,7 @@ pub(super) fn check_registers(
         }
         let known = listed && map.has_registers_for(a.offset, a.width);
         let Some(register) = map.find_accessed(a.offset, a.width).filter(|_| known) else {
-            // Hostile offsets must not fill memory: what is beyond the cap is counted with the last one kept.
+            // Hostile offsets must not fill memory: accesses beyond the cap are counted with the last entry.
             let key = (a.space, a.offset, a.width);
             if strange.len() < CappedFindings::MAX_FINDINGS || strange.contains_key(&key) {
                 strange

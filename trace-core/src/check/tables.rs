@@ -1,5 +1,5 @@
-//! What page tables allow and nobody would want: memory to be written and run, one page cached in two ways, tables that
-//! the GPU may change, memory that nothing uses.
+//! Checks of what the page tables allow: memory that is writable and executable, pages cached in two ways, page
+//! tables that the GPU may write, and unused mappings.
 
 use super::{CappedFindings, Finding, FindingKind};
 use crate::addresses::{MapRun, MappedRuns};
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Looks at what the page tables allow, as they stand at the end. Of tables that the import made nothing is told that
-/// follows from rights: nobody gave them.
+/// Checks what the page tables allow at the end of the recording. Page tables that the importer created have no
+/// access rights from a driver, so findings about rights are skipped for them.
 pub(super) fn check_page_tables(
     recording: &Recording,
     progress: &Progress,
@@ -45,7 +45,7 @@ fn them(n: u64) -> &'static str {
     if n == 1 { "it" } else { "them" }
 }
 
-/// Joins runs that go on by address, wherever they lie.
+/// Joins runs with consecutive addresses, wherever they are in physical memory.
 fn by_address(runs: impl Iterator<Item = MapRun>) -> Vec<(u64, u64)> {
     let mut out: Vec<(u64, u64)> = Vec::new();
     for r in runs {
@@ -75,7 +75,7 @@ fn executable(number: u8, runs: &MappedRuns, findings: &mut Vec<Finding>) {
     few.append_to(findings);
 }
 
-/// Tables of any address space that lie where one of them lets the GPU write.
+/// Finds page tables of any address space that are in memory which one of them lets the GPU write.
 fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
     let mut frames: Vec<(u64, u8, u8)> = Vec::new();
     for (number, runs) in spaces {
@@ -109,21 +109,21 @@ fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
     few.append_to(findings);
 }
 
-/// How memory is mapped: whatever two addresses of one page should agree in.
+/// How memory is mapped: the attributes that two mappings of one page should share.
 type MappingAttributes = (u8, u8, usize);
 
 fn manner(r: &MapRun) -> MappingAttributes {
     (r.attributes, r.shared, crate::addresses::RightsSummary::index(r.rights))
 }
 
-/// Pairs of one kind that are counted beyond those that are listed.
+/// Maximum number of pairs of one kind that are counted beyond those listed.
 const MAX_COUNTED: u64 = 1 << 16;
 
-/// A run that lies open in the sweep: the address space that it is of.
+/// A run that is open in the sweep, with its address space.
 type OpenRun<'a> = (u8, &'a MapRun);
 
-/// Goes through all runs by where they lie. Of each manner only the run is kept that reaches furthest, so that the work
-/// does not grow with how often a page is mapped.
+/// Sweeps all runs by physical address. For each combination of attributes, only the run with the highest end is
+/// kept. This makes the cost independent of the number of mappings of a page.
 fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
     let mut all: Vec<OpenRun<'_>> = spaces
         .iter()
@@ -135,7 +135,8 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
     let mut open: BTreeMap<MappingAttributes, OpenRun<'_>> = BTreeMap::new();
     let mut attributes = CappedFindings::new(FindingKind::AliasedAttributes);
     let mut rights = CappedFindings::new(FindingKind::AliasedRights);
-    // Pairs that go on with one another are told once: manners and the distances from physical to virtual addresses.
+    // Adjacent pairs are reported once. The key is the attributes and the distances from physical to virtual
+    // addresses.
     let mut by_key: BTreeMap<(MappingAttributes, MappingAttributes, i128, i128), u64> = BTreeMap::new();
     for (i, this) in all.into_iter().enumerate() {
         if i % super::REPORT_EVERY == 0 {
@@ -218,7 +219,7 @@ fn alias(a: OpenRun<'_>, b: OpenRun<'_>, to: u64, cached: bool) -> Finding {
     Finding::new(kind, first.to_string(), message)
 }
 
-/// Frames that hold something but zeros in any snapshot, or that the CPU wrote, as ranges that rise.
+/// Returns the frames that hold nonzero data in any snapshot, or that the CPU wrote, as ascending ranges.
 fn used_frames(recording: &Recording, progress: &Progress) -> Result<Vec<Range<u64>>, Cancelled> {
     let mut used: Vec<Range<u64>> = Vec::new();
     let zero = |r: &PageRun| r.first_page == PageId::ZERO && (r.repeat || r.count == 1);
@@ -248,7 +249,7 @@ fn has_overlap(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
     ranges.get(n).is_some_and(|r| r.start < range.end)
 }
 
-/// Mappings that hold nothing, that no buffer lies in, and that no word of memory points into.
+/// Finds mappings without content that contain no buffer and that no word of memory points into.
 fn check_unused(
     recording: &Recording,
     spaces: &[(u8, MappedRuns)],
@@ -306,14 +307,15 @@ fn check_unused(
     Ok(())
 }
 
-/// Which of the ranges, rising in each address space, a word of memory points into: 48 bits at any multiple of four
-/// bytes, in every page image that is no page table. More words look like a pointer than are one, and all are believed.
+/// Returns which of the ranges, ascending in each address space, a word of memory points into. A pointer is 48 bits
+/// at any multiple of four bytes, in every page image that is not a page table. More words look like pointers than
+/// are pointers; all of them count.
 fn find_named_ranges(
     recording: &Recording,
     spaces: &[&[Range<u64>]],
     progress: &Progress,
 ) -> Result<Vec<Vec<bool>>, Cancelled> {
-    /// Images between two looks at whether the work was cancelled.
+    /// Number of images between two checks for cancellation.
     const AT_ONCE: usize = 256;
     let flags = |ranges: &&[Range<u64>]| ranges.iter().map(|_| AtomicBool::new(false)).collect::<Vec<_>>();
     let found: Vec<Vec<AtomicBool>> = spaces.iter().map(flags).collect();

@@ -1,4 +1,4 @@
-//! Every kind of finding, from a recording doctored to have it and sound without.
+//! Tests of every kind of finding: a recording modified to have it, and the same recording without it.
 
 use super::*;
 use crate::mmu::{self, Rights};
@@ -10,11 +10,11 @@ use crate::recording::{
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 const HEAD: u64 = 0x5040;
 
-/// What a doctor may change.
+/// The parts of the recording that a test may change.
 struct Patient {
     accesses: Vec<(u64, bool, u32, u64)>,
     page: [u8; 4096],
-    /// Whether the contents of the second mapped page are there.
+    /// Whether the contents of the second mapped page are present.
     whole: bool,
 }
 
@@ -231,7 +231,7 @@ fn time_that_runs_backwards_is_a_warning() {
 fn calls_that_lie_upon_each_other_are_no_finding() {
     use crate::recording::{CALL_FACTS, CallRow, EventsBuilder};
     let mut events = EventsBuilder::new();
-    // The second one began first, in another thread, and took longer.
+    // The second call started first, in another thread, and took longer.
     for (time, thread) in [(20, 1), (10, 2), (30, 1)] {
         let row = CallRow {
             about: u32::MAX,
@@ -299,7 +299,7 @@ fn it_stops_when_nobody_wants_it_any_more_and_says_how_far_it_is() {
     assert_eq!(check_with(&r, &progress), Err(Cancelled));
 }
 
-/// A job of a second address space is decoded there, where the first has nothing at its address.
+/// A job of a second address space is decoded there; the first space has nothing at its address.
 #[test]
 fn a_job_is_decoded_in_the_address_space_that_it_names() {
     let p = Patient::sound();
@@ -314,7 +314,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
         }),
         ..r.facts.address_spaces[at]
     };
-    // Space 0 has a root without content; the tables are those of space 1, which no slot names yet.
+    // Space 0 has a root without content. The tables are those of space 1, which no slot names yet.
     r.facts.address_spaces = vec![number(0, 0), number(1, 0)];
     let undecoded = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::UndecodedJobHead);
     assert!(undecoded(&r), "it names space 0");
@@ -332,7 +332,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
     }
     r.events = b.finish();
     assert!(!undecoded(&r), "{:?}", check(&r));
-    // A space that the recording does not hold is told, and not guessed.
+    // A space that the recording does not hold is reported, not guessed.
     r.facts.address_spaces.truncate(1);
     let findings = check(&r);
     assert!(
@@ -357,8 +357,8 @@ fn what_the_importer_noticed_comes_first() {
     );
 }
 
-/// Three megabytes of runs: 512 tables of 512 blocks of 1 GiB each, all at one place, and content in every second frame
-/// there. What is mapped without content are 34 billion single pages.
+/// Three megabytes of runs: 512 tables of 512 blocks of 1 GiB each, all at one address, with content in every second
+/// frame there. The pages mapped without content are 34 billion single pages.
 fn blocks_again_and_again() -> Recording {
     use mmu::encode_table;
     const F: MmuFormat = MmuFormat::Aarch64_4k;
@@ -407,7 +407,7 @@ fn holes_that_a_small_file_repeats_by_the_billion_are_counted_and_not_collected(
     );
 }
 
-/// Two address spaces, each with pages: address, frame, rights, attribute index; and frames with contents.
+/// Creates two address spaces, each with pages (address, frame, rights, attribute index), and frames with contents.
 fn spaces(pages: [&[(usize, u64, Rights, u8)]; 2], contents: &[(u64, [u8; 4096])]) -> Recording {
     let mut m = MemoryBuilder::new();
     let mut frames = Vec::new();
@@ -435,7 +435,7 @@ fn spaces(pages: [&[(usize, u64, Rights, u8)]; 2], contents: &[(u64, [u8; 4096])
             number,
             format: FORMAT,
             root: PhysAddr(first << 12),
-            // Index 1 says the same in both, the others do not.
+            // Index 1 means the same in both; the others do not.
             memattr: 0x4d88 | u64::from(number),
             transcfg: 6,
         });
@@ -454,7 +454,7 @@ const RWX: Rights = Rights {
     execute: true,
 };
 
-/// What is told of the tables: kind, severity, place.
+/// Returns the findings about page tables: kind, severity, location.
 fn of_tables(r: &Recording) -> Vec<(FindingKind, Severity, String)> {
     let report = check(r)
         .into_iter()
@@ -481,10 +481,10 @@ fn pages_that_are_written_and_run_are_told_once_a_run() {
 fn a_page_that_two_addresses_reach_in_different_ways_is_told() {
     let content = [(20, [1; 4096]), (21, [2; 4096]), (22, [3; 4096])];
     let rw = Rights::RW;
-    // The same twice over is no finding: not in one address space, not in two.
+    // Two identical mappings are no finding, in one address space or in two.
     let r = spaces([&[(1, 20, rw, 1), (5, 20, rw, 1)], &[(9, 20, rw, 1)]], &content);
     assert_eq!(of_tables(&r), []);
-    // Cached in another way: by another index, or by another meaning of the index in the other address space.
+    // Different cacheability: another index, or another meaning of the index in the other address space.
     let r = spaces(
         [&[(1, 20, rw, 1), (2, 21, rw, 1), (5, 20, rw, 0), (6, 21, rw, 0)], &[]],
         &content,
@@ -498,7 +498,7 @@ fn a_page_that_two_addresses_reach_in_different_ways_is_told() {
         text.contains("0x7000 of address space 1 with attributes 0x89"),
         "{text}"
     );
-    // Other rights alone are less.
+    // Different rights alone are less severe.
     let r = spaces([&[(1, 20, rw, 1)], &[(7, 20, Rights::RO, 1)]], &content);
     assert_eq!(
         of_tables(&r),
@@ -512,7 +512,7 @@ fn a_page_table_that_the_gpu_may_write_is_a_warning() {
     let kind = FindingKind::WritablePageTable;
     assert_eq!(found(Rights::RW), [(kind, Severity::Warning, "0x1000".to_owned())]);
     assert_eq!(found(Rights::RO), []);
-    // Of another address space, behind other pages of a run.
+    // A page table of another address space, after other pages of a run.
     let r = spaces([&[], &[(6, 3, Rights::RW, 1), (7, 4, Rights::RW, 1)]], &[]);
     assert_eq!(of_tables(&r), [(kind, Severity::Warning, "0x6000".to_owned())]);
     assert!(check(&r).iter().any(|f| f.message.contains("and 1 more page table")));
@@ -532,13 +532,13 @@ fn memory_that_nothing_points_at_and_that_holds_nothing_is_told_as_unused() {
             .message
             .starts_with("2 pages of address space 0 are mapped here")
     );
-    // A word that points into it, at a multiple of four and with other bits above.
+    // A word that points into the mapping, at a multiple of four and with other bits above.
     let mut page = [1; 4096];
     page[20..28].copy_from_slice(&0x12_0000_6123u64.to_le_bytes());
     assert_eq!(of_tables(&held(page)), [unused("0x5000"), unused("0x9000")]);
     page[20..28].copy_from_slice(&0xabcd_0000_0000_6123u64.to_le_bytes());
     assert_eq!(of_tables(&held(page)), [unused("0x9000")]);
-    // A buffer that lies in it.
+    // A buffer in the mapping.
     let mut r = held(page);
     r.facts.buffers.push(crate::recording::Buffer {
         name: "b".into(),
@@ -549,7 +549,7 @@ fn memory_that_nothing_points_at_and_that_holds_nothing_is_told_as_unused() {
         element: crate::recording::ElementType::U8,
     });
     assert_eq!(of_tables(&r), []);
-    // A write of the CPU, of zeros too.
+    // A CPU write, also of zeros.
     let mut r = held(page);
     let mut b = EventsBuilder::new();
     b.host_write(

@@ -1,5 +1,7 @@
-//! Accesses of which a recorder saw the address and not the value: how many there are, which ranges of a space they go
-//! to, since nothing there can be taken for what the recording says, and which rows of the picture cannot be right.
+//! Checks of undecoded accesses, whose address was recorded but not their value.
+//!
+//! A finding says how many there are and which ranges of a space they go to, because the recording's contents of
+//! those ranges are unreliable. It also says which rows of the picture cannot be right.
 
 use super::{Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
@@ -8,11 +10,11 @@ use crate::screen::{Display, DisplayError, Framebuffer, FramebufferError, Render
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Maximum number of ranges of a space, or of rows, that are told.
+/// Maximum number of ranges of a space, or of rows, that are listed.
 const MAX_RANGES: usize = 8;
-/// Bytes between two accesses of one range: what a copy leaves out between rows is more.
+/// Maximum gap between two accesses of one range, bytes: the gap between rows of a copy is larger.
 const MAX_GAP_BYTES: u32 = 64;
-/// Bytes that an access is taken to have where its width is not known.
+/// Assumed size of an access whose width is not known, bytes.
 const DEFAULT_ACCESS_BYTES: u8 = 4;
 
 /// The undecoded accesses to a space.
@@ -21,13 +23,13 @@ struct UndecodedAccesses {
     first: u64,
     count: u64,
     reads: u64,
-    /// Those by a repeated move of x86 (`rep movs`), which is how a driver copies to or from a device at once.
+    /// Accesses by a repeated x86 move (`rep movs`), which a driver uses for block copies to or from a device.
     copies: u64,
-    /// Places: offset of the first byte and of the last.
+    /// Locations: offset of the first byte and of the last.
     places: Vec<(u32, u32)>,
 }
 
-/// A finding for each space with accesses that were not decoded.
+/// Adds a finding for each space with undecoded accesses.
 pub(super) fn check_undecoded(
     recording: &Recording,
     progress: &Progress,
@@ -60,7 +62,7 @@ pub(super) fn check_undecoded(
             .offset
             .saturating_add(u32::from(row.width().unwrap_or(DEFAULT_ACCESS_BYTES).max(1)) - 1);
         match found.places.last_mut() {
-            // A copy goes on where it was, or goes over the same bytes again.
+            // A copy continues where it was, or covers the same bytes again.
             Some(p) if row.offset >= p.0 && row.offset <= p.1.saturating_add(MAX_GAP_BYTES) => p.1 = p.1.max(last),
             _ => found.places.push((row.offset, last)),
         }
@@ -68,7 +70,7 @@ pub(super) fn check_undecoded(
     let display = match Display::read(recording, &Progress::new()) {
         Ok(display) => display,
         Err(DisplayError::Cancelled(c)) => return Err(c),
-        // More than is followed: then no rows are told.
+        // The limit is exceeded: then no rows are listed.
         Err(DisplayError::TooMany { .. }) => None,
     };
     for (space, found) in spaces {
@@ -82,15 +84,15 @@ pub(super) fn check_undecoded(
     Ok(())
 }
 
-/// Which rows of the last picture hold pixels that such an access left and no store set anew, in words. `None`: the
-/// recording tells no picture, or no row is touched.
+/// Describes which rows of the last picture hold pixels that an undecoded access left and no later store overwrote.
+/// Returns `None` if the recording has no picture or no row is affected.
 fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result<Option<String>, Cancelled> {
     progress.check()?;
     let last = (recording.events.len() as u64).saturating_sub(1);
     let (Some(space), Some(screen)) = (display.framebuffer(), display.last_screen(last)) else {
         return Ok(None);
     };
-    // Its steps are not those of the check.
+    // Building the framebuffer is not a step of the check's progress.
     let framebuffer = match Framebuffer::build(recording, space, &Progress::new()) {
         Ok(framebuffer) => framebuffer,
         Err(FramebufferError::Cancelled(c)) => return Err(c),
@@ -121,7 +123,7 @@ fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result
         _ => format!("rows y {first}–{end}"),
     };
     for (first, end) in rest.iter().take(MAX_RANGES - 1) {
-        // A String takes whatever is written to it.
+        // Writing to a `String` never fails.
         let _ = write!(message, ", {first}–{end}");
     }
     if let Some(n @ 1..) = ranges.len().checked_sub(MAX_RANGES) {
@@ -175,7 +177,7 @@ impl UndecodedAccesses {
             "{what} seen without the value{why}, at {}{more}: {lost}",
             messages.join(", ")
         );
-        // First what is wrong with the picture: lists show the beginning alone.
+        // The damage to the picture comes first: lists show only the start of a message.
         let message = match rows {
             Some(rows) => format!("{rows}: {message}"),
             None => message,

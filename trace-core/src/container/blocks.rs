@@ -1,27 +1,27 @@
-//! Blocks of a section: how a writer takes their digests, and how a reader of metadata compares them.
+//! Blocks of a section: how a writer computes their digests, and how a reader of metadata verifies them.
 
 use super::layout::{Entry, digest};
 use crate::recording::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, check_block_entry};
 
-/// Bit of the plain codec in the set of codecs of a commit record.
+/// Bit of the plain codec in the codec set of a commit record.
 pub(super) const KNOWN_CODECS: u64 = 1 << CODEC_PLAIN;
-/// The table of a section's blocks begins at a multiple of this.
+/// Alignment of the block table of a section, bytes.
 pub(super) const BLOCK_TABLE_ALIGN: u64 = 8;
 
-/// Number of blocks of a section of so many bytes.
+/// Returns the number of blocks of a section of `bytes` bytes.
 pub(super) fn count(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES as u64)
 }
 
-/// Bytes of the table of blocks of a section of so many bytes; `None` past the end of the range.
+/// Returns the size of the block table of a section of `bytes` bytes; `None` on overflow.
 pub(super) fn table_bytes(bytes: u64) -> Option<u64> {
     count(bytes).checked_mul(BLOCK_ENTRY_BYTES as u64)
 }
 
-/// Takes the digests of blocks as the bytes of a section come.
+/// Computes the digests of blocks while the bytes of a section are written.
 pub(super) struct BlockHasher {
     hasher: blake3::Hasher,
-    /// Bytes in the block that is not full.
+    /// Number of bytes in the partial block.
     filled: usize,
     table: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl BlockHasher {
         self.filled = 0;
     }
 
-    /// The table of blocks.
+    /// Returns the block table.
     pub fn finish(&mut self) -> &[u8] {
         if self.filled > 0 {
             self.close();
@@ -64,7 +64,7 @@ impl BlockHasher {
     }
 }
 
-/// The digest that a section of these bytes has in its table entry, in a file of this version.
+/// Returns the digest that a section of these bytes has in its table entry, in a file of this version.
 pub(super) fn section_digest<'a>(version: u32, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
     if version == 1 {
         let mut hasher = blake3::Hasher::new();
@@ -80,7 +80,7 @@ pub(super) fn section_digest<'a>(version: u32, parts: impl IntoIterator<Item = &
     digest(hasher.finish())
 }
 
-/// Compares a section's table of blocks with the digest in its entry.
+/// Verifies a section's block table against the digest in its entry.
 pub(super) fn check_table(e: &Entry, table: &[u8]) -> Result<(), String> {
     if digest(table) == e.digest {
         return Ok(());
@@ -91,7 +91,7 @@ pub(super) fn check_table(e: &Entry, table: &[u8]) -> Result<(), String> {
     ))
 }
 
-/// Compares a block of a section with its digest.
+/// Verifies a block of a section against its digest.
 pub(super) fn check_block(e: &Entry, table: &[u8], block: u64, data: &[u8]) -> Result<(), String> {
     let entry = usize::try_from(block)
         .ok()

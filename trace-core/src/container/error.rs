@@ -1,4 +1,4 @@
-//! Why a container could not be written or read, with its place.
+//! Errors of reading and writing containers, with their locations.
 
 use crate::encode::EncodeError;
 use crate::progress::Cancelled;
@@ -8,39 +8,39 @@ use std::io;
 /// Why a `.kine` file could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    /// The system refused to read or write.
+    /// The operating system returned an I/O error.
     #[error("{place}: {source}")]
     Io {
         /// The file.
         place: String,
-        /// What the system said.
+        /// The error from the operating system.
         source: io::Error,
     },
-    /// The file does not begin as a `.kine` file does.
+    /// The file does not start like a `.kine` file.
     #[error("{place}: not a .kine file: {reason}")]
     NotKine {
         /// The file.
         place: String,
-        /// What was found instead.
+        /// Description of what was found instead.
         reason: String,
     },
-    /// The file needs a newer program.
+    /// The file needs a newer version of the program.
     #[error(
         "{place}: byte {byte:#x}: {what} has version {version}, this program reads up to {known}; a newer one is needed"
     )]
     TooNew {
         /// The file.
         place: String,
-        /// Where the version is written.
+        /// Byte offset of the version.
         byte: u64,
-        /// What has the version.
+        /// The structure that has the version.
         what: &'static str,
         /// The version found.
         version: u32,
         /// The newest version that this program reads.
         known: u32,
     },
-    /// Blocks of the file are packed in a way that this program does not know.
+    /// The file has blocks with a codec that this program does not support.
     #[error(
         "{place}: byte {byte:#x}: blocks of the file have codec {codec}, and this program knows codec 0 (plain) alone; \
          a newer one is needed"
@@ -48,19 +48,19 @@ pub enum ContainerError {
     UnknownCodec {
         /// The file.
         place: String,
-        /// Where the codecs are listed.
+        /// Byte offset of the codec list.
         byte: u64,
-        /// The number of the first codec that is not known.
+        /// The number of the first unknown codec.
         codec: u32,
     },
-    /// The file holds no whole commit: its writer died before the first one, or it was cut.
+    /// The file holds no complete commit: its writer died before the first one, or the file was truncated.
     #[error("{place}: no whole commit in {bytes} bytes: {reason}")]
     NoCommit {
         /// The file.
         place: String,
-        /// Bytes there are.
+        /// Size of the file, bytes.
         bytes: u64,
-        /// Why the last candidate is not one, or that there is none.
+        /// Why the last candidate is not a commit, or that there is none.
         reason: String,
     },
     /// Something in the file contradicts itself or its digest.
@@ -68,7 +68,7 @@ pub enum ContainerError {
     Damaged {
         /// The file.
         place: String,
-        /// Where.
+        /// Byte offset of the damage.
         byte: u64,
         /// What is wrong.
         what: String,
@@ -78,41 +78,41 @@ pub enum ContainerError {
     Record {
         /// The file.
         place: String,
-        /// First byte of the record.
+        /// Offset of the first byte of the record.
         byte: u64,
         /// Which record.
         what: &'static str,
         /// Why.
         source: EncodeError,
     },
-    /// What was to be written is lent from a file that is damaged: nothing makes it look sound.
+    /// The data to write is lent from a damaged file; writing it would give it valid digests.
     #[error(
         "{0}; nothing that is damaged is written as if it were sound. `kinescope verify` lists all damage, and \
          `kinescope events` prints what is sound: take the file from where it is whole, or record it again"
     )]
     DamagedSource(Box<DamagedBlock>),
-    /// What was given to be written contradicts itself, or cannot be held by the format.
+    /// The data to write contradicts itself, or the format cannot hold it.
     #[error("cannot be written: {0}")]
     Refused(String),
-    /// An earlier write or sync failed, so what the file holds is not known; open it again to go on.
+    /// An earlier write or sync failed, so the content of the file is not known. Open it again to continue.
     #[error("{place}: an earlier write failed; open the file again to go on from its last commit")]
     Poisoned {
         /// The file.
         place: String,
     },
-    /// Another process is writing to the file.
+    /// Another process is writing the file.
     #[error("{place}: another program is writing to this file")]
     Busy {
         /// The file.
         place: String,
     },
-    /// The person asked for the work to stop.
+    /// The user cancelled the work.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
 impl ContainerError {
-    /// The byte of the file that the error is about, when it is about one.
+    /// Returns the byte offset in the file that the error refers to, if there is one.
     #[must_use]
     pub fn byte(&self) -> Option<u64> {
         match self {
@@ -124,8 +124,8 @@ impl ContainerError {
         }
     }
 
-    /// Whether it is the file's own bytes that are wrong: it is damaged, cut, or no `.kine` file at all. Otherwise the
-    /// file could not be looked at, or not understood by this version of the program.
+    /// Returns whether the file's own bytes are wrong: it is damaged, truncated, or not a `.kine` file. Otherwise the
+    /// file could not be read, or this version of the program does not support it.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
@@ -144,7 +144,7 @@ impl ContainerError {
         }
     }
 
-    /// The file that the error is about, when it is about one.
+    /// Returns the file that the error refers to, if there is one.
     #[must_use]
     pub fn place(&self) -> Option<&str> {
         match self {

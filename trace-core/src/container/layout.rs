@@ -1,38 +1,38 @@
-//! The fixed structures of the file, to the byte: header, commit record, table entry, and the frozen numbers.
+//! The fixed structures of the file format: header, commit record, table entry, and the frozen numbers.
 
 use std::fmt;
 
-/// Newest version of the format that this program reads, and the one that it writes.
+/// Newest version of the format that this program reads, and the version that it writes.
 pub const VERSION: u32 = 2;
-/// The version in which a section has one digest and no blocks. Files of it are read, and go on in it when a writer
-/// appends to them.
+/// The version in which a section has one digest and no blocks. Files of this version are read, and keep it when a
+/// writer appends to them.
 pub const VERSION_WITHOUT_BLOCKS: u32 = 1;
 /// First bytes of every file.
 pub(super) const MAGIC: [u8; 8] = *b"\x89KINE\r\n\x1a";
 /// First bytes of every commit record.
 pub(super) const RECORD_MAGIC: [u8; 8] = *b"KINEcmt\n";
-/// Bytes of the header. The first section lies at [`SECTION_ALIGN`].
+/// Size of the header, bytes. The first section is at [`SECTION_ALIGN`].
 pub(super) const HEADER_BYTES: usize = 64;
-/// Sections begin at multiples of this.
+/// Alignment of sections, bytes.
 pub(super) const SECTION_ALIGN: u64 = 4096;
-/// Tables and commit records begin at multiples of this, so that a record never crosses a disk sector.
+/// Alignment of tables and commit records, bytes, so that a record never crosses a disk sector.
 pub(super) const RECORD_ALIGN: u64 = 512;
-/// Bytes of a commit record.
+/// Size of a commit record, bytes.
 pub(super) const RECORD_BYTES: usize = 128;
-/// Bytes of a table entry.
+/// Size of a table entry, bytes.
 pub(super) const ENTRY_BYTES: usize = 96;
-/// Bytes before the content of a named section.
+/// Size of the header of a named section, bytes.
 pub(super) const NAMED_BYTES: usize = 256;
-/// Where the name begins in a named section.
+/// Offset of the name in a named section, bytes.
 pub(super) const NAME_AT: usize = 48;
-/// Maximum number of tables that one state of the file is put together from: a complete one and those that add to it.
+/// Maximum number of tables that make up one state of the file: a complete one and those that add to it.
 pub(super) const MAX_TABLES: usize = 64;
-/// Maximum number of bytes attached under all names together: they are read into memory when a file is opened.
+/// Maximum total size of the data attached under all names, bytes: it is read into memory when a file is opened.
 pub(super) const MAX_EXTRAS: u64 = 256 << 20;
-/// Maximum number of bytes of one table.
+/// Maximum size of one table, bytes.
 pub(super) const MAX_TABLE: u64 = 64 << 20;
 
-/// `at` or the next multiple of `align` (a power of two); `None` past the end of the range.
+/// Returns `at` rounded up to a multiple of `align` (a power of two); `None` on overflow.
 pub(super) fn align_up(at: u64, align: u64) -> Option<u64> {
     at.checked_add(align - 1).map(|v| v & !(align - 1))
 }
@@ -53,18 +53,18 @@ pub(super) fn digest_at(bytes: &[u8], at: usize) -> Option<[u8; 32]> {
     bytes_at(bytes, at)
 }
 
-/// BLAKE3 of some bytes.
+/// Returns the BLAKE3 digest of some bytes.
 pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// What a section holds. The numbers are frozen; a number that this version does not know is carried along.
+/// The kind of a section. The numbers are frozen; sections with a number that this version does not know are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum SectionKind {
     /// Host writes: physical address (eight bytes), number of bytes, page (four each). Never constant.
     HostWrites = 0x001,
-    /// Events: what each is, one byte. Never constant, so that the number of events is bounded by the file's size.
+    /// Events: the kind, one byte. Never constant, so that the number of events is bounded by the file's size.
     EventKind = 0x101,
     /// Events: space, one byte.
     EventSpace = 0x102,
@@ -88,35 +88,36 @@ pub enum SectionKind {
     PageDigests = 0x501,
     /// Page images, 4096 bytes. Never constant.
     PageImages = 0x502,
-    /// Record: identity, spaces, address spaces, buffers, regions, findings. The last one counts.
+    /// Record: identity, spaces, address spaces, buffers, regions, findings. The last one takes effect.
     Facts = 0x601,
     /// Record: snapshots; each adds to those before.
     Snapshots = 0x602,
     /// Record: texts of marks; each adds to those before.
     Marks = 0x603,
-    /// Named bytes that another part of the program attached. The last one of a name counts.
+    /// Named bytes that another part of the program attached. The last one of a name takes effect.
     Extra = 0x701,
-    /// Named bytes computed from the recording, which may be ignored or made again. The last one of a name counts.
+    /// Named bytes computed from the recording, which may be ignored or recomputed. The last one of a name takes
+    /// effect.
     Derived = 0x801,
-    /// Accesses whose value is not known: offset in the space, what is known, four bytes each. Never constant.
+    /// Accesses whose value is not known: offset in the space, the known part, four bytes each. Never constant.
     Undecoded = 0x901,
-    /// Memory that was given to the device: address, bytes (eight each), kind, reserved (four each). Never constant.
+    /// DMA maps, memory given to the device: address, bytes (eight each), kind, reserved (four each). Never constant.
     DmaMaps = 0xa01,
     /// Launches: `LaunchRow`, 72 bytes. Never constant.
     Launches = 0xb01,
     /// Copies by calls: `CopyRow`, 80 bytes. Never constant.
     Copies = 0xc01,
-    /// Memory set by calls: `FillRow`, 64 bytes. Never constant.
+    /// Memory filled by calls: `FillRow`, 64 bytes. Never constant.
     Fills = 0xd01,
     /// Orders between streams, events and the host: `OrderRow`, 24 bytes. Never constant.
     Orders = 0xe01,
-    /// Memory taken and given back by calls: `AllocationRow`, 32 bytes. Never constant.
+    /// Memory allocated and freed by calls: `AllocationRow`, 32 bytes. Never constant.
     Allocations = 0xf01,
     /// Other calls: `CallRow`, 32 bytes. Never constant.
     Calls = 0x1001,
-    /// Bytes that launches and calls name. Never constant.
+    /// Bytes that launches and calls refer to. Never constant.
     CallBytes = 0x1101,
-    /// Pages that copies name, four bytes. Never constant.
+    /// Pages that copies refer to, four bytes. Never constant.
     CallPages = 0x1201,
 }
 
@@ -153,13 +154,13 @@ impl SectionKind {
         Self::CallPages,
     ];
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|k| *k as u32 == raw)
     }
 
-    /// Name in listings.
+    /// Returns the name in listings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -194,7 +195,7 @@ impl SectionKind {
         }
     }
 
-    /// Bytes of a row, for columns; `None` for records and named sections.
+    /// Returns the size of a row for columns, bytes; `None` for records and named sections.
     #[must_use]
     pub fn row_bytes(self) -> Option<u32> {
         Some(match self {
@@ -212,7 +213,7 @@ impl SectionKind {
         })
     }
 
-    /// Whether a chunk may be stored as one value and a count.
+    /// Returns whether a chunk may be stored as one value and a count.
     #[must_use]
     pub fn may_be_constant(self) -> bool {
         matches!(
@@ -226,12 +227,12 @@ impl SectionKind {
         )
     }
 
-    /// The table that a column is of: columns of one table have the same number of rows.
+    /// Returns the table that a column belongs to: columns of one table have the same number of rows.
     pub(super) fn group(self) -> u32 {
         (self as u32) >> 8
     }
 
-    /// Whether the sections of this kind make up what a recording is, rather than something beside it.
+    /// Returns whether sections of this kind are part of the recording itself, not additional data.
     pub(super) fn is_content(self) -> bool {
         !matches!(self, Self::Extra | Self::Derived)
     }
@@ -245,12 +246,12 @@ pub enum Encoding {
     Plain = 0,
     /// One value, in the table entry, for every row; no bytes of data.
     Constant = 1,
-    /// A record or named bytes: what the kind says.
+    /// A record or named bytes, as the kind defines.
     Record = 2,
 }
 
 impl Encoding {
-    /// The encoding with this number.
+    /// Returns the encoding with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
@@ -262,7 +263,7 @@ impl Encoding {
     }
 }
 
-/// The header's bytes in a file of this version.
+/// Returns the header bytes of a file of this version.
 pub(super) fn header(version: u32) -> [u8; HEADER_BYTES] {
     let mut h = [0; HEADER_BYTES];
     h[..8].copy_from_slice(&MAGIC);
@@ -273,21 +274,21 @@ pub(super) fn header(version: u32) -> [u8; HEADER_BYTES] {
     h
 }
 
-/// The end of a commit.
+/// The record that ends a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommitRecord {
-    /// Its own first byte in the file: a copy of it elsewhere, in a page image for one, is none.
+    /// Offset of the record itself in the file. A copy elsewhere, such as in a page image, is not a record.
     pub at: u64,
     /// 1 for the first commit of a file, then counting up.
     pub sequence: u64,
     pub table_at: u64,
     pub table_bytes: u64,
-    /// First byte of the record of the commit before, 0 when this is the first.
+    /// Offset of the record of the previous commit, 0 for the first.
     pub previous: u64,
     pub version: u32,
-    /// Whether its table lists every section; otherwise it adds to the table of the commit before.
+    /// Whether the table lists every section; otherwise it adds to the table of the previous commit.
     pub complete: bool,
-    /// Codecs of all blocks of the sections that count, a bit each; 0 in version 1, which has no blocks.
+    /// Bit set of the codecs of all blocks of the sections in effect; 0 in version 1, which has no blocks.
     pub codecs: u64,
     pub table_digest: [u8; 32],
 }
@@ -309,7 +310,7 @@ impl CommitRecord {
         b
     }
 
-    /// The record in these bytes, or `None` when they are none, or one that belongs to another place.
+    /// Decodes a record; returns `None` if the bytes are not one, or the record belongs to another offset.
     pub fn decode(bytes: &[u8], at: u64) -> Option<Self> {
         if bytes.get(..8)? != RECORD_MAGIC
             || u64_at(bytes, 8)? != at
@@ -331,31 +332,31 @@ impl CommitRecord {
     }
 }
 
-/// An entry of a table: where a section is and what it holds.
+/// A table entry: the location and the content of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Number of the kind, known or not.
+    /// Number of the kind, known or unknown.
     pub kind: u32,
-    /// Version of what the section holds.
+    /// Version of the section's content.
     pub version: u32,
-    /// First byte in the file; 0 when it has no bytes.
+    /// Offset of the first byte in the file; 0 if the section has no bytes.
     pub offset: u64,
     pub bytes: u64,
-    /// Rows of a column chunk, elements of a record.
+    /// Number of rows of a column chunk, or of elements of a record.
     pub rows: u64,
     /// Number of the first row in the whole column.
     pub first_row: u64,
-    /// Constant chunks: the value, zero-extended.
+    /// The value of a constant chunk, zero-extended.
     pub value: u64,
     pub encoding: u32,
     pub row_bytes: u32,
-    /// First byte of the table of the section's blocks, 0 when it has no bytes. Not used by version 1, carried along.
+    /// Offset of the section's block table, 0 if the section has no bytes. Version 1 does not use it but keeps it.
     pub blocks_at: u64,
-    /// BLAKE3 of the table of blocks, in version 1 of the section's bytes.
+    /// BLAKE3 digest of the block table; in version 1, of the section's bytes.
     pub digest: [u8; 32],
-    /// Where this entry itself lies in the file, for messages; 0 while it is not written.
+    /// Offset of this entry in the file, for messages; 0 until it is written.
     pub entry_at: u64,
-    /// Name of a named section, once it was read.
+    /// Name of a named section, once it has been read.
     pub name: Option<String>,
 }
 
@@ -397,7 +398,7 @@ impl Entry {
         SectionKind::from_raw(self.kind)
     }
 
-    /// One past the last byte; `None` past the end of the range.
+    /// Returns the offset one past the last byte; `None` on overflow.
     pub fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.bytes)
     }
@@ -413,8 +414,8 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The digest that tells whether derived data still belongs to a recording: over the entries of its content, without
-/// where they and their tables of blocks lie.
+/// Returns the digest that shows whether derived data still matches a recording. It covers the entries of the
+/// recording's content, without the locations of the sections and their block tables.
 pub(super) fn content_digest<'a>(version: u32, entries: impl Iterator<Item = &'a Entry>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for e in entries.filter(|e| e.section_kind().is_some_and(SectionKind::is_content)) {

@@ -1,4 +1,4 @@
-//! Bytes that columns and pages are lent from: a mapped file, or a buffer in memory.
+//! Memory that columns and pages are lent from: a mapped file, or a buffer in memory.
 //!
 //! The only `unsafe` of this crate.
 #![allow(
@@ -14,7 +14,7 @@ use std::io;
 
 /// The first bytes of a file, mapped read-only.
 pub(super) struct MappedFile {
-    // Forgotten before it is unmapped: fields are dropped in this order.
+    // Unregister before the unmap: fields are dropped in this order.
     _known: MapRegistration,
     map: Mmap,
 }
@@ -30,9 +30,9 @@ impl MappedFile {
             ));
         }
         // SAFETY: the map is read-only and private to this process. Undefined behaviour would need another process to
-        // change committed bytes while they are borrowed: this project's writer only appends behind them and never
-        // truncates. A foreign program that shortens the file ends this one with SIGBUS; what is told of it then names the file, by
-        // the map being known.
+        // change committed bytes while they are borrowed. This project's writer only appends after them and never
+        // truncates. A foreign program that shortens the file ends this process with SIGBUS. The message then names
+        // the file, because the map is registered.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
         Ok(Self {
             _known: MapRegistration::new(place, &map),
@@ -47,11 +47,11 @@ impl SharedBytes for MappedFile {
     }
 }
 
-/// A buffer in memory whose first byte is aligned to eight.
+/// A memory buffer whose first byte is aligned to eight.
 pub(super) enum Buffer {
-    /// It was aligned as it came.
+    /// The input was already aligned.
     Aligned(Vec<u8>),
-    /// It was copied.
+    /// The input was copied to align it.
     Copied { words: Vec<u64>, len: usize },
 }
 

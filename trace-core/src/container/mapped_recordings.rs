@@ -1,21 +1,21 @@
-//! Which recording is mapped where, for whoever must name the file when a page of it cannot be read.
+//! Registry of mapped recordings, which names the file when one of its pages cannot be read.
 //!
-//! That is asked in a signal's handler: the answer takes no lock and no memory. All of it is atomics and cells that
-//! are written once.
+//! A signal handler queries it, so a query takes no lock and allocates no memory. The registry consists of atomics
+//! and cells that are written once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maps that are known at once, and different names that are kept: more than a session opens. What is beyond is mapped
-/// all the same and has no name.
+/// Maximum number of registered maps, and of distinct names: more than a session opens. Further maps work, but have
+/// no name.
 const SLOTS: usize = 256;
-/// Stands in [`Slot::start`] while a slot is filled in; maps begin at pages.
+/// Value of [`Slot::start`] while a slot is being filled; real maps start at page boundaries.
 const TAKEN: usize = 1;
-/// What a map is called when no room was left for its name.
+/// Name of a map for which no name slot was free.
 const UNNAMED: &str = "a recording";
 
 struct Slot {
-    /// First address, 0 when free.
+    /// First address, 0 if the slot is free.
     start: AtomicUsize,
     end: AtomicUsize,
     /// Index in [`NAMES`].
@@ -31,17 +31,17 @@ static MAPS: [Slot; SLOTS] = [const {
 }; SLOTS];
 static NAMES: [OnceLock<String>; SLOTS] = [const { OnceLock::new() }; SLOTS];
 
-/// A map that is known as long as this lives.
+/// A registered map; it stays registered as long as this value lives.
 pub(super) struct MapRegistration(Option<usize>);
 
 impl MapRegistration {
-    /// Makes it known that `bytes` are mapped from the file of this name.
+    /// Registers that `bytes` are mapped from the file of this name.
     pub fn new(name: &str, bytes: &[u8]) -> Self {
         let start = bytes.as_ptr().addr();
         if start <= TAKEN || bytes.is_empty() {
             return Self(None);
         }
-        // A name is kept for good: the next map of the same file finds it.
+        // A name is kept forever: the next map of the same file reuses it.
         let named = NAMES.iter().position(|n| n.get_or_init(|| name.to_owned()) == name);
         let free = MAPS.iter().position(|s| {
             s.start
@@ -65,12 +65,13 @@ impl Drop for MapRegistration {
     }
 }
 
-/// The name of the recording that is mapped at an address, as its opener gave it. May be asked in a signal's handler.
+/// Returns the name of the recording that is mapped at an address, as its opener gave it. Safe to call in a signal
+/// handler.
 #[must_use]
 pub fn recording_at(address: usize) -> Option<&'static str> {
     MAPS.iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
-        // The whole of the last page belongs to the map.
+        // The whole last page belongs to the map.
         let end = slot
             .end
             .load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
-//! The `.kine` container: write, open by memory map, verify, recover. `docs/format.md` specifies it to the byte.
+//! The `.kine` container: write, open by memory map, verify, recover. `docs/format.md` specifies every byte.
 //!
-//! A file only ever grows. Each commit appends sections (column chunks, page images, records) and a table of them,
-//! and ends in a commit record that names the one before. What lies behind the last whole commit is ignored, so a
+//! A file only ever grows. Each commit appends sections (column chunks, page images, records) and a table of them. It
+//! ends with a commit record that links to the previous one. Bytes after the last complete commit are ignored, so a
 //! file whose writer died opens at its last commit.
 
 mod blocks;
@@ -35,34 +35,34 @@ use std::path::Path;
 #[cfg(target_endian = "big")]
 compile_error!("columns are lent from the file as they lie there, little-endian: this machine's order is the other");
 
-/// Opens a file at its last whole commit. Takes as long for a large file as for a small one: columns and page images
-/// are lent from the mapped file, and only its metadata is read.
+/// Opens a file at its last complete commit. The time does not depend on the size of the file: columns and page
+/// images are lent from the mapped file, and only metadata is read.
 ///
-/// Bytes of the file are compared with their digests when they are first used. What is damaged is never used, the rest
-/// is, and [`Recording::damage`] lists what was met.
+/// Bytes of the file are verified against their digests at first use. Damaged data is never used, the rest is, and
+/// [`Recording::damage`] lists the damage found so far.
 ///
 /// # Errors
-/// When the file cannot be read, is not a recording, is of a newer version, holds no whole commit, or its metadata
-/// contradicts itself; the message names the file and the byte.
+/// If the file cannot be read, is not a recording, has a newer version, holds no complete commit, or its metadata
+/// contradicts itself. The message names the file and the byte.
 pub fn open(path: &Path) -> Result<Recording, ContainerError> {
     open_with(path, &Progress::new())
 }
 
-/// As [`open`], with progress and cancel: in a file that was not finished, or that ends in a long run of nothing, the
-/// last whole commit has to be looked for.
+/// Does the same as [`open`], with progress and cancellation. In a file that was not finished, or that ends in a long
+/// run of unused bytes, the last complete commit must be searched for.
 ///
 /// # Errors
-/// As [`open`], or when cancelled.
+/// The same as [`open`], or if cancelled.
 pub fn open_with(path: &Path, progress: &Progress) -> Result<Recording, ContainerError> {
     let file = KineFile::open_with(path, progress)?;
     progress.check()?;
     file.recording()
 }
 
-/// The recording in a file's bytes, such as an outcome that came over the wire. All of it is compared with its digests.
+/// Opens a recording from the bytes of a file, such as an outcome received over the network. Verifies all digests.
 ///
 /// # Errors
-/// As [`open`], and when something is damaged.
+/// The same as [`open`], and if something is damaged.
 pub fn from_bytes(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
     let file = KineFile::from_bytes(bytes)?;
     let recording = file.recording()?;
@@ -72,10 +72,10 @@ pub fn from_bytes(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
     }
 }
 
-/// The sections that the last whole commit of a file lists, in the order in which they were written.
+/// Returns the sections that the last complete commit of a file lists, in the order in which they were written.
 ///
 /// # Errors
-/// As [`open`].
+/// The same as [`open`].
 pub fn sections(path: &Path) -> Result<Vec<SectionInfo>, ContainerError> {
     Ok(KineFile::open(path)?.sections())
 }

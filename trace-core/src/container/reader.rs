@@ -1,4 +1,4 @@
-//! Makes a recording from a file's sections: metadata decoded, columns and page images lent from the map.
+//! Recordings from the sections of a file: decoded metadata, with columns and page images lent from the map.
 
 use super::blocks;
 use super::error::ContainerError;
@@ -22,52 +22,52 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A `.kine` file, opened at its last whole commit.
+/// A `.kine` file, opened at its last complete commit.
 pub struct KineFile {
     pub(super) source: Source,
     pub(super) state: CommitState,
-    /// Sections that nothing replaced.
+    /// Sections that no later one replaced.
     pub(super) entries: Vec<Entry>,
     pub(super) rows: Rows,
-    /// What was found damaged so far.
+    /// The damage found so far.
     damage: Damage,
 }
 
-/// What a file's table says of a section.
+/// A section as the file's table describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
-    /// What it holds; `None` for a kind that this version does not know.
+    /// The kind; `None` if this version does not know it.
     pub kind: Option<SectionKind>,
     /// Number of the kind.
     pub number: u32,
-    /// Version of what it holds.
+    /// Version of the content.
     pub version: u32,
     /// Name of a named section.
     pub name: Option<String>,
-    /// First byte in the file; 0 when it has no bytes.
+    /// Offset of the first byte in the file; 0 if the section has no bytes.
     pub offset: u64,
-    /// Bytes of data.
+    /// Size of the data, bytes.
     pub bytes: u64,
-    /// Number of its first row in the whole column.
+    /// Number of the first row in the whole column.
     pub first_row: u64,
-    /// Rows, or elements of a record.
+    /// Number of rows, or of elements of a record.
     pub rows: u64,
-    /// How the rows are stored; `None` for an encoding that this version does not know.
+    /// The encoding of the rows; `None` if this version does not know it.
     pub encoding: Option<Encoding>,
-    /// Value of a constant chunk.
+    /// The value of a constant chunk.
     pub value: u64,
-    /// First byte of the table of its blocks; 0 when it has no bytes, or the file is of version 1.
+    /// Offset of the block table; 0 if the section has no bytes, or the file is of version 1.
     pub blocks_at: u64,
-    /// BLAKE3 digest of the table of its blocks, in version 1 of its bytes, as the table of sections tells it.
+    /// BLAKE3 digest of the block table, as stored in the table of sections; in version 1, of the section's bytes.
     pub digest: Digest,
 }
 
-/// Data that an earlier analysis computed and stored. It may be ignored or made again.
+/// Data that an earlier analysis computed and stored. It may be ignored or recomputed.
 #[derive(Clone)]
 pub struct Derived {
-    /// Version of the analysis that made it.
+    /// Version of the analysis that computed it.
     pub analysis_version: u32,
-    /// Whether the recording is still the one that it was made from.
+    /// Whether the recording is unchanged since the data was computed.
     pub is_current: bool,
     check: Arc<SectionCheck>,
     start: usize,
@@ -75,19 +75,19 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// Bytes of the data.
+    /// Returns the size of the data, bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no data.
+    /// Returns whether the data is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// A part of the data. `None` when it reaches past the end, or is damaged: then the data are made again.
+    /// Returns a part of the data; `None` if it reaches past the end, or is damaged and must be recomputed.
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.len {
@@ -97,14 +97,15 @@ impl Derived {
         let sound = self.check.check(place.clone());
         self.check.bytes.bytes().get(place).filter(|_| sound)
     }
-    /// The data, compared with their digests. Their first byte is aligned to eight. None where they are damaged.
+    /// Returns the data, verified against its digests. The first byte is aligned to eight. Returns no bytes if the
+    /// data is damaged.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.part(0..self.len).unwrap_or_default()
     }
 
-    /// Lends `rows` values that begin at byte `at` of the data, which are compared with their digests when they are
-    /// first used. `None` when they reach past its end or are not aligned for `T`.
+    /// Lends `rows` values that start at byte `at` of the data; they are verified against their digests at first use.
+    /// Returns `None` if they reach past the end or are not aligned for `T`.
     #[must_use]
     pub fn column<T: Pod>(&self, at: usize, rows: usize) -> Option<Column<T>> {
         let end = rows.checked_mul(size_of::<T>())?.checked_add(at)?;
@@ -133,27 +134,27 @@ impl std::fmt::Debug for KineFile {
 }
 
 impl KineFile {
-    /// Opens a file at its last whole commit.
+    /// Opens a file at its last complete commit.
     ///
     /// # Errors
-    /// As [`super::open`].
+    /// The same as [`super::open`].
     pub fn open(path: &Path) -> Result<Self, ContainerError> {
         Self::open_with(path, &Progress::new())
     }
 
-    /// As [`KineFile::open`], with progress and cancel: what lies behind the last whole commit is searched for it, and
-    /// that can be as long as the file.
+    /// Does the same as [`KineFile::open`], with progress and cancellation. The bytes after the last complete commit
+    /// are searched for it; they can be as long as the file.
     ///
     /// # Errors
-    /// As [`super::open`], or when cancelled.
+    /// The same as [`super::open`], or if cancelled.
     pub fn open_with(path: &Path, progress: &Progress) -> Result<Self, ContainerError> {
         Self::from_source(Source::open(path)?, progress)
     }
 
-    /// Opens a file's bytes.
+    /// Opens the bytes of a file.
     ///
     /// # Errors
-    /// As [`super::open`].
+    /// The same as [`super::open`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ContainerError> {
         Self::from_source(Source::from_bytes(bytes), &Progress::new())
     }
@@ -171,42 +172,42 @@ impl KineFile {
         })
     }
 
-    /// Version of the format that the file is in.
+    /// Returns the format version of the file.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.state.version
     }
 
-    /// What was found damaged so far, by whoever used the file or a recording that is lent from it.
+    /// Returns the damage found so far by any user of the file or of a recording lent from it.
     #[must_use]
     pub fn damage(&self) -> &Damage {
         &self.damage
     }
 
-    /// Whether each section has one digest and no blocks.
+    /// Returns whether each section has one digest and no blocks.
     pub(super) fn is_without_blocks(&self) -> bool {
         self.state.version == VERSION_WITHOUT_BLOCKS
     }
 
-    /// Number of the commit that is open: 1 for the first.
+    /// Returns the number of the open commit: 1 for the first.
     #[must_use]
     pub fn commit(&self) -> u64 {
         self.state.record.sequence
     }
 
-    /// One past the last byte of the commit that is open. What lies behind it was never committed.
+    /// Returns the offset one past the last byte of the open commit. Bytes after it were never committed.
     #[must_use]
     pub fn committed_bytes(&self) -> u64 {
         self.state.end()
     }
 
-    /// Bytes behind the commit that is open: left by a writer that did not finish, or damaged.
+    /// Returns the number of bytes after the open commit: left by a writer that did not finish, or damaged.
     #[must_use]
     pub fn trailing_bytes(&self) -> u64 {
         self.source.len.saturating_sub(self.state.end())
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.rows_of(SectionKind::EventKind)
@@ -216,7 +217,7 @@ impl KineFile {
         self.rows.get(&(kind as u32)).copied().unwrap_or(0)
     }
 
-    /// The sections, in the order in which they were written, without those that a later one replaced.
+    /// Returns the sections in the order in which they were written, without those that a later one replaced.
     #[must_use]
     pub fn sections(&self) -> Vec<SectionInfo> {
         let info = |e: &Entry| SectionInfo {
@@ -236,10 +237,10 @@ impl KineFile {
         self.entries.iter().map(info).collect()
     }
 
-    /// Data that an analysis stored under this name, if there is any.
+    /// Returns the data that an analysis stored under this name, if there is any.
     ///
     /// # Errors
-    /// When it cannot be read or lies outside the file.
+    /// If it cannot be read or is outside the file.
     pub fn derived(&self, name: &str) -> Result<Option<Derived>, ContainerError> {
         let Some(e) = self.find_named(SectionKind::Derived, name) else {
             return Ok(None);
@@ -250,7 +251,7 @@ impl KineFile {
         let (first, len) = (place(e.offset)?, place(e.bytes)?);
         let named = first..first.saturating_add(NAMED_BYTES.min(len));
         let head = check.bytes.bytes().get(named.clone()).filter(|_| check.check(named));
-        // Data whose head is damaged are of nothing that is known: they are made again.
+        // Data with a damaged header cannot be attributed to a recording, so it is recomputed.
         let Some(head) = head.and_then(NamedHeader::decode) else {
             return Ok(None);
         };
@@ -263,8 +264,8 @@ impl KineFile {
         }))
     }
 
-    /// Digest over everything in the file that makes up the recording; derived data carries the one that it was made
-    /// from.
+    /// Returns the digest over everything in the file that makes up the recording. Derived data stores the digest of
+    /// the recording that it was computed from.
     #[must_use]
     pub fn content_digest(&self) -> Digest {
         content_digest(self.state.version, self.entries.iter())
@@ -280,7 +281,7 @@ impl KineFile {
         self.entries.iter().filter(move |e| e.kind == kind as u32)
     }
 
-    /// A section's bytes, read and compared with their digests.
+    /// Reads a section's bytes and verifies their digests.
     pub(super) fn read_checked(&self, e: &Entry) -> Result<Vec<u8>, ContainerError> {
         let bytes = self.source.read(e.offset, e.bytes)?;
         if self.is_without_blocks() {
@@ -304,7 +305,7 @@ impl KineFile {
         Ok(bytes)
     }
 
-    /// What compares a section's bytes with their digests when they are first used.
+    /// Returns the checker that verifies a section's bytes at first use.
     pub(super) fn check(&self, e: &Entry, bytes: &Arc<dyn SharedBytes>) -> Result<Arc<SectionCheck>, ContainerError> {
         let far = || {
             let what = format!("{e} is too large for this machine");
@@ -329,7 +330,7 @@ impl KineFile {
         Ok(Arc::new(check))
     }
 
-    /// Metadata that were read; where they are damaged, what stands in for them, and the damage is listed.
+    /// Returns the metadata that was read. If it is damaged, returns the default and records the damage.
     fn or_record_damage<T: Default>(
         &self,
         kind: SectionKind,
@@ -344,7 +345,7 @@ impl KineFile {
         }
     }
 
-    /// Lists a section of metadata as damaged.
+    /// Records a metadata section as damaged.
     fn record_damage(&self, kind: SectionKind, byte: u64, what: String) {
         let found = |e: &&Entry| e.offset <= byte && e.end().is_some_and(|end| byte < end) || e.blocks_at == byte;
         let e = self.of_kind(kind).find(found);
@@ -358,7 +359,7 @@ impl KineFile {
         let block = e.filter(|_| !self.is_without_blocks());
         let block = block.and_then(|e| byte.checked_sub(e.offset).filter(|at| *at < e.bytes));
         let block = block.map(|at| at / BLOCK_BYTES as u64);
-        // The kind, the name and the block stand in front.
+        // The kind, the name and the block come first.
         let own = e.map(|e| match block {
             Some(b) => format!("{e}, block {b}"),
             None => e.to_string(),
@@ -387,7 +388,7 @@ impl KineFile {
         })
     }
 
-    /// The elements of a list that is stored in several records.
+    /// Reads the elements of a list that is stored in several records.
     fn list<T: DeserializeOwned>(&self, kind: SectionKind) -> Result<Vec<T>, ContainerError> {
         let mut all = Vec::new();
         for e in self.of_kind(kind) {
@@ -427,7 +428,7 @@ impl KineFile {
         self.read_extras(&mut |_, _| false)
     }
 
-    /// The attached bytes; where some are damaged, `pass` says whether to go on without them.
+    /// Reads the attached bytes. If some are damaged, `pass` decides whether to continue without them.
     fn read_extras(
         &self,
         pass: &mut dyn FnMut(u64, String) -> bool,
@@ -480,7 +481,7 @@ impl KineFile {
         Ok(column.finish())
     }
 
-    /// The event columns, without the texts of marks.
+    /// Returns the event columns, without the texts of marks.
     pub(super) fn columns(&self, bytes: &Lender<'_>) -> Result<Events, ContainerError> {
         use SectionKind as K;
         Ok(Events {
@@ -509,7 +510,7 @@ impl KineFile {
         })
     }
 
-    /// The page images with their digests.
+    /// Returns the page images with their digests.
     pub(super) fn pages(&self, from: &Lender<'_>) -> Result<PageStore, ContainerError> {
         let digests = self.column::<Digest>(SectionKind::PageDigests, from)?;
         let images = self.of_kind(SectionKind::PageImages);
@@ -530,12 +531,12 @@ impl KineFile {
         })
     }
 
-    /// The recording, with columns and page images lent from the file. They are compared with their digests when they
-    /// are first used; records are compared now, and where they are damaged the recording goes without:
-    /// [`Recording::damage`] lists it.
+    /// Returns the recording, with columns and page images lent from the file and verified against their digests at
+    /// first use. Records are verified now. If a record is damaged, the recording omits it and [`Recording::damage`]
+    /// lists it.
     ///
     /// # Errors
-    /// As [`super::open`].
+    /// The same as [`super::open`].
     pub fn recording(&self) -> Result<Recording, ContainerError> {
         use SectionKind as K;
         let bytes = self.source.share(self.state.end())?;
@@ -543,7 +544,7 @@ impl KineFile {
             bytes: &bytes,
             checked: true,
         };
-        // Later snapshots say what changed since earlier ones: without one of them none holds.
+        // Later snapshots store changes since earlier ones: if one is missing, none is usable.
         let snapshots = self.or_record_damage(K::Snapshots, self.snapshots().map(|(all, _)| all))?;
         let memory = Memory {
             pages: self.pages(&lender)?,
@@ -563,7 +564,7 @@ impl KineFile {
         })
     }
 
-    /// The attached bytes that are sound.
+    /// Returns the attached bytes that are not damaged.
     fn undamaged_extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
         let mut lost = Vec::new();
         let extras = self.read_extras(&mut |byte, what| {
@@ -577,9 +578,9 @@ impl KineFile {
     }
 }
 
-/// Bytes that columns and images are lent from.
+/// A lender of bytes for columns and images.
 pub(super) struct Lender<'a> {
     pub bytes: &'a Arc<dyn SharedBytes>,
-    /// Whether they are compared with their digests before they are lent.
+    /// Whether the bytes are verified against their digests before use.
     pub checked: bool,
 }

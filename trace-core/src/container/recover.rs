@@ -1,6 +1,6 @@
-//! Finds the last whole commit from the end of a file, and puts its list of sections together.
+//! Search for the last complete commit from the end of a file, and assembly of its list of sections.
 //!
-//! Everything here reads untrusted bytes: each count and link is bounded before it is followed.
+//! All input here is untrusted: each count and link is bounded before it is followed.
 
 use super::blocks::KNOWN_CODECS;
 use super::error::ContainerError;
@@ -12,36 +12,36 @@ use super::source::Source;
 use crate::progress::Progress;
 use std::path::Path;
 
-/// Most bytes of tables that one search reads, all candidates together: a hostile file cannot make it read the same
-/// megabytes from each of its thousands of records.
+/// Maximum total size of the tables that one search reads for all candidates, bytes. A hostile file cannot make it
+/// read the same megabytes for each of thousands of records.
 const TABLE_BUDGET: u64 = 256 << 20;
-/// Maximum number of sound records with unsound tables that a search looks at.
+/// Maximum number of valid records with invalid tables that a search examines.
 const MAX_CANDIDATES: usize = 1000;
-/// Bytes read at once while scanning back, at first and at most.
+/// Initial and maximum size of one read while scanning backwards, bytes.
 const SCAN_BLOCK: (u64, u64) = (4096, 1 << 20);
 
-/// The file as its last whole commit left it.
+/// The state of the file at its last complete commit.
 #[derive(Debug)]
 pub(super) struct CommitState {
-    /// Version of the format that the whole file is in.
+    /// Format version of the whole file.
     pub version: u32,
     pub record: CommitRecord,
-    /// Every section listed, in the order written, those that a later one replaced included.
+    /// Every listed section in the order written, including those that a later one replaced.
     pub entries: Vec<Entry>,
-    /// Tables that `entries` were put together from.
+    /// Number of tables that `entries` was assembled from.
     pub tables: usize,
-    /// Why the search went on past records nearer to the end: byte and reason.
+    /// Records nearer to the end that the search skipped: offset and reason.
     pub skipped: Vec<(u64, String)>,
 }
 
 impl CommitState {
-    /// One past the last byte of the commit.
+    /// Returns the offset one past the last byte of the commit.
     pub fn end(&self) -> u64 {
         self.record.at.saturating_add(RECORD_BYTES as u64)
     }
 }
 
-/// Checks the header.
+/// Checks the header and returns the version.
 fn check_header(source: &Source) -> Result<u32, ContainerError> {
     let bytes = source.read(0, source.len.min(HEADER_BYTES as u64))?;
     if bytes.len() < HEADER_BYTES {
@@ -70,7 +70,7 @@ fn check_header(source: &Source) -> Result<u32, ContainerError> {
     Ok(version)
 }
 
-/// Refuses a version that this program does not know.
+/// Returns the error for a version that this program does not know.
 pub(super) fn too_new_error(
     source: &Source,
     byte: u64,
@@ -91,7 +91,7 @@ pub(super) fn too_new_error(
     }
 }
 
-/// Refuses a commit that is in another version than its file, or has blocks of a codec that is not known.
+/// Rejects a commit whose version differs from that of its file, or that has blocks with an unknown codec.
 fn check_version(source: &Source, record: &CommitRecord, file: u32) -> Result<(), ContainerError> {
     let byte = record.at.saturating_add(48);
     too_new_error(source, byte, "a commit", record.version, VERSION)?;
@@ -101,7 +101,7 @@ fn check_version(source: &Source, record: &CommitRecord, file: u32) -> Result<()
     }
     match record.codecs & !KNOWN_CODECS {
         0 => Ok(()),
-        // Nothing is said there in version 1.
+        // Version 1 does not use this field.
         _ if file == VERSION_WITHOUT_BLOCKS => Ok(()),
         unknown => Err(ContainerError::UnknownCodec {
             place: source.place.clone(),
@@ -119,8 +119,8 @@ fn no_commit(source: &Source, reason: String) -> ContainerError {
     }
 }
 
-/// Finds the last whole commit. Where what lies behind it is long, or all there is, that is scanned: progress counts
-/// its bytes.
+/// Finds the last complete commit. If a long stretch of bytes follows it, or no commit exists, the bytes are scanned;
+/// progress counts those bytes.
 pub(super) fn find_last_commit(source: &Source, progress: &Progress) -> Result<CommitState, ContainerError> {
     let version = check_header(source)?;
     progress.set_total(source.len.max(1));
@@ -160,16 +160,16 @@ pub(super) fn find_last_commit(source: &Source, progress: &Progress) -> Result<C
     Err(no_commit(source, reason))
 }
 
-/// Walks the places where a record can be, from the end of the file back to its first section, and stops at those
-/// that begin with a record's first bytes.
+/// Scans the possible record positions from the end of the file back to its first section. Stops at positions that
+/// start with a record's magic bytes.
 struct Scan<'a> {
     source: &'a Source,
     progress: &'a Progress,
-    /// One past the last place not yet read.
+    /// Offset one past the last position not yet read.
     before: u64,
     block: Vec<u8>,
     block_at: u64,
-    /// Offset in the block one past the next place to look at.
+    /// Offset in the block one past the next position to examine.
     cursor: usize,
     step: u64,
 }
@@ -187,7 +187,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The next place and the bytes of a record there.
+    /// Returns the next position and the bytes of a record there.
     fn next(&mut self) -> Result<Option<(u64, Vec<u8>)>, ContainerError> {
         loop {
             while let Some(at) = self.cursor.checked_sub(RECORD_ALIGN as usize) {
@@ -205,8 +205,8 @@ impl<'a> Scan<'a> {
             if self.before <= SECTION_ALIGN {
                 return Ok(None);
             }
-            // Blocks begin at multiples of the alignment; the last place may have fewer bytes than a whole one behind
-            // it.
+            // Blocks start at multiples of the alignment. Fewer bytes than a whole record may follow the last
+            // position.
             let from = (self.before - 1) / RECORD_ALIGN * RECORD_ALIGN;
             let start = from.saturating_sub(self.step - RECORD_ALIGN).max(SECTION_ALIGN);
             self.progress.advance(self.before - start)?;
@@ -221,8 +221,8 @@ impl<'a> Scan<'a> {
 
 type Sections = (Vec<Entry>, usize);
 
-/// The sections of a commit: its table, and those before it back to a complete one. The inner error says why this
-/// commit is not whole.
+/// Returns the sections of a commit: its table, and the earlier ones back to a complete one. The inner error says why
+/// this commit is not complete.
 fn chain(
     source: &Source,
     last: CommitRecord,
@@ -282,8 +282,8 @@ fn chain(
     Ok(Ok((entries, count)))
 }
 
-/// Checks what can be checked of a record without reading anything else. Links go strictly backwards, so that they
-/// cannot loop.
+/// Checks the parts of a record that need no further reads. Links must go strictly backwards, so that they cannot
+/// loop.
 pub(super) fn check_record(record: &CommitRecord) -> Result<(), String> {
     if record.table_bytes > MAX_TABLE || !record.table_bytes.is_multiple_of(ENTRY_BYTES as u64) {
         return Err(format!("its table of {} bytes is none", record.table_bytes));

@@ -1,4 +1,4 @@
-//! Writes whole recordings: to a new file that appears at once or not at all, behind what a file has, or to memory.
+//! Writing of whole recordings: atomically to a new file, appended to an existing file, or to memory.
 
 use super::error::ContainerError;
 use super::layout::SectionKind;
@@ -13,22 +13,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Chunks shorter than this are put together: each section begins at a multiple of 4096, so small ones cost room.
+/// Chunks shorter than this are merged, bytes: each section starts at a multiple of 4096, so small ones waste space.
 const SMALL: usize = 1 << 20;
 
-/// Writes a recording to a new file, which replaces one of that name when everything in it is safe. Progress counts
-/// bytes.
+/// Writes a recording to a new file, which replaces an existing one of that name once everything is durable. Progress
+/// counts bytes.
 ///
 /// # Errors
-/// When it cannot be written, contradicts itself, or was cancelled; then a file of that name is as it was.
+/// If it cannot be written, contradicts itself, or was cancelled; an existing file of that name is then unchanged.
 pub fn write(recording: &Recording, path: &Path, progress: &Progress) -> Result<(), ContainerError> {
     write_with(recording, path, progress, |_| Ok(()))
 }
 
-/// As [`write`], with more to push before the commit: derived data, for one.
+/// Does the same as [`write`], and lets `more` push additional sections before the commit, such as derived data.
 ///
 /// # Errors
-/// As [`write`], and what `more` says.
+/// The same as [`write`], and the errors of `more`.
 pub fn write_with(
     recording: &Recording,
     path: &Path,
@@ -42,11 +42,11 @@ pub fn write_with(
     })
 }
 
-/// Writes a new file by pushing what `fill` has, chunk by chunk, and commits it. The file appears under its name at
-/// once or not at all. For sources that are too large to hold as a recording first.
+/// Writes a new file from what `fill` pushes, chunk by chunk, and commits it. The file appears under its name
+/// atomically. For sources that are too large to hold in memory as a recording.
 ///
 /// # Errors
-/// As [`write`], and what `fill` says.
+/// The same as [`write`], and the errors of `fill`.
 pub fn write_streamed<E: From<ContainerError>>(
     path: &Path,
     progress: &Progress,
@@ -67,17 +67,17 @@ pub fn write_streamed<E: From<ContainerError>>(
             Ok(folder_of(path).and_then(|f| f.sync_all()).map_err(io)?)
         });
     if made.is_err() {
-        // The error that is told is the first one; that the leftover cannot be removed adds nothing to it.
+        // The first error is reported. A failure to remove the leftover file adds nothing to it.
         let _ = fs::remove_file(&beside);
     }
     made
 }
 
-/// Adds to a file what a recording has beyond it, in a new commit: events behind those of the file, pages, snapshots,
-/// marks, facts and extras that differ.
+/// Appends to a file everything that a recording has beyond it, in a new commit: later events, pages, snapshots,
+/// marks, and changed facts and extras.
 ///
 /// # Errors
-/// As [`write`], and when the file cannot be opened; it keeps its last commit.
+/// The same as [`write`], and if the file cannot be opened; it keeps its last commit.
 pub fn append(recording: &Recording, path: &Path, progress: &Progress) -> Result<Commit, ContainerError> {
     let mut writer = Writer::append(path)?;
     writer.set_progress(progress);
@@ -85,10 +85,10 @@ pub fn append(recording: &Recording, path: &Path, progress: &Progress) -> Result
     writer.commit()
 }
 
-/// A recording as the bytes of a file. The same recording gives the same bytes.
+/// Returns a recording as the bytes of a file. The same recording gives the same bytes.
 ///
 /// # Errors
-/// When it contradicts itself: columns of different lengths, or snapshots that name pages that are not there.
+/// If it contradicts itself: columns of different lengths, or snapshots that refer to missing pages.
 pub fn to_bytes(recording: &Recording) -> Result<Vec<u8>, ContainerError> {
     let mut writer = Writer::begin(MemorySink::default())?;
     writer.put(recording)?;
@@ -103,14 +103,14 @@ fn folder_of(path: &Path) -> std::io::Result<fs::File> {
     }
 }
 
-/// A name for the unfinished file, in the same folder, so that it can be renamed.
+/// Returns a name for the unfinished file, in the same folder, so that it can be renamed.
 fn temporary_path(path: &Path) -> Result<PathBuf, ContainerError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or_else(|| ContainerError::Io {
         place: path.display().to_string(),
         source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "this names no file"),
     })?;
-    // What a writer of the same file left that was killed is finished by nobody.
+    // Files from a killed writer of the same file are never finished, so remove them.
     if let (Some(folder), Some(name)) = (path.parent(), name.to_str()) {
         unfinished_files::remove(folder, |file| unfinished_files::parse_kine_writer(file, name));
     }
@@ -118,21 +118,21 @@ fn temporary_path(path: &Path) -> Result<PathBuf, ContainerError> {
     Ok(path.with_file_name(unfinished_files::unfinished_kine(name, std::process::id(), count)))
 }
 
-/// About how many bytes a recording takes.
+/// Estimates the size of a recording, bytes.
 fn estimate_bytes(r: &Recording) -> u64 {
     let events = r.events.len() as u64 * 18 + r.events.offset.len() as u64 * 13;
     events.saturating_add(r.memory.pages.len() as u64 * 4128).max(1)
 }
 
 impl<S: Sink> Writer<S> {
-    /// Pushes what a recording has beyond what was pushed before: everything, into a new file.
+    /// Pushes everything that a recording has beyond what was pushed before; for a new file, that is everything.
     ///
     /// # Errors
-    /// When it has fewer rows than were pushed already, contradicts itself, is lent from a file that is damaged, or the
-    /// sink cannot be written.
+    /// If it has fewer rows than were already pushed, contradicts itself, is lent from a damaged file, or the sink
+    /// cannot be written.
     pub fn put(&mut self, recording: &Recording) -> Result<(), ContainerError> {
         let put = self.put_all(recording);
-        // What was met on the way has no digest here yet: it would get one that is right.
+        // Damage found on the way must not get a new, valid digest here.
         match recording.damage.first() {
             Some(block) => Err(ContainerError::DamagedSource(Box::new(block))),
             None => put,
@@ -181,11 +181,11 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Pushes what is beyond what was pushed before of a recording that still grows: of events, pages and snapshots.
-    /// Its facts and extras are the caller's to push.
+    /// Pushes the events, pages and snapshots that a growing recording has beyond what was pushed before. The caller
+    /// pushes its facts and extras.
     ///
     /// # Errors
-    /// As [`Writer::put`].
+    /// The same as [`Writer::put`].
     pub fn put_growing(&mut self, e: &EventsBuilder, memory: &MemoryBuilder) -> Result<(), ContainerError> {
         use SectionKind as K;
         self.push_remaining(K::EventKind, &e.kind)?;
@@ -283,7 +283,7 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// What is in a list beyond the rows that were pushed before.
+/// Returns the elements of a list beyond the rows that were pushed before.
 fn unpushed_rows<T>(kind: SectionKind, list: &[T], pushed: u64) -> Result<&[T], ContainerError> {
     let from = usize::try_from(pushed).unwrap_or(usize::MAX);
     list.get(from..).ok_or_else(|| fewer_rows_error(kind))

@@ -1,4 +1,4 @@
-//! The rules that a list of sections keeps, checked before anything is lent from them.
+//! The rules for a list of sections, checked before anything is lent from them.
 
 use super::blocks::{self, BLOCK_TABLE_ALIGN};
 use super::error::ContainerError;
@@ -12,10 +12,10 @@ use crate::progress::Progress;
 use crate::recording::{BLOCK_BYTES, MAX_PARENTS, PageId, Snapshot};
 use std::collections::BTreeMap;
 
-/// Rows of each column, by number of the kind.
+/// Number of rows of each column, by number of the kind.
 pub(super) type Rows = BTreeMap<u32, u64>;
 
-/// Checks every entry by itself and against the others, and gives the rows of each column.
+/// Checks every entry by itself and against the others, and returns the number of rows of each column.
 pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, ContainerError> {
     let mut rows = Rows::new();
     for e in &state.entries {
@@ -57,7 +57,7 @@ pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, Contai
     Ok(rows)
 }
 
-/// Whether sections of this kind add to those before, rather than replace them.
+/// Returns whether sections of this kind add to earlier ones instead of replacing them.
 pub(super) fn has_continued_rows(kind: SectionKind) -> bool {
     kind.row_bytes().is_some() || matches!(kind, SectionKind::Snapshots | SectionKind::Marks)
 }
@@ -96,7 +96,7 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
     Ok(())
 }
 
-/// The table of blocks lies behind the section, before the commit record.
+/// Checks that the block table is after the section and before the commit record.
 fn check_blocks(e: &Entry, record_at: u64) -> Result<(), String> {
     if e.bytes == 0 {
         return match e.blocks_at {
@@ -116,7 +116,7 @@ fn check_blocks(e: &Entry, record_at: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Two sections never share bytes: otherwise a small file could claim endless rows.
+/// Checks that no two sections share bytes: otherwise a small file could claim an unlimited number of rows.
 fn check_overlaps(source: &Source, state: &CommitState) -> Result<(), ContainerError> {
     let mut by_place: Vec<(u64, Option<u64>, &Entry)> = Vec::new();
     for e in state.entries.iter().filter(|e| e.bytes > 0) {
@@ -137,7 +137,7 @@ fn check_overlaps(source: &Source, state: &CommitState) -> Result<(), ContainerE
     Ok(())
 }
 
-/// Columns of one table have the same number of rows.
+/// Checks that the columns of one table have the same number of rows.
 pub(super) fn check_lengths(rows: &Rows) -> Result<(), String> {
     let of = |k: SectionKind| rows.get(&(k as u32)).copied().unwrap_or(0);
     for kind in SectionKind::ALL.into_iter().filter(|k| k.row_bytes().is_some()) {
@@ -162,13 +162,13 @@ pub(super) fn check_lengths(rows: &Rows) -> Result<(), String> {
     Ok(())
 }
 
-/// What stands before the content of a named section.
+/// The header of a named section.
 #[derive(Debug)]
 pub(super) struct NamedHeader {
     pub name: String,
-    /// Derived data: version of the analysis that made it.
+    /// Version of the analysis that computed derived data.
     pub analysis_version: u32,
-    /// Derived data: content digest of the recording that it was made from.
+    /// Content digest of the recording that derived data was computed from.
     pub made_from: [u8; 32],
 }
 
@@ -195,7 +195,7 @@ impl NamedHeader {
     }
 }
 
-/// Reads the names of named sections, and drops what a later section replaced.
+/// Reads the names of named sections, and drops sections that a later one replaced.
 pub(super) fn live_entries(
     source: &Source,
     version: u32,
@@ -208,7 +208,7 @@ pub(super) fn live_entries(
         if let Some(kind) = e.section_kind().filter(|k| !has_continued_rows(*k)) {
             progress.check()?;
             if kind != SectionKind::Facts {
-                // A name that cannot be read replaces nothing; whoever wants the section is told then.
+                // A section with an unreadable name replaces nothing. The error is reported when the section is used.
                 let Some(named) = NamedHeader::decode(&name_block(source, version, &e)?) else {
                     kept.push(Some(e));
                     continue;
@@ -225,8 +225,8 @@ pub(super) fn live_entries(
     Ok(kept.into_iter().flatten().collect())
 }
 
-/// The bytes of a named section that its name is in; none where they are damaged. In version 1 they are compared with
-/// a digest when the whole section is.
+/// Returns the bytes of a named section that contain its name; none if they are damaged. In version 1 they are
+/// verified only together with the whole section.
 fn name_block(source: &Source, version: u32, e: &Entry) -> Result<Vec<u8>, ContainerError> {
     if version == VERSION_WITHOUT_BLOCKS {
         return source.read(e.offset, NAMED_BYTES as u64);
@@ -237,13 +237,13 @@ fn name_block(source: &Source, version: u32, e: &Entry) -> Result<Vec<u8>, Conta
     Ok(if sound.is_ok() { first } else { Vec::new() })
 }
 
-/// Checks snapshots one after another, as they are written and as they are read.
+/// Checks snapshots one after another, while they are written and while they are read.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotCheck {
-    /// Parents above each snapshot so far.
+    /// Number of ancestors of each snapshot so far.
     depths: Vec<u8>,
     last_event: u64,
-    /// One past the highest page id named.
+    /// One past the highest page id that a snapshot refers to.
     pub pages: u64,
 }
 
@@ -283,7 +283,7 @@ impl SnapshotCheck {
         Ok(())
     }
 
-    /// Checks that every page named is there; `images` counts those stored, without the page of zeros.
+    /// Checks that every referenced page exists; `images` is the number of stored images, without the zero page.
     pub fn check_pages(&self, images: u64) -> Result<(), String> {
         if self.pages > images.saturating_add(1) {
             let last = PageId(u32::try_from(self.pages - 1).unwrap_or(u32::MAX));
@@ -293,6 +293,6 @@ impl SnapshotCheck {
     }
 }
 
-/// Version that the sections of this program have. A record whose fields change needs a higher one, with the old form
-/// kept for reading: the frozen files under `tests/golden` stay readable.
+/// Version of the sections that this program writes. A record whose fields change needs a higher version, and the old
+/// form must stay readable: the frozen files under `tests/golden` are still opened.
 pub(super) const SECTION_VERSION: u32 = 1;

@@ -1,35 +1,36 @@
-//! Where a writer's bytes go: a file, a buffer, or whatever a test puts in between.
+//! Destinations of a writer's bytes: a file, a buffer, or a test double.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 
-/// Takes what a writer writes. Bytes between two writes that nobody wrote are zero.
+/// A destination for the bytes of a writer. Bytes between two writes that nobody wrote are zero.
 pub trait Sink {
-    /// Puts bytes at a place behind everything that was synced.
+    /// Writes bytes at an offset after everything that was synced.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If they cannot be written.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns when everything written is safe from a power cut.
+    /// Returns when everything written is durable across a power cut.
     ///
     /// # Errors
-    /// When that cannot be said.
+    /// If that cannot be guaranteed.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A file.
+/// A sink that writes to a file.
 #[derive(Debug)]
 pub struct FileSink {
     file: File,
-    /// The folder that names the file, synced with it the first time.
+    /// The folder that contains the file, synced together with it the first time.
     folder: Option<File>,
 }
 
 impl FileSink {
-    /// A file that is locked for its writer; `folder` is the one that lists it, when the file was just made.
+    /// Creates a sink for a file that is locked for its writer. `folder` is the folder that lists it, if the file is
+    /// new.
     pub(super) fn new(file: File, folder: Option<File>) -> Self {
         Self { file, folder }
     }
@@ -45,11 +46,11 @@ impl AsRawFd for FileSink {
     }
 }
 
-/// The lock belongs to the open file, which every process that was forked meanwhile shares until it runs its own
-/// program: closing alone would leave the file locked for as long as such a child takes to start.
+/// The lock belongs to the open file, which every forked child process shares until it executes its own program.
+/// Closing alone would keep the file locked until such a child has started.
 impl Drop for FileSink {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here, and closing unlocks too.
+        // A failure here cannot be handled, and closing also unlocks.
         let _ = self.file.unlock();
     }
 }
@@ -68,10 +69,10 @@ impl Sink for FileSink {
     }
 }
 
-/// A buffer.
+/// A sink that writes to a buffer.
 #[derive(Debug, Default)]
 pub struct MemorySink {
-    /// What was written.
+    /// The written bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -110,7 +111,7 @@ mod tests {
         let path = folder.path().join("held.kine");
         let file = File::create_new(&path).unwrap();
         file.try_lock().unwrap();
-        // The same open file, as a child has it between fork and exec.
+        // The same open file, as a child process has it between fork and exec.
         let child = file.try_clone().unwrap();
         drop(FileSink::new(file, None));
         let again = File::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Where a reader's metadata comes from: `pread` on a file, or a slice. Every read is checked against the length.
+//! Sources of a reader's metadata: `pread` on a file, or a slice. Every read is checked against the length.
 
 use super::error::ContainerError;
 use super::map::{Buffer, MappedFile};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Source {
     /// Name in messages.
     pub place: String,
-    /// Bytes there were when it was opened.
+    /// Size when it was opened, bytes.
     pub len: u64,
     from: Backing,
 }
@@ -39,7 +39,7 @@ impl Source {
             source,
         })?;
         if !meta.is_file() {
-            // There are no bytes of which anything could be said.
+            // A file that is not regular has no bytes to report on.
             let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
             return Err(ContainerError::Io { place, source });
         }
@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// `bytes` bytes from `at` on. The room for them is taken only after the length was checked.
+    /// Reads `bytes` bytes at offset `at`. Memory is allocated only after the length was checked.
     pub fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>, ContainerError> {
         let end = at.checked_add(bytes).filter(|e| *e <= self.len);
         let (Some(end), Ok(size)) = (end, usize::try_from(bytes)) else {
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// The first `bytes` bytes, to be lent.
+    /// Shares the first `bytes` bytes for lending.
     pub fn share(&self, bytes: u64) -> Result<Arc<dyn SharedBytes>, ContainerError> {
         Ok(match &self.from {
             Backing::Memory(b) => Arc::clone(b) as Arc<dyn SharedBytes>,

@@ -1,4 +1,4 @@
-//! Checks a whole file: every digest, every length, every row that could point astray.
+//! Verification of a whole file: every digest, every length, every row reference.
 
 use super::blocks;
 use super::error::ContainerError;
@@ -10,37 +10,37 @@ use crate::progress::Progress;
 use crate::recording::BLOCK_BYTES;
 use std::path::Path;
 
-/// Maximum number of problems that are listed; the others are counted.
+/// Maximum number of findings that are listed; the others are counted.
 pub const MAX_VERIFY_FINDINGS: usize = 1000;
 
-/// Something wrong in a file.
+/// A defect in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyFinding {
-    /// Where in the file.
+    /// Byte offset in the file.
     pub byte: u64,
     /// What is wrong.
     pub message: String,
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Commits in the file, back to the first.
+    /// Number of commits in the file, back to the first.
     pub commits: u64,
-    /// Sections that the last commit lists.
+    /// Number of sections that the last commit lists.
     pub sections: u64,
-    /// Bytes compared with a digest.
+    /// Number of bytes compared with a digest.
     pub bytes: u64,
-    /// Bytes behind the last whole commit.
+    /// Number of bytes after the last complete commit.
     pub trailing_bytes: u64,
-    /// The first [`MAX_PROBLEMS`] problems, by the order of the checks.
+    /// The first [`MAX_VERIFY_FINDINGS`] findings, in the order of the checks.
     pub findings: Vec<VerifyFinding>,
-    /// All problems, listed or not.
+    /// Number of all findings, listed or not.
     pub finding_count: u64,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Returns whether there are no findings.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.finding_count == 0
@@ -50,8 +50,8 @@ impl VerifyReport {
         self.add_with(|| (byte, message));
     }
 
-    /// As [`VerifyReport::add`], for problems that every row may have: the place, whose search takes time, and the
-    /// message are asked for only when they are listed.
+    /// Does the same as [`VerifyReport::add`], for findings that every row may have. The location, which takes time
+    /// to find, and the message are computed only if the finding is listed.
     pub(super) fn add_with(&mut self, what: impl FnOnce() -> (u64, String)) {
         self.finding_count += 1;
         if self.findings.len() < MAX_VERIFY_FINDINGS {
@@ -61,26 +61,26 @@ impl VerifyReport {
     }
 }
 
-/// Checks a whole file. Takes as long as reading it.
+/// Verifies a whole file. Takes as long as reading it.
 ///
 /// # Errors
-/// When the file cannot be opened at any commit: then there is nothing to check.
+/// If the file cannot be opened at any commit: then there is nothing to verify.
 pub fn verify(path: &Path) -> Result<VerifyReport, ContainerError> {
     verify_with(path, &Progress::new())
 }
 
-/// As [`verify`], with progress in bytes and cancel.
+/// Does the same as [`verify`], with progress in bytes and cancellation.
 ///
 /// # Errors
-/// As [`verify`], or when cancelled.
+/// The same as [`verify`], or if cancelled.
 pub fn verify_with(path: &Path, progress: &Progress) -> Result<VerifyReport, ContainerError> {
     check(KineFile::open_with(path, progress)?, progress)
 }
 
-/// Checks the bytes of a file.
+/// Verifies the bytes of a file.
 ///
 /// # Errors
-/// As [`verify`].
+/// The same as [`verify`].
 pub fn verify_bytes(bytes: Vec<u8>) -> Result<VerifyReport, ContainerError> {
     check(KineFile::from_bytes(bytes)?, &Progress::new())
 }
@@ -103,14 +103,14 @@ fn check(file: KineFile, progress: &Progress) -> Result<VerifyReport, ContainerE
     Ok(report)
 }
 
-/// Something that takes bytes of the file: first byte, one past the last, what it is.
+/// A byte range of the file that is in use: first byte, one past the last, description.
 type SectionExtent = (u64, u64, String);
 
-/// Follows the links from the last commit to the first. Gives where records and tables lie.
+/// Follows the links from the last commit to the first. Returns the locations of records and tables.
 fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<SectionExtent>, ContainerError> {
     let mut places = Vec::new();
     let mut record = file.state.record;
-    // Tables do not overlap in a sound file; a hostile one must not make the same bytes be read again and again.
+    // Tables do not overlap in a valid file. A hostile one must not cause the same bytes to be read again and again.
     let mut budget = file.source.len;
     loop {
         report.commits += 1;
@@ -175,7 +175,8 @@ fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<SectionExte
     Ok(places)
 }
 
-/// Nothing shares bytes with anything else. That sections do not share any with each other was checked at the open.
+/// Checks that no records or tables share bytes with anything else. Overlaps between sections were checked at the
+/// open.
 fn overlaps(file: &KineFile, mut places: Vec<SectionExtent>, report: &mut VerifyReport) {
     for e in file.entries.iter().filter(|e| e.bytes > 0) {
         places.push((e.offset, e.offset.saturating_add(e.bytes), e.to_string()));

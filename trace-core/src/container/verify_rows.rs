@@ -1,4 +1,5 @@
-//! Checks what sections hold: rows that name other rows, kinds, widths, page images against their digests, records.
+//! Verification of section contents: references between rows, kinds, widths, page images against their digests,
+//! records.
 
 use super::error::ContainerError;
 use super::layout::{Encoding, SectionKind, digest};
@@ -9,17 +10,17 @@ use crate::recording::{Column, EventKind, Events, Facts, HostWriteRow, NO_CONTEN
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Rows between two looks at whether the work was cancelled.
+/// Number of rows between two checks for cancellation.
 const STEP: usize = 1 << 20;
 
-/// Checks rows and records of an opened file.
+/// Verifies the rows and records of an opened file.
 pub(super) fn check(
     file: &KineFile,
     bytes: &Arc<dyn SharedBytes>,
     progress: &Progress,
     report: &mut VerifyReport,
 ) -> Result<(), ContainerError> {
-    // Rows are looked at as they stand: what does not agree with its digest was listed before.
+    // Rows are checked as stored: digest mismatches were listed before.
     let lender = Lender { bytes, checked: false };
     let facts = report_error(file.facts(), report);
     let marks = report_error(file.marks(), report).map_or(u64::MAX, |m| m.len() as u64);
@@ -48,14 +49,15 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What was read, or its error as a problem; a section whose digest was found not to agree is not told again.
+/// Returns what was read, or reports its error as a finding; a section with a known digest mismatch is not reported
+/// again.
 fn report_error<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -> Option<T> {
     match read {
         Ok(v) => Some(v),
         Err(e) => {
             let byte = e.byte().unwrap_or(0);
             let (place, text) = (e.place().map(|p| format!("{p}: byte {byte:#x}: ")), e.to_string());
-            // The report is of one file and names the byte by itself.
+            // The report is about one file and has its own byte field.
             let what = place
                 .and_then(|p| text.strip_prefix(&p).map(str::to_owned))
                 .unwrap_or(text);
@@ -67,7 +69,7 @@ fn report_error<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -
     }
 }
 
-/// Where a row of a column lies in the file; for a constant chunk, where its table entry does.
+/// Returns the file offset of a row of a column; for a constant chunk, that of its table entry.
 fn byte_of(file: &KineFile, kind: SectionKind, row: usize) -> u64 {
     let row = row as u64;
     for e in file.of_kind(kind) {
@@ -140,7 +142,7 @@ fn rows(
     calls(file, events, progress, report)
 }
 
-/// Rows of calls name bytes and pages that are there.
+/// Checks that rows of calls refer to bytes and pages that exist.
 fn calls(
     file: &KineFile,
     events: &Events,
@@ -195,7 +197,7 @@ fn calls(
     Ok(())
 }
 
-/// Host writes are of at least one byte, of one page, and name a page that is there.
+/// Checks that host writes have at least one byte, stay in one page, and refer to a page that exists.
 fn host_writes(
     file: &KineFile,
     rows: &Column<HostWriteRow>,
@@ -274,7 +276,7 @@ fn pages(
     Ok(())
 }
 
-/// Indices and names in the facts.
+/// Checks the indices and names in the facts.
 fn links(file: &KineFile, facts: &Facts, report: &mut VerifyReport) {
     let at = file.of_kind(SectionKind::Facts).last().map_or(0, |e| e.offset);
     let spaces = facts.address_spaces.len();

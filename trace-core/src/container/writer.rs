@@ -1,4 +1,5 @@
-//! Appends sections and commits. Streams: what is pushed goes straight to the sink, and nothing is kept but the table.
+//! Writer that appends sections and commits. It streams: pushed data goes directly to the sink, and only the table is
+//! kept in memory.
 
 use super::blocks::{BLOCK_TABLE_ALIGN, BlockHasher, KNOWN_CODECS, section_digest};
 use super::error::ContainerError;
@@ -20,54 +21,54 @@ use std::time::Duration;
 mod records;
 mod reserved_space;
 
-/// Bytes hashed, written and reported at once.
+/// Number of bytes that are hashed, written and reported at once.
 const PIECE: usize = 1 << 20;
 
-/// Writes a `.kine` file.
+/// A writer of a `.kine` file.
 ///
-/// Push column chunks, pages and records in any order, then [`Writer::commit`]; again and again. A chunk becomes a
-/// section of its own, which begins at a multiple of 4096: push large ones.
+/// Push column chunks, pages and records in any order, then call [`Writer::commit`]; repeat as needed. Each chunk
+/// becomes a section of its own, which starts at a multiple of 4096, so push large chunks.
 pub struct Writer<S: Sink> {
     sink: S,
     place: String,
-    /// Version of the format that the file is in.
+    /// Format version of the file.
     version: u32,
-    /// One past the last byte used.
+    /// Offset one past the last byte used.
     end: u64,
-    /// Sections that nothing replaced.
+    /// Sections that no later one replaced.
     entries: Vec<Entry>,
-    /// How many of them a table already lists.
+    /// Number of entries that a table already lists.
     listed: usize,
     rows: Rows,
     snapshots: SnapshotCheck,
-    /// Where the last commit record lies, 0 before the first.
+    /// Offset of the last commit record, 0 before the first.
     previous: u64,
     sequence: u64,
-    /// Tables since the last complete one, that one counted.
+    /// Number of tables since the last complete one, including it.
     tables: usize,
     poisoned: bool,
-    /// Room behind a commit.
+    /// Space reserved after a commit.
     room: Option<reserved_space::ReservedSpace>,
     progress: Progress,
 }
 
-/// A commit that is safe from a power cut.
+/// A commit that is durable across a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// 1 for the first of a file, then counting up.
+    /// 1 for the first commit of a file, then counting up.
     pub number: u64,
-    /// One past its last byte.
+    /// Offset one past its last byte.
     pub end: u64,
 }
 
-/// A section being written.
+/// A section that is being written.
 struct Open {
     start: u64,
     at: u64,
     digests: OpenDigests,
 }
 
-/// The digests of a section being written.
+/// The digests of a section that is being written.
 enum OpenDigests {
     Single(Box<blake3::Hasher>),
     Blocks(Box<BlockHasher>),
@@ -86,15 +87,15 @@ impl<S: Sink> std::fmt::Debug for Writer<S> {
 }
 
 impl Writer<FileSink> {
-    /// Begins a new file.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// When there is already a file of this name, or it cannot be made.
+    /// If a file of this name already exists, or it cannot be created.
     pub fn create(path: &Path) -> Result<Self, ContainerError> {
         Self::create_as(path, path)
     }
 
-    /// As [`Writer::create`], for a file that will be renamed to `shown`, which is the name that errors tell.
+    /// Does the same as [`Writer::create`], for a file that will be renamed to `shown`; errors name that file.
     pub(super) fn create_as(path: &Path, shown: &Path) -> Result<Self, ContainerError> {
         let io = |source| ContainerError::Io {
             place: shown.display().to_string(),
@@ -115,11 +116,11 @@ impl Writer<FileSink> {
         Self::begin_at(sink, shown.display().to_string())
     }
 
-    /// Goes on with a file after its last whole commit. Nothing in it is overwritten: what a writer that died left
-    /// behind that commit stays there, unlisted.
+    /// Opens a file to append after its last complete commit. Nothing is overwritten: bytes that a dead writer left
+    /// after that commit stay in the file, unlisted.
     ///
     /// # Errors
-    /// As [`super::open`], or when another program writes to the file.
+    /// The same as [`super::open`], or if another process is writing to the file.
     pub fn append(path: &Path) -> Result<Self, ContainerError> {
         let place = path.display().to_string();
         let io = |source| ContainerError::Io {
@@ -152,13 +153,12 @@ impl Writer<FileSink> {
     }
 }
 
-/// How often a file that another holds is tried again, and how long is waited before each time: 200 ms together.
+/// Number of attempts to lock a file that another process holds, and the delay before each: 200 ms in total.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Locks the file for this writer. The lock of a writer that has ended can be held for a moment more, by a child that
-/// another thread has forked and that has not begun its own program: so a file that is held is tried again for a short
-/// time before it counts as busy.
+/// Locks the file for this writer. A child that another thread has forked can hold the lock of a finished writer
+/// until it executes its own program. Therefore the lock is retried briefly before the file counts as busy.
 fn lock(file: &File, path: &Path) -> Result<(), ContainerError> {
     let mut tries = 0;
     loop {
@@ -184,18 +184,18 @@ fn lock(file: &File, path: &Path) -> Result<(), ContainerError> {
 }
 
 impl<S: Sink> Writer<S> {
-    /// Begins a file in an empty sink.
+    /// Starts a file in an empty sink.
     ///
     /// # Errors
-    /// When the sink cannot be written.
+    /// If the sink cannot be written.
     pub fn begin(sink: S) -> Result<Self, ContainerError> {
         Self::begin_at(sink, "bytes in memory".to_owned())
     }
 
-    /// As [`Writer::begin`], in the version of the format without blocks, which older programs read.
+    /// Does the same as [`Writer::begin`], in the format version without blocks, which older programs read.
     ///
     /// # Errors
-    /// As [`Writer::begin`].
+    /// The same as [`Writer::begin`].
     pub fn begin_without_blocks(sink: S) -> Result<Self, ContainerError> {
         Self::begin_in(sink, "bytes in memory".to_owned(), VERSION_WITHOUT_BLOCKS)
     }
@@ -226,23 +226,23 @@ impl<S: Sink> Writer<S> {
         Ok(writer)
     }
 
-    /// Reports the bytes written to `progress`, and stops when it is cancelled.
+    /// Reports the number of bytes written to `progress`, and stops when it is cancelled.
     pub fn set_progress(&mut self, progress: &Progress) {
         self.progress = progress.clone();
     }
 
-    /// The sink.
+    /// Returns the sink.
     pub fn sink(&self) -> &S {
         &self.sink
     }
 
-    /// The sink, given back; what was pushed since the last commit is in it but not committed.
+    /// Returns the sink and consumes the writer. Data pushed since the last commit is in the sink but not committed.
     #[must_use]
     pub fn into_sink(self) -> S {
         self.sink
     }
 
-    /// Rows of a column, or elements of a list, pushed so far.
+    /// Returns the number of rows of a column, or elements of a list, pushed so far.
     #[must_use]
     pub fn rows(&self, kind: SectionKind) -> u64 {
         self.rows.get(&(kind as u32)).copied().unwrap_or(0)
@@ -318,7 +318,7 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// The digest that a section of these bytes gets.
+    /// Returns the digest that a section of these bytes gets.
     fn digest_of(&self, parts: &[&[u8]]) -> [u8; 32] {
         section_digest(self.version, parts.iter().copied())
     }
@@ -377,10 +377,10 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Appends rows to a column, as one chunk. Writes them as they lie in memory, without a copy.
+    /// Appends rows to a column as one chunk. Writes them directly from memory, without a copy.
     ///
     /// # Errors
-    /// When `T` is not as long as the column's rows, or the sink cannot be written.
+    /// If `T` does not have the size of the column's rows, or the sink cannot be written.
     pub fn push<T: Pod>(&mut self, kind: SectionKind, values: &[T]) -> Result<(), ContainerError> {
         Self::check_row::<T>(kind)?;
         if values.is_empty() {
@@ -395,8 +395,8 @@ impl<S: Sink> Writer<S> {
     /// Appends `rows` rows of one value to a column, at no cost per row.
     ///
     /// # Errors
-    /// When the column cannot hold constants (see [`SectionKind::may_be_constant`]), or `T` is not as long as its
-    /// rows.
+    /// If the column cannot hold constants (see [`SectionKind::may_be_constant`]), `T` does not have the size of its
+    /// rows, or the sink cannot be written.
     pub fn push_constant<T: Pod>(&mut self, kind: SectionKind, value: T, rows: u64) -> Result<(), ContainerError> {
         Self::check_row::<T>(kind)?;
         if !kind.may_be_constant() {
@@ -440,7 +440,7 @@ impl<S: Sink> Writer<S> {
     /// Appends page images with their digests, in the order of their ids: the first page ever pushed has id 1.
     ///
     /// # Errors
-    /// When the two differ in number, or the sink cannot be written.
+    /// If the two differ in number, or the sink cannot be written.
     pub fn pages<'a>(
         &mut self,
         digests: &[Digest],
@@ -474,8 +474,8 @@ impl<S: Sink> Writer<S> {
     /// returns, this state survives a power cut.
     ///
     /// # Errors
-    /// When columns of one table differ in length or a snapshot names a page that was not pushed (push what is
-    /// missing and commit again), or the sink cannot be written or synced.
+    /// If columns of one table differ in length, or a snapshot refers to a page that was not pushed: push what is
+    /// missing and commit again. Also if the sink cannot be written or synced.
     pub fn commit(&mut self) -> Result<Commit, ContainerError> {
         self.guarded(|_| Ok(()))?;
         self.progress.check()?;
@@ -508,7 +508,7 @@ impl<S: Sink> Writer<S> {
             },
             table_digest: super::layout::digest(&table),
         };
-        // The record must not reach the disk before what it vouches for.
+        // The record must not reach the disk before the data that it covers.
         self.guarded(Sink::sync)?;
         self.write(at, &record.encode())?;
         self.guarded(Sink::sync)?;

@@ -1,47 +1,48 @@
-//! Two sequences aligned: the fewest insertions and deletions, found by Myers' algorithm within a bound. Beyond it the
-//! search keeps the furthest that it came and begins anew there: still an alignment, but not always the shortest, and
-//! told to be cut short.
+//! Alignment of two sequences with the fewest insertions and deletions, by Myers' algorithm within a bound.
+//!
+//! Beyond the bound, the search keeps the furthest point that it reached and restarts there. The result is still an
+//! alignment, but not always the shortest, and is marked as cut short.
 
 use crate::progress::{Cancelled, Progress};
 
-/// Most insertions and deletions that one search looks for. A search costs at most its square in work and memory and
-/// comes at least so far, so the whole costs no more than this many times the length. What the two sides may be apart
-/// and still be brought together again is as much.
+/// Maximum number of insertions and deletions of one search. A search costs at most the square of this in time and
+/// memory, and advances at least this far. The total cost is therefore at most this number times the length. It is
+/// also the longest difference after which the two sides can be matched again.
 pub(super) const MAX_EDIT_DISTANCE: usize = 1024;
 
 /// One step of an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Both go on.
+    /// Both sequences have an element.
     Both(usize, usize),
-    /// Only the first has it.
+    /// Only the first sequence has the element.
     A(usize),
-    /// Only the second has it.
+    /// Only the second sequence has the element.
     B(usize),
 }
 
-/// Elements one after another that both sequences have.
+/// A run of consecutive elements that both sequences have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Common {
     /// Index of the first in the first sequence.
     pub a: usize,
     /// Index of the first in the second sequence.
     pub b: usize,
-    /// How many.
+    /// Number of elements.
     pub len: usize,
 }
 
 /// An alignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alignment {
-    /// What both have, in order; no two touch.
+    /// The common runs, in order; no two are adjacent in both sequences.
     pub common: Vec<Common>,
     /// Whether a search was cut short, so that there may be a shorter alignment.
     pub cut_short: bool,
 }
 
 impl Alignment {
-    /// Takes up what both have next, as part of the run before where it goes on with that.
+    /// Adds a common run; extends the previous run if it continues that one.
     pub fn push(&mut self, run: Common) {
         match self.common.last_mut() {
             _ if run.len == 0 => {}
@@ -50,7 +51,7 @@ impl Alignment {
         }
     }
 
-    /// Both sequences, of these lengths, step by step.
+    /// Returns the steps through both sequences of these lengths.
     pub fn steps(&self, lengths: (usize, usize)) -> impl Iterator<Item = Step> + '_ {
         let end = Common {
             a: lengths.0,
@@ -67,12 +68,12 @@ impl Alignment {
     }
 }
 
-/// How many elements two sequences have in common at their beginning.
+/// Returns the length of the common prefix of two sequences.
 pub(super) fn prefix<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> usize {
     a.iter().zip(b).take_while(|(x, y)| same(x, y)).count()
 }
 
-/// How many elements two sequences have in common at their end.
+/// Returns the length of the common suffix of two sequences.
 pub(super) fn suffix<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> usize {
     let (a, b) = (a.iter().rev(), b.iter().rev());
     a.zip(b).take_while(|(x, y)| same(x, y)).count()
@@ -81,7 +82,7 @@ pub(super) fn suffix<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> usiz
 /// Aligns two sequences by `same`.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub(crate) fn align<T>(
     a: &[T],
     b: &[T],
@@ -91,7 +92,7 @@ pub(crate) fn align<T>(
     align_within(a, b, MAX_EDIT_DISTANCE, progress, same)
 }
 
-/// Aligns two sequences by `same`, with searches of `bound` insertions and deletions at most.
+/// Aligns two sequences by `same`, with searches of at most `bound` insertions and deletions.
 pub(super) fn align_within<T>(
     a: &[T],
     b: &[T],
@@ -136,18 +137,18 @@ pub(super) fn align_within<T>(
     Ok(out)
 }
 
-/// What one search found.
+/// The result of one search.
 struct Search {
-    /// What both have, in order.
+    /// The common runs, in order.
     common: Vec<Common>,
-    /// How far it came in either sequence.
+    /// The position reached in each sequence.
     reached: (usize, usize),
-    /// Whether that is the end of both.
+    /// Whether both positions are at the end.
     whole: bool,
 }
 
-/// The shortest edit script; where it is longer than `limit`, that to the furthest place reached, which is at least
-/// `limit` elements on.
+/// Finds the shortest edit script. If it is longer than `limit`, finds the script to the furthest point reached,
+/// which is at least `limit` elements further.
 fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> Search {
     let (n, m) = (a.len() as isize, b.len() as isize);
     let at = |i: isize, j: isize| match (a.get(i as usize), b.get(j as usize)) {
@@ -155,7 +156,7 @@ fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> S
         _ => false,
     };
     let bound = limit.max(1).min(a.len() + b.len());
-    // `front[k + d]` is the furthest place in `a` on diagonal `k` after `d` edits; one front is kept for each `d`.
+    // `front[k + d]` is the furthest position in `a` on diagonal `k` after `d` edits; one front is kept for each `d`.
     let mut fronts: Vec<Vec<isize>> = Vec::new();
     for d in 0..=bound as isize {
         let before = fronts.last();
@@ -191,7 +192,7 @@ fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> S
         }
         fronts.push(front);
     }
-    // Of equally far places the one nearest to the diagonal: it leaves as much of one side as of the other.
+    // Of equally far points, take the one nearest to the diagonal: it leaves similar lengths on both sides.
     let d = fronts.len() as isize - 1;
     let furthest = fronts
         .last()
@@ -207,7 +208,7 @@ fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> S
             reached: (x as usize, y as usize),
             whole: false,
         },
-        // Not reached: the edits alone lead to one. Everything then differs.
+        // No point was reached by matches; edits alone lead to one. Then everything differs.
         None => Search {
             common: Vec::new(),
             reached: (a.len(), b.len()),
@@ -216,7 +217,7 @@ fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> S
     }
 }
 
-/// What is common on the way to a place.
+/// Returns the common runs on the way to a point.
 fn trace_back(fronts: &[Vec<isize>], n: isize, m: isize) -> Vec<Common> {
     let mut common = Vec::new();
     let mut note = |x: isize, y: isize, len: isize| {
@@ -254,7 +255,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Length of the longest common subsequence, by the table.
+    /// Computes the length of the longest common subsequence with the full table.
     fn lcs(a: &[u8], b: &[u8]) -> usize {
         let mut row = vec![0; b.len() + 1];
         for x in a {
@@ -276,11 +277,11 @@ pub(super) mod tests {
         ) {
             let found = align(&a, &b, &Progress::new(), |x, y| x == y).unwrap();
             prop_assert!(!found.cut_short);
-            // Taking a common end off first costs nothing.
+            // Removing a common suffix first costs nothing.
             prop_assert_eq!(common(&a, &b, &found), lcs(&a, &b));
         }
 
-        /// Whatever the limit, each search goes on from where the one before it ended.
+        /// For any limit, each search continues where the previous one ended.
         #[test]
         fn a_search_that_is_cut_short_is_a_part_of_an_alignment(
             a in proptest::collection::vec(0u8..4, 0..40),
@@ -297,7 +298,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The number of common steps of an alignment, which must be whole and in order.
+    /// Returns the number of common steps of an alignment, which must be complete and in order.
     pub(in crate::diff) fn common<T: PartialEq + std::fmt::Debug>(a: &[T], b: &[T], found: &Alignment) -> usize {
         let (mut i, mut j, mut both) = (0, 0, 0);
         for s in found.steps((a.len(), b.len())) {
@@ -333,7 +334,7 @@ pub(super) mod tests {
         assert_eq!(common(&a, &b, &found), 0);
     }
 
-    /// Behind more differences than a search looks for, what is common is found again.
+    /// After more differences than the limit of a search, common elements are found again.
     #[test]
     fn an_alignment_finds_its_way_back_behind_the_bound() {
         let noise = |of: u8, n: usize| std::iter::repeat_n(of, n);

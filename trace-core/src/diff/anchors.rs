@@ -1,47 +1,47 @@
-//! Two long sequences aligned in near linear time: what stands out on both sides holds them together, and what lies
-//! between is searched for the fewest differences.
+//! Alignment of two long sequences in near-linear time with anchors, and a bounded search between them.
 //!
-//! The places that stand out are short stretches of elements that both sides have equally often, and rarely. They are
-//! looked for in ever shorter stretches, down to single elements; the longest series of them that rises on both sides
-//! is kept (patience). Elements that the other side has nowhere are set aside before a search, which costs it nothing:
-//! no alignment can use them. Two sequences that have nothing in common are therefore done at once.
+//! Anchors are short windows of elements that occur equally often, and rarely, on both sides. They are searched with
+//! ever shorter windows, down to single elements. The longest series of anchors that ascends on both sides is kept
+//! (patience diff). Elements that the other side does not contain are removed before a search at no cost, because no
+//! alignment can use them. Two sequences with nothing in common are therefore done at once.
 
 use super::align::{Alignment, Common, MAX_EDIT_DISTANCE, align_within, prefix, suffix};
 use crate::progress::{Cancelled, Progress};
 use std::collections::HashSet;
 
-/// Lengths of the stretches that are looked at, one after another, and which of them: those whose digest has none of
-/// these bits set, so that both sides look at the same ones and the lists stay short.
+/// Lengths of the windows, in the order of use, each with a mask. Only windows whose digest has none of the mask's
+/// bits set are used, so that both sides use the same ones and the lists stay short.
 const LEVELS: [(usize, u64); 3] = [(32, 31), (8, 3), (1, 0)];
 
-/// A stretch that either side has more often than this says too little about which goes with which.
+/// Maximum number of occurrences of a window on either side: more frequent ones do not identify a match.
 const RARE: usize = 8;
 
-/// Below this many elements on both sides together the shortest alignment is searched for at once.
+/// Below this total number of elements on both sides, the shortest alignment is searched directly.
 const SMALL: usize = 256;
 
-/// How often what lies between two places is looked at again for single elements that stand out there.
+/// Maximum number of recursive passes for single-element anchors between two anchors.
 const DEPTH: u32 = 8;
 
-/// Above this many elements a search looks for fewer differences at once, so that all of it stays linear.
+/// Above this number of elements, a search uses a smaller bound, so that the total stays linear.
 const LONG: usize = 1 << 20;
 
 /// The bound of a search of long sequences.
 const LONG_BOUND: usize = 64;
 
-/// Above this many elements it is a map of bits that tells which ones the other side has: some are kept in vain.
+/// Above this number of elements, a bitmap records which elements the other side has; its false positives keep a few
+/// elements needlessly.
 const MAPPED: usize = 1 << 16;
 
-/// Up to this many elements are looked through one by one.
+/// Up to this number, elements are searched linearly.
 const FEW: usize = 16;
 
-/// How often either side is held against what is left of the other.
+/// Number of rounds in which each side is filtered by what is left of the other.
 const ROUNDS: usize = 4;
 
-/// Aligns two sequences. The elements are digests: equal where what they stand for is.
+/// Aligns two sequences. The elements are digests, which are equal if the events that they stand for are.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub(super) fn align_long(a: &[u64], b: &[u64], progress: &Progress) -> Result<Alignment, Cancelled> {
     let mut work = Work {
         a,
@@ -68,7 +68,7 @@ impl Work<'_> {
         self.out.push(Common { a, b, len });
     }
 
-    /// Aligns what lies in two ranges. `round`: how many looks have been taken at what holds them.
+    /// Aligns two ranges. `round` is the number of anchor passes so far.
     fn between(&mut self, of_a: Range, of_b: Range, round: u32) -> Result<(), Cancelled> {
         self.progress.check()?;
         let same = |x: &u64, y: &u64| x == y;
@@ -88,7 +88,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The same of ranges that neither begin nor end alike.
+    /// Aligns two ranges that have no common prefix or suffix.
     fn inner(&mut self, of_a: Range, of_b: Range, round: u32) -> Result<(), Cancelled> {
         let (all_a, all_b) = (self.a, self.b);
         let (a, b) = (subslice(all_a, of_a), subslice(all_b, of_b));
@@ -112,7 +112,7 @@ impl Work<'_> {
                 if i < from_a || j < from_b || all_a.get(i) != all_b.get(j) {
                     continue;
                 }
-                // As far back and as far on as both are alike.
+                // Extend the match backward and forward as far as both sides are equal.
                 let same = |x: &u64, y: &u64| x == y;
                 let back = suffix(subslice(all_a, (from_a, i)), subslice(all_b, (from_b, j)), same);
                 let on = prefix(subslice(all_a, (i, of_a.1)), subslice(all_b, (j, of_b.1)), same);
@@ -125,11 +125,12 @@ impl Work<'_> {
         self.search((of_a.0, a), (of_b.0, b))
     }
 
-    /// The fewest differences, within a bound, of what nothing holds together. Each side: index of the first, elements.
+    /// Searches the fewest differences, within a bound, in ranges without anchors. Each side is the index of its
+    /// first element and the elements.
     fn search(&mut self, a: (usize, &[u64]), b: (usize, &[u64])) -> Result<(), Cancelled> {
         let all = |of: &[u64]| -> Vec<(u32, u64)> { of.iter().enumerate().map(|(i, t)| (i as u32, *t)).collect() };
         let (mut kept_a, mut kept_b) = (retain_shared(all(a.1), &all(b.1)), all(b.1));
-        // What is kept in vain on one side keeps less in vain on the other, until what is left is looked at exactly.
+        // An element removed on one side can remove more on the other, until the rest is examined exactly.
         for _ in 0..ROUNDS {
             kept_b = retain_shared(kept_b, &kept_a);
             kept_a = retain_shared(kept_a, &kept_b);
@@ -144,7 +145,7 @@ impl Work<'_> {
         };
         let found = align_within(&kept_a, &kept_b, bound, self.progress, |x, y| x.1 == y.1)?;
         for c in found.common {
-            // Elements that were set aside may lie between two that follow one another here.
+            // Removed elements may be between two elements that are consecutive here.
             let (of_a, of_b) = (kept_a.get(c.a..c.a + c.len), kept_b.get(c.b..c.b + c.len));
             for (x, y) in of_a.unwrap_or_default().iter().zip(of_b.unwrap_or_default()) {
                 self.push(a.0 + x.0 as usize, b.0 + y.0 as usize, 1);
@@ -159,7 +160,7 @@ fn subslice(of: &[u64], range: Range) -> &[u64] {
     of.get(range.0..range.1).unwrap_or_default()
 }
 
-/// The elements of one side that the other side may have. Each is an index and the element.
+/// Returns the elements of one side that the other side may have. Each is an index and the element.
 fn retain_shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64)> {
     if other.len() <= FEW {
         of.retain(|(_, t)| other.iter().any(|o| o.1 == *t));
@@ -170,7 +171,7 @@ fn retain_shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64
         of.retain(|(_, t)| there.contains(t));
         return of;
     }
-    // Eight bits an element and more: an element that is not there is kept in one of eight cases at most.
+    // At least eight bits per element: an absent element is kept in at most one of eight cases.
     let bits = (other.len() * 8).next_power_of_two();
     let place = |t: u64| (t.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize & (bits - 1);
     let mut there = vec![0u64; bits / 64];
@@ -187,11 +188,11 @@ fn retain_shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64
     of
 }
 
-/// The digests of all stretches of `length` elements of which both sides look at those that the mask leaves, with
-/// where they begin, by digest, then by place.
+/// Returns the digests of the windows of `length` elements that the mask selects, with their start positions; sorted
+/// by digest, then by position.
 fn hash_windows(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
     const BASE: u64 = 0xd6e8_feb8_6659_fd93;
-    // What the first element of a stretch has become in its digest, to take it out again.
+    // The weight of the first element of a window in its digest, used to remove it again.
     let first = (1..length).fold(1u64, |p, _| p.wrapping_mul(BASE));
     let mut out = Vec::new();
     let mut digest = 0u64;
@@ -203,7 +204,7 @@ fn hash_windows(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
         if i + 1 < length {
             continue;
         }
-        // The low bits of a sum of products are poor.
+        // The low bits of a sum of products are badly distributed.
         let mixed = (digest ^ digest >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = mixed ^ mixed >> 32;
         if mixed & mask == 0 {
@@ -214,7 +215,7 @@ fn hash_windows(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
     out
 }
 
-/// Places that go together: stretches that both sides have equally often and rarely, in their order.
+/// Returns pairs of positions of matching anchors in order: windows that both sides have equally often and rarely.
 fn find_common_anchors(a: &[u64], b: &[u64], length: usize, mask: u64) -> Vec<(usize, usize)> {
     let (of_a, of_b) = (hash_windows(a, length, mask), hash_windows(b, length, mask));
     let mut of_b = of_b.chunk_by(|x, y| x.0 == y.0).peekable();
@@ -235,9 +236,9 @@ fn find_common_anchors(a: &[u64], b: &[u64], length: usize, mask: u64) -> Vec<(u
     out
 }
 
-/// The longest series of pairs, sorted by the first, that rises in both.
+/// Returns the longest series of pairs, sorted by the first, that ascends in both.
 fn longest_rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
-    // The pair that a series of each length ends at with the lowest second place, and the one before each pair.
+    // For each length, the pair with the lowest second position that ends a series; and the predecessor of each pair.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let second = |i: usize| pairs.get(i).map_or(0, |p| p.1);
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A sequence in which nothing repeats, or, where `different` is small, much does.
+    /// Creates a sequence without repeats, or, if `different` is small, with many.
     fn sequence(length: usize, different: u64, seed: u64) -> Vec<u64> {
         let mut state = seed;
         let next = std::iter::repeat_with(|| {
@@ -290,7 +291,7 @@ mod tests {
             let a = sequence(n, different, seed);
             let b = sequence(m, different, seed ^ 1);
             common(&a, &b, &aligned(&a, &b));
-            // The same with something taken out of the middle and something else put in.
+            // The same sequence with elements removed from the middle and others inserted.
             let mut c = a.clone();
             let end = n.min(cut + 40);
             c.splice(cut.min(end)..end, sequence(cut % 70, different, seed ^ 2));
@@ -306,11 +307,11 @@ mod tests {
         for i in (50..b.len()).step_by(100) {
             b[i] ^= 1;
         }
-        // Some are gone and some are more.
+        // Some elements are removed and some are inserted.
         b.drain(100_000..100_010);
         b.splice(200_000..200_000, sequence(25, u64::MAX, 9));
         let found = aligned(&a, &b);
-        // 4,000 values in all, of which some went with what is gone.
+        // 4,000 elements differ in total, of which some were removed with the deleted range.
         let gone = (100_000..100_010).filter(|i| i % 100 != 50).count();
         assert_eq!(common(&a, &b, &found), 400_000 - 4_000 - gone);
         assert!(!found.cut_short);

@@ -1,4 +1,4 @@
-//! Named buffers of two recordings at their ends, compared in the type of their elements.
+//! Comparison of the named buffers of two recordings at their ends, by the type of their elements.
 
 use super::BufferDiff;
 use super::elements::{Comparer, Tolerance};
@@ -8,10 +8,10 @@ use crate::memory::{ByteState, GpuMemoryView};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Buffer, ElementType, Recording};
 
-/// Bytes of a buffer that are looked at together: whole elements of every type.
+/// Size of one comparison step, bytes: a multiple of every element size.
 const PIECE: usize = 64 * PAGE_SIZE;
 
-/// A buffer and the memory that it lies in.
+/// A buffer and the memory that contains it.
 struct Side<'a> {
     buffer: &'a Buffer,
     memory: GpuMemoryView<'a>,
@@ -26,7 +26,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// Bytes of the buffer from an offset on, and what is known of each.
+    /// Reads bytes of the buffer from an offset on, and returns the state of each.
     fn read(&self, from: u64, out: &mut [u8]) -> Vec<ByteState> {
         match self.buffer.va.checked_add(from) {
             Some(va) => self.memory.read_partial(va, out),
@@ -35,7 +35,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Compares the buffers that both have by name, in the order of the first; then tells those that one has alone.
+/// Compares the buffers that both recordings have by name, in the order of the first; then adds those that only one
+/// has.
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
@@ -54,7 +55,7 @@ pub(super) fn diff(
     }
     let only_b = b.facts.buffers.iter().filter(|y| named(a, &y.name).is_none());
     out.extend(only_b.filter(compared).map(|y| one_sided_diff(y, false)));
-    // The order does not depend on which is first.
+    // The order does not depend on which recording is first.
     out.sort_by(|x, y| x.name.cmp(&y.name));
     Ok(out)
 }
@@ -92,7 +93,7 @@ fn pair(
         out.unknown = x.bytes.max(y.bytes);
         return Ok(out);
     };
-    // Two recordings that name another type are compared in bytes.
+    // If the two recordings name different types, bytes are compared.
     let element = if x.element == y.element {
         x.element
     } else {
@@ -111,7 +112,8 @@ fn pair(
             break;
         };
         let (known_a, known_b) = (one.read(from, p), two.read(from, q));
-        // Both zero by not being known is no equality: what has no contents on a side is told as unknown.
+        // Two bytes that are zero only because they are unknown are not equal: without contents on a side, the byte
+        // is unknown.
         let known =
             |n: usize| known_a.get(n) == Some(&ByteState::Content) && known_b.get(n) == Some(&ByteState::Content);
         let mut n = 0;
@@ -125,7 +127,7 @@ fn pair(
                 out.unknown += (n - begin) as u64;
                 continue;
             }
-            // Whole elements of the run, counted from the buffer's begin.
+            // Whole elements of the run, counted from the start of the buffer.
             let first = begin.next_multiple_of(size);
             let last = n / size * size;
             if let (Some(x), Some(y)) = (p.get(begin..n), q.get(begin..n)) {
@@ -141,12 +143,12 @@ fn pair(
     Ok(out)
 }
 
-/// How many bytes differ.
+/// Returns the number of bytes that differ.
 pub(super) fn count_differing(a: &[u8], b: &[u8]) -> u64 {
     if a == b {
         return 0;
     }
-    // Counted in bytes, at most 255 at a time, so that the compiler makes it wide.
+    // Count in bytes, at most 255 at a time, so that the compiler vectorizes the loop.
     let mut all = 0u64;
     for (x, y) in a.chunks(128).zip(b.chunks(128)) {
         let count: u8 = x.iter().zip(y).map(|(v, w)| u8::from(v != w)).sum();

@@ -1,8 +1,9 @@
-//! Why two recordings differ: from a difference back, step by step, to the earliest one that could have caused it.
+//! Causes of differences: a search from a difference back, step by step, to the earliest one that could have caused
+//! it.
 //!
-//! A recording tells what the driver did and what it read, not what it thought: some steps are sure (a write set the
-//! register that is read, the CPU stored the byte), others are what could have been (a job may have read the byte, the
-//! driver may have acted on what it read). Each step says which it is, and each lies before the one that it explains.
+//! A recording holds what the driver did and what it read, not why. Some steps are certain: a write set the register
+//! that is read, the CPU stored the byte. Others are only possible: a job may have read the byte, the driver may have
+//! acted on what it read. Each step says which it is, and each is before the one that it explains.
 
 use super::event_alignment::{ChangeKind, DiffSide, EventAlignment};
 use super::mapping_changes::{MappingQuery, find_mapping_change};
@@ -13,48 +14,48 @@ use crate::recording::{Access, AddressSpace, BufferRole, EventKind, GpuVa, Memor
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use serde::Serialize;
 
-/// Maximum number of steps that are gone back.
+/// Maximum number of steps.
 const MAX_STEPS: usize = 64;
-/// Maximum number of events that are gone back in search of the write that set a register.
+/// Maximum number of events in the backward search for the write that set a register.
 const MAX_EVENTS_BACK: usize = 1 << 20;
-/// Maximum number of bytes of named buffers that are looked at for one job.
+/// Maximum number of bytes of named buffers that are examined for one job.
 const MAX_BYTES: u64 = 64 << 20;
-/// Maximum number of registers and buffers, each, whose differences are explained.
+/// Maximum number of registers, and of buffers, whose differences are explained.
 const MAX_PER_KIND: usize = 4;
 
-/// What is explained.
+/// The difference to explain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Effect {
-    /// An event of either side or both.
+    /// An event of either or both sides.
     Event {
-        /// In the first.
+        /// The event in the first recording.
         a: Option<u64>,
-        /// In the second.
+        /// The event in the second recording.
         b: Option<u64>,
     },
-    /// A byte of memory in the end.
+    /// A byte of memory at the end.
     Byte {
         /// Index of the address space in the list of the first recording, and in that of the second.
         spaces: (u32, u32),
-        /// Its address in the first.
+        /// Its address in the first recording.
         a: GpuVa,
-        /// Its address in the second.
+        /// Its address in the second recording.
         b: GpuVa,
-        /// The buffer that it is in.
+        /// The buffer that contains the byte.
         buffer: Option<String>,
     },
-    /// How a page is mapped in the end.
+    /// The mapping of a page at the end.
     Mapping {
         /// Index of the address space in the list of the first recording, and in that of the second.
         spaces: (u32, u32),
-        /// Its address in the first.
+        /// Its address in the first recording.
         a: GpuVa,
-        /// Its address in the second.
+        /// Its address in the second recording.
         b: GpuVa,
     },
 }
 
-/// How a step leads to the one before it in the list, which is later in the recording.
+/// How a step leads to the previous one in the list, which is later in the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
@@ -64,26 +65,26 @@ pub enum Link {
     Stored,
     /// The CPU stored bytes that the job may read.
     MayFeed,
-    /// The job ran, and memory or a status is what it left.
+    /// The job ran, and left the memory or the status.
     Ran,
-    /// The register told the job what to do.
+    /// The register configured the job.
     Told,
     /// The driver read this before and may have acted on it.
     MayDecide,
-    /// The job may have read bytes that are different from the beginning on.
+    /// The job may have read bytes that differ from the start.
     Held,
-    /// It is otherwise since this job was begun; what did it the recordings do not tell.
+    /// The difference exists since this job was started; the recordings do not show its cause.
     Since,
 }
 
 impl Link {
-    /// Whether it is certain that the step had a part in the later one.
+    /// Returns whether the step certainly contributed to the later one.
     #[must_use]
     pub fn is_certain(self) -> bool {
         matches!(self, Self::Set | Self::Stored | Self::Told)
     }
 
-    /// The link in words, before a description of the step.
+    /// Returns a description of the link, to be followed by that of the step.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -99,29 +100,29 @@ impl Link {
     }
 }
 
-/// A difference, or a job, that has a part in a later one.
+/// A difference, or a job, that contributed to a later difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// The event of the first; `None` where it has none.
+    /// The event of the first recording; `None` if it has none.
     pub a: Option<u64>,
-    /// The event of the second.
+    /// The event of the second recording; `None` if it has none.
     pub b: Option<u64>,
-    /// How it leads to what came before in the list.
+    /// How the step leads to the previous one in the list.
     pub link: Link,
-    /// The buffer whose bytes lead there, where it is known.
+    /// The buffer whose bytes contributed, if it is known.
     pub buffer: Option<String>,
 }
 
-/// What led to a difference: the last step is the earliest that is known.
+/// The cause of a difference: the last step is the earliest that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// The difference.
     pub effect: Effect,
-    /// Steps back from it; none where nothing earlier differs.
+    /// Steps back from the difference; empty if nothing earlier differs.
     pub steps: Vec<Step>,
 }
 
-/// Events of both sides at one place.
+/// Events of both sides at one position.
 type Pair = (Option<u64>, Option<u64>);
 
 struct Walk<'r> {
@@ -130,7 +131,7 @@ struct Walk<'r> {
     diff: &'r Diff,
     aligned: &'r EventAlignment,
     map: Option<&'r RegisterMap>,
-    /// By block: how many places come before it.
+    /// By block: the number of positions before it.
     starts: Vec<u64>,
     spaces: (u8, u8),
 }
@@ -155,8 +156,8 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Where an event stands in the course of both: odd where it is compared itself, even where it comes before one
-    /// that is.
+    /// Returns the position of an event in the common order of both sides: odd if it is compared itself, even if it
+    /// comes before one that is.
     fn place_of(&self, which: DiffSide, event: u64) -> u64 {
         let events = self.aligned.events(which);
         let compared = events.partition_point(|e| u64::from(*e) < event);
@@ -182,7 +183,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// The differences before a place, last first.
+    /// Iterates over the differences before a position, last first.
     fn before(&self, place: u64) -> impl Iterator<Item = Pair> + '_ {
         let ended = self.starts.partition_point(|s| 2 * s < place);
         let blocks = self.aligned.blocks().iter().zip(&self.starts).take(ended).rev();
@@ -206,7 +207,7 @@ impl<'r> Walk<'r> {
         recording.events.access(usize::try_from(event?).ok()?)
     }
 
-    /// An access of either side, of the first where both have one.
+    /// Returns the access of either side; that of the first if both have one.
     fn access_of_pair(&self, pair: Pair) -> Option<(Access, bool)> {
         let a = self.access(DiffSide::A, pair.0).map(|x| (x, x.space == self.spaces.0));
         a.or_else(|| self.access(DiffSide::B, pair.1).map(|x| (x, x.space == self.spaces.1)))
@@ -219,7 +220,7 @@ impl<'r> Walk<'r> {
             .map(|p| p.register)
     }
 
-    /// The last write to where an access goes, before it.
+    /// Returns the last write to the location of an access, before that access.
     fn last_write(&self, which: DiffSide, before: Option<u64>, of: &Access) -> Option<u64> {
         let recording = match which {
             DiffSide::A => self.a,
@@ -233,14 +234,14 @@ impl<'r> Walk<'r> {
         })
     }
 
-    /// Whether what became of the writes that set a register is a difference.
+    /// Returns whether the writes that set a register differ.
     fn has_difference(&self, (x, y): Pair) -> bool {
         let what = |which, e: Option<u64>| e.and_then(|e| self.aligned.change_at(which, e));
         let differs = |w: Option<ChangeKind>| w.is_some_and(ChangeKind::differs);
         differs(what(DiffSide::A, x)) || differs(what(DiffSide::B, y)) || x.is_some() != y.is_some()
     }
 
-    /// The jobs that were begun last before a place: their submits.
+    /// Returns the submits of the jobs that were started last before a position.
     fn job_before(&self, place: u64) -> Option<Pair> {
         let begun = |pair: &Pair| *pair != (None, None) && self.place(*pair) < place;
         self.aligned
@@ -251,7 +252,7 @@ impl<'r> Walk<'r> {
             .find(begun)
     }
 
-    /// What came before an event and has a part in it.
+    /// Returns the step that contributed to an event.
     fn before_event(&self, pair: Pair) -> Option<Step> {
         let place = self.place(pair);
         let step = |(a, b): Pair, link: Link| Step {
@@ -311,7 +312,7 @@ impl<'r> Walk<'r> {
         {
             return Some(step(job, Link::Ran));
         }
-        // What the driver did it decided; the last thing that it learned and that differed may have led to it.
+        // The driver decided its own actions: the last differing value that it read may have led to them.
         let read = |p: &Pair| {
             let kind = self.kind(*p);
             kind == Some(EventKind::Interrupt) || self.access_of_pair(*p).is_some_and(|(a, _)| !a.write)
@@ -324,7 +325,7 @@ impl<'r> Walk<'r> {
         of(self.a, pair.0).or_else(|| of(self.b, pair.1))
     }
 
-    /// What came before a job's submit and has a part in what it does: registers of its slot, or what the CPU stored.
+    /// Returns the step before a job's submit that contributed to its work: registers of its slot, or CPU stores.
     fn before_job(&self, submit: Pair, place: u64) -> Option<Step> {
         let slot = self.access_of_pair(submit).and_then(|(a, r)| self.register(&a, r));
         let since = self.job_before(place).map_or(0, |p| self.place(p));
@@ -335,7 +336,7 @@ impl<'r> Walk<'r> {
                     (Some(r), Some(s)) => (&r.block, r.index) == (&s.block, s.index),
                     _ => true,
                 };
-                // Which flush a job waits for is every run's own.
+                // The flush that a job waits for differs between runs.
                 let own = register.is_some_and(|r| r.replay.role == Some(Role::FlushId));
                 a.write && same_slot && !own
             })
@@ -363,7 +364,8 @@ impl<'r> Walk<'r> {
         })
     }
 
-    /// What put other bytes into a named buffer that a job found, of the buffer whose bytes were put there last.
+    /// Returns the write that put other bytes into a named buffer that a job found, for the buffer that was written
+    /// last.
     fn find_feeding_write(&self, submit: Pair, place: u64) -> Option<Step> {
         let (x, y) = (submit.0?, submit.1?);
         let mut bytes_left = MAX_BYTES;
@@ -393,7 +395,7 @@ impl<'r> Walk<'r> {
             let put = self.byte_before(spaces, (at(of_a.va), at(of_b.va)), Some(submit));
             let (when, mut step) = match put {
                 Some(s) => (self.place((s.a, s.b)), s),
-                // What jobs write differs here only because the recording has memory of the end alone.
+                // Job outputs differ here only because the recording holds memory at its end alone.
                 None if of_a.role == BufferRole::Output => continue,
                 None => (
                     0,
@@ -416,8 +418,8 @@ impl<'r> Walk<'r> {
         found.map(|f| f.1)
     }
 
-    /// What stored a byte, or the job behind which it differs first and stays so: in the end, or as a job's submit
-    /// found it.
+    /// Returns the store of a byte, or the job after which it first differs and stays different: at the end, or as a
+    /// job's submit found it.
     fn byte_before(&self, spaces: (u32, u32), at: (GpuVa, GpuVa), submit: Option<Pair>) -> Option<Step> {
         let (of_a, of_b) = (
             self.a.facts.address_spaces.get(spaces.0 as usize)?,
@@ -465,7 +467,7 @@ impl<'r> Walk<'r> {
         (submits != (None, None)).then(|| step(submits, Link::Ran))
     }
 
-    /// What made a page be mapped otherwise.
+    /// Returns the step that changed the mapping of a page.
     fn mapping_before(
         &self,
         spaces: (u32, u32),
@@ -482,8 +484,8 @@ impl<'r> Walk<'r> {
         find_mapping_change(a, b, self.aligned.job_intervals(), progress)
     }
 
-    /// The last job, for a buffer that jobs write: where a recording has memory of the end alone it does not tell
-    /// behind which job a byte differs.
+    /// Returns the last job, for a buffer that jobs write. If a recording holds memory at its end alone, it does not
+    /// show after which job a byte differs.
     fn last_job(&self, buffer: Option<&str>) -> Option<Step> {
         let found = self.a.facts.buffers.iter().find(|b| Some(b.name.as_str()) == buffer)?;
         if found.role != BufferRole::Output {
@@ -526,15 +528,15 @@ impl<'r> Walk<'r> {
             }
             next = self.before_event(pair);
         }
-        // A job before which nothing differs stays told: the device did otherwise, and not its work.
+        // A job before which nothing differs stays in the list: the device behaved differently with the same work.
         Ok(Cause { effect, steps })
     }
 }
 
-/// What led to one difference.
+/// Finds the cause of one difference.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub fn find_cause(
     (a, b): (&Recording, &Recording),
     (diff, aligned): (&Diff, &EventAlignment),
@@ -544,8 +546,8 @@ pub fn find_cause(
     Walk::new(a, b, diff, aligned).cause(effect, progress)
 }
 
-/// The first byte of a buffer that differs, to be explained; `None` where one side has not the buffer, or no element
-/// differs.
+/// Returns the first differing byte of a buffer as an effect to explain; `None` if one side lacks the buffer, or no
+/// element differs.
 #[must_use]
 pub fn first_byte_effect(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect> {
     let space = |r: &Recording| {
@@ -568,7 +570,7 @@ pub fn first_byte_effect(a: &Recording, b: &Recording, d: &BufferDiff) -> Option
     })
 }
 
-/// A run of pages that is mapped otherwise, to be explained by its first page; `None` where one side has not the
+/// Returns the first page of a run with a different mapping as an effect to explain; `None` if one side lacks the
 /// address space.
 #[must_use]
 pub fn mapping_effect(a: &Recording, b: &Recording, m: &MappingDifference) -> Option<Effect> {
@@ -579,22 +581,23 @@ pub fn mapping_effect(a: &Recording, b: &Recording, m: &MappingDifference) -> Op
     Some(Effect::Mapping {
         spaces: (space(a)?, space(b)?),
         a: m.va,
-        // What was moved is mapped at both addresses, by one side each: where the first has it explains both.
+        // A moved run is mapped at both addresses, by one side each; the address of the first recording explains
+        // both.
         b: m.va,
     })
 }
 
-/// What led to the first difference of the events, to the first one of some registers, to the first run of pages that
-/// is mapped otherwise, and to the first byte that differs in some buffers.
+/// Finds the causes of several differences: the first event, the first access of some registers, the first run of
+/// pages with a different mapping, and the first byte of some buffers.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub fn find_causes(
     (a, b): (&Recording, &Recording),
     (diff, aligned): (&Diff, &EventAlignment),
     progress: &Progress,
 ) -> Result<Vec<Cause>, Cancelled> {
-    // Walks go from register to register, of which calls have none.
+    // The search goes from register to register; calls have none.
     if a.call_facts().is_some() && b.call_facts().is_some() {
         return Ok(Vec::new());
     }

@@ -1,9 +1,8 @@
-//! What jobs were told to do, compared field by field: the descriptors of every chain, as its submit found them.
+//! Comparison of job descriptors field by field: the descriptors of every chain, as its submit found them.
 //!
-//! A chain's jobs go together in order, and their descriptors by what they are: the header, what follows it, the draw
-//! descriptor and the renderer state that it points at. An address field that differs only by where things were put is
-//! no difference, and neither is a field that the device writes to tell how work ended: it is no part of what the job
-//! was told to do.
+//! The jobs of a chain are matched in order, and their descriptors by kind: header, payload, draw descriptor and the
+//! renderer state that it points to. An address field that differs only by relocation is no difference. Neither is a
+//! status field that the device writes, because it is not part of the job's work.
 
 use super::event_alignment::JobInterval;
 use super::relocation::Relocations;
@@ -16,26 +15,26 @@ use crate::recording::{GpuVa, Recording};
 use crate::registers::{FieldKind, Layout, RegisterMap};
 use std::collections::HashSet;
 
-/// Bytes of the longest descriptor that has a layout: a draw descriptor.
+/// Size of the longest descriptor that has a layout, bytes: a draw descriptor.
 const MAX_DESCRIPTOR_BYTES: usize = 128;
 
-/// A descriptor: the name of its layout, and where it lies.
+/// A descriptor: the name of its layout, and its address.
 type Descriptor = (&'static str, GpuVa);
 
-/// The first bit that differs, and the fields that do: name, and what they mean on each side.
+/// The first bit that differs, and the fields that differ: name, and decoded value on each side.
 type Differ = (u32, Vec<(String, String, String)>);
 
-/// One side.
+/// One side of the comparison.
 struct Side<'r> {
     recording: &'r Recording,
-    /// For each pair of jobs the address space that the job runs in, as an index into the recording's list.
+    /// For each pair of jobs, the address space that the job runs in, as an index into the recording's list.
     spaces: Vec<Option<u32>>,
 }
 
 impl<'r> Side<'r> {
     fn new(recording: &'r Recording, map: &RegisterMap, submits: Vec<Option<u64>>) -> Self {
         let known: Vec<u64> = submits.iter().flatten().copied().collect();
-        // Jobs that go together may stand in another order here; spaces are asked for in the order of the events.
+        // Matching jobs may be in another order here; address spaces are requested in event order.
         let mut rising = known;
         rising.sort_unstable();
         rising.dedup();
@@ -50,7 +49,7 @@ impl<'r> Side<'r> {
         }
     }
 
-    /// Memory as the submit found it, the snapshot that stood then, and the number of the address space.
+    /// Returns the memory as the submit found it, the snapshot in effect, and the number of the address space.
     fn memory(&self, at: usize, submit: u64) -> Option<(GpuMemoryView<'r>, usize, u8)> {
         let index = self.spaces.get(at).copied().flatten()?;
         let space = self.recording.facts.address_spaces.get(index as usize)?;
@@ -60,7 +59,7 @@ impl<'r> Side<'r> {
     }
 }
 
-/// Compares the descriptors of all jobs that go together.
+/// Compares the descriptors of all matching jobs.
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
@@ -80,7 +79,7 @@ pub(super) fn diff(
     let mut relocations = Relocations::from_recordings(a, b);
     let side_a = Side::new(a, map, courses.iter().map(|c| c.submits().0).collect());
     let side_b = Side::new(b, map, courses.iter().map(|c| c.submits().1).collect());
-    // Jobs that run the same chains while memory is the same are compared once.
+    // Jobs that run the same chains with unchanged memory are compared once.
     let mut seen = HashSet::new();
     progress.set_total(courses.len() as u64);
     for (at, course) in courses.iter().enumerate() {
@@ -118,7 +117,7 @@ pub(super) fn diff(
     Ok(out)
 }
 
-/// What a job's descriptors are, as far as they are known.
+/// Returns the known descriptors of a job.
 fn descriptors(job: &Job) -> Vec<Descriptor> {
     let mut out = vec![("job-header", job.va)];
     let behind = GpuVa(job.va.0.saturating_add(HEADER_BYTES as u64));
@@ -151,14 +150,14 @@ struct Work<'w, 'r, I: Fn(u8, GpuVa, u64) -> bool> {
     /// Numbers of the address spaces.
     spaces: (u8, u8),
     memory: (&'w GpuMemoryView<'r>, &'w GpuMemoryView<'r>),
-    /// Whether some of these bytes of an address space are left out by rule.
+    /// Returns whether rules exclude some of these bytes of an address space.
     ignored: I,
     relocations: &'w mut Relocations,
     out: &'w mut DescriptorDiff,
 }
 
 impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
-    /// Two jobs at the same place of their chains.
+    /// Compares two jobs at the same position of their chains.
     fn jobs(&mut self, n: usize, a: Option<&Job>, b: Option<&Job>) {
         let (Some(x), Some(y)) = (a, b) else {
             let kind = a.or(b).and_then(Job::kind).map_or("job", JobType::name);
@@ -174,7 +173,7 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
             return;
         };
         let (of_x, of_y) = (descriptors(x), descriptors(y));
-        // Another kind of job has other descriptors: the header tells it.
+        // Another kind of job has other descriptors: the header shows it.
         let alike = of_x.iter().map(|d| d.0).eq(of_y.iter().map(|d| d.0));
         let pairs = of_x.iter().zip(&of_y).take(if alike { usize::MAX } else { 1 });
         for ((name, at_a), (_, at_b)) in pairs {
@@ -187,8 +186,8 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
         }
     }
 
-    /// The fields of two descriptors that differ: name, and what they mean on each side; before them the first bit of
-    /// them. `None`: not readable, or left out by rule.
+    /// Returns the fields of two descriptors that differ (name, and decoded value on each side), with the first
+    /// differing bit. Returns `None` if they are not readable, or excluded by a rule.
     fn fields(&mut self, layout: &Layout, a: GpuVa, b: GpuVa) -> Option<Differ> {
         let bytes = layout.bits.div_ceil(8) as usize;
         let (mut of_a, mut of_b) = ([0; MAX_DESCRIPTOR_BYTES], [0; MAX_DESCRIPTOR_BYTES]);
@@ -230,7 +229,7 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
             }
         }
         self.out.status += u64::from(status);
-        // Bits that nobody knows differ in words, each told by its place.
+        // Unknown bits are compared by word, each reported by its position.
         let word = |u: &[crate::registers::Unknown], n: u32| u.iter().find(|u| u.word == n).map_or(0, |u| u.value);
         for n in 0..layout.bits.div_ceil(64) {
             let (p, q) = (word(&x.unknown, n), word(&y.unknown, n));

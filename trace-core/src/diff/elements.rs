@@ -1,27 +1,27 @@
-//! Elements of two buffers compared: how many differ and by how much, and the first that differs by more than is allowed.
+//! Comparison of the elements of two buffers: number and size of the differences, and the first beyond the tolerance.
 
 use crate::memory::{bf16_to_f32, f16_to_f32};
 use crate::recording::ElementType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How far two elements may lie apart and still be taken for the same. One that meets any of the limits given is
-/// within; without a limit only equal bits are.
+/// The maximum difference between two elements that still counts as equal. An element is within the tolerance if it
+/// meets any of the given limits; without a limit, only equal bits are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
-    /// Largest absolute difference, in the unit of the elements.
+    /// Maximum absolute difference, in the unit of the elements.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub absolute: Option<f64>,
-    /// Largest relative difference: the absolute one over the larger of the two magnitudes, 0 to 2.
+    /// Maximum relative difference: the absolute one divided by the larger of the two magnitudes, 0 to 2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relative: Option<f64>,
-    /// Most representable numbers of the type from one to the other.
+    /// Maximum number of representable values of the type from one to the other (ULP).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ulp: Option<u64>,
 }
 
 impl Tolerance {
-    /// Whether it gives a limit at all.
+    /// Returns whether there is any limit.
     #[must_use]
     pub fn is_some(&self) -> bool {
         self.absolute.is_some() || self.relative.is_some() || self.ulp.is_some()
@@ -31,72 +31,72 @@ impl Tolerance {
 /// Two elements that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElementPair {
-    /// Which element, from 0.
+    /// Index of the element, from 0.
     pub index: u64,
-    /// Its bits in the first, in the low bits.
+    /// Its bits in the first buffer, in the low bits.
     pub a: u64,
-    /// Its bits in the second.
+    /// Its bits in the second buffer.
     pub b: u64,
 }
 
-/// A power of ten and how many differences are at least that and less than ten times as much.
+/// A histogram bin: differences of at least a power of ten and less than the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decade {
-    /// The exponent: differences from 10 to this on.
+    /// The exponent: differences from 10 to this power on.
     pub exponent: i16,
-    /// How many pairs of elements.
+    /// Number of pairs of elements.
     pub pairs: u64,
 }
 
-/// By how much elements differ. Over the pairs whose bits differ and that are both finite, within the tolerance or not;
-/// the means are over all pairs of finite elements.
+/// Error statistics. They cover the pairs whose bits differ and that are both finite, within the tolerance or not;
+/// the means cover all pairs of finite elements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
-    /// Pairs that were measured.
+    /// Number of pairs that were measured.
     pub pairs: u64,
-    /// Pairs of which one at least is infinite or not a number, and whose bits differ.
+    /// Number of pairs whose bits differ and of which at least one is infinite or NaN.
     pub not_finite: u64,
     /// The largest absolute difference.
     pub max_absolute: f64,
-    /// The element where it is.
+    /// Index of the element with that difference.
     pub max_absolute_at: u64,
     /// The mean absolute difference.
     pub mean_absolute: f64,
-    /// The largest relative difference: the absolute one over the larger of the two magnitudes.
+    /// The largest relative difference: the absolute one divided by the larger of the two magnitudes.
     pub max_relative: f64,
-    /// The element where it is.
+    /// Index of the element with that difference.
     pub max_relative_at: u64,
     /// The mean relative difference.
     pub mean_relative: f64,
-    /// Most representable numbers from one to the other; of integers the absolute difference.
+    /// The largest number of representable values from one to the other (ULP); for integers, the absolute difference.
     pub max_ulp: u64,
-    /// Pairs that differ in bits and not in value: the two zeros.
+    /// Number of pairs that differ in bits and not in value: positive and negative zero.
     pub zeros: u64,
-    /// Absolute differences by decade, rising, without empty ones.
+    /// Absolute differences by decade, ascending, without empty ones.
     pub histogram: Vec<Decade>,
 }
 
-/// What became of the elements of a buffer.
+/// The comparison of the elements of a buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ElementDiff {
     /// Type of the elements.
     pub element: ElementType,
-    /// Elements that have contents on both sides.
+    /// Number of elements that have contents on both sides.
     pub compared: u64,
-    /// Those with the same bits.
+    /// Number of elements with the same bits.
     pub equal: u64,
-    /// Those with other bits, within the tolerance.
+    /// Number of elements with other bits, within the tolerance.
     pub within: u64,
-    /// Those that differ.
+    /// Number of elements that differ.
     pub differ: u64,
-    /// The first that differs.
+    /// The first element that differs.
     pub first: Option<ElementPair>,
-    /// By how much; `None` where all bits are the same.
+    /// The error statistics; `None` if all bits are the same.
     pub errors: Option<Errors>,
 }
 
 impl ElementDiff {
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     #[must_use]
     pub fn swapped(mut self) -> Self {
         if let Some(f) = &mut self.first {
@@ -106,18 +106,18 @@ impl ElementDiff {
     }
 }
 
-/// What an element is worth: as a number, and on the line of representable numbers.
+/// The numeric value of an element, and its position among the representable values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumericValue {
-    /// As a number, which of an integer beyond 53 bits is the nearest one.
+    /// The value; for an integer of more than 53 bits, the nearest representable one.
     pub value: f64,
-    /// Whether it is a number that is finite.
+    /// Whether the value is a finite number.
     pub is_finite: bool,
-    /// Its place among the representable numbers; both zeros of a float are 0. Of an integer it is the integer.
+    /// Position among the representable values; both float zeros have 0. For an integer it is the integer itself.
     pub ordinal: i128,
 }
 
-/// The place of a float among the representable ones: sign and magnitude made one line.
+/// Returns the position of a float among the representable values: sign and magnitude as one integer.
 fn place(magnitude: u64, negative: bool) -> i128 {
     if negative {
         -i128::from(magnitude)
@@ -126,7 +126,7 @@ fn place(magnitude: u64, negative: bool) -> i128 {
     }
 }
 
-/// What an element of these bits, the low ones, is worth.
+/// Returns the numeric value of an element with these (low) bits.
 #[must_use]
 pub fn numeric_value(element: ElementType, bits: u64) -> NumericValue {
     let whole = |v: i128| NumericValue {
@@ -188,12 +188,12 @@ impl Comparer {
         }
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     pub fn element(&self) -> ElementType {
         self.element
     }
 
-    /// What was found of elements behind these.
+    /// Adds the result for the elements after these.
     pub fn join(&mut self, next: Self) {
         let (out, n) = (&mut self.out, next.out);
         out.compared += n.compared;
@@ -219,13 +219,13 @@ impl Comparer {
         }
     }
 
-    /// Elements that are known to be the same.
+    /// Adds elements that are known to be the same.
     pub fn add_equal(&mut self, elements: u64) {
         self.out.compared += elements;
         self.out.equal += elements;
     }
 
-    /// The whole elements of two pieces of the same length, of which the first is element number `index`.
+    /// Compares the whole elements of two pieces of the same length; the first is element number `index`.
     pub fn add_pair(&mut self, index: u64, a: &[u8], b: &[u8]) {
         let size = self.element.bytes();
         if a == b {
@@ -253,14 +253,14 @@ impl Comparer {
         }
     }
 
-    /// A pair with other bits.
+    /// Adds a pair with other bits.
     fn pair(&mut self, pair: ElementPair) {
         let (x, y) = (numeric_value(self.element, pair.a), numeric_value(self.element, pair.b));
         let within = if x.is_finite && y.is_finite {
             self.measure(pair.index, x, y)
         } else {
             self.errors.not_finite += 1;
-            // Two that are not a number say the same; an infinity is what it is.
+            // Two NaNs count as equal; an infinity equals only itself.
             self.tolerance.is_some() && x.value.is_nan() && y.value.is_nan()
         };
         if within {
@@ -271,7 +271,7 @@ impl Comparer {
         }
     }
 
-    /// Measures two finite elements; whether they are within the tolerance.
+    /// Measures two finite elements; returns whether they are within the tolerance.
     fn measure(&mut self, index: u64, x: NumericValue, y: NumericValue) -> bool {
         let absolute = (x.value - y.value).abs();
         let scale = x.value.abs().max(y.value.abs());
@@ -289,7 +289,7 @@ impl Comparer {
         self.sum_absolute += absolute;
         self.sum_relative += relative;
         if absolute > 0.0 {
-            // A difference of two doubles may be infinite: it goes with the largest.
+            // The difference of two doubles may be infinite: it counts in the largest decade.
             let exponent = absolute.log10().floor().clamp(-400.0, 400.0) as i16;
             *self.decades.entry(exponent).or_default() += 1;
         } else if ulp == 0 {
@@ -373,7 +373,7 @@ mod tests {
             }),
             (4, 0, None)
         );
-        // The two zeros have the same value, and a tolerance of nothing takes them for the same.
+        // The two zeros have the same value, and a tolerance of 0 treats them as equal.
         let zeros = compared(
             ElementType::F32,
             Tolerance {

@@ -1,34 +1,34 @@
-//! Two recordings side by side: which event of one goes with which of the other, and where the next difference is.
+//! Alignment of the events of two recordings: which events match, and where the next difference is.
 
 use super::JobPair;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// What became of a run of events.
+/// The result for a run of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ChangeKind {
-    /// Both have it alike, or it differs only in what every run has for itself.
+    /// Both sides have the events, and they are equal except for values that differ between any two runs.
     Equal,
-    /// Both have it, with other values.
+    /// Both sides have the events, with other values.
     Changed,
-    /// Only the first has it.
+    /// Only the first recording has the events.
     Deleted,
-    /// Only the second has it.
+    /// Only the second recording has the events.
     Inserted,
-    /// The first has it here, the second elsewhere.
+    /// The first recording has the events here, the second elsewhere.
     MovedFrom,
-    /// The second has it here, the first elsewhere.
+    /// The second recording has the events here, the first elsewhere.
     MovedTo,
 }
 
 impl ChangeKind {
-    /// Whether it is a difference.
+    /// Returns whether this is a difference.
     #[must_use]
     pub fn differs(self) -> bool {
         self != Self::Equal
     }
 
-    /// The same seen from the other side.
+    /// Returns the kind with the sides swapped.
     #[must_use]
     pub fn swapped(self) -> Self {
         match self {
@@ -41,22 +41,22 @@ impl ChangeKind {
     }
 }
 
-/// A run of compared events of which the same became. Indices count the events that are compared, without those that
-/// others stand for: [`Aligned::event_a`] and [`Aligned::event_b`] give the events.
+/// A run of compared events with the same result. Indices count only the compared events, without those that others
+/// represent: [`EventAlignment::event_a`] and [`EventAlignment::event_b`] return the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What became of them.
+    /// The result for the events.
     pub change: ChangeKind,
-    /// The first compared event of the first recording; where it has none of them, the one before which they would be.
+    /// The first compared event of the first recording; if it has none of them, the one before which they would be.
     pub a: u32,
-    /// The first compared event of the second recording, likewise.
+    /// The same for the second recording.
     pub b: u32,
-    /// How many.
+    /// Number of events.
     pub len: u32,
 }
 
 impl Block {
-    /// How many compared events of the first recording it has.
+    /// Returns the number of compared events of the first recording in the block.
     #[must_use]
     pub fn len_a(&self) -> u32 {
         match self.change {
@@ -65,7 +65,7 @@ impl Block {
         }
     }
 
-    /// How many compared events of the second recording it has.
+    /// Returns the number of compared events of the second recording in the block.
     #[must_use]
     pub fn len_b(&self) -> u32 {
         Block {
@@ -76,30 +76,30 @@ impl Block {
     }
 }
 
-/// Jobs that go together, and what comes between their submits and the next ones, as events. The first is what comes
-/// before any job.
+/// A pair of matching jobs and the events between their submits and the next ones. The first interval is everything
+/// before the first job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobInterval {
-    /// Which jobs.
+    /// The jobs.
     pub job: JobPair,
-    /// The events of the first recording: behind the submit, up to and with the next one; `None` where it has no such
-    /// job. The last one ends at `u64::MAX`.
+    /// Events of the first recording: after the submit, up to and including the next one; `None` if it has no such
+    /// job. The last interval ends at `u64::MAX`.
     pub a: Option<Range<u64>>,
-    /// The events of the second recording, likewise.
+    /// The same for the second recording.
     pub b: Option<Range<u64>>,
-    /// GPU addresses of the chains that the submits name.
+    /// GPU addresses of the chains of the submits.
     pub heads: (Option<u64>, Option<u64>),
 }
 
 impl JobInterval {
-    /// The submits that begin it; `None` before any job, and where a side has no such job.
+    /// Returns the submits that start the interval; `None` before the first job, and if a side has no such job.
     #[must_use]
     pub fn submits(&self) -> (Option<u64>, Option<u64>) {
         let submit = |range: &Option<Range<u64>>| range.as_ref().and_then(|r| r.start.checked_sub(1));
         (submit(&self.a), submit(&self.b))
     }
 
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     pub(super) fn swapped(self) -> Self {
         Self {
             job: self.job.swapped(),
@@ -110,54 +110,54 @@ impl JobInterval {
     }
 }
 
-/// Two recordings side by side.
+/// The alignment of two recordings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventAlignment {
-    /// The events of the first recording that are compared, rising.
+    /// The compared events of the first recording, ascending.
     pub(super) events_a: Vec<u32>,
-    /// The events of the second recording that are compared, rising.
+    /// The compared events of the second recording, ascending.
     pub(super) events_b: Vec<u32>,
-    /// Runs, in order: together they hold every compared event of both sides once.
+    /// Runs, in order: together they contain every compared event of both sides once.
     pub(super) blocks: Vec<Block>,
-    /// Jobs that go together.
+    /// Intervals of matching jobs.
     pub(super) courses: Vec<JobInterval>,
 }
 
 /// One of two recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DiffSide {
-    /// The first.
+    /// The first recording.
     A,
-    /// The second.
+    /// The second recording.
     B,
 }
 
 impl EventAlignment {
-    /// Jobs that go together, in order.
+    /// Returns the intervals of matching jobs, in order.
     #[must_use]
     pub fn job_intervals(&self) -> &[JobInterval] {
         &self.courses
     }
 
-    /// Runs, in order.
+    /// Returns the runs, in order.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The event that a compared event of the first recording is.
+    /// Returns the event for a compared event of the first recording.
     #[must_use]
     pub fn event_a(&self, compared: u32) -> Option<u64> {
         self.events_a.get(compared as usize).map(|e| u64::from(*e))
     }
 
-    /// The event that a compared event of the second recording is.
+    /// Returns the event for a compared event of the second recording.
     #[must_use]
     pub fn event_b(&self, compared: u32) -> Option<u64> {
         self.events_b.get(compared as usize).map(|e| u64::from(*e))
     }
 
-    /// The compared events of a side, rising.
+    /// Returns the compared events of a side, ascending.
     pub(super) fn events(&self, which: DiffSide) -> &[u32] {
         match which {
             DiffSide::A => &self.events_a,
@@ -172,19 +172,20 @@ impl EventAlignment {
         }
     }
 
-    /// The block that an event of one side is in, or, where it is not compared, that of the next one that is.
+    /// Returns the block that contains an event of one side, or, if the event is not compared, the next one that is.
     pub(super) fn block_at(&self, which: DiffSide, event: u64) -> Option<usize> {
         let events = self.events(which);
         let compared = events.partition_point(|e| u64::from(*e) < event);
-        // Blocks that one side does not have begin where the next one of it does: the last that begins there has it.
+        // A block that one side does not have starts where that side's next block starts: the last block that starts
+        // there has the event.
         let behind = self
             .blocks
             .partition_point(|b| Self::first(b, which) as usize <= compared);
         behind.checked_sub(1)
     }
 
-    /// Where the other recording stands when one stands at an event: the event that goes with it, or, where there is
-    /// none, the one before which it would be. `None` behind its last event.
+    /// Returns the matching event in the other recording: the event itself, or, if there is none, the one before
+    /// which it would be. Returns `None` after its last event.
     #[must_use]
     pub fn matching_event(&self, which: DiffSide, event: u64) -> Option<u64> {
         let compared = self.events(which).partition_point(|e| u64::from(*e) < event) as u32;
@@ -205,7 +206,7 @@ impl EventAlignment {
         }
     }
 
-    /// What became of an event; `None` where it is not compared.
+    /// Returns the result for an event; `None` if it is not compared.
     #[must_use]
     pub fn change_at(&self, which: DiffSide, event: u64) -> Option<ChangeKind> {
         let found = u32::try_from(event).ok()?;
@@ -213,14 +214,14 @@ impl EventAlignment {
         self.blocks.get(self.block_at(which, event)?).map(|b| b.change)
     }
 
-    /// The first block behind an event of one side that is a difference.
+    /// Returns the first differing block after an event of one side.
     #[must_use]
     pub fn next_difference(&self, which: DiffSide, event: u64) -> Option<&Block> {
         let at = self.block_at(which, event).map_or(0, |n| n + 1);
         self.blocks.get(at..)?.iter().find(|b| b.change.differs())
     }
 
-    /// The last block before an event of one side that is a difference.
+    /// Returns the last differing block before an event of one side.
     #[must_use]
     pub fn previous_difference(&self, which: DiffSide, event: u64) -> Option<&Block> {
         let compared = self.events(which).partition_point(|e| u64::from(*e) < event) as u32;
@@ -228,7 +229,7 @@ impl EventAlignment {
         self.blocks.get(..end)?.iter().rev().find(|b| b.change.differs())
     }
 
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     #[must_use]
     pub(super) fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.events_a, &mut self.events_b);

@@ -1,4 +1,4 @@
-//! Events aligned job by job: what is equal, changed, moved, or on one side alone; and the registers that differ.
+//! Comparison of events job by job: equal, changed, moved, or on one side only; and the registers that differ.
 
 use super::align::{Common, Step};
 use super::anchors::align_long;
@@ -15,7 +15,7 @@ use crate::registers::{RegisterMap, Role, format_location};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Everything that follows from the events of two recordings.
+/// All results of comparing the events of two recordings.
 pub(super) struct Compared {
     pub events: EventDiff,
     pub registers: Vec<RegisterDiff>,
@@ -26,7 +26,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     fn swapped(self) -> Self {
         Self {
             events: self.events.swapped(),
@@ -72,8 +72,8 @@ pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progr
         || stream::read_stream(&side_b, progress),
     );
     let (of_a, of_b) = (of_a?, of_b?);
-    // Where several alignments are as good, which one is found depends on which side is first. It is always the same
-    // one that is, so that the answer does not depend on the order in which the recordings are given.
+    // Of several equally good alignments, the one that is found depends on which side is first. A fixed order of the
+    // sides makes the result independent of the order of the arguments.
     let mut found = if (&of_a.tokens, &of_a.events) <= (&of_b.tokens, &of_b.events) {
         compare((&side_a, of_a), (&side_b, of_b), rules, progress)?
     } else {
@@ -85,12 +85,12 @@ pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progr
     Ok(found)
 }
 
-/// Jobs that go together, by index.
+/// Matching jobs, by index.
 type CoursePair = (Option<usize>, Option<usize>);
 
-/// Which job goes with which. As many on both sides go together in order. Otherwise those that do exactly the same are
-/// found, in order; between two such pairs those with the same head; and between these they go together as far as there
-/// are any on both sides.
+/// Matches jobs. If both sides have the same number, they match in order. Otherwise jobs that do exactly the same are
+/// matched first, in order; between those, jobs with the same head; and between those, jobs in order, as long as both
+/// sides have any.
 fn pairs(a: &Stream, b: &Stream, progress: &Progress) -> Result<Vec<CoursePair>, Cancelled> {
     let (n, m) = (a.courses.len(), b.courses.len());
     if n == m {
@@ -100,7 +100,7 @@ fn pairs(a: &Stream, b: &Stream, progress: &Progress) -> Result<Vec<CoursePair>,
         let fold = |d: u64, t: &u64| d.rotate_left(25).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ t;
         parts.iter().fold(parts.len() as u64, fold)
     };
-    // What comes before any job goes together, whatever it is.
+    // The events before the first job always match.
     let heads = |s: &Stream| -> Vec<u64> {
         let of = s.courses.iter().skip(1);
         of.map(|c| digest(&[u64::from(c.head.0.unwrap_or(u8::MAX)), c.head.1]))
@@ -175,7 +175,7 @@ fn compare(
             b: number(j),
         };
         let course = |s: &Stream, i: Option<usize>| Some(s.courses.get(i?)?.begin..s.end(i?));
-        // The first course is what comes before any job.
+        // The first interval is everything before the first job.
         let head = |s: &Stream, i: Option<usize>| Some(s.courses.get(i.filter(|i| *i > 0)?)?.head.1);
         courses.push(JobInterval {
             job,
@@ -206,28 +206,28 @@ fn compare(
     })
 }
 
-/// What events in a gap are aligned by.
+/// How the events in a gap are aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AlignBy {
-    /// What they are and their value, without what they carry.
+    /// By key and value, without the content.
     Value,
-    /// What they are.
+    /// By key alone.
     Key,
 }
 
-/// Two streams, and what has been found of them.
+/// Two streams, and the results so far.
 struct Work<'s, 'r> {
     a: (&'s Side<'r>, Stream),
     b: (&'s Side<'r>, Stream),
     relocations: Relocations,
     blocks: Vec<Block>,
-    /// Where the blocks of each pair of jobs begin.
+    /// Start of the blocks of each pair of jobs.
     jobs: Vec<(usize, JobPair)>,
     cut_short: Vec<JobPair>,
     counts: EventDiff,
 }
 
-/// The first register that an access touches, where it differs: by offset.
+/// By offset: the first register that an access covers, if it differs.
 type Registers = BTreeMap<u32, RegisterDiff>;
 
 impl Work<'_, '_> {
@@ -256,7 +256,7 @@ impl Work<'_, '_> {
             let found = i.and_then(|i| s.courses.get(i)).map(|c| c.tokens.clone());
             found.unwrap_or(end..end)
         };
-        // Where a side lacks the job its place is where the blocks so far end.
+        // If a side lacks the job, its position is the end of the blocks so far.
         let ends = self
             .blocks
             .last()
@@ -293,7 +293,8 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// What lies between two equal runs: the same accesses with other values, and what one side has alone.
+    /// Compares the events between two equal runs: the same accesses with other values, and events that one side has
+    /// alone.
     fn gap(
         &mut self,
         of_a: Range<usize>,
@@ -306,7 +307,7 @@ impl Work<'_, '_> {
             self.push(ChangeKind::Inserted, of_a.end, of_b.start, of_b.len());
             return Ok(false);
         }
-        // Calls first by what they are apart from what they carry, then by their kind alone.
+        // Calls are aligned first without their content, then by kind alone.
         let calls = by == AlignBy::Value;
         let keys = |(side, stream): &(&Side<'_>, Stream), range: &Range<usize>| -> Vec<u64> {
             let of = |t: usize| stream.event(t).and_then(|e| side.item(e));
@@ -334,7 +335,7 @@ impl Work<'_, '_> {
                 self.push(ChangeKind::Inserted, to_a, from_b, to_b - from_b);
             }
             for n in 0..c.len {
-                // Aligned by what they access, two may turn out to be equal all the same.
+                // Events aligned by key alone may turn out to be equal.
                 let (i, j) = (to_a + n, to_b + n);
                 let alike = self.a.1.tokens.get(i) == self.b.1.tokens.get(j)
                     || self.items(i, j).is_some_and(|(x, y)| x.value == y.value);
@@ -351,7 +352,7 @@ impl Work<'_, '_> {
         Some((of(&self.a, i)?, of(&self.b, j)?))
     }
 
-    /// Whether two accesses of an address register differ only by where things were put.
+    /// Returns whether two accesses of an address register differ only by relocation.
     fn is_relocated(&mut self, i: usize, j: usize) -> bool {
         let Some((x, y)) = self.items(i, j) else {
             return false;
@@ -367,7 +368,7 @@ impl Work<'_, '_> {
         found.is_some_and(|half| self.relocations.is_relocated(half, (x.value, y.value)))
     }
 
-    /// Holds calls that go together against each other: those that are the same but for what they carry were changed.
+    /// Compares matching calls: calls that are the same except for their content become changed.
     fn judge_calls(&mut self, rules: &Rules, progress: &Progress) -> Result<CallDiff, Cancelled> {
         let (Some(of_a), Some(of_b)) = (self.a.0.calls, self.b.0.calls) else {
             return Ok(CallDiff::default());
@@ -417,7 +418,7 @@ impl Work<'_, '_> {
         judge.finish(progress)
     }
 
-    /// Finds what was moved, and cuts it out of what either side has alone.
+    /// Finds moved events, and cuts them out of the events that one side has alone.
     fn find_moved(&mut self) -> Vec<MovedEvents> {
         let alone = |what: ChangeKind, of: fn(&Block) -> u32| -> Vec<Range<usize>> {
             let blocks = self.blocks.iter().filter(|b| b.change == what);
@@ -441,7 +442,7 @@ impl Work<'_, '_> {
             while let Some((_, job)) = jobs.next_if(|(at, _)| *at <= n) {
                 self.jobs.push((self.blocks.len(), job));
             }
-            // Pieces of a block: what was moved, and what is left between.
+            // The pieces of a block: moved events, and the rest in between.
             let (own, moves, to) = match b.change {
                 ChangeKind::Deleted => (b.a as usize, &mut of_a, ChangeKind::MovedFrom),
                 ChangeKind::Inserted => (b.b as usize, &mut of_b, ChangeKind::MovedTo),
@@ -481,7 +482,7 @@ impl Work<'_, '_> {
         found
     }
 
-    /// Counts and lists what was found, and the registers that differ.
+    /// Counts and lists the differences, and the registers that differ.
     fn build_register_diffs(
         &mut self,
         moves: &[MovedEvents],
@@ -535,7 +536,7 @@ impl Work<'_, '_> {
                         u64::from(block.len),
                     );
                 }
-                // Told where it came from.
+                // Moved events are reported at their origin.
                 ChangeKind::MovedTo => {}
             }
         }
@@ -593,7 +594,7 @@ impl Work<'_, '_> {
         });
     }
 
-    /// Notes that the histories of the register that an access touches part, or differ once more.
+    /// Records that the histories of the register of an access diverge, or differ once more.
     fn note_register(&self, registers: &mut Registers, i: Option<usize>, j: Option<usize>) {
         let access = |(side, stream): &(&Side<'_>, Stream), t: Option<usize>| {
             let event = stream.event(t?)?;
@@ -602,13 +603,13 @@ impl Work<'_, '_> {
         };
         let (x, y) = (access(&self.a, i), access(&self.b, j));
         let Some((_, one)) = x.or(y) else { return };
-        // Parts of a register are told as its parts, and bits of it in place.
+        // Parts of a register are reported as parts, and bits at their position.
         let part = self.a.0.part(&one).or_else(|| self.b.0.part(&one));
         let offset = part.map_or(one.offset, |p| p.register.offset);
         let in_place = |value: u64| part.map_or(value, |p| p.bits(value));
         let entry = registers.entry(offset).or_insert_with(|| {
             let known = part.map(|p| p.register);
-            // A field that is not compared is no difference, also where another one is.
+            // A field that is not compared is no difference, even if another field is.
             let compared = match self.a.0.rule(&one) {
                 Rule::Bits(bits) => bits,
                 _ => u64::MAX,

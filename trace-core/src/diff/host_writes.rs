@@ -1,7 +1,7 @@
-//! What the CPU wrote between other events, compared byte by byte in the course of the same job.
+//! Comparison of CPU writes between other events, byte by byte in the interval of the same job.
 //!
-//! A recorder tells a page's bytes that changed, so one write may be cut into other pieces on either side: it is the
-//! bytes that are compared, not the rows.
+//! A recorder stores the changed bytes of a page, so one write may be split differently on each side. Therefore bytes
+//! are compared, not rows.
 
 use super::event_alignment::JobInterval;
 use super::recorded_ranges::{RecordedAddresses, is_same_word, word};
@@ -14,22 +14,22 @@ use crate::recording::{EventKind, FrameRole, GpuVa, HostWriteRow, MemoryView, Pa
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a difference that are told, the first ones.
+/// Maximum number of bytes of a difference that are shown, from its start.
 pub(super) const MAX_SHOWN_BYTES: usize = 16;
 
-/// The page that a frame is at: the number of its address space, and its address there.
+/// The page that a frame is mapped at: number of the address space, and address.
 type PageLocation = (u8, u64);
 
-/// Where frames are mapped at the end, and the other way.
+/// Mappings of frames at the end, in both directions.
 struct FrameLocations {
-    /// By first frame: frames, and where the first is.
+    /// By first frame: number of frames, and the location of the first.
     mapped: BTreeMap<u64, (u64, PageLocation)>,
     physical: bool,
     addresses: RecordedAddresses,
 }
 
 impl FrameLocations {
-    /// `spaces`: indices into the recording's list with their numbers.
+    /// Collects the mappings. `spaces` holds indices into the recording's list, with their numbers.
     fn of(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
         let mut mapped = BTreeMap::new();
         if !physical {
@@ -40,7 +40,7 @@ impl FrameLocations {
                 };
                 for leaf in mmu::scan(space.format, space.root, &view).leaves {
                     let pages = leaf.bytes >> 12;
-                    // A frame that is mapped twice is told by where it was found first.
+                    // A frame that is mapped twice is reported at the first location found.
                     mapped.entry(leaf.pa.frame()).or_insert((pages, (number, leaf.va.0)));
                 }
             }
@@ -61,14 +61,14 @@ impl FrameLocations {
         Some((*number, va.checked_add(by << 12)?))
     }
 
-    /// The other way: every page by where it is.
+    /// Returns the reverse map: frames by location.
     fn frames(&self) -> BTreeMap<PageLocation, (u64, u64)> {
         let turned = self.mapped.iter().map(|(frame, (pages, at))| (*at, (*pages, *frame)));
         turned.collect()
     }
 }
 
-/// The frame that is at a page.
+/// Returns the frame that is mapped at a page.
 fn frame_at(frames: &BTreeMap<PageLocation, (u64, u64)>, places: &FrameLocations, at: PageLocation) -> Option<u64> {
     if places.physical {
         return Some(places.addresses.to_local(at.1) >> 12);
@@ -78,10 +78,10 @@ fn frame_at(frames: &BTreeMap<PageLocation, (u64, u64)>, places: &FrameLocations
     (*number == at.0 && by < *pages).then(|| frame.saturating_add(by))
 }
 
-/// What the CPU wrote to a page in the course of one job.
+/// The CPU writes to a page in the interval of one job.
 struct PageWrites {
     bytes: Box<Page>,
-    /// By byte: the event that wrote it last, from 1; 0: none did.
+    /// By byte: the event that wrote it last, counted from 1; 0 if none did.
     by: Box<[u32; PAGE_SIZE]>,
 }
 
@@ -108,7 +108,7 @@ impl PageWrites {
         Some((*self.bytes.get(n)?, by))
     }
 
-    /// The word with this index, where all of it was written.
+    /// Returns the word with this index, if all of it was written.
     fn word(&self, index: usize) -> Option<u64> {
         let all = (index * 8..index * 8 + 8).all(|n| self.at(n).is_some());
         word(&self.bytes, index).filter(|_| all)
@@ -126,11 +126,11 @@ struct Side<'a> {
     events: Vec<u64>,
 }
 
-/// What a side wrote in the course of a job.
+/// The writes of a side in the interval of a job.
 #[derive(Default)]
 struct JobWrites {
     pages: BTreeMap<PageLocation, PageWrites>,
-    /// Bytes of page tables and of pages that nothing maps in the end.
+    /// Number of bytes in page tables and in pages that are not mapped at the end.
     elsewhere: u64,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Side<'a> {
         out
     }
 
-    /// Memory behind the course of a job.
+    /// Returns the memory after the interval of a job.
     fn memory_after(&self, course: Option<&Range<u64>>) -> MemoryView<'a> {
         self.recording.memory.at(course.map_or(u64::MAX, |c| c.end))
     }
@@ -194,18 +194,18 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What became of a byte.
+/// The result for a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Byte {
     /// No difference.
     Same,
-    /// Both wrote it, differently.
+    /// Both sides wrote it, with different values.
     Changed,
     OnlyA,
     OnlyB,
 }
 
-/// Compares what the CPU wrote, one pair of jobs after another.
+/// Compares the CPU writes, one pair of jobs after another.
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
@@ -256,7 +256,8 @@ pub(super) fn diff(
     Ok(out)
 }
 
-/// Indices of the words of a page that are the same address of the recorded machine on both sides, rising.
+/// Returns the indices of the words of a page that are the same address of the recorded machine on both sides,
+/// ascending.
 fn moved_words(
     both: (&RecordedAddresses, &RecordedAddresses),
     (a, b): (Option<&PageWrites>, Option<&PageWrites>),
@@ -264,7 +265,7 @@ fn moved_words(
 ) -> Vec<usize> {
     let moved = |n: &usize| {
         let (x, y) = (a.and_then(|w| w.word(*n)), b.and_then(|w| w.word(*n)));
-        // What one side alone wrote the other may have had.
+        // The other side may already have had a word that only one side wrote.
         let (x, y) = (
             x.or_else(|| word(had.0.filter(|_| y.is_some())?, *n)),
             y.or_else(|| word(had.1.filter(|_| x.is_some())?, *n)),
@@ -277,8 +278,8 @@ fn moved_words(
     }
 }
 
-/// Compares what both sides wrote to a page. `left_out`: offsets of bytes that are not compared; `moved`: indices of
-/// words that differ by where things lie alone; `had`: the page as it stands behind the course of the job.
+/// Compares the writes of both sides to a page. `left_out` holds the offsets of bytes that are not compared; `moved`
+/// the indices of words that differ only by relocation; `had` the page after the interval of the job.
 fn page(
     out: &mut HostWriteDiff,
     job: JobPair,
@@ -306,7 +307,7 @@ fn page(
                 out.already += u64::from(x.is_some() != y.is_some());
                 Byte::Same
             }
-            // What the other side had already it need not write.
+            // The other side need not write what it already had.
             (Some((v, _)), None) if holds(had.1, n, v) => {
                 out.already += 1;
                 Byte::Same
@@ -351,7 +352,7 @@ fn page(
     }
 }
 
-/// The difference with one more byte.
+/// Returns the difference extended by one byte.
 fn extend_difference(mut d: HostWriteDifference, x: Option<(u8, u32)>, y: Option<(u8, u32)>) -> HostWriteDifference {
     d.bytes += 1;
     for (list, byte) in [(&mut d.bytes_a, x), (&mut d.bytes_b, y)] {

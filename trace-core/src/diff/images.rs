@@ -1,7 +1,7 @@
-//! Two raw images compared: files of bytes without digests, read side by side at the speed of memory.
+//! Comparison of two raw images: files of bytes without digests, read in parallel at memory speed.
 //!
-//! The files are read and not mapped: a piece of each lies in the cache while it is compared, so that only reading goes
-//! to memory, and a file that shrinks meanwhile is an error and no signal.
+//! The files are read, not mapped. A piece of each is in the cache while it is compared, so that only reading goes to
+//! memory. A file that shrinks meanwhile causes an error, not a signal.
 
 use super::MAX_LISTED_DIFFERENCES;
 use super::buffers::count_differing;
@@ -16,13 +16,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of each image that are read at once: two of them lie in a core's second-level cache.
+/// Number of bytes of each image that are read at once: two pieces fit in a core's second-level cache.
 const PIECE: usize = 256 << 10;
-/// Bytes of each image that one piece of work goes through.
+/// Number of bytes of each image that one work item covers.
 const CHUNK: u64 = 8 << 20;
-/// Chunks between two looks at whether the work was cancelled.
+/// Number of chunks between two checks for cancellation.
 const BATCH: u64 = 16;
-/// Differing bytes that are less than so many apart are one range.
+/// Differing bytes that are closer than this are one range, bytes.
 const JOIN: u64 = 8;
 
 /// Why two images were not compared.
@@ -33,63 +33,63 @@ pub enum ImageError {
     Read {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The error from the operating system.
         source: io::Error,
     },
-    /// A rule that says nothing of images.
+    /// A rule that does not apply to images.
     #[error("\"{rule}\" means nothing for raw images (only ignore memory FIRST..END and tolerance buffer image do)")]
     Rule {
         /// The rule.
         rule: String,
     },
-    /// The person stopped it.
+    /// The user cancelled the work.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// Bytes one after another that differ, with no more than a few equal ones between.
+/// A range of differing bytes, with at most a few equal ones between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ImageRange {
-    /// The first that differs, from the begin of the images.
+    /// Offset of the first differing byte in the images.
     pub offset: u64,
-    /// How many, up to the last one that differs.
+    /// Number of bytes, up to the last one that differs.
     pub bytes: u64,
 }
 
-/// Where two images differ.
+/// The differences between two images.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ImageDiff {
-    /// Size of the first in bytes.
+    /// Size of the first image, bytes.
     pub bytes_a: u64,
-    /// Size of the second in bytes. What is behind the end of the shorter one is not compared.
+    /// Size of the second image, bytes. Bytes after the end of the shorter one are not compared.
     pub bytes_b: u64,
-    /// Pages of 4 KiB in which a byte differs.
+    /// Number of 4 KiB pages with a differing byte.
     pub pages_differ: u64,
-    /// Bytes that differ.
+    /// Number of differing bytes.
     pub bytes_differ: u64,
-    /// How many ranges of bytes that differ there are.
+    /// Total number of differing ranges.
     pub ranges_in_all: u64,
-    /// The first of them, at most [`MAX_LISTED_DIFFERENCES`].
+    /// The first ranges, at most [`MAX_LISTED_DIFFERENCES`].
     pub ranges: Vec<ImageRange>,
-    /// Elements, those within the tolerance told apart.
+    /// The comparison of the elements, with those within the tolerance counted separately.
     pub elements: ElementDiff,
 }
 
 impl ImageDiff {
-    /// Whether they have the same size and no element differs by more than is allowed.
+    /// Returns whether the images have the same size and no element differs beyond the tolerance.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes_a == self.bytes_b && self.elements.differ == 0
     }
 }
 
-/// What was found in a stretch of both images, to be joined in order.
+/// The result for a part of both images, to be joined in order.
 struct ImageComparison {
     pages_differ: u64,
     bytes_differ: u64,
     ranges_in_all: u64,
     ranges: Vec<ImageRange>,
-    /// The range that ends last, which may go on.
+    /// The range that ends last, which may continue.
     last: Option<ImageRange>,
     elements: Comparer,
 }
@@ -106,7 +106,7 @@ impl ImageComparison {
         }
     }
 
-    /// A range behind all others, joined with the last where it is near.
+    /// Adds a range after all others; merges it with the last one if it is near.
     fn range(&mut self, r: ImageRange) {
         match &mut self.last {
             Some(last) if r.offset < last.offset + last.bytes + JOIN => last.bytes = r.offset + r.bytes - last.offset,
@@ -126,7 +126,7 @@ impl ImageComparison {
         }
     }
 
-    /// Two pieces of the same length at an offset.
+    /// Compares two pieces of the same length at an offset.
     fn piece(&mut self, offset: u64, a: &[u8], b: &[u8]) {
         let size = self.elements.element().bytes();
         let pages = a.chunks(PAGE_SIZE).zip(b.chunks(PAGE_SIZE));
@@ -156,10 +156,11 @@ impl ImageComparison {
         }
     }
 
-    /// What was found behind this.
+    /// Appends the result for the part after this one.
     fn join(&mut self, mut next: Self) {
         let open = next.last.take();
-        // Ranges that were closed there are apart from one another, but the first may go on with the last one here.
+        // Ranges closed in the other part are separate from one another, but its first may continue the last one
+        // here.
         let listed = next.ranges.len() as u64;
         for r in next.ranges {
             self.range(r);
@@ -177,7 +178,7 @@ impl ImageComparison {
     }
 }
 
-/// An image that is open.
+/// An open image.
 struct Image {
     path: PathBuf,
     file: File,
@@ -218,17 +219,17 @@ fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
 #[cfg(not(unix))]
 fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     use std::io::{Read as _, Seek as _};
-    // A handle of its own: threads share the place in the file otherwise.
+    // A separate handle, because threads would share the file position otherwise.
     let mut file = file.try_clone()?;
     file.seek(io::SeekFrom::Start(offset))?;
     file.read_exact(out)
 }
 
-/// Compares two images as far as both reach, `base` being the address of their first bytes, in the type of their
-/// elements, with progress by bytes of one of them. Takes a few megabytes, whatever their size.
+/// Compares two images up to the shorter size, by the type of their elements. `base` is the address of their first
+/// bytes. Progress counts bytes of one image. Uses a few megabytes of memory, for any size.
 ///
 /// # Errors
-/// When a file cannot be read, a rule means nothing for images, or the work was cancelled.
+/// If a file cannot be read, a rule does not apply to images, or the work was cancelled.
 pub fn compare_images(
     (a, b): (&Path, &Path),
     base: u64,
@@ -326,7 +327,7 @@ mod tests {
         compare_images((&p, &q), 0x1000, element, &rules.parse().unwrap(), &Progress::new())
     }
 
-    /// Differences at the borders of pages, pieces and chunks, against a look at every byte.
+    /// Differences at the borders of pages, pieces and chunks, checked against a comparison of every byte.
     #[test]
     fn every_byte_that_differs_is_found_and_told_in_ranges() {
         let len = 2 * CHUNK as usize + PIECE + 77;

@@ -1,5 +1,5 @@
-//! Since when a page is mapped otherwise: the course of a job behind which it differs first and stays so, and the CPU's
-//! stores of its table entries in it.
+//! Search for the change of a page's mapping: the job after which it first differs and stays different, and the CPU's
+//! stores to its table entries in that job's interval.
 
 use super::MappedAs;
 use super::causes::{Link, Step};
@@ -9,10 +9,10 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{AddressSpace, GpuVa, Recording};
 use std::ops::Range;
 
-/// Maximum number of events of a course that are gone through in search of a store.
+/// Maximum number of events of a job interval that are searched for a store.
 const MAX_EVENTS_BACK: u64 = 1 << 20;
 
-/// A page of one side.
+/// A page on one side.
 #[derive(Clone, Copy)]
 pub(super) struct MappingQuery<'r> {
     pub recording: &'r Recording,
@@ -21,7 +21,7 @@ pub(super) struct MappingQuery<'r> {
 }
 
 impl MappingQuery<'_> {
-    /// How it is mapped at an event; `None`: it is not.
+    /// Returns how the page is mapped at an event; `None` if it is not.
     fn mapped(&self, event: u64) -> Option<MappedAs> {
         let view = self.recording.memory.at(event);
         let leaf = mmu::translate(self.space.format, self.space.root, self.va, &view).ok()?;
@@ -32,7 +32,7 @@ impl MappingQuery<'_> {
         })
     }
 
-    /// The last store of the CPU to an entry of its walk among these events.
+    /// Returns the CPU's last store to an entry of the page's walk among these events.
     fn stored(&self, events: &Range<u64>, progress: &Progress) -> Result<Option<u64>, Cancelled> {
         let all = &self.recording.events;
         if all.host_writes.is_empty() {
@@ -59,7 +59,8 @@ impl MappingQuery<'_> {
     }
 }
 
-/// The step that made two places be mapped otherwise; `None`: they are so from the beginning on, or are alike.
+/// Returns the step that changed the mapping at two locations; `None` if they differ from the start, or do not
+/// differ.
 pub(super) fn find_mapping_change(
     a: MappingQuery<'_>,
     b: MappingQuery<'_>,

@@ -1,6 +1,6 @@
-//! What the page tables of two recordings map at the end, compared by runs of pages.
+//! Comparison of the page tables of two recordings at their ends, by runs of pages.
 //!
-//! Where a page lies in physical memory is not compared: every run has its own memory, and what lies at an address is
+//! The physical location of a page is not compared: every run has its own memory, and the content at an address is
 //! compared with the pages.
 
 use super::rules::Rules;
@@ -12,10 +12,10 @@ use crate::recording::{GpuVa, Recording};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-/// Tables and leaves passed between two looks at whether the work was cancelled.
+/// Number of tables and leaf entries between two checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 12;
 
-/// Pages one after another by address that are mapped alike.
+/// A run of consecutive pages that are mapped in the same way.
 #[derive(Clone, Copy)]
 struct Run {
     va: u64,
@@ -23,7 +23,7 @@ struct Run {
     to: MappedAs,
 }
 
-/// The runs of an address space, addresses rising, as far as its tables can be followed.
+/// Returns the runs of an address space in address order, as far as its tables can be followed.
 fn runs(recording: &Recording, space: Option<usize>, progress: &Progress) -> Result<Vec<Run>, Cancelled> {
     let mut runs: Vec<Run> = Vec::new();
     let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) else {
@@ -64,7 +64,7 @@ fn add(runs: &mut Vec<Run>, leaf: &Leaf) {
     }
 }
 
-/// Pages that lie at one address in the first recording and at another in the second.
+/// Pages that are at one address in the first recording and at another in the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MovedRun {
     /// Number of the address space.
@@ -74,7 +74,7 @@ pub(super) struct MovedRun {
     pub pages: u64,
 }
 
-/// Compares what is mapped, one pair of address spaces after another. Also tells what was moved.
+/// Compares the mappings, one pair of address spaces after another. Also returns the moved runs.
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
@@ -91,7 +91,8 @@ pub(super) fn diff(
         let (mut in_a, mut in_b) = (runs(a, pair.a, progress)?, runs(b, pair.b, progress)?);
         let format = |r: &Recording, i: Option<usize>| Some(r.facts.address_spaces.get(i?)?.format);
         if format(a, pair.a) != format(b, pair.b) {
-            // What the other bits of an entry mean differs by format; rights and attributes do not.
+            // The meaning of the other bits of an entry depends on the format; that of rights and attributes does
+            // not.
             for run in in_a.iter_mut().chain(&mut in_b) {
                 run.to.bits = 0;
             }
@@ -113,8 +114,8 @@ pub(super) fn diff(
     Ok((out, all_moved))
 }
 
-/// Goes along both lists at once, from border to border of their runs: how many pages are the same, and the pieces that
-/// differ, those that go on with one another joined.
+/// Walks both lists from run border to run border: returns the number of equal pages, and the differing pieces, with
+/// adjacent ones merged.
 fn compare(address_space: u8, a: &[Run], b: &[Run]) -> (u64, Vec<MappingDifference>) {
     let (mut same, mut differ) = (0, Vec::<MappingDifference>::new());
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
@@ -124,7 +125,7 @@ fn compare(address_space: u8, a: &[Run], b: &[Run]) -> (u64, Vec<MappingDifferen
         let Some(start) = [x, y].into_iter().flatten().map(|r| r.va.max(at)).min() else {
             return (same, differ);
         };
-        // The next border: where a run that is here ends, or one that is not here begins.
+        // The next border: where a run here ends, or the next one starts.
         let border = |r: &Run| if r.va <= start { r.end } else { r.va };
         let end = [x, y].iter().flatten().map(border).min().unwrap_or(start);
         let here = |r: Option<Run>| r.filter(|r| r.va <= start).map(|r| r.to);
@@ -150,13 +151,13 @@ fn compare(address_space: u8, a: &[Run], b: &[Run]) -> (u64, Vec<MappingDifferen
     }
 }
 
-/// What a run of pages is apart from where it is: how many, how mapped, and a digest of its contents.
+/// The identity of a run of pages without its location: length, mapping, and a digest of its contents.
 type RunSignature = (u64, MappedKey, Option<[u8; 32]>);
 type MappedKey = (String, u8, u64);
 
-/// What only one side maps and the other maps alike elsewhere: the same number of pages with the same rights and the
-/// same contents. Pages without contents, or with zeros alone, say nothing of themselves: they go together where no
-/// other run of the same size and rights is alone on either side.
+/// Finds runs that one side maps at one address and the other side maps in the same way elsewhere: the same number of
+/// pages with the same rights and contents. Pages without contents, or with only zeros, match only if no other run of
+/// the same size and rights is unmatched on either side.
 fn find_moved(
     a: (&Recording, Option<usize>),
     b: (&Recording, Option<usize>),
@@ -183,7 +184,7 @@ fn find_moved(
     let mut out = Vec::new();
     for (like, from) in of_a {
         let Some(to) = of_b.get(&like) else { continue };
-        // With contents that tell nothing only what there is one of is sure.
+        // Without distinctive contents, only a unique match is certain.
         if like.2.is_none() && (from.len() > 1 || to.len() > 1) {
             continue;
         }
@@ -215,7 +216,7 @@ fn likeness(
                 progress.check()?;
             }
             let at = GpuVa(d.va.0.saturating_add(page.saturating_mul(PAGE_BYTES)));
-            // What has no contents starts as zero.
+            // Memory without contents starts as zero.
             match memory.page(at).0.filter(|p| p.iter().any(|b| *b != 0)) {
                 Some(p) => {
                     is_reported = true;
@@ -231,7 +232,7 @@ fn likeness(
     Ok((d.pages, key, contents))
 }
 
-/// Counts a piece that differs, and lists it; what was moved once, where the first has it.
+/// Counts and lists a differing piece; a moved run once, at its address in the first recording.
 fn push_difference(mut d: MappingDifference, to: &HashMap<u64, u64>, from: &HashSet<u64>, out: &mut MappingDiff) {
     let count = match (d.a, d.b) {
         (Some(_), Some(_)) => &mut out.changed,

@@ -1,5 +1,5 @@
-//! Memory of two recordings beside each other, each at a moment of its own: which bytes differ, and where the next ones
-//! lie. What the second has elsewhere is read where it lies there.
+//! Comparison of the memory of two recordings, each at its own event: which bytes differ, and where the next ones
+//! are. Memory that the second recording has elsewhere is read from there.
 
 use super::{MappingDiff, spaces};
 use crate::memory::{ByteState, GpuMemoryView};
@@ -7,16 +7,16 @@ use crate::mmu::{self, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Page, Recording, ZERO_PAGE};
 
-/// A byte of both sides, or what is known instead.
+/// A byte of both sides, or its state if it is not known.
 pub type BytePair = (Result<u8, ByteState>, Result<u8, ByteState>);
 
-/// Whether a byte differs. Memory without contents starts as zero, so a zero on one side alone is the same.
+/// Returns whether a byte differs. Memory without contents starts as zero, so a zero on one side alone is the same.
 #[must_use]
 pub fn byte_differs((a, b): &BytePair) -> bool {
     a.unwrap_or(0) != b.unwrap_or(0)
 }
 
-/// Pages that lie at `a` in the first recording and at `b` in the second.
+/// Pages that are at `a` in the first recording and at `b` in the second.
 #[derive(Clone, Copy)]
 struct MovedRange {
     a: u64,
@@ -28,15 +28,15 @@ struct MovedRange {
 pub struct MemoryComparison<'a> {
     a: GpuMemoryView<'a>,
     b: GpuMemoryView<'a>,
-    /// What was moved, by its address in the first.
+    /// The moved ranges, by address in the first recording.
     moved: Vec<MovedRange>,
-    /// The same by its address in the second: begin and end.
+    /// The same ranges by address in the second recording: start and end.
     taken: Vec<(u64, u64)>,
 }
 
 impl<'a> MemoryComparison<'a> {
-    /// The address space with index `space` of the first recording at an event, and the one of the second that goes
-    /// with it, at an event there. `mappings` tells what was moved. `None`: one of them has no such address space.
+    /// Creates a comparison of two matching address spaces, each at an event. `space` is the index in the first
+    /// recording. `mappings` holds the moved runs. Returns `None` if one side has no such address space.
     #[must_use]
     pub fn new(
         (a, at_a): (&'a Recording, u64),
@@ -70,7 +70,7 @@ impl<'a> MemoryComparison<'a> {
         })
     }
 
-    /// Where the second recording has what the first has at an address.
+    /// Returns the address in the second recording for an address in the first.
     #[must_use]
     pub fn map_to_second(&self, va: u64) -> u64 {
         let n = self.moved.partition_point(|m| m.a <= va);
@@ -79,7 +79,7 @@ impl<'a> MemoryComparison<'a> {
             .map_or(va, |m| m.b.saturating_add(va - m.a))
     }
 
-    /// Whether what the second has at an address is shown where the first has it.
+    /// Returns whether the bytes at an address of the second recording are shown at their address in the first.
     fn is_taken(&self, va: u64) -> bool {
         let n = self.taken.partition_point(|t| t.0 <= va);
         n.checked_sub(1)
@@ -87,7 +87,7 @@ impl<'a> MemoryComparison<'a> {
             .is_some_and(|t| va < t.1)
     }
 
-    /// The page of both sides that an address of the first lies in.
+    /// Returns the page of both sides for an address of the first recording.
     fn pages(&self, va: u64) -> [(Option<&'a Page>, ByteState); 2] {
         let a = self.a.page(GpuVa(va));
         let there = self.map_to_second(va);
@@ -99,7 +99,7 @@ impl<'a> MemoryComparison<'a> {
         [a, b]
     }
 
-    /// Bytes from an address of the first on.
+    /// Reads bytes from an address of the first recording on.
     #[must_use]
     pub fn read(&self, va: u64, len: usize) -> Vec<BytePair> {
         let mut out = Vec::with_capacity(len);
@@ -124,8 +124,8 @@ impl<'a> MemoryComparison<'a> {
         out
     }
 
-    /// The ranges that either side maps, by their addresses in the first, rising, none touching another. Where page
-    /// tables cannot be followed to their end, what was met before that.
+    /// Returns the ranges that either side maps, by their addresses in the first recording, ascending, not adjacent.
+    /// If page tables cannot be followed to their end, returns the part found before that.
     fn mapped(&self) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         for view in [&self.a, &self.b] {
@@ -144,11 +144,11 @@ impl<'a> MemoryComparison<'a> {
         out
     }
 
-    /// The first run of bytes that differ that begins in a page behind an address, or the last one before it.
+    /// Finds, in a page, the first run of differing bytes that starts after an address, or the last one before it.
     fn in_page(&self, page: u64, from: u64, forward: bool) -> Option<u64> {
         let [a, b] = self.pages(page);
         let (a, b) = (a.0.unwrap_or(&ZERO_PAGE), b.0.unwrap_or(&ZERO_PAGE));
-        // Most pages are the same, and whole pages compare at the speed of memory.
+        // Most pages are the same, and whole pages compare at memory speed.
         if a == b {
             return None;
         }
@@ -166,11 +166,11 @@ impl<'a> MemoryComparison<'a> {
         }
     }
 
-    /// The begin of the next run of bytes that differ behind an address of the first, or of the one before it. Takes
-    /// time by what is mapped.
+    /// Finds the start of the next run of differing bytes after an address of the first recording, or of the previous
+    /// one. Time is proportional to the mapped memory.
     ///
     /// # Errors
-    /// When nobody wants it any more.
+    /// If the work was cancelled.
     pub fn find_next_difference(
         &self,
         from: u64,

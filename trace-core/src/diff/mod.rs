@@ -1,4 +1,4 @@
-//! Two recordings compared: events by job, registers by field, what the CPU wrote by byte, mappings by run, pages by
+//! Comparison of two recordings: events by job, registers by field, CPU writes by byte, mappings by run, pages by
 //! digest.
 //!
 //! The comparison is symmetric: `diff(b, a)` is `diff(a, b)` with the sides swapped.
@@ -48,75 +48,76 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of differences that are listed; all are counted.
 pub const MAX_LISTED_DIFFERENCES: usize = 1000;
 
-/// Where two recordings differ.
+/// The differences between two recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Diff {
-    /// Accesses.
+    /// Events.
     pub events: EventDiff,
     /// Registers whose values differ at least once, by name.
     pub registers: Vec<RegisterDiff>,
-    /// What the CPU wrote between other events.
+    /// CPU writes between other events.
     #[serde(default)]
     pub host_writes: HostWriteDiff,
-    /// What jobs were told to do.
+    /// Job descriptors.
     #[serde(default)]
     pub descriptors: DescriptorDiff,
-    /// What the page tables map at the end.
+    /// Page table mappings at the end.
     pub mappings: MappingDiff,
     /// Memory at the end.
     pub pages: PageDiff,
     /// Named buffers at the end, by name.
     #[serde(default)]
     pub buffers: Vec<BufferDiff>,
-    /// Calls of a driver that go together.
+    /// Matching driver calls.
     #[serde(default)]
     pub calls: CallDiff,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
-    /// Jobs that were not computed. Where there is any, outputs are not compared.
+    /// Jobs that were not computed. If there are any, outputs are not compared.
     #[serde(default)]
     pub not_computed: NotComputed,
 }
 
-/// Events of two recordings, aligned job by job: accesses, interrupts, submits, accesses without a value, memory that
-/// was given. Marks are notes and not compared; what the CPU wrote is compared by byte, see [`HostWriteDiff`].
+/// Events of two recordings, aligned job by job: accesses, interrupts, submits, undecoded accesses, DMA maps. Marks
+/// are notes and not compared; CPU writes are compared by byte, see [`HostWriteDiff`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDiff {
-    /// Events that are the same on both sides.
+    /// Number of events that are the same on both sides.
     pub equal: u64,
-    /// The same accesses with different values.
+    /// Number of accesses that both sides have with different values.
     pub changed: u64,
-    /// Events that only the second has.
+    /// Number of events that only the second recording has.
     pub inserted: u64,
-    /// Events that only the first has.
+    /// Number of events that only the first recording has.
     pub deleted: u64,
-    /// Events of blocks that both have, in different places.
+    /// Number of events in blocks that both sides have at different positions.
     pub moved: u64,
-    /// Writes whose values differ only by where things were put, and by nothing else: page-table roots of address
-    /// spaces that go together, addresses in ranges that go together. They count as neither equal nor changed.
+    /// Number of writes whose values differ only by relocation: page-table roots of matching address spaces, or
+    /// addresses in matching ranges. They count as neither equal nor changed.
     pub relocated: u64,
-    /// Accesses whose values every run has for itself, by the register map's replay class: counters that run free, the
-    /// bits that a mask leaves out, flush ids, and reads that show what ran before the recording. They count as neither
-    /// equal nor changed.
+    /// Number of accesses whose values differ between any two runs, by the register map's replay class: free-running
+    /// counters, masked bits, flush ids, and reads of state from before the recording. They count as neither equal
+    /// nor changed.
     pub uncompared: u64,
-    /// Reads of a status that was read again and again, in the first and in the second, for which the last one of the
-    /// wait stands. Only that one is aligned and counted.
+    /// Number of repeated status reads, in the first and in the second recording, that are represented by the last
+    /// read of the wait. Only that read is aligned and counted.
     pub folded: (u64, u64),
-    /// Pairs of jobs, of which each side may miss one, whose events differ by so much that the search for the
-    /// shortest alignment was cut short: there may be an alignment with fewer differences.
+    /// Pairs of jobs, of which each side may lack one, with so many differences that the search for the shortest
+    /// alignment was cut short. There may be an alignment with fewer differences.
     pub cut_short: Vec<JobPair>,
-    /// Kinds of events of which one side has none at all. They are not compared, for not every recorder sees them, and
+    /// Kinds of events of which one side has none at all. They are not compared: not every recorder records them, and
     /// a replay makes none of them.
     pub one_sided: Vec<OneSided>,
-    /// Accesses, in the first and in the second, to spaces that are not the device's (memory of the machine,
-    /// configuration space) and that the other side does not have. They are not compared: a replay leaves them out.
+    /// Number of accesses to foreign spaces, in the first and in the second recording. A foreign space is not the
+    /// device's (system memory, configuration space), and the other side does not have it. The accesses are not
+    /// compared: a replay omits them.
     #[serde(default)]
     pub foreign: (u64, u64),
-    /// Calls, of the first and of the second, that no replay makes: failed ones, those that change nothing, snapshots
-    /// that were not taken again. They are not compared where one side is a replay.
+    /// Number of calls, in the first and in the second recording, that no replay makes: failed calls, calls without
+    /// an effect, and snapshots that were not taken again. They are not compared if one side is a replay.
     #[serde(default)]
     pub not_played: (u64, u64),
-    /// The first differences, at most [`MAX_LISTED_DIFFERENCES`], in the order of the events.
+    /// The first differences, at most [`MAX_LISTED_DIFFERENCES`], in event order.
     pub list: Vec<EventDifference>,
 }
 
@@ -125,18 +126,18 @@ pub struct EventDiff {
 pub struct OneSided {
     /// The kind.
     pub kind: EventKind,
-    /// How many the first has.
+    /// Number of events in the first recording.
     pub a: u64,
-    /// How many the second has.
+    /// Number of events in the second recording.
     pub b: u64,
 }
 
-/// Jobs that were compared: how many submits come before them on either side. 0 is what comes before any job.
+/// A pair of compared jobs, each as the number of submits up to it. 0 is everything before the first job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobPair {
-    /// In the first; `None` where only the second has the job.
+    /// The job in the first recording; `None` if only the second has it.
     pub a: Option<u32>,
-    /// In the second; `None` where only the first has the job.
+    /// The job in the second recording; `None` if only the first has it.
     pub b: Option<u32>,
 }
 
@@ -146,133 +147,133 @@ impl JobPair {
     }
 }
 
-/// A place where the events differ.
+/// A difference between the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDifference {
-    /// Jobs in whose course it is.
+    /// The jobs in whose interval the events are.
     pub job: JobPair,
-    /// What became of the events; what was moved is told where the first has it.
+    /// The kind of the change; moved events are reported at their position in the first recording.
     pub what: ChangeKind,
-    /// The first event of the first recording, `None` where only the second has it.
+    /// The first event in the first recording, `None` if only the second has it.
     pub a: Option<u64>,
-    /// The first event of the second recording, `None` where only the first has it.
+    /// The first event in the second recording, `None` if only the first has it.
     pub b: Option<u64>,
-    /// How many events one after another: more than one where one side has them alone, or elsewhere.
+    /// Number of consecutive events: more than one if one side has them alone, or elsewhere.
     pub events: u64,
-    /// What the first of them is.
+    /// The kind of the first event.
     pub kind: EventKind,
-    /// What it accesses: byte offset in its space; of an interrupt the line, of a submit the slot.
+    /// Byte offset of an access in its space; the line of an interrupt; the slot of a submit.
     pub offset: u32,
-    /// Value in the first; of an interrupt its status, of a submit the head of its chain.
+    /// Value in the first recording; the status of an interrupt; the chain head of a submit.
     pub value_a: Option<u64>,
-    /// Value in the second.
+    /// Value in the second recording.
     pub value_b: Option<u64>,
 }
 
-/// What the CPU wrote, byte by byte in the course of the same job, by address space and GPU address as the tables stand
-/// in the end where both have page tables, and by physical address where not. Counts are of bytes.
+/// CPU writes, compared byte by byte in the interval of the same job. Bytes are identified by address space and GPU
+/// address at the end if both sides have page tables, or else by physical address. Counts are of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostWriteDiff {
-    /// Bytes that both wrote alike.
+    /// Bytes that both sides wrote with the same value.
     pub same: u64,
-    /// Bytes that one wrote and the other had already when the job was submitted. They count as no difference.
+    /// Bytes that one side wrote and the other already had when the job was submitted. They count as no difference.
     pub already: u64,
-    /// Bytes that both wrote, differently.
+    /// Bytes that both sides wrote with different values.
     pub changed: u64,
-    /// Bytes that only the first wrote.
+    /// Bytes that only the first recording wrote.
     pub only_a: u64,
-    /// Bytes that only the second wrote.
+    /// Bytes that only the second recording wrote.
     pub only_b: u64,
-    /// Bytes of either side in page tables, which are compared by what they map, and in memory that nothing maps in the
+    /// Bytes of either side in page tables, which are compared as mappings, and in memory that is not mapped at the
     /// end. They are not compared.
     pub uncompared: u64,
-    /// Whether the addresses are physical, for want of page tables on both sides.
+    /// Whether the addresses are physical, because not both sides have page tables.
     pub physical: bool,
-    /// The first ranges that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address.
-    /// None crosses a page.
+    /// The first differing ranges, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address. No
+    /// range crosses a page.
     pub list: Vec<HostWriteDifference>,
 }
 
-/// A range of bytes that the CPU wrote otherwise.
+/// A range of bytes that the CPU wrote differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostWriteDifference {
-    /// Jobs in whose course it is.
+    /// The jobs in whose interval the writes are.
     pub job: JobPair,
-    /// The event of the first recording that wrote the first of the bytes; `None` where only the second wrote them.
+    /// The event of the first recording that wrote the first of the bytes; `None` if only the second wrote them.
     pub a: Option<u64>,
-    /// The event of the second.
+    /// The event of the second recording; `None` if only the first wrote them.
     pub b: Option<u64>,
-    /// Number of the address space; 0 where addresses are physical.
+    /// Number of the address space; 0 if addresses are physical.
     pub address_space: u8,
     /// Address of the first byte.
     pub va: GpuVa,
     /// Number of bytes.
     pub bytes: u64,
-    /// What the first wrote, 16 bytes at most; none where it wrote nothing.
+    /// Bytes that the first recording wrote, at most 16; empty if it wrote none.
     pub bytes_a: Vec<u8>,
-    /// What the second wrote.
+    /// Bytes that the second recording wrote, at most 16.
     pub bytes_b: Vec<u8>,
 }
 
-/// What jobs were told to do, field by field: the descriptors of the chains of jobs that go together, each as its
-/// submit found it on either side. Jobs that run the same chains again, with the same snapshots, are compared once.
+/// Job descriptors, compared field by field: the descriptors of the chains of matching jobs, each as its submit found
+/// it. Jobs that run the same chains again, with the same snapshots, are compared once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorDiff {
-    /// Descriptors that tell the same on both sides.
+    /// Number of descriptors that are the same on both sides.
     pub same: u64,
-    /// Descriptors with a field that differs.
+    /// Number of descriptors with a field that differs.
     pub changed: u64,
-    /// Jobs of chains that only the first has.
+    /// Number of jobs of chains that only the first recording has.
     pub only_a: u64,
-    /// Jobs of chains that only the second has.
+    /// Number of jobs of chains that only the second recording has.
     pub only_b: u64,
-    /// Address fields that differ only by where things were put. They count as no difference.
+    /// Number of address fields that differ only by relocation. They count as no difference.
     pub relocated: u64,
-    /// Descriptors, and jobs, that a side does not hold, or that rules leave out.
+    /// Number of descriptors and jobs that a side does not hold, or that rules exclude.
     pub unknown: u64,
-    /// Descriptors whose status fields differ, which the device writes. They count as no difference.
+    /// Number of descriptors whose status fields, which the device writes, differ. They count as no difference.
     #[serde(default)]
     pub status: u64,
-    /// Names of these fields.
+    /// Names of those status fields.
     #[serde(default)]
     pub status_fields: Vec<String>,
-    /// The first that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs.
+    /// The first descriptors that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs.
     pub list: Vec<DescriptorDifference>,
 }
 
 /// A descriptor that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorDifference {
-    /// Jobs whose chain it is of.
+    /// The jobs whose chain it belongs to.
     pub job: JobPair,
-    /// The submits of these jobs, as which it was read: the event of the first recording, and of the second.
+    /// The submits of these jobs, at which it was read: the event of the first recording, and of the second.
     pub events: (u64, u64),
-    /// Its job's place in the chain, from 0.
+    /// Index of its job in the chain, from 0.
     pub in_chain: u32,
-    /// What it is: a layout of the register map, `draw`.
+    /// The name of its layout in the register map, for example `draw`.
     pub layout: String,
-    /// Numbers of the address spaces that it lies in.
+    /// Numbers of the address spaces that contain it.
     pub spaces: (u8, u8),
-    /// Its address in the first; `None` where the chain has no such job.
+    /// Its address in the first recording; `None` if the chain has no such job.
     pub a: Option<GpuVa>,
-    /// Its address in the second.
+    /// Its address in the second recording; `None` if the chain has no such job.
     pub b: Option<GpuVa>,
-    /// Its bytes.
+    /// Its size, bytes.
     pub bytes: u32,
-    /// Offset of the byte in which the first field that differs begins.
+    /// Offset of the byte in which the first differing field starts.
     pub first_byte: u32,
-    /// Fields that differ: name, what it means on each side, empty where a side has none.
+    /// Fields that differ: name, and decoded value on each side, empty if a side has none.
     pub fields: Vec<(String, String, String)>,
 }
 
 impl DescriptorDiff {
-    /// How many differ.
+    /// Returns the number of differences.
     #[must_use]
     pub fn count_differing(&self) -> u64 {
         self.changed + self.only_a + self.only_b
     }
 
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.only_a, &mut self.only_b);
         for d in &mut self.list {
@@ -291,22 +292,22 @@ impl DescriptorDiff {
 /// A register whose histories differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterDiff {
-    /// Its name, or its offset where the map has none.
+    /// Name of the register, or its offset if the map has no name.
     pub name: String,
     /// Byte offset.
     pub offset: u32,
-    /// How many accesses of it differ, or are on one side alone.
+    /// Number of its accesses that differ, or that only one side has.
     pub count: u64,
-    /// The first of them, where the histories part: the event of the first recording, and of the second. `None` where
+    /// The first of them, where the histories diverge: the event of the first recording, and of the second. `None` if
     /// that side has no such access.
     pub first: (Option<u64>, Option<u64>),
-    /// Fields that differ in the first: name, then the decoded value on each side, empty where it has none. Where a
-    /// side has no such access, or no field is known, the whole value.
+    /// Fields that differ in the first such access: name, then the decoded value on each side, empty if it has none.
+    /// Contains the whole value if a side has no such access, or no field is known.
     pub fields: Vec<(String, String, String)>,
 }
 
 impl RegisterDiff {
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     fn swapped(mut self) -> Self {
         self.first = (self.first.1, self.first.0);
         for f in &mut self.fields {
@@ -317,13 +318,13 @@ impl RegisterDiff {
 }
 
 impl EventDiff {
-    /// How many events differ.
+    /// Returns the number of events that differ.
     #[must_use]
     pub fn count_differing(&self) -> u64 {
         self.changed + self.inserted + self.deleted + self.moved
     }
 
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.inserted, &mut self.deleted);
         self.folded = (self.folded.1, self.folded.0);
@@ -337,7 +338,7 @@ impl EventDiff {
         }
         for d in &mut self.list {
             d.job = d.job.swapped();
-            // What was moved is told once for both sides.
+            // Moved events are reported once for both sides.
             if d.what != ChangeKind::MovedFrom {
                 d.what = d.what.swapped();
             }
@@ -348,38 +349,38 @@ impl EventDiff {
     }
 }
 
-/// What the page tables of both map at the end, address space by address space, as far as they can be followed. Counts
-/// are of 4 KiB pages. Where a page lies in physical memory is no difference: a replay has other memory.
+/// Page table mappings of both sides at the end, per address space, as far as the tables can be followed. Counts are
+/// of 4 KiB pages. The physical location of a page is no difference: a replay has other memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappingDiff {
-    /// Pages that both map alike.
+    /// Pages that both sides map in the same way.
     pub same: u64,
-    /// Pages that both map, with other rights or attributes.
+    /// Pages that both sides map, with other rights or attributes.
     pub changed: u64,
-    /// Pages that only the first maps.
+    /// Pages that only the first recording maps.
     pub only_a: u64,
-    /// Pages that only the second maps.
+    /// Pages that only the second recording maps.
     pub only_b: u64,
-    /// Pages that both map alike, with the same contents, at different addresses.
+    /// Pages that both sides map in the same way, with the same contents, at different addresses.
     #[serde(default)]
     pub moved: u64,
     /// The first runs of pages that differ, at most [`MAX_LISTED_DIFFERENCES`], by address space and address.
     pub list: Vec<MappingDifference>,
 }
 
-/// How a page is mapped, apart from where to.
+/// How a page is mapped, without its physical address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappedAs {
-    /// What the GPU may do there.
+    /// Access rights of the GPU.
     pub rights: Rights,
     /// Index into the memory attributes of the address space, 0 to 7.
     pub attr_index: u8,
-    /// All bits of the entry but its address and type, see [`crate::mmu::entry_bits`]; 0 where the tables of the two
+    /// All bits of the entry except its address and type, see [`crate::mmu::entry_bits`]; 0 if the tables of the two
     /// recordings have different formats.
     pub bits: u64,
 }
 
-/// A run of pages that is mapped otherwise.
+/// A run of pages with different mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappingDifference {
     /// Number of the address space.
@@ -388,45 +389,45 @@ pub struct MappingDifference {
     pub va: GpuVa,
     /// Number of 4 KiB pages.
     pub pages: u64,
-    /// How the first maps it; `None` where it does not.
+    /// The mapping in the first recording; `None` if it has none.
     pub a: Option<MappedAs>,
-    /// How the second maps it; `None` where it does not.
+    /// The mapping in the second recording; `None` if it has none.
     pub b: Option<MappedAs>,
-    /// Where the second has these pages, which the first has at `va`.
+    /// Address in the second recording of the pages that the first has at `va`.
     #[serde(default)]
     pub moved_to: Option<GpuVa>,
 }
 
 impl MappingDifference {
-    /// One past the last address.
+    /// Returns the address one past the last byte.
     #[must_use]
     pub fn end(&self) -> GpuVa {
         GpuVa(self.va.0.saturating_add(self.pages.saturating_mul(PAGE_BYTES)))
     }
 }
 
-/// Memory at the end of both, by address space and GPU address where both have page tables and by frame where not.
-/// Memory without contents starts as zero, so a page of zeros on one side alone is the same.
+/// Memory of both sides at the end. Pages are identified by address space and GPU address if both have page tables,
+/// or else by frame. Memory without contents starts as zero, so a page of zeros on one side alone is the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageDiff {
-    /// Pages with the same contents.
+    /// Number of pages with the same contents.
     pub same: u64,
-    /// Pages with different contents.
+    /// Number of pages with different contents.
     pub changed: u64,
-    /// Pages with contents in the first only.
+    /// Number of pages with contents in the first recording only.
     pub only_a: u64,
-    /// Pages with contents in the second only.
+    /// Number of pages with contents in the second recording only.
     pub only_b: u64,
-    /// Pages that differ only in what the rules leave out.
+    /// Number of pages that differ only in bytes that the rules exclude.
     #[serde(default)]
     pub ignored: u64,
-    /// Bytes that differ, in all pages; without contents they are zero.
+    /// Number of bytes that differ, in all pages; missing contents count as zero.
     #[serde(default)]
     pub bytes_differ: u64,
-    /// Whether the addresses are physical, for want of page tables on both sides.
+    /// Whether the addresses are physical, because not both sides have page tables.
     pub physical: bool,
-    /// Whether the first, and whether the second, does not hold its memory at the end: there are no page tables, and
-    /// its last snapshot is older than what the CPU wrote. Pages are not compared then.
+    /// Whether the first, and whether the second recording does not hold its memory at the end: it has no page
+    /// tables, and its last snapshot is older than a CPU write. Pages are not compared then.
     #[serde(default)]
     pub not_held: (bool, bool),
     /// Addresses of the first pages that differ, at most [`MAX_LISTED_DIFFERENCES`].
@@ -436,39 +437,41 @@ pub struct PageDiff {
 /// A page that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageDifference {
-    /// Number of the address space; 0 where addresses are physical.
+    /// Number of the address space; 0 if addresses are physical.
     pub address_space: u8,
     /// Address of the page.
     pub va: GpuVa,
-    /// Whether the first has contents for it.
+    /// Whether the first recording has contents for it.
     pub in_a: bool,
-    /// Whether the second has contents for it.
+    /// Whether the second recording has contents for it.
     pub in_b: bool,
-    /// Offset of the first byte that differs, where both have contents.
+    /// Offset of the first byte that differs, if both sides have contents.
     pub first_byte: Option<u32>,
 }
 
-/// A named buffer at the end of both, compared in the type of its elements.
+/// A named buffer of both sides at the end, compared by the type of its elements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferDiff {
     /// Its name.
     pub name: String,
-    /// Address and bytes in the first; `None` where it has no buffer of this name.
+    /// Address and size in bytes in the first recording; `None` if it has no buffer of this name.
     pub a: Option<(GpuVa, u64)>,
-    /// Address and bytes in the second.
+    /// Address and size in bytes in the second recording; `None` if it has no buffer of this name.
     pub b: Option<(GpuVa, u64)>,
-    /// Bytes that differ, of those that both have.
+    /// Number of bytes that differ, of those that both sides have.
     pub bytes_differ: u64,
-    /// Bytes that one of them does not have: of another size, not mapped, or without contents. They are not compared.
+    /// Number of bytes that one side does not have: different size, not mapped, or without contents. They are not
+    /// compared.
     pub unknown: u64,
-    /// Its elements, bytes where the two recordings name different types; `None` where one has no such buffer.
+    /// The comparison of its elements, or of bytes if the two recordings name different types; `None` if one side has
+    /// no such buffer.
     pub elements: Option<ElementDiff>,
-    /// By how much elements may differ.
+    /// The tolerance for its elements.
     pub tolerance: Option<Tolerance>,
 }
 
 impl BufferDiff {
-    /// Whether its elements differ by more than is allowed, or one side has no such buffer or another size.
+    /// Returns whether its elements differ beyond the tolerance, or one side has no such buffer or another size.
     #[must_use]
     pub fn differs(&self) -> bool {
         let bytes = |side: Option<(GpuVa, u64)>| side.map(|s| s.1);
@@ -477,8 +480,8 @@ impl BufferDiff {
 }
 
 impl Diff {
-    /// Whether the recordings do not differ in anything that is compared. Where page tables and pages lie in physical
-    /// memory is not, nor what every run has for itself.
+    /// Returns whether nothing that is compared differs. Not compared are physical locations of page tables and
+    /// pages, and values that differ between any two runs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let (e, m, p, h) = (&self.events, &self.mappings, &self.pages, &self.host_writes);
@@ -491,7 +494,7 @@ impl Diff {
             && self.descriptors.count_differing() == 0
     }
 
-    /// The same comparison with the sides swapped.
+    /// Returns the same comparison with the sides swapped.
     #[must_use]
     pub fn swapped(mut self) -> Self {
         self.events = self.events.swapped();
@@ -511,7 +514,7 @@ impl Diff {
         }
         for m in &mut self.mappings.list {
             match &mut m.moved_to {
-                // What was moved is told where the first has it.
+                // A moved run is reported at its address in the first recording.
                 Some(there) => std::mem::swap(there, &mut m.va),
                 None => std::mem::swap(&mut m.a, &mut m.b),
             }
@@ -533,22 +536,22 @@ impl Diff {
 /// Compares two recordings.
 #[must_use]
 pub fn diff(a: &Recording, b: &Recording) -> Diff {
-    // Nobody can cancel: the progress is this function's own.
+    // This cannot be cancelled: the progress belongs to this function.
     diff_with(a, b, &Rules::default(), &Progress::new()).unwrap_or_default()
 }
 
-/// Compares two recordings by rules, with progress by pairs of jobs, then by address spaces.
+/// Compares two recordings by rules. Progress counts pairs of jobs, then address spaces.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub fn diff_with(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<Diff, Cancelled> {
     Ok(compare(a, b, rules, progress)?.0)
 }
 
-/// Compares two recordings by rules, and tells which event of one goes with which of the other.
+/// Compares two recordings by rules, and returns the alignment of their events.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub fn compare(
     a: &Recording,
     b: &Recording,

@@ -1,30 +1,30 @@
-//! Blocks that were moved: what only one side has in one place, and only the other in another.
+//! Search for moved blocks: events that only one side has at one position, and only the other side at another.
 
 use super::align::prefix;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Fewest tokens that are called a block: fewer are the same by chance.
+/// Minimum number of tokens of a moved block: fewer match by chance.
 pub(super) const MIN_MOVED_EVENTS: usize = 4;
 
-/// Most places at which a block's beginning is looked for.
+/// Maximum number of positions at which the start of a block is tried.
 const PLACES: usize = 8;
 
-/// A block that both sides have, in different places.
+/// A block that both sides have, at different positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MovedEvents {
-    /// Its first token in the first stream.
+    /// Index of its first token in the first stream.
     pub a: usize,
-    /// Its first token in the second stream.
+    /// Index of its first token in the second stream.
     pub b: usize,
-    /// How many tokens.
+    /// Number of tokens.
     pub len: usize,
 }
 
-/// The blocks that were moved, by their place in the first stream. `alone_a` and `alone_b` are the ranges of tokens that
-/// each side has alone, rising. Every block is as long as it can be, and no token is part of two.
+/// Finds the moved blocks, sorted by position in the first stream. `alone_a` and `alone_b` are the ranges of tokens
+/// that only one side has, ascending. Every block is as long as possible, and no token is part of two.
 pub(super) fn find_moved(a: &[u64], b: &[u64], alone_a: &[Range<usize>], alone_b: &[Range<usize>]) -> Vec<MovedEvents> {
-    // What could begin a block: its first tokens must be alone on both sides. Only those that are there are kept.
+    // A block can start only where its first tokens are unmatched on both sides. Only such positions are kept.
     let digest = |of: &[u64], at: usize| {
         of.get(at..at + MIN_MOVED_EVENTS).map(|t| {
             t.iter()
@@ -56,7 +56,7 @@ pub(super) fn find_moved(a: &[u64], b: &[u64], alone_a: &[Range<usize>], alone_b
         let n = alone.partition_point(|r| r.end <= at);
         alone.get(n).filter(|r| r.contains(&at)).map_or(at, |r| r.end)
     };
-    // Ranges of the second stream that are taken, by their first token: its end.
+    // Ranges of the second stream that are taken: end by first token.
     let mut taken: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     let free_until = |taken: &std::collections::BTreeMap<usize, usize>, at: usize, end: usize| {
         if taken.range(..=at).next_back().is_some_and(|(_, e)| *e > at) {
@@ -75,7 +75,7 @@ pub(super) fn find_moved(a: &[u64], b: &[u64], alone_a: &[Range<usize>], alone_b
                 let of_b = b.get(*j..end).unwrap_or_default();
                 (prefix(of_a, of_b, |x, y| x == y), *j)
             });
-            // Of equally long ones the first.
+            // Of equally long blocks, take the first.
             match longest.max_by_key(|(len, j)| (*len, std::cmp::Reverse(*j))) {
                 Some((len, j)) if len >= MIN_MOVED_EVENTS => {
                     out.push(MovedEvents { a: i, b: j, len });
@@ -89,7 +89,7 @@ pub(super) fn find_moved(a: &[u64], b: &[u64], alone_a: &[Range<usize>], alone_b
     out
 }
 
-/// A set of digests as a map of bits: a digest that is not in it is told to be there in few cases.
+/// A set of digests as a bitmap, with a few false positives.
 struct DigestFilter {
     bits: Vec<u64>,
 }
@@ -118,7 +118,7 @@ impl DigestFilter {
 mod tests {
     use super::*;
 
-    /// Ranges of tokens: first and end.
+    /// Creates ranges of tokens from first and end.
     fn ranges<const N: usize>(of: [(usize, usize); N]) -> [Range<usize>; N] {
         of.map(|(from, to)| from..to)
     }
@@ -137,7 +137,7 @@ mod tests {
     fn a_block_ends_where_either_side_goes_on_with_what_both_have() {
         let a: Vec<u64> = (0..40).collect();
         let b: Vec<u64> = (0..40).collect();
-        // The same tokens, but only these are alone.
+        // The same tokens, but only these ranges are unmatched.
         let found = find_moved(&a, &b, &ranges([(3, 12), (20, 30)]), &ranges([(6, 40)]));
         assert_eq!(
             found,

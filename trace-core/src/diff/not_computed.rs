@@ -1,20 +1,20 @@
-//! Jobs that a side did not compute: what they would have put into outputs is not there to be compared.
+//! Jobs that a side did not compute, whose outputs therefore cannot be compared.
 
 use super::rules::{Pattern, Rule, Rules};
 use crate::recording::{BufferRole, Recording};
 use serde::{Deserialize, Serialize};
 
-/// Number of jobs on each side that did not end as done with all of their shaders run, as the recordings tell it.
+/// Number of jobs on each side that did not complete with all of their shaders run, according to the recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotComputed {
-    /// Jobs of the first.
+    /// Number of jobs in the first recording.
     pub a: u64,
-    /// Jobs of the second.
+    /// Number of jobs in the second recording.
     pub b: u64,
 }
 
 impl NotComputed {
-    /// Counts the jobs that the recordings say were not computed.
+    /// Counts the jobs that were not computed according to the recordings.
     pub(super) fn from_recordings(a: &Recording, b: &Recording) -> Self {
         let count = |r: &Recording| {
             let reports = r.chain_reports();
@@ -26,19 +26,19 @@ impl NotComputed {
         }
     }
 
-    /// Whether there is any such job.
+    /// Returns whether there is any such job.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.a + self.b > 0
     }
 
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     pub(super) fn swapped(self) -> Self {
         Self { a: self.b, b: self.a }
     }
 }
 
-/// The rules, and that no output of either side is compared.
+/// Returns the rules with the addition that no output of either side is compared.
 pub(super) fn without_outputs(rules: &Rules, a: &Recording, b: &Recording) -> Rules {
     let mut all = rules.clone();
     for buffer in a.facts.buffers.iter().chain(&b.facts.buffers) {

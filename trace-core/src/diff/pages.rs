@@ -1,4 +1,4 @@
-//! Memory at the end of two recordings, compared by digest and told by address.
+//! Comparison of the memory of two recordings at their ends, by digest and address.
 
 use super::buffers::count_differing;
 use super::mappings::MovedRun;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Pages with contents by address.
 type ByAddress = BTreeMap<u64, PageId>;
 
-/// The pages with contents by physical address, as the recording that was replayed has them.
+/// Returns the pages with contents by the physical address that they have in the recording that was replayed.
 fn by_frame(view: &MemoryView<'_>, addresses: &RecordedAddresses) -> ByAddress {
     let mut pages = BTreeMap::new();
     for run in view.runs().iter().filter(|r| r.role == FrameRole::Data) {
@@ -25,7 +25,7 @@ fn by_frame(view: &MemoryView<'_>, addresses: &RecordedAddresses) -> ByAddress {
     pages
 }
 
-/// Whether a recording without page tables holds memory at its end: nothing that the CPU wrote is newer than the last
+/// Returns whether a recording without page tables holds memory at its end: no CPU write is newer than the last
 /// snapshot.
 fn holds_end(r: &Recording) -> bool {
     let last = r.memory.snapshots.last().map_or(0, |s| s.event);
@@ -34,7 +34,7 @@ fn holds_end(r: &Recording) -> bool {
     !writes || !(from..r.events.len()).any(|event| r.events.host_write(event).is_some())
 }
 
-/// The pages with contents of one address space, by address.
+/// Returns the pages with contents of one address space, by address.
 fn by_address(recording: &Recording, space: Option<usize>) -> ByAddress {
     let mut pages = BTreeMap::new();
     let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) else {
@@ -55,8 +55,8 @@ fn by_address(recording: &Recording, space: Option<usize>) -> ByAddress {
     pages
 }
 
-/// Compares memory, one pair of address spaces after another. What was moved, and is the same there, is compared where
-/// the first has it.
+/// Compares memory, one pair of address spaces after another. A moved page with the same contents is compared at its
+/// address in the first recording.
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
@@ -109,7 +109,7 @@ pub(super) fn diff(
     Ok(work.out)
 }
 
-/// Pages passed between two looks at whether the work was cancelled.
+/// Number of pages between two checks for cancellation.
 const CHECK_EVERY: usize = 1 << 12;
 
 struct Work<'a> {
@@ -137,7 +137,7 @@ impl Work<'_> {
             let (in_a, in_b) = (pages_a.get(&at), pages_b.get(&at));
             let same = match (in_a, in_b) {
                 (Some(x), Some(y)) => digest(self.a, *x) == digest(self.b, *y),
-                // What has no contents starts as zero.
+                // Memory without contents starts as zero.
                 (Some(&PageId::ZERO), None) | (None, Some(&PageId::ZERO)) => true,
                 _ => false,
             };
@@ -150,9 +150,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Counts and lists a page whose digest differs, or that one side has alone.
+    /// Counts and lists a page whose digest differs, or that only one side has.
     fn differs(&mut self, address_space: u8, at: u64, in_a: Option<PageId>, in_b: Option<PageId>) {
-        // An owned copy, so that what is not compared can be made alike.
+        // An owned copy, so that the excluded bytes can be made equal.
         let image = |r: &Recording, p: Option<PageId>| -> Option<Box<Page>> {
             let page = p.map_or(Some(&[0; PAGE_SIZE]), |p| r.memory.pages.page(p));
             page.copied().map(Box::new)

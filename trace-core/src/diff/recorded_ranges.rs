@@ -1,12 +1,12 @@
-//! Addresses of a replay's memory as the recording that was replayed has them.
+//! Translation between the addresses of a replay and those of the recording that was replayed.
 //!
-//! A replay has other memory than the recorded machine. Where devices reach memory by bus addresses, and no page table
-//! stands between, its recording says which range was which: [`Recording::recorded_ranges`].
+//! A replay has other memory than the recorded machine. If devices access memory by bus addresses without page
+//! tables, the replay's recording stores the correspondence of the ranges: [`Recording::recorded_ranges`].
 
 use crate::recording::{Page, RecordedRange, Recording};
 use crate::registers::Half;
 
-/// The ranges of one recording, by their own addresses.
+/// The ranges of one recording, by its own addresses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecordedAddresses {
     ranges: Vec<RecordedRange>,
@@ -19,12 +19,12 @@ impl RecordedAddresses {
         }
     }
 
-    /// Whether nothing is known.
+    /// Returns whether no ranges are known.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Where the recording that was replayed has an address: the same where nothing is known of it.
+    /// Returns the address in the recording that was replayed; the same address if no range contains it.
     pub fn to_recorded(&self, at: u64) -> u64 {
         let n = self.ranges.partition_point(|r| r.at <= at);
         let range = n.checked_sub(1).and_then(|n| self.ranges.get(n));
@@ -33,15 +33,15 @@ impl RecordedAddresses {
             .map_or(at, |r| r.recorded_at.wrapping_add(at - r.at))
     }
 
-    /// The other way.
+    /// Returns the local address for a recorded one.
     pub fn to_local(&self, recorded: u64) -> u64 {
         let by = |r: &RecordedRange| recorded.checked_sub(r.recorded_at).filter(|by| *by < r.bytes);
         let found = self.ranges.iter().find_map(|r| Some(r.at.wrapping_add(by(r)?)));
         found.unwrap_or(recorded)
     }
 
-    /// What half a register may hold, as the recording that was replayed has it: whole addresses of low halves, high
-    /// halves of high ones.
+    /// Returns the possible recorded addresses for the value of a half register: whole addresses for low halves, high
+    /// halves for high ones.
     fn candidates(&self, half: Half, value: u64) -> Vec<u64> {
         let of = |r: &RecordedRange| match half {
             Half::Low { .. } => {
@@ -54,8 +54,8 @@ impl RecordedAddresses {
     }
 }
 
-/// Whether two values of an address register are one address of the recorded machine. `half`: which half of an address
-/// the register holds, if one.
+/// Returns whether two values of an address register are the same address of the recorded machine. `half` says which
+/// half of an address the register holds, if it holds one.
 pub(super) fn is_same_address(
     (a, b): (&RecordedAddresses, &RecordedAddresses),
     half: Option<Half>,
@@ -65,7 +65,7 @@ pub(super) fn is_same_address(
         return (!a.ranges.is_empty() || !b.ranges.is_empty()) && a.to_recorded(x) == b.to_recorded(y);
     };
     let low = matches!(half, Half::Low { .. });
-    // Of a recording that is no replay only the half itself is known.
+    // For a recording that is not a replay, only the half itself is known.
     let is = |candidate: u64, value: u64| match low {
         true => candidate as u32 == value as u32,
         false => candidate == value,
@@ -81,17 +81,17 @@ pub(super) fn is_same_address(
     }
 }
 
-/// Whether two words of memory differ, and are one address of the recorded machine.
+/// Returns whether two words of memory differ but are the same address of the recorded machine.
 pub(super) fn is_same_word(both: (&RecordedAddresses, &RecordedAddresses), x: u64, y: u64) -> bool {
     x != y && is_same_address(both, None, (x, y))
 }
 
-/// The word of a page by its index.
+/// Returns the word of a page with this index.
 pub(super) fn word(page: &Page, index: usize) -> Option<u64> {
     page.as_chunks::<8>().0.get(index).map(|w| u64::from_le_bytes(*w))
 }
 
-/// Makes words of the second page that are the same addresses as those of the first equal to them.
+/// Sets the words of the second page that are the same addresses as in the first page equal to those.
 pub(super) fn align_words(both: (&RecordedAddresses, &RecordedAddresses), x: &Page, y: &mut Page) {
     for (of_x, of_y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks_mut::<8>().0) {
         if is_same_word(both, u64::from_le_bytes(*of_x), u64::from_le_bytes(*of_y)) {

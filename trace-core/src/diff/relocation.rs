@@ -1,29 +1,29 @@
-//! Addresses that differ only by where things were put.
+//! Relocation: addresses that differ only by where memory was allocated.
 //!
-//! Two addresses go together where they lie at the same distance from the beginning of ranges of the same size and
-//! kind, and where these two ranges go together everywhere: memory that the driver allocated, and memory that it gave
-//! the device. Without such ranges on both sides an address that differs is a difference.
+//! Two addresses match if they have the same offset in ranges of the same size and kind, and if these two ranges
+//! match everywhere. The ranges are memory that the driver allocated, and memory that it mapped for the device.
+//! Without such ranges on both sides, an address that differs is a difference.
 
 use super::recorded_ranges::{RecordedAddresses, is_same_address};
 use crate::recording::Recording;
 use crate::registers::Half;
 use std::collections::HashMap;
 
-/// Ranges that begin at the same low half of an address that are looked at.
+/// Maximum number of ranges with the same low address half that are examined.
 const MIN_MATCHES: usize = 8;
 
-/// A range of addresses that the device was given.
+/// A range of addresses that the device may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DeviceRange {
-    /// The low 32 bits of its first byte: halves of an address are compared one by one.
+    /// The low 32 bits of its first address: halves of an address are compared separately.
     low: u32,
     start: u64,
     bytes: u64,
-    /// What kind of range it is: the driver's flags, or how the memory was given.
+    /// The kind of range: the driver's flags, or how the memory was mapped.
     kind: u64,
 }
 
-/// The ranges of a recording, by the low half of their beginning.
+/// Returns the ranges of a recording, sorted by the low half of their first address.
 fn list_device_ranges(recording: &Recording) -> Vec<DeviceRange> {
     let of = |start: u64, bytes: u64, kind: u64| DeviceRange {
         low: start as u32,
@@ -43,15 +43,15 @@ fn list_device_ranges(recording: &Recording) -> Vec<DeviceRange> {
     all
 }
 
-/// Which ranges of two recordings go together, as found so far.
+/// The matching ranges of two recordings, as found so far.
 #[derive(Debug, Default)]
 pub(super) struct Relocations {
     a: Vec<DeviceRange>,
     b: Vec<DeviceRange>,
-    /// By index into `a` the index into `b`, and the other way.
+    /// Index into `b` by index into `a`, and the reverse map.
     there: HashMap<usize, usize>,
     back: HashMap<usize, usize>,
-    /// Where the recording that was replayed has what lies in either.
+    /// Translation of the addresses of each side to those of the recording that was replayed.
     recorded: (RecordedAddresses, RecordedAddresses),
 }
 
@@ -65,14 +65,14 @@ impl Relocations {
         }
     }
 
-    /// Whether two values of an address register differ only by where things were put. `half`: which half of an address
-    /// the register holds, if one.
+    /// Returns whether two values of an address register differ only by relocation. `half` says which half of an
+    /// address the register holds, if it holds one.
     pub fn is_relocated(&mut self, half: Option<Half>, values: (u64, u64)) -> bool {
         if is_same_address((&self.recorded.0, &self.recorded.1), half, values) {
             return true;
         }
         if let Some(Half::High { .. }) = half {
-            // The low half says which ranges they are; this one must be that of two that went together.
+            // The low half identifies the ranges; a high half must belong to a pair that already matched.
             let mut pairs = self.there.iter();
             return pairs.any(|(i, j)| {
                 let high = |of: &[DeviceRange], n: usize| of.get(n).map(|g| g.start >> 32);
@@ -91,7 +91,7 @@ impl Relocations {
         found.is_some()
     }
 
-    /// Whether both are high halves of ranges, where no low half was seen yet: drivers write either first.
+    /// Returns whether both are high halves of ranges, before any low half was seen: drivers write either half first.
     fn are_high_halves(&self, values: (u64, u64)) -> bool {
         let has = |of: &[DeviceRange], high: u64| of.iter().any(|g| g.start >> 32 == high);
         self.there.is_empty() && has(&self.a, values.0) && has(&self.b, values.1)
@@ -109,7 +109,7 @@ impl Relocations {
     }
 }
 
-/// Indices of the ranges that hold an address, or, where only its low half is known, may hold it.
+/// Returns the indices of the ranges that contain an address, or may contain it if only its low half is known.
 fn ranges_holding(of: &[DeviceRange], value: u64, whole: bool) -> impl Iterator<Item = usize> + '_ {
     let low = value as u32;
     let end = of.partition_point(|g| g.low <= low);
@@ -156,11 +156,11 @@ mod tests {
         let b = with(&[(0x4_0000, 0x2000), (0x9_0000, 0x1000), (0xa_0000, 0x2000)]);
         let mut r = Relocations::from_recordings(&a, &b);
         assert!(r.is_relocated(None, (0x1040, 0x4_0040)));
-        // Another distance, another size, nowhere.
+        // Another offset, another size, outside all ranges.
         assert!(!r.is_relocated(None, (0x1040, 0x4_0080)));
         assert!(!r.is_relocated(None, (0x1040, 0x9_0040)));
         assert!(!r.is_relocated(None, (0x1040, 0x7_0040)));
-        // The first range went with another one before.
+        // The first range matched another one before.
         assert!(!r.is_relocated(None, (0x1040, 0xa_0040)));
         assert!(r.is_relocated(None, (0x8000, 0x9_0000)));
     }

@@ -1,4 +1,4 @@
-//! What a comparison leaves out and how exact it is: rules of a line each, as options and as a file that can be shared.
+//! Rules of a comparison: what it excludes and its tolerances, one rule per line, as options or in a file.
 
 use super::elements::Tolerance;
 use crate::ranges;
@@ -7,12 +7,12 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Maximum number of rules that are read.
+/// Maximum number of rules.
 const MAX_RULES: usize = 10_000;
-/// Longest line, in bytes.
+/// Maximum length of a line, bytes.
 const LONGEST: usize = 4096;
 
-/// The kinds of events by the words that rules and reports use.
+/// The kinds of events and their words in rules and reports.
 const KINDS: [(EventKind, &str); 14] = [
     (EventKind::Read, "read"),
     (EventKind::Write, "write"),
@@ -30,19 +30,19 @@ const KINDS: [(EventKind, &str); 14] = [
     (EventKind::Call, "call"),
 ];
 
-/// The word for a kind of event.
+/// Returns the word for a kind of event.
 #[must_use]
 pub fn kind_name(kind: EventKind) -> &'static str {
     KINDS.iter().find(|k| k.0 == kind).map_or("unknown", |k| k.1)
 }
 
-/// A name, or many: `*` stands for any text, `?` for any character.
+/// A pattern for names: `*` stands for any text, `?` for any character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// The pattern that means a name. Rules are words: each blank in the name becomes a `?`, and so does what begins a
-    /// note.
+    /// Returns the pattern that matches a name. Rules are split into words, so each blank in the name becomes a `?`,
+    /// and so does the character that starts a comment.
     #[must_use]
     pub fn for_name(name: &str) -> Self {
         Self(
@@ -52,12 +52,12 @@ impl Pattern {
         )
     }
 
-    /// Whether a name is meant.
+    /// Returns whether the pattern matches a name.
     #[must_use]
     pub fn is_match(&self, name: &str) -> bool {
         let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
         let (mut p, mut n) = (0, 0);
-        // Where the last star was, and how much of the name it stands for so far.
+        // The position of the last star, and how much of the name it covers so far.
         let mut star: Option<(usize, usize)> = None;
         while n < name.len() {
             match pattern.get(p) {
@@ -93,7 +93,7 @@ impl fmt::Display for Pattern {
 pub enum Rule {
     /// Values of a register, or of some of its fields, are not compared. The accesses are.
     Register {
-        /// Its name, or its offset (`0x104`) where the map has no name.
+        /// Name of the register, or its offset (`0x104`) if the map has no name.
         register: Pattern,
         /// Only these fields.
         field: Option<Pattern>,
@@ -104,31 +104,31 @@ pub enum Rule {
     Buffer(Pattern),
     /// A range of addresses is not compared.
     Memory {
-        /// Number of the address space; all of them where there is none.
+        /// Number of the address space; all address spaces if `None`.
         space: Option<u8>,
-        /// First address and the one behind the last.
+        /// First address and one past the last.
         range: (u64, u64),
     },
-    /// What page tables map is not compared.
+    /// Page table mappings are not compared.
     Mappings,
-    /// Elements of a buffer may differ by so much.
+    /// Elements of a buffer may differ within a tolerance.
     Tolerance {
         /// The buffer.
         buffer: Pattern,
-        /// By how much.
+        /// The tolerance.
         tolerance: Tolerance,
     },
 }
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct RuleError {
-    /// Which line, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Which character of the line, from 1.
+    /// The character in the line, from 1.
     pub column: usize,
-    /// What is wrong and what would be right.
+    /// What is wrong and what would be valid.
     pub message: String,
 }
 
@@ -139,7 +139,7 @@ pub struct Rules {
     pub list: Vec<Rule>,
 }
 
-/// The words of a line, each with the column where it begins.
+/// The words of a line, each with its start column.
 struct RuleTokens<'a> {
     words: std::vec::IntoIter<(usize, &'a str)>,
     line: usize,
@@ -281,7 +281,7 @@ fn parse_tolerance(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
     Ok(Rule::Tolerance { buffer, tolerance })
 }
 
-/// The rule in a line; `None` where it holds none.
+/// Parses the rule in a line; `None` if the line is empty.
 fn rule(text: &str, line: usize) -> Result<Option<Rule>, RuleError> {
     let mut words = RuleTokens::new(text, line);
     if text.len() > LONGEST {
@@ -302,7 +302,7 @@ fn rule(text: &str, line: usize) -> Result<Option<Rule>, RuleError> {
 impl FromStr for Rules {
     type Err = RuleError;
 
-    /// Reads rules, one a line; what follows a `#` is a note.
+    /// Parses rules, one per line; a `#` starts a comment.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         let mut list = Vec::new();
         for (n, line) in text.lines().enumerate() {
@@ -353,17 +353,17 @@ impl fmt::Display for Rules {
 }
 
 impl Rules {
-    /// Whether events of a kind are compared.
+    /// Returns whether events of a kind are compared.
     pub(super) fn compares(&self, kind: EventKind) -> bool {
         !self.list.contains(&Rule::Events(kind))
     }
 
-    /// Whether what page tables map is compared.
+    /// Returns whether page table mappings are compared.
     pub(super) fn compares_mappings(&self) -> bool {
         !self.list.contains(&Rule::Mappings)
     }
 
-    /// Whether a buffer's contents are compared.
+    /// Returns whether a buffer's contents are compared.
     pub(super) fn compares_buffer(&self, name: &str) -> bool {
         !self
             .list
@@ -371,13 +371,13 @@ impl Rules {
             .any(|r| matches!(r, Rule::Buffer(p) if p.is_match(name)))
     }
 
-    /// The tolerance for raw images.
+    /// Returns the tolerance for raw images.
     #[must_use]
     pub fn image_tolerance(&self) -> Tolerance {
         self.tolerance("image")
     }
 
-    /// The tolerance for a buffer: of the last rule that means it.
+    /// Returns the tolerance for a buffer, from the last rule that matches it.
     pub(super) fn tolerance(&self, name: &str) -> Tolerance {
         let of = |r: &Rule| match r {
             Rule::Tolerance { buffer, tolerance } if buffer.is_match(name) => Some(*tolerance),
@@ -386,7 +386,7 @@ impl Rules {
         self.list.iter().rev().find_map(of).unwrap_or_default()
     }
 
-    /// The patterns of fields that are not compared of a register, `None` standing for all of it.
+    /// Returns the patterns of the fields of a register that are not compared; `None` stands for the whole register.
     pub(super) fn rules_for_register<'r>(&'r self, name: &'r str) -> impl Iterator<Item = Option<&'r Pattern>> {
         self.list.iter().filter_map(move |r| match r {
             Rule::Register { register, field } if register.is_match(name) => Some(field.as_ref()),
@@ -394,7 +394,7 @@ impl Rules {
         })
     }
 
-    /// The addresses of a recording that are not compared: the buffers and the ranges that rules name.
+    /// Returns the addresses of a recording that are not compared: the buffers and the ranges in rules.
     pub(super) fn memory(&self, recording: &Recording) -> IgnoredMemory {
         let mut ranges: Vec<(Option<u8>, Range<u64>)> = Vec::new();
         for rule in &self.list {
@@ -412,8 +412,8 @@ impl Rules {
         IgnoredMemory { ranges }
     }
 
-    /// The addresses of a recording whose bytes are not compared one by one: what is ignored, and the buffers whose
-    /// elements are compared with a tolerance.
+    /// Returns the addresses of a recording whose bytes are not compared one by one: excluded addresses, and the
+    /// buffers whose elements are compared with a tolerance.
     pub(super) fn memory_compared_by_element(&self, recording: &Recording) -> IgnoredMemory {
         let with_tolerance = |r: &Rule| match r {
             Rule::Tolerance { buffer, .. } => Some(Rule::Buffer(buffer.clone())),
@@ -433,13 +433,13 @@ pub(super) struct IgnoredMemory {
 }
 
 impl IgnoredMemory {
-    /// Those of both sides.
+    /// Merges the addresses of both sides.
     pub fn merge(mut self, mut other: Self) -> Self {
         self.ranges.append(&mut other.ranges);
         self
     }
 
-    /// The parts of `bytes` bytes at an address that are not compared, as offsets.
+    /// Returns the parts of `bytes` bytes at an address that are not compared, as offsets.
     pub fn ignored_within(&self, space: u8, va: u64, bytes: u64) -> Vec<Range<u64>> {
         let end = va.saturating_add(bytes);
         let of = self.ranges.iter().filter(|r| r.0.is_none_or(|s| s == space));
@@ -501,7 +501,7 @@ mod tests {
         let is = |p: &str, name: &str| Pattern(p.into()).is_match(name);
         assert!(is("*", "") && is("a*", "a") && is("*a*b", "xxaab") && is("J?1", "JS1") && is("ä*ö", "ä-ö"));
         assert!(!is("a", "ab") && !is("a*c", "ab") && !is("?", "") && !is("", "a"));
-        // No time that grows beyond pattern times name.
+        // The time must not exceed pattern length times name length.
         assert!(!is(&"*a".repeat(200), &"a".repeat(150)));
     }
 }

@@ -1,10 +1,10 @@
-//! Which address space of one recording goes with which of another.
+//! Matching of the address spaces of two recordings.
 
 use crate::mmu::root_from_register;
 use crate::recording::{AddressSpace, Recording};
 use crate::registers::{Half, Register};
 
-/// An address space of either side, as an index into its list, or both.
+/// An address space of either or both sides, as an index into each list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpacePair {
     pub number: u8,
@@ -12,14 +12,14 @@ pub(super) struct SpacePair {
     pub b: Option<usize>,
 }
 
-/// The address spaces of a recording that have a number, as indices into its list.
+/// Returns the address spaces of a recording that have a number, as indices into its list.
 fn spaces_with_number(r: &Recording, number: u8) -> Vec<usize> {
     let spaces = r.facts.address_spaces.iter().enumerate();
     spaces.filter(|(_, s)| s.number == number).map(|(i, _)| i).collect()
 }
 
-/// Address spaces that go together: the first of a number with the first of that number, the second with the second.
-/// In the order of numbers.
+/// Returns matching address spaces in the order of numbers: the nth space of a number on one side matches the nth of
+/// that number on the other.
 pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
     let mut numbers: Vec<u8> = [a, b]
         .iter()
@@ -41,13 +41,13 @@ pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
     out
 }
 
-/// The roots of a recording's address spaces, each with what it is called on both sides.
+/// The table roots of a recording's address spaces, each with an identity that both sides share.
 pub(super) struct Roots {
-    /// The number of the address space, and how many of that number come before it.
+    /// Number of the address space, and the count of earlier spaces with that number.
     spaces: Vec<((u8, usize), AddressSpace)>,
 }
 
-/// The roots of a recording.
+/// Returns the roots of a recording.
 pub(super) fn table_roots(r: &Recording) -> Roots {
     let spaces = r.facts.address_spaces.iter().enumerate();
     let named = spaces.map(|(i, s)| {
@@ -60,21 +60,21 @@ pub(super) fn table_roots(r: &Recording) -> Roots {
 }
 
 impl Roots {
-    /// What stands for the value of half a root register in both recordings: which address space's tables it is of.
-    /// `None` when it is of none.
+    /// Returns the value that represents half a root register in both recordings: it identifies the address space of
+    /// the tables. Returns `None` if the value is not a root.
     pub fn number(&self, register: &Register, value: u64) -> Option<u64> {
         let found = self.spaces.iter().find(|(_, s)| is_root(s, register, value));
-        // No value of a register has the highest bit and so few others.
+        // No register value has the highest bit set and so few others.
         found.map(|((number, before), _)| 1 << 63 | (*before as u64) << 8 | u64::from(*number))
     }
 }
 
-/// Whether a value written to half a root register is that half of an address space's root.
+/// Returns whether a value written to half a root register is that half of an address space's root.
 fn is_root(space: &AddressSpace, register: &Register, value: u64) -> bool {
     let root = space.root.0;
     match register.pair {
         Some(Half::High { .. }) => value == root >> 32,
-        // The low bits are no part of the address; both formats mask them away.
+        // The low bits are not part of the address; both formats mask them.
         _ => root_from_register(space.format, value).0 == root & 0xffff_ffff,
     }
 }

@@ -1,5 +1,5 @@
-//! What of a recording is aligned: its events as a stream of digests, without what every run has for itself, cut into
-//! the courses of its jobs.
+//! Token stream of a recording for the alignment: digests of its events, without values that differ between any two
+//! runs, split into job intervals.
 
 use super::calls::{self, CallIndex};
 use super::rules::Rules;
@@ -10,51 +10,51 @@ use crate::registers::{Half, Part, ReadRule, Register, RegisterMap, Role, regist
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Events passed between two looks at whether the work was cancelled.
+/// Number of events between two checks for cancellation.
 const CHECK_EVERY: usize = 1 << 16;
 
-/// An event without its value: events with the same one can be compared.
+/// An event without its value: events with the same key can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub kind: EventKind,
-    /// The space, as both recordings number it together; see [`Names`].
+    /// The space, in the common numbering of both recordings; see [`SpaceNumbers`].
     pub space: u8,
-    /// Width of an access in bytes; 0 of other kinds.
+    /// Width of an access, bytes; 0 for other kinds.
     pub width: u8,
-    /// Byte offset in the space; of an interrupt its line, of a submit its slot, of memory given how it was.
+    /// Byte offset in the space; the line of an interrupt, the slot of a submit, the kind of a DMA map.
     pub offset: u32,
 }
 
-/// An event that is compared, and its value: of an interrupt its status, of a submit the head of its chain, of memory
-/// that was given its size, of an access without a value what is known of it.
+/// A compared event and its value: the status of an interrupt, the chain head of a submit, the size of a DMA map, the
+/// known part of an undecoded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub key: Key,
     pub value: u64,
 }
 
-/// What makes two values of a register the same.
+/// How two values of a register are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// All of it.
+    /// All bits are compared.
     Whole,
-    /// Nothing: every run has its own.
+    /// Nothing is compared: the value differs between any two runs.
     Nothing,
-    /// These bits of the access.
+    /// These bits of the access are compared.
     Bits(u64),
-    /// The address space whose tables lie there.
+    /// The address space whose tables the root points to is compared.
     Root,
-    /// All of it, or that both sides' addresses go together wherever they occur.
+    /// All bits are compared, unless the addresses of both sides match consistently.
     Address,
 }
 
-/// The numbers of spaces of two recordings taken together, so that one that both have has one number.
+/// Common numbers for the spaces of two recordings: a space that both have gets one number.
 pub(super) struct SpaceNumbers {
     numbers: Vec<u8>,
 }
 
 impl SpaceNumbers {
-    /// Of both, in an order that does not depend on which is first.
+    /// Creates the numbers of both sides, in an order that does not depend on which is first.
     pub fn from_recordings(a: &Recording, b: &Recording) -> (Self, Self) {
         let name = |s: &crate::recording::Space| (s.name.clone(), format!("{:?}", s.kind));
         let mut all: Vec<_> = a.facts.spaces.iter().chain(&b.facts.spaces).map(name).collect();
@@ -77,7 +77,7 @@ impl SpaceNumbers {
     }
 }
 
-/// Kinds that not every recorder sees and that a replay does not make: where one recording has none of a kind at all,
+/// Kinds that not every recorder records and that a replay does not make. If one recording has none of a kind at all,
 /// those of the other are not compared.
 pub(super) const RECORDER_DEPENDENT_KINDS: [EventKind; 3] =
     [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
@@ -85,8 +85,8 @@ pub(super) const RECORDER_DEPENDENT_KINDS: [EventKind; 3] =
 /// GPU_COMMAND values that reset the device, and with it every register.
 const RESETS: [u64; 2] = [1, 2];
 
-/// The spaces of a recording that are not the device's and that the other recording does not have, by index: memory of
-/// the machine, configuration space. A replay leaves accesses to them out.
+/// Returns the spaces of a recording, by index, that are not the device's and that the other recording does not have:
+/// system memory, configuration space. A replay omits accesses to them.
 pub(super) fn foreign_spaces(recording: &Recording, other: &Recording) -> Vec<usize> {
     let there = |name: &str| other.facts.spaces.iter().any(|s| s.name == name);
     let foreign = |kind: SpaceKind| matches!(kind, SpaceKind::Memory | SpaceKind::Config);
@@ -97,7 +97,7 @@ pub(super) fn foreign_spaces(recording: &Recording, other: &Recording) -> Vec<us
         .collect()
 }
 
-/// How many accesses a recording has to some of its spaces.
+/// Returns the number of accesses to some spaces of a recording.
 pub(super) fn accesses_to(recording: &Recording, spaces: &[usize]) -> u64 {
     if spaces.is_empty() {
         return 0;
@@ -106,7 +106,7 @@ pub(super) fn accesses_to(recording: &Recording, spaces: &[usize]) -> u64 {
     all.filter(|(_, a)| spaces.contains(&usize::from(a.space))).count() as u64
 }
 
-/// How many calls of a recording no replay makes, and are not compared beside what a replay did.
+/// Returns the number of calls that no replay makes, which are not compared with a replay.
 pub(super) fn count_not_played(recording: &Recording, known: &CallIndex) -> u64 {
     let events = &recording.events;
     let left_out = |event: &usize| {
@@ -116,8 +116,8 @@ pub(super) fn count_not_played(recording: &Recording, known: &CallIndex) -> u64 
     (0..events.len()).filter(left_out).count() as u64
 }
 
-/// What a call is aligned by: (number in a table of the facts, what tells it from others of its kind, its value). Addresses
-/// are every run's own; what is done with how much of it, and what came of it, is not.
+/// Returns the key by which a call is aligned: 1 for a snapshot piece, otherwise 0; then its function, name or kind;
+/// then its value. Addresses differ between runs; the operation, its size and its result do not.
 fn call_key(call: &CallEvent, known: Option<&CallIndex>) -> Option<(u8, u32, u64)> {
     let mixed = |words: &[u32]| words.iter().fold(0u64, |h, w| h.rotate_left(11) ^ u64::from(*w));
     let (number, offset, value) = match call {
@@ -126,7 +126,7 @@ fn call_key(call: &CallEvent, known: Option<&CallIndex>) -> Option<(u8, u32, u64
             let function = known.map_or(l.function, |k| k.function(l.function));
             (0, function, mixed(&dims).rotate_left(11) ^ u64::from(l.shared))
         }
-        // A snapshot has its pieces in the order of addresses, which is every run's own.
+        // The pieces of a snapshot are in address order, which differs between runs.
         CallEvent::Copy(c) if known.is_some() && calls::is_piece(c) => (1, c.kind, 0),
         CallEvent::Copy(c) => (0, c.kind, c.total()?),
         CallEvent::Fill(f) => {
@@ -144,7 +144,7 @@ fn call_key(call: &CallEvent, known: Option<&CallIndex>) -> Option<(u8, u32, u64
     Some((number, offset, value))
 }
 
-/// How many events of each of the kinds of [`RECORDER_DEPENDENT_KINDS`] a recording has.
+/// Returns the number of events of each of [`RECORDER_DEPENDENT_KINDS`] in a recording.
 pub(super) fn count_recorder_dependent(recording: &Recording) -> [u64; 3] {
     let mut counts = [0u64; 256];
     let kinds = &recording.events.kind;
@@ -156,7 +156,7 @@ pub(super) fn count_recorder_dependent(recording: &Recording) -> [u64; 3] {
     RECORDER_DEPENDENT_KINDS.map(|k| counts.get(usize::from(k as u8)).copied().unwrap_or(0))
 }
 
-/// One side of a comparison: a recording and what is known of its registers.
+/// One side of a comparison: a recording and its registers.
 pub(super) struct Side<'a> {
     pub recording: &'a Recording,
     pub map: Option<&'a RegisterMap>,
@@ -166,9 +166,9 @@ pub(super) struct Side<'a> {
     /// Which of [`RECORDER_DEPENDENT_KINDS`] both sides have.
     compared: [bool; 3],
     rules: &'a Rules,
-    /// What is known of its calls, where both recordings are of calls.
+    /// The index of its calls, if both recordings are API traces.
     pub calls: Option<&'a CallIndex>,
-    /// By the number of a kind of event: whether the rules leave it out.
+    /// By number of the event kind: whether the rules exclude it.
     left_out: [bool; 16],
     /// Spaces whose accesses are not compared.
     foreign: Vec<usize>,
@@ -201,33 +201,33 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The same without accesses to some spaces.
+    /// Returns the same without accesses to some spaces.
     pub fn without_spaces(self, foreign: Vec<usize>) -> Self {
         Self { foreign, ..self }
     }
 
-    /// Whether accesses to a space are not compared.
+    /// Returns whether accesses to a space are not compared.
     fn is_foreign(&self, space: u8) -> bool {
         self.foreign.contains(&usize::from(space))
     }
 
-    /// The registers that an access touches.
+    /// Returns the registers that an access covers.
     pub fn part(&self, access: &Access) -> Option<Part<'a>> {
         let map = self.map.filter(|_| access.space == self.registers)?;
         map.covered_registers(access.offset, access.width).next()
     }
 
-    /// Whether an access is one of the device's registers.
+    /// Returns whether an access is to the device's registers.
     pub fn is_register(&self, access: &Access) -> bool {
         access.space == self.registers
     }
 
-    /// Whether the rules leave a kind of event out.
+    /// Returns whether the rules exclude a kind of event.
     fn is_excluded(&self, kind: EventKind) -> bool {
         self.left_out.get(usize::from(kind as u8)).copied().unwrap_or(false)
     }
 
-    /// The item that an event is, if it is compared: marks are notes, and what the CPU wrote is compared by byte.
+    /// Returns the item of an event, if it is compared: marks are notes, and CPU writes are compared by byte.
     pub fn item(&self, event: usize) -> Option<Item> {
         let events = &self.recording.events;
         match events.kind(event)? {
@@ -269,7 +269,7 @@ impl<'a> Side<'a> {
                 let space = events.space.get(event).map_or(0, |s| self.names.number(s));
                 (space, row.offset, u64::from(row.code))
             }
-            // Where memory lies is every run's own; how much it is and how it was given is not.
+            // The address of memory differs between runs; its size and kind of mapping do not.
             EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
             EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
             _ => {
@@ -291,7 +291,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// The digest of an event that is no access, with what it carries.
+    /// Returns the digest of an event that is not an access, including its content.
     fn carrying(&self, event: usize, item: Item) -> u64 {
         let call = self.calls.and_then(|k| Some((k, self.recording.events.call(event)?)));
         let value = match call {
@@ -301,13 +301,13 @@ impl<'a> Side<'a> {
         token(item.key, Rule::Whole, value)
     }
 
-    /// What makes two values the same at an access.
+    /// Returns the rule for comparing the values of an access.
     pub fn rule(&self, access: &Access) -> Rule {
         let part = self.part(access);
         self.ruled(access, part.as_ref())
     }
 
-    /// What makes two values the same at an access of a register, or of a place that has no name.
+    /// Returns the rule for comparing the values of an access to a register, or to a location without a name.
     fn ruled(&self, access: &Access, part: Option<&Part<'_>>) -> Rule {
         let own = part.map_or(Rule::Whole, |p| rule(p, access.write));
         if self.rules.list.is_empty() {
@@ -318,7 +318,7 @@ impl<'a> Side<'a> {
             Some(space) => format!("{}+{offset}", space.name),
             None => offset.clone(),
         };
-        // A register of the device's own space goes by its offset alone, too.
+        // A register of the device's own space can also be named by its offset alone.
         let (name, also) = match part {
             Some(p) => (p.register.name.clone(), None),
             None if access.space == self.registers => (offset.clone(), Some(place())),
@@ -375,13 +375,13 @@ fn rule(part: &Part<'_>, write: bool) -> Rule {
     }
 }
 
-/// Bits of a register, where they stand in the access.
+/// Shifts bits of a register to their position in the access.
 fn in_access(part: &Part<'_>, bits: u64) -> u64 {
     let own = bits.checked_shr(u32::from(part.byte) * 8).unwrap_or(0);
     own.checked_shl(u32::from(part.at) * 8).unwrap_or(0)
 }
 
-/// What an access is to the comparison, the same for all accesses there.
+/// The class of an access location, the same for all accesses there.
 #[derive(Clone, Copy)]
 struct Class {
     rule: Rule,
@@ -389,12 +389,12 @@ struct Class {
     job: Option<JobRegister>,
     /// The register whose value depends on what ran before the recording, until something writes it.
     before: Option<u32>,
-    /// Whether it is the command register of the whole device.
+    /// Whether this is the command register of the whole device.
     resets: bool,
 }
 
 impl Class {
-    /// A place that means nothing but its value.
+    /// A location without special meaning.
     const PLAIN: Self = Self {
         rule: Rule::Whole,
         waits: false,
@@ -407,16 +407,16 @@ impl Class {
 #[derive(Clone, Copy)]
 enum JobRegister {
     Head,
-    /// With the slot and where the head stands: offsets of the low half and of the high one.
+    /// A command register, with its slot and the offsets of the low and the high half of the head.
     Command(Option<u8>, Option<(u32, Option<u32>)>),
 }
 
-/// A job's course: what comes between its submit and the next one.
+/// The interval of a job: the events between its submit and the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobTokens {
     /// Its tokens.
     pub tokens: Range<usize>,
-    /// The first event behind the submit that began it.
+    /// The first event after the submit that started it.
     pub begin: u64,
     /// Slot and head of the job's chain, as last written before its submit.
     pub head: (Option<u8>, u64),
@@ -425,45 +425,45 @@ pub(super) struct JobTokens {
 /// The events of a recording as digests.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// A digest of each event that is compared. The lowest bit says whether it stands for the whole value.
+    /// A digest of each compared event. The lowest bit says whether it represents the whole value.
     pub tokens: Vec<u64>,
     /// The event of each token.
     pub events: Vec<u32>,
-    /// Cut after each submit: the first is what comes before any job has begun.
+    /// Job intervals, split after each submit: the first is everything before the first job.
     pub courses: Vec<JobTokens>,
-    /// Reads that a later one of the same wait stands for.
+    /// Number of reads that a later read of the same wait represents.
     pub folded: u64,
 }
 
 impl Stream {
-    /// One past the last event of a course.
+    /// Returns the event one past the last of an interval.
     pub fn end(&self, course: usize) -> u64 {
         self.courses.get(course + 1).map_or(u64::MAX, |c| c.begin)
     }
 
-    /// The event that a token stands for.
+    /// Returns the event of a token.
     pub fn event(&self, token: usize) -> Option<usize> {
         self.events.get(token).map(|e| *e as usize)
     }
 }
 
-/// Whether two equal tokens stand for equal values.
+/// Returns whether two equal tokens mean equal values.
 pub(super) fn is_whole(token: u64) -> bool {
     token & 1 == 1
 }
 
-/// Digests mixed with what goes into them.
+/// Mixes a value into a digest.
 pub(super) fn mix(digest: u64, with: u64) -> u64 {
     let m = u128::from(digest ^ with) * 0x9e37_79b9_7f4a_7c15;
     (m as u64 ^ (m >> 64) as u64).wrapping_add(0xf39c_c060_5ced_c835)
 }
 
-/// A digest of what an event is without its value.
+/// Returns a digest of an event without its value.
 pub(super) fn key_token(key: Key) -> u64 {
     token(key, Rule::Nothing, 0)
 }
 
-/// A digest of what an event is and of its value, without what it carries.
+/// Returns a digest of an event and its value, without its content.
 pub(super) fn item_token(item: Item) -> u64 {
     token(item.key, Rule::Whole, item.value)
 }
@@ -488,8 +488,8 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
     out.events.reserve(events.len());
     let mut classes = Classes::new(side);
     let mut heads: HashMap<u32, u64> = HashMap::new();
-    // Registers marked as showing what ran before the recording that something has written since, and whether the device
-    // was reset.
+    // Registers that show state from before the recording and have been written since, and whether the device was
+    // reset.
     let (mut written, mut reset) = (HashSet::new(), false);
     let mut waits = Waits::default();
     let mut accesses = events.accesses(0..events.len()).peekable();
@@ -555,13 +555,13 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
     Ok(out)
 }
 
-/// Waits that are folded: of a status that a thread reads again and again its last read stands for all, since how often
-/// it takes is a matter of time and not of what was done. What other threads do meanwhile does not end the wait.
+/// Folded waits: if a thread reads a status repeatedly, its last read represents all, because the number of reads is
+/// a matter of timing. Events of other threads do not end the wait.
 #[derive(Default)]
 struct Waits {
-    /// The last access of each thread in this course: its token, and what it accesses.
+    /// The last access of each thread in this interval: its token, and its key.
     last: HashMap<u32, (usize, Key)>,
-    /// Tokens of this course that others stand for, rising.
+    /// Tokens of this interval that others represent, ascending.
     folded: Vec<usize>,
 }
 
@@ -575,7 +575,7 @@ impl Waits {
         out.tokens.push(row.1);
     }
 
-    /// Ends a course and begins the next one behind an event.
+    /// Ends an interval and starts the next one after an event.
     fn begin_course(&mut self, out: &mut Stream, event: usize, head: (Option<u8>, u64)) {
         self.close(out);
         out.courses.push(JobTokens {
@@ -585,7 +585,7 @@ impl Waits {
         });
     }
 
-    /// Takes out what others stand for.
+    /// Removes the tokens that others represent.
     fn close(&mut self, out: &mut Stream) {
         let start = out.courses.last().map_or(0, |c| c.tokens.start);
         if let Some(first) = self.folded.iter().min().copied() {
@@ -613,10 +613,10 @@ impl Waits {
     }
 }
 
-/// Classes by place: looked up in the map once for each of the places that a driver uses again and again.
+/// Cache of classes by location: each location that a driver uses repeatedly is looked up in the map once.
 struct Classes<'s, 'a> {
     side: &'s Side<'a>,
-    /// By a digest of the place: the place, one more than 0, and its class.
+    /// By a digest of the location: the location plus 1, and its class.
     kept: Vec<(u64, Class)>,
 }
 
@@ -670,7 +670,7 @@ fn look_up(side: &Side<'_>, a: &Access) -> Class {
     }
 }
 
-/// Where the head registers of a command's slot are.
+/// Returns the offsets of the head registers of a command's slot.
 fn head_of(map: &RegisterMap, command: &Register) -> Option<(u32, Option<u32>)> {
     let of_slot =
         |r: &&Register| r.replay.role == Some(Role::JobHead) && r.index == command.index && r.block == command.block;

@@ -1,11 +1,11 @@
-//! A comparison in one sentence: the earliest cause, what follows from it, and what is the same.
+//! Summary of a comparison in one sentence: the earliest cause, what follows from it, and what is the same.
 
 use super::causes::Link;
 use super::{BufferDiff, Cause, Diff, Effect, EventAlignment, JobPair};
 use crate::recording::{BufferRole, Recording};
 use serde::{Deserialize, Serialize};
 
-/// Names that a sentence lists before it counts the rest.
+/// Maximum number of names in a sentence; the rest are counted.
 const MAX_LISTED_NAMES: usize = 3;
 
 /// A part of a comparison.
@@ -14,13 +14,13 @@ const MAX_LISTED_NAMES: usize = 3;
 pub enum Part {
     /// Events.
     Events,
-    /// Calls of a driver that go together, and code of launched functions.
+    /// Matching driver calls, and code of launched functions.
     Calls,
-    /// What the CPU wrote.
+    /// CPU writes.
     HostWrites,
     /// Descriptors of jobs.
     Descriptors,
-    /// What page tables map.
+    /// Page table mappings.
     Mappings,
     /// Named buffers.
     Buffers,
@@ -28,20 +28,20 @@ pub enum Part {
     Pages,
 }
 
-/// What a comparison comes to.
+/// The summary of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Whether nothing that is compared differs.
     pub same: bool,
-    /// Where the earliest cause is found; `None` where nothing differs.
+    /// The part that contains the earliest cause; `None` if nothing differs.
     pub part: Option<Part>,
     /// One sentence: the earliest cause, what follows from it, and what is the same.
     pub sentence: String,
-    /// What could not be compared, in a sentence; empty where everything was.
+    /// A sentence on what could not be compared; empty if everything was.
     pub not_compared: String,
 }
 
-/// A number with a comma between each three digits.
+/// Formats a number with a comma between groups of three digits.
 #[must_use]
 pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
@@ -59,7 +59,7 @@ fn format_count(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", group_digits(n), if n == 1 { one } else { many })
 }
 
-/// `a`, `a and b`, `a, b and c`, `a, b, c and 2 more`.
+/// Formats a list: `a`, `a and b`, `a, b and c`, `a, b, c and 2 more`.
 fn format_list(names: &[&str]) -> String {
     let shown = names.get(..names.len().min(MAX_LISTED_NAMES)).unwrap_or_default();
     let more = names.len() - shown.len();
@@ -71,7 +71,7 @@ fn format_list(names: &[&str]) -> String {
     }
 }
 
-/// Summarizes a comparison by its causes, which [`super::causes()`] gives.
+/// Summarizes a comparison by its causes, which [`super::find_causes()`] returns.
 #[must_use]
 pub fn summarize(
     (a, b): (&Recording, &Recording),
@@ -108,7 +108,7 @@ pub fn summarize(
     }
 }
 
-/// Which outputs were not compared, and why.
+/// Describes which outputs were not compared, and why.
 fn not_compared(diff: &Diff) -> String {
     let n = diff.not_computed;
     let side = |n: u64, all: u64, of: &str| (n > 0).then(|| format!("{} of {} of {of}", group_digits(n), jobs(all)));
@@ -127,7 +127,7 @@ fn jobs(n: u64) -> String {
     format_count(n, "job", "jobs")
 }
 
-/// The job in whose course something is, as it is numbered everywhere; `None` before any job.
+/// Returns the job of an interval in the usual numbering; `None` before the first job.
 fn job_index(pair: JobPair) -> Option<u32> {
     pair.a.or(pair.b)?.checked_sub(1)
 }
@@ -150,13 +150,13 @@ impl<'r> Summarizer<'r> {
         self.diff.buffers.iter().filter(|d| d.differs())
     }
 
-    /// The steps that lead to what differs in a buffer, where they are known.
+    /// Returns the steps that lead to the difference in a buffer, if they are known.
     fn steps_to(&self, name: &str) -> Option<&'r [super::CauseStep]> {
         let of_buffer = |c: &&Cause| matches!(&c.effect, Effect::Byte { buffer: Some(b), .. } if b == name);
         self.causes.iter().find(of_buffer).map(|c| c.steps.as_slice())
     }
 
-    /// Buffers that differ from the beginning on: they are no job's and no later store's work.
+    /// Returns the buffers that differ from the start: no job and no later store caused that.
     fn differing_at_start(&self) -> Vec<&'r BufferDiff> {
         let held = |name: &str| {
             let steps = self.causes.iter().flat_map(|c| &c.steps);
@@ -171,7 +171,7 @@ impl<'r> Summarizer<'r> {
         self.differing().filter(begins).collect()
     }
 
-    /// The part in which the earliest difference is, and that difference in words.
+    /// Returns the part with the earliest difference, and a description of that difference.
     fn find_earliest(&self) -> Option<(Part, String)> {
         let d = self.diff;
         let given = self.differing_at_start();
@@ -205,7 +205,7 @@ impl<'r> Summarizer<'r> {
                 1 => format!("A descriptor ({}){of} {verb}", x.layout),
                 n => format!("{} descriptors {verb}, first a {}{of}", group_digits(n), x.layout),
             };
-            // Where the CPU wrote nothing otherwise they differ from the beginning on.
+            // Without different CPU writes, the buffers differ from the start.
             let at = match d.host_writes.list.is_empty() {
                 true => 0,
                 false => x.events.0.min(x.events.1),
@@ -221,7 +221,7 @@ impl<'r> Summarizer<'r> {
             let what = format!("{} {verb}", format_count(pages, "mapped page", "mapped pages"));
             found.push((at, Part::Mappings, what));
         }
-        // Of those at one place the first is what the others follow from.
+        // Of the differences at one position, the others follow from the first.
         let first = found
             .into_iter()
             .min_by_key(|f| f.0)
@@ -240,7 +240,7 @@ impl<'r> Summarizer<'r> {
         )
     }
 
-    /// What differs where no event does.
+    /// Returns a difference at the end, if no event differs.
     fn find_end_difference(&self) -> Option<(Part, String)> {
         let d = self.diff;
         let buffers: Vec<&BufferDiff> = self.differing().collect();
@@ -270,7 +270,7 @@ impl<'r> Summarizer<'r> {
         })
     }
 
-    /// `Input a differs (1,024 of 1,024)`.
+    /// Formats differing buffers: `Input a differs (1,024 of 1,024)`.
     fn buffers_differ(&self, of: &[&BufferDiff]) -> String {
         let [one] = of else {
             let names: Vec<&str> = of.iter().map(|d| d.name.as_str()).collect();
@@ -299,7 +299,7 @@ impl<'r> Summarizer<'r> {
         }
     }
 
-    /// The job behind which all of these differ, where the causes tell one.
+    /// Returns the job after which all of these buffers differ, if the causes give one.
     fn find_producing_job(&self, of: &[&BufferDiff]) -> Option<u32> {
         let ran = |d: &&BufferDiff| {
             let steps = self.steps_to(&d.name)?;
@@ -316,7 +316,7 @@ impl<'r> Summarizer<'r> {
         all.iter().all(|job| *job == Some(first)).then_some(first)
     }
 
-    /// What follows from the earliest cause: outputs, or memory where no output is named.
+    /// Describes what follows from the earliest cause: outputs, or memory if no output is named.
     fn describe_follow_up(&self, part: Part) -> String {
         let given: Vec<String> = self.differing_at_start().iter().map(|d| d.name.clone()).collect();
         let outputs: Vec<&BufferDiff> = self
@@ -346,7 +346,7 @@ impl<'r> Summarizer<'r> {
         String::new()
     }
 
-    /// The parts that are the same.
+    /// Describes the parts that are the same.
     fn describe_equal(&self) -> String {
         let d = self.diff;
         let m = &d.mappings;
@@ -374,7 +374,7 @@ impl<'r> Summarizer<'r> {
     }
 }
 
-/// Between which jobs something happens that is no job's work.
+/// Describes between which jobs something happens that no job caused.
 fn describe_job(pair: JobPair, jobs: (u64, u64)) -> String {
     let (n, all) = match (pair.a, pair.b) {
         (Some(n), _) => (n, jobs.0),

@@ -1,12 +1,13 @@
-//! The one place that names bincode: metadata records and messages as bytes, fixed-width, little-endian, limited.
+//! Encoding of metadata records and messages with bincode: fixed-width, little-endian, size-limited.
 //!
-//! bincode is pinned and no longer maintained; replacing it means changing this file alone.
+//! bincode is pinned and no longer maintained. Only this file uses it, so replacing it means changing this file
+//! alone.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Maximum number of bytes that one record may take.
+/// Maximum size of one record, bytes.
 pub const MAX_RECORD: usize = 64 << 20;
-/// Maximum number of bytes of a record that may be long. A plan of a million launches has some 500 MB.
+/// Maximum size of a long record, bytes. A plan of a million launches has about 500 MB.
 pub const MAX_LONG_RECORD: usize = 1 << 30;
 
 /// Why a record could not be written or read.
@@ -15,26 +16,26 @@ pub enum EncodeError {
     /// The value could not be written.
     #[error("a record could not be encoded: {0}")]
     Encode(String),
-    /// The bytes are not such a record.
+    /// The bytes are not a valid record.
     #[error("a record of {bytes} bytes could not be decoded: {reason}")]
     Decode {
-        /// Bytes there were.
+        /// Size of the input, bytes.
         bytes: usize,
         /// What was wrong.
         reason: String,
     },
-    /// The record is longer than its limit, [`MAX_RECORD`] for most.
+    /// The record exceeds its limit, which is [`MAX_RECORD`] for most.
     #[error("a record of {bytes} bytes is longer than the limit of {limit}")]
     TooLong {
-        /// Bytes there were.
+        /// Size of the record, bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit, bytes.
         limit: usize,
     },
     /// Bytes were left over after the record.
     #[error("{left} bytes are left over after a record")]
     LeftOver {
-        /// How many.
+        /// Number of bytes left over.
         left: usize,
     },
 }
@@ -46,18 +47,18 @@ fn config<const LIMIT: usize>() -> impl bincode::config::Config {
         .with_limit::<LIMIT>()
 }
 
-/// A value as a record.
+/// Encodes a value as a record.
 ///
 /// # Errors
-/// When the value cannot be written, or is longer than [`MAX_RECORD`].
+/// If the value cannot be written, or is longer than [`MAX_RECORD`].
 pub fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
     encoded::<T, MAX_RECORD>(value)
 }
 
-/// Returns a value that may be long as a record: a plan with its body.
+/// Encodes a value that may be long, such as a plan with its body.
 ///
 /// # Errors
-/// When the value cannot be written, or is longer than [`MAX_LONG_RECORD`].
+/// If the value cannot be written, or is longer than [`MAX_LONG_RECORD`].
 pub fn to_long_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
     encoded::<T, MAX_LONG_RECORD>(value)
 }
@@ -75,19 +76,19 @@ fn too_long<const LIMIT: usize>(bytes: usize) -> EncodeError {
     EncodeError::TooLong { bytes, limit: LIMIT }
 }
 
-/// The value that a record holds, into owned types; the whole of `bytes` must be the record.
+/// Decodes the value of a record into owned types; the record must be exactly `bytes`.
 ///
 /// # Errors
-/// When the bytes are not such a record, are too many, or too few. Allocates no more than a small multiple of
-/// `bytes.len()`: a count is checked against the limit before memory is taken for it.
+/// If the bytes are not a valid record, too many, or too few. Allocates no more than a small multiple of
+/// `bytes.len()`: a count is checked against the limit before memory is allocated for it.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EncodeError> {
     decoded::<T, MAX_RECORD>(bytes)
 }
 
-/// Returns the value of a record of [`to_long_bytes`].
+/// Decodes the value of a record written by [`to_long_bytes`].
 ///
 /// # Errors
-/// As [`from_bytes`].
+/// The same as [`from_bytes`].
 pub fn from_long_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EncodeError> {
     match bytes.len() {
         0..=MAX_RECORD => decoded::<T, MAX_RECORD>(bytes),

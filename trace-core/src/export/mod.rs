@@ -1,4 +1,4 @@
-//! A recording written in other people's formats: its events as CSV, JSON lines, or GPUReplay's history.
+//! Export of a recording to other formats: its events as CSV, JSON Lines, or GPUReplay's history.
 
 mod text;
 

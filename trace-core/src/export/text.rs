@@ -1,4 +1,4 @@
-//! Events as text, one line each, written as they are read: nothing is held in memory.
+//! Export of events as text, one line each, streamed without holding the output in memory.
 
 use crate::progress::Progress;
 use crate::recording::{Access, EventKind, Recording, UndecodedRow};
@@ -6,10 +6,10 @@ use crate::registers::RecordedRegisters;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Events between two looks at whether anybody still wants the result.
+/// Number of events between two checks for cancellation.
 const STEP: usize = 1 << 14;
 
-/// One event in words.
+/// One event as text fields.
 struct Row<'a> {
     time: u64,
     thread: u32,
@@ -100,10 +100,10 @@ fn rows<'a>(
 }
 
 /// Writes the events as CSV (RFC 4180) with a header line: `event,time_ns,thread,kind,space,offset,width,value,
-/// register,means`. Offsets and values are `0x…`; what an event does not have is empty.
+/// register,means`. Offsets and values are `0x…`; a column that an event does not have is empty.
 ///
 /// # Errors
-/// What writing says, and an error of kind `Interrupted` when the work was cancelled.
+/// I/O errors of the writer, and an error of kind `Interrupted` if the work was cancelled.
 pub fn write_csv(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
     writeln!(out, "event,time_ns,thread,kind,space,offset,width,value,register,means")?;
     rows(recording, progress, |event, r| {
@@ -120,7 +120,7 @@ pub fn write_csv(recording: &Recording, out: &mut impl Write, progress: &Progres
     })
 }
 
-/// A field of CSV: in quotes where it must be.
+/// Quotes a CSV field if necessary.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -129,11 +129,11 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Writes the events as JSON, one object a line, with the keys of [`csv`]'s columns; what an event does not have is
-/// left out. Numbers are numbers, offsets and values `0x…` strings.
+/// Writes the events as JSON Lines, one object per line, with the column names of [`write_csv`] as keys. A key that
+/// an event does not have is omitted. Numbers are JSON numbers; offsets and values are `0x…` strings.
 ///
 /// # Errors
-/// As [`csv`].
+/// The same as [`write_csv`].
 pub fn write_json_lines(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
     rows(recording, progress, |event, r| {
         let mut object = serde_json::Map::new();
@@ -167,12 +167,12 @@ pub fn write_json_lines(recording: &Recording, out: &mut impl Write, progress: &
     })
 }
 
-/// Writes the accesses as GPUReplay's `gr_io_history`, in its published spelling. That format has 32-bit accesses of
-/// one space alone and times that only grow: other events are left out, a time that runs backwards counts as no time
-/// passed, and how many events were left out is given back.
+/// Writes the accesses as GPUReplay's `gr_io_history`, in its published spelling. That format holds only 32-bit
+/// accesses of one space and ascending times. Other events are omitted; a time that goes backwards counts as no time
+/// passed. Returns the number of omitted events.
 ///
 /// # Errors
-/// As [`csv`].
+/// The same as [`write_csv`].
 pub fn write_io_history(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<u64> {
     let events = &recording.events;
     let mut before = None;

@@ -1,4 +1,4 @@
-//! Some events one after the other, with their columns side by side: lent where they lie together, else gathered.
+//! A block of consecutive events with their columns: lent if they are contiguous in memory, otherwise gathered.
 
 use crate::recording::{BLOCK_ROWS, BlockFact, Column, EventKind, Events};
 use bytemuck::Pod;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-/// Most events of a block: as many as a run of one value lends at once.
+/// Maximum number of events of a block: the number of rows that a run of one value lends at once.
 pub(super) const BLOCK: usize = BLOCK_ROWS;
 
 /// Events that are tested together.
@@ -26,25 +26,25 @@ pub(super) struct Block<'a> {
     value: OnceCell<Cow<'a, [u64]>>,
 }
 
-/// Where the rows of the accesses among the events are.
+/// The rows of the accesses among the events.
 pub(super) enum Rows {
-    /// Every event is an access, and their rows follow one another from this one on.
+    /// Every event is an access, and their rows are consecutive from this one on.
     All(usize),
-    /// Others.
+    /// Any other combination.
     Some(Mixed),
 }
 
-/// A block in which not every event is an access, or rows do not follow one another.
+/// A block in which not every event is an access, or whose access rows are not consecutive.
 pub(super) struct Mixed {
-    /// Accesses one after the other whose rows are so too.
+    /// Runs of consecutive accesses whose rows are also consecutive.
     runs: Vec<Run>,
-    /// 1 where the event is an access.
+    /// 1 for each event that is an access.
     pub access: Vec<u8>,
-    /// 1 where it has a place: an access, or one of which the value is not known.
+    /// 1 for each event that has a location: an access, or an undecoded access.
     pub place: Vec<u8>,
-    /// 1 where its width is known.
+    /// 1 for each event whose width is known.
     pub wide: Vec<u8>,
-    /// Offset and width of accesses without a value, with the event's place in the block.
+    /// Undecoded accesses: index in the block, offset, width.
     undecoded: Vec<(usize, u32, u8)>,
 }
 
@@ -54,7 +54,7 @@ struct Run {
     len: usize,
 }
 
-/// Rows of the columns of events that all of them have: a damaged recording may have columns of different lengths.
+/// Returns the number of rows that all event columns have: the columns of a damaged recording may differ in length.
 pub(super) fn len(events: &Events) -> usize {
     let lens = [
         events.kind.len(),
@@ -66,12 +66,12 @@ pub(super) fn len(events: &Events) -> usize {
     lens.into_iter().min().unwrap_or(0)
 }
 
-/// Rows that all columns of accesses have.
+/// Returns the number of rows that all access columns have.
 fn access_rows(events: &Events) -> usize {
     events.offset.len().min(events.width.len()).min(events.value.len())
 }
 
-/// The rows of a range that lies in a column.
+/// Returns the rows of a range in a column.
 fn rows_of<T: Pod>(column: &Column<T>, range: Range<usize>) -> Cow<'_, [T]> {
     let len = range.len();
     let mut slices = column.slices(range.clone());
@@ -87,7 +87,7 @@ fn rows_of<T: Pod>(column: &Column<T>, range: Range<usize>) -> Cow<'_, [T]> {
 }
 
 impl<'a> Block<'a> {
-    /// The events from `first` on, at most [`BLOCK`] and none behind `end`, which is at most [`len`].
+    /// Returns the events from `first` on: at most [`BLOCK`], and none after `end`, which is at most [`len`].
     pub fn new(events: &'a Events, first: usize, end: usize) -> Self {
         Self {
             events,
@@ -156,12 +156,13 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// Whether a fact holds of all rows of a column. Whoever looks at a whole block keeps what it found, so that the
-    /// next filter need not read the column at all.
+    /// Returns whether a fact holds for all rows of a column. The result for a whole block is cached, so that the
+    /// next filter does not need to read the column.
     fn all<T: Pod>(&self, column: &Column<T>, fact: BlockFact, look: impl FnOnce() -> bool) -> bool {
         let block = self.first / BLOCK;
         let kept = column.fact(block, fact);
-        // What holds of a block holds of its parts, and what does not may hold of them.
+        // A fact that holds for a block holds for its parts; one that does not hold for the block may still hold for
+        // a part.
         let whole = self.first.is_multiple_of(BLOCK) && self.len == BLOCK.min(column.len().saturating_sub(self.first));
         match kept {
             Some(true) => true,
@@ -214,7 +215,7 @@ impl<'a> Block<'a> {
         m
     }
 
-    /// A column of accesses, a row an event; 0 where the event has none.
+    /// Returns a column of accesses with one row per event; 0 for events that have none.
     fn accesses<T: Pod>(&self, column: &'a Column<T>) -> Cow<'a, [T]> {
         match self.rows() {
             Rows::All(row) => rows_of(column, *row..*row + self.len),
@@ -273,7 +274,7 @@ fn set<T>(all: &mut [T], at: usize, to: T) {
 fn only_accesses(kinds: &[u8]) -> bool {
     let mut others = 0u8;
     for k in kinds {
-        // 1 for reads, 2 for writes; what is 0 becomes 255.
+        // 1 for reads, 2 for writes; 0 becomes 255.
         others |= u8::from(k.wrapping_sub(EventKind::Read as u8) > 1);
     }
     others == 0

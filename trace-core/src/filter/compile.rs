@@ -1,4 +1,4 @@
-//! A query and a recording become a filter: every name is looked up, every number is a range.
+//! Compilation of a query for a recording to a filter, with all names resolved and all numbers as ranges.
 
 use super::context::{Derived, Interrupt, Jobs};
 use super::edit_distance::nearest;
@@ -19,7 +19,7 @@ pub struct Filter {
     pub(super) check: Arc<Check>,
 }
 
-/// A column of which numbers are tested.
+/// A numeric column that can be tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Event,
@@ -31,10 +31,10 @@ pub(super) enum Column {
     Value,
 }
 
-/// Kinds of events, a bit each by their number; bit 0 for those that are not known.
+/// Kinds of events, one bit each by their number; bit 0 for unknown kinds.
 pub(super) type Kinds = u16;
 
-/// A part of a filter with everything looked up.
+/// A part of a filter with all names resolved.
 #[derive(Debug)]
 pub(super) enum Check {
     Always(bool),
@@ -44,16 +44,16 @@ pub(super) enum Check {
     Kind(Kinds),
     Number(Column, NumberTest),
     Job(Arc<Jobs>, NumberTest),
-    /// Events of some kinds, and others that are listed.
+    /// Events of some kinds, and additional events by index.
     Events(Kinds, Arc<[u64]>),
-    /// Events between a first and a last one, both included.
+    /// Events between a first and a last one, inclusive.
     Spans(Arc<[(u64, u64)]>),
     Irq {
         status: bool,
         found: Arc<[Interrupt]>,
         test: NumberTest,
     },
-    /// Submits that were found, with the address of the chain.
+    /// Submits, with the address of the chain.
     Address(Arc<[(u64, u64)]>, NumberTest),
     Bytes(NumberTest),
     Registers(Arc<Registers>),
@@ -61,7 +61,7 @@ pub(super) enum Check {
     Text(TextTest),
 }
 
-/// A test of a mark's text.
+/// A test of the text of a mark.
 #[derive(Debug)]
 pub(super) struct TextTest {
     which: TextPattern,
@@ -87,7 +87,7 @@ impl TextTest {
 }
 
 impl Check {
-    /// Roughly what it costs an event; what costs little is looked at first.
+    /// Returns the approximate cost per event; cheap checks are evaluated first.
     fn cost(&self) -> u32 {
         match self {
             Self::Always(_) => 0,
@@ -108,11 +108,11 @@ impl Check {
 }
 
 impl Query {
-    /// The filter of a recording. `derived` is what was found in its events, which is needed where
-    /// [`Query::needs_derived`] says so: without it there are no jobs and no polls.
+    /// Compiles the filter for a recording. `derived` is the data found in its events. It is required if
+    /// [`Query::needs_derived`] says so; without it there are no jobs and no polls.
     ///
     /// # Errors
-    /// A name that the recording does not have, or a comparison that makes no sense, and where.
+    /// A name that the recording does not have, or an invalid comparison, with its position.
     pub fn compile(&self, recording: &Recording, derived: Option<&Derived>) -> Result<Filter, FilterError> {
         let none = Derived::default();
         let mut c = Compiler {
@@ -318,7 +318,8 @@ impl Compiler<'_> {
     fn registers(&self, t: &Test, block: bool) -> Result<Check, FilterError> {
         let names = names(t)?;
         let Some(device) = self.device else {
-            // Nothing has a name: no register passes, and what is typed may be right of another recording.
+            // The recording has no register names, so no register matches. The name may be valid for another
+            // recording.
             return Ok(Check::Always(false));
         };
         let map = device.map();
@@ -361,7 +362,7 @@ impl Compiler<'_> {
         Ok(Check::Registers(Arc::new(Registers::new(device, meant, not))))
     }
 
-    /// The space and offset that a name stands for, where it is a place as events show it: `bar3+0x10`.
+    /// Returns the space and offset of a name that is a location as events show it: `bar3+0x10`.
     fn place(&self, name: &TypedText) -> Result<Option<(u64, u64)>, FilterError> {
         let Some((space, offset)) = name.text.rsplit_once('+') else {
             return Ok(None);
@@ -384,7 +385,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A word that is none of the language: a register, its field, a part of the names of some, or a place.
+    /// Compiles a word that is not a keyword: a register, a field of it, a part of register names, or a location.
     fn register(&self, t: &Test) -> Result<Check, FilterError> {
         let name = &t.left;
         if let Some((space, offset)) = self.place(name)? {
@@ -417,7 +418,7 @@ impl Compiler<'_> {
             if map.registers().any(|r| meant.register(r)) {
                 return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
             }
-            // `JS_COMMAND` stands for that register of every slot, and is in the name of none.
+            // `JS_COMMAND` stands for that register of every slot, and no register name contains it.
             if !whole.is_empty() {
                 let meant = RegisterTest::Named(vec![name.text.to_lowercase()]);
                 return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
@@ -474,7 +475,7 @@ impl Compiler<'_> {
             _ => Err(kind_error(t, "a number", value.span.clone())),
         };
         let test = match (bare, t.mask) {
-            // A field by itself: it is set.
+            // A field alone tests that it is set.
             (true, None) => NumberTest::new(None, vec![(0, 0)], true),
             _ => numbers(t, false, &values)?,
         };
@@ -499,13 +500,13 @@ impl Compiler<'_> {
     }
 }
 
-/// Words of the language that begin a test.
+/// Returns the keywords that start a test.
 fn words<'k>() -> impl Iterator<Item = &'k str> {
     let all = KEYWORDS.iter().filter(|w| w.meaning != Meaning::Operator);
     all.flat_map(|w| std::iter::once(w.name).chain(w.aliases.iter().copied()))
 }
 
-/// Names that registers can be called by, or the blocks.
+/// Returns the names by which registers, or their blocks, can be referenced.
 pub(super) fn known_names(map: &RegisterMap, block: bool) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for r in map.registers() {
@@ -520,7 +521,7 @@ pub(super) fn known_names(map: &RegisterMap, block: bool) -> BTreeSet<String> {
     all
 }
 
-/// The names of a register's values, where it has one field and that one names them.
+/// Returns the value names of a register that has exactly one field, if that field has value names.
 pub(super) fn only_enum(layout: &Layout) -> Option<&[(u64, String)]> {
     match layout.fields.as_slice() {
         [only] => match &only.kind {
@@ -553,7 +554,7 @@ fn kind_error(t: &Test, wants: &'static str, span: std::ops::Range<usize>) -> Fi
     FilterError::new(FilterErrorKind::Kind { left, wants }, span)
 }
 
-/// What a test of a number asks for. `name` gives the numbers of names.
+/// Returns the ranges of a numeric test. `name` returns the numbers of a name.
 fn numbers(
     t: &Test,
     time: bool,
@@ -567,7 +568,7 @@ fn numbers(
         Value::Name(n) => name(n),
     };
     let (ranges, not) = match &t.condition {
-        // A field that the event has; bits that are set.
+        // For a field, whether the event has it; with a mask, whether the bits are set.
         Condition::Bare => match t.mask {
             None => (vec![(0, u64::MAX)], false),
             Some(_) => (vec![(0, 0)], true),
@@ -618,7 +619,7 @@ fn numbers(
     Ok(NumberTest::new(t.mask, ranges, not))
 }
 
-/// What a test of a name asks for.
+/// The condition of a name test.
 enum Names<'a> {
     Any,
     Exact(Vec<&'a TypedText>, bool),
@@ -673,7 +674,7 @@ fn typed_values(values: &[Value]) -> Vec<&TypedText> {
         .collect()
 }
 
-/// The last line of what the library says: the others draw the expression.
+/// Returns the last line of the library's message: the other lines draw the expression.
 fn regex_message(e: &regex::Error) -> String {
     let message = e.to_string();
     let last = message.lines().last().unwrap_or_default().trim();

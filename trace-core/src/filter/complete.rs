@@ -1,4 +1,4 @@
-//! What can stand where the cursor is in a filter's text, with what each of it means.
+//! Completion at the cursor in a filter's text, with a description of each candidate.
 
 use super::compile::only_enum;
 use super::error::FilterErrorKind;
@@ -9,33 +9,33 @@ use crate::recording::{InterruptLine, Recording};
 use crate::registers::{FieldKind, RegisterMap};
 use std::ops::Range;
 
-/// Maximum number of candidates that are told.
+/// Maximum number of candidates returned.
 const MAX_CANDIDATES: usize = 200;
 
-/// What can stand at the cursor.
+/// The completions at the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completions {
-    /// The bytes of the text that a candidate takes the place of: the word at the cursor.
+    /// The byte range of the text that a candidate replaces: the word at the cursor.
     pub replace: Range<usize>,
-    /// Candidates, the likeliest first.
+    /// Candidates, the most likely first.
     pub candidates: Vec<Candidate>,
 }
 
-/// Something that can stand at the cursor.
+/// One completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// As it is written.
+    /// The text to insert.
     pub text: String,
-    /// What it is.
+    /// The kind of the candidate.
     pub kind: CandidateKind,
-    /// What it means, in words; may be empty.
+    /// A description; may be empty.
     pub description: String,
 }
 
-/// What a candidate is.
+/// The kind of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateKind {
-    /// A number or name that an event has.
+    /// A numeric or name field of an event.
     Field,
     /// A kind of event.
     Kind,
@@ -45,28 +45,28 @@ pub enum CandidateKind {
     RegisterField,
     /// A value.
     Value,
-    /// An operator, or a word that joins.
+    /// An operator or a connective.
     Operator,
 }
 
-/// Where the cursor is.
+/// The syntactic position of the cursor.
 #[derive(Clone, Debug)]
 enum CursorContext {
-    /// A test begins.
+    /// At the start of a test.
     Term,
-    /// Behind what is compared.
+    /// After the left side of a comparison.
     After(String),
-    /// Its value.
+    /// At the value of a comparison with this left side.
     Value(String),
-    /// A number.
+    /// After a number or at a numeric value.
     Number(String),
-    /// `in` was said.
+    /// After `in`.
     In(String),
     /// In a list.
     List(String),
     /// In a range.
     Range,
-    /// Behind a test.
+    /// After a complete test.
     Done,
 }
 
@@ -84,7 +84,7 @@ impl CursorContext {
                 Self::Value(left)
             }
             (Self::After(left), Token::Word(w)) if w.eq_ignore_ascii_case("in") => Self::In(left),
-            // As in `job not in`.
+            // For example `job not in`.
             (Self::After(left), Token::Word(w)) if w.eq_ignore_ascii_case("not") => Self::After(left),
             (Self::Number(left), Token::Number(..)) => Self::After(left),
             (Self::Value(_), Token::Word(_) | Token::Text(_) | Token::Number(..)) => Self::Done,
@@ -99,8 +99,8 @@ impl CursorContext {
     }
 }
 
-/// What can stand at a byte of a filter's text, for a recording. Nothing where the text before it is wrong, or where
-/// only the person knows, as behind `value =`.
+/// Returns the completions at a byte of a filter's text, for a recording. Returns none if the text before it is
+/// invalid, or if only the user knows the value, as after `value =`.
 #[must_use]
 pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions {
     let mut cursor = cursor.min(text.len());
@@ -108,7 +108,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
         cursor -= 1;
     }
     let head = text.get(..cursor).unwrap_or_default();
-    // An open quote: what is typed in it.
+    // After an open quote: the text typed in it.
     let quote = match tokens(head) {
         Err(e) if e.what == FilterErrorKind::UnterminatedText => Some(e.span.start),
         _ => None,
@@ -117,7 +117,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
     let start = quote.unwrap_or_else(|| {
         let back = head.char_indices().rev().take_while(|(_, c)| letter(*c));
         let start = back.last().map_or(cursor, |(at, _)| at);
-        // A number, or a range as in `4..9`: nobody knows which one is meant.
+        // A number, or a range such as `4..9`: its value cannot be predicted.
         match head.get(start..).and_then(|t| t.chars().next()) {
             Some(c) if c.is_alphabetic() || c == '_' => start,
             _ => cursor,
@@ -130,7 +130,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
     };
     let behind = text.get(cursor..).unwrap_or_default();
     let more = if quote.is_some() {
-        // To the closing quote, where there is one.
+        // Up to the closing quote, if there is one.
         mark.and_then(|m| behind.find(m)).map_or(0, |n| n + 1)
     } else if typed.is_empty() {
         0
@@ -144,7 +144,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
     let Ok(before) = tokens(text.get(..start).unwrap_or_default()) else {
         return out;
     };
-    // Directly behind a number nothing is completed.
+    // Directly after a number nothing is completed.
     let joins = before
         .last()
         .is_some_and(|t| t.span.end == start && matches!(t.token, Token::Number(..)));
@@ -167,7 +167,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
 struct CandidateCollector<'a> {
     map: Option<&'static RegisterMap>,
     recording: &'a Recording,
-    /// In lower case.
+    /// The typed word, in lower case.
     typed: String,
     quote: Option<char>,
     found: Vec<(u8, Candidate)>,
@@ -175,7 +175,7 @@ struct CandidateCollector<'a> {
 
 impl CandidateCollector<'_> {
     fn sorted(mut self) -> Vec<Candidate> {
-        // A stable sort: within a rank the order in which they were found.
+        // The sort is stable: within a rank, candidates keep the order in which they were found.
         self.found.sort_by_key(|(rank, _)| *rank);
         let mut all: Vec<Candidate> = Vec::new();
         for (_, c) in self.found {
@@ -191,7 +191,7 @@ impl CandidateCollector<'_> {
         let rank = match lower.find(&self.typed) {
             _ if lower == self.typed => 0,
             Some(0) => 1,
-            // A part in the middle is looked for when there is something to look for.
+            // A match in the middle of a name counts only if more than one character is typed.
             Some(_) if self.typed.len() > 1 && kind != CandidateKind::Operator => 2,
             _ => return,
         };
@@ -210,7 +210,7 @@ impl CandidateCollector<'_> {
         ));
     }
 
-    /// A value that is a name: in quotes where it is no word.
+    /// Adds a value that is a name, in quotes if it is not a word.
     fn value(&mut self, text: &str, kind: CandidateKind, means: &str) {
         let plain = !text.is_empty() && word_len(text) == text.len() && text.starts_with(|c: char| !c.is_ascii_digit());
         let operator = Keyword::find(text).is_some_and(|w| w.meaning == Meaning::Operator);
@@ -291,12 +291,12 @@ impl CandidateCollector<'_> {
         }
     }
 
-    /// The fields of a register; whether it is one.
+    /// Adds the fields of a register; returns whether the register exists.
     fn register_fields(&mut self, register: &str) -> bool {
         let Some(map) = self.map else { return false };
         let wholes = find_fields(map, register);
         let Some(whole) = wholes.first() else { return false };
-        // As the person wrote the register, in the map's case.
+        // Keep the user's spelling of the register, in the map's case.
         let own = map
             .registers()
             .map(|r| r.name.as_str())

@@ -1,46 +1,46 @@
-//! What is found in events and not stored in them: jobs, polls, interrupts by their handlers; made fast to ask.
+//! Data found in events and not stored in them: jobs, polls, interrupts by their handlers; indexed for fast queries.
 
 use super::register_tests::MatchCache;
 use crate::recording::Access;
 use crate::registers::{RecordedRegisters, Role};
 use crate::timeline::Timeline;
 
-/// A write that makes a job ready stands at most this many events before its submit.
+/// Maximum distance of a write that prepares a job before its submit, in events.
 pub const MAX_EVENTS_BEFORE_SUBMIT: u64 = 256;
 
-/// Jobs that may run at once, as far as it is looked for one that is not done.
+/// Maximum number of concurrent jobs that are searched for one that is not done.
 const AT_ONCE: usize = 8;
 
-/// What was found in the events of a recording. All lists are in the order of the events.
+/// The data found in the events of a recording. All lists are in event order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Derived {
-    /// Jobs, by rising number.
+    /// Jobs in ascending order.
     pub jobs: Vec<JobBounds>,
-    /// First and last event of each poll, both included.
+    /// First and last event of each poll, inclusive.
     pub polls: Vec<(u64, u64)>,
     /// Interrupts.
     pub interrupts: Vec<Interrupt>,
 }
 
-/// A job, from its submit to its end.
+/// The events of a job from its submit to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobBounds {
     /// Job slot.
     pub slot: u8,
-    /// The event that hands it to the GPU.
+    /// The event that submits the job to the GPU.
     pub submit: u64,
-    /// First event of its interrupt's handler; `None` when it never ended.
+    /// First event of the job's interrupt handler; `None` if the job never ended.
     pub done: Option<u64>,
-    /// GPU address of its chain.
+    /// GPU address of the job's chain.
     pub head_va: u64,
 }
 
 /// An interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// First event of its handler, or the interrupt event itself.
+    /// First event of the interrupt's handler, or the interrupt event itself.
     pub event: u64,
-    /// Line.
+    /// Interrupt line.
     pub line: u32,
     /// Status bits that the handler read.
     pub status: u64,
@@ -68,7 +68,7 @@ impl From<&Timeline> for Derived {
 }
 
 impl Derived {
-    /// The job that runs at an event: submitted at or before it, not yet done before it.
+    /// Returns the job that runs at an event: submitted at or before it, and not done before it.
     #[must_use]
     pub fn job_at(&self, event: u64) -> Option<u32> {
         let n = self.jobs.partition_point(|j| j.submit <= event);
@@ -82,27 +82,28 @@ impl Derived {
     }
 }
 
-/// Stands for no job.
+/// Value for no job.
 pub(super) const NO_JOB: u32 = u32::MAX;
 
-/// Which job events belong to: the one that a write makes ready, or the one that runs. What a filter calls `job`, for
-/// all that ask.
+/// The job of each event: the one that a write prepares, or the one that runs. This defines `job` for filters and all
+/// other users.
 #[derive(Debug)]
 pub struct Jobs {
-    /// From which event on which job runs.
+    /// The first event of each interval, with the job that runs in it.
     pieces: Vec<(u64, u32)>,
     /// Jobs of each slot with their submits.
     slots: Vec<Vec<(u64, u32)>>,
     device: Option<RecordedRegisters>,
-    /// Slot of the registers that the next submit takes up.
+    /// Cached slot of the registers that the next submit uses.
     memo: MatchCache,
 }
 
-/// What [`MatchCache`] keeps of a place that makes no job ready.
+/// Value in the [`MatchCache`] for a location that prepares no job.
 const NO_SLOT: u8 = 0xfe;
 
 impl Jobs {
-    /// The jobs that were found in a recording; `device`: its registers, which tell what makes a job ready.
+    /// Creates the index from the jobs found in a recording. `device` holds its registers, which determine what
+    /// prepares a job.
     #[must_use]
     pub fn new(derived: &Derived, device: Option<RecordedRegisters>) -> Self {
         let done = |d: u64| d.saturating_add(1);
@@ -135,7 +136,7 @@ impl Jobs {
         }
     }
 
-    /// The job that an event belongs to; `access`: what the event is, where it is an access.
+    /// Returns the job of an event; `access` is the event's access, if it is one.
     #[must_use]
     pub fn job(&self, event: u64, access: Option<&Access>) -> Option<u32> {
         let running = || {
@@ -145,12 +146,12 @@ impl Jobs {
         access.and_then(|a| self.prepared_job(event, a)).or_else(running)
     }
 
-    /// Whether a write can make a job ready.
+    /// Returns whether a write can prepare a job.
     pub(super) fn can_prepare(&self) -> bool {
         self.device.is_some() && !self.slots.is_empty()
     }
 
-    /// Writes the job that runs at each event from `first` on.
+    /// Writes the running job of each event from `first` on to `out`.
     pub(super) fn running(&self, first: u64, out: &mut [u32]) {
         let end = first.saturating_add(out.len() as u64);
         let mut n = self.pieces.partition_point(|p| p.0 <= first);
@@ -173,8 +174,8 @@ impl Jobs {
         }
     }
 
-    /// The job that a write makes ready: its slot's next submit takes up what the write says of head, cores,
-    /// configuration or flush id.
+    /// Returns the job that a write prepares: the next submit of its slot uses the head, cores, configuration or
+    /// flush id that it sets.
     pub(super) fn prepared_job(&self, event: u64, access: &Access) -> Option<u32> {
         let device = self.device?;
         if !access.write || access.space != device.space() {

@@ -1,7 +1,7 @@
-//! Which known word a misspelt one is near to.
+//! Search for the known word that is nearest to a misspelt one.
 
-/// Letters to add, leave out, replace, or swap with a neighbour to make one word of the other; `usize::MAX` for words of
-/// more than 64 letters, which are near to nothing.
+/// Returns the number of letters to insert, delete, replace or swap with a neighbour to turn one word into the other.
+/// Returns `usize::MAX` for words of more than 64 letters, which have no near words.
 #[must_use]
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(65).collect(), b.chars().take(65).collect());
@@ -26,8 +26,8 @@ pub fn distance(a: &str, b: &str) -> usize {
     last.last().copied().unwrap_or(usize::MAX)
 }
 
-/// The known word that a misspelt one is nearest to, in any case; the first of several. `None` where none is near: a
-/// short word may differ in one letter, a longer one in two, a long one in three.
+/// Returns the known word nearest to a misspelt one, ignoring case; the first if several are equally near. Returns
+/// `None` if none is near: a short word may differ in one letter, a longer one in two, a long one in three.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
@@ -39,7 +39,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     };
     let mut best: Option<(usize, &str)> = None;
     for k in known {
-        // Their lengths alone tell most of them apart.
+        // The difference in length alone excludes most words.
         if k.len().abs_diff(word.len()) > most {
             continue;
         }

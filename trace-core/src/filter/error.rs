@@ -1,100 +1,100 @@
-//! What is wrong with a filter's text, and at which of its characters.
+//! Errors in a filter's text, with their positions.
 
 use super::{MAX_BYTES, MAX_DEPTH};
 use std::ops::Range;
 
-/// What is wrong with a filter, and where.
+/// An error in a filter and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct FilterError {
-    /// What is wrong.
+    /// The kind of the error.
     pub what: FilterErrorKind,
-    /// The bytes of the text that are wrong; on the boundaries of characters, and empty at the text's end where
+    /// The byte range of the error in the text. It is on character boundaries, and empty at the end of the text if
     /// something is missing there.
     pub span: Range<usize>,
 }
 
-/// What can be wrong with a filter.
+/// The kind of an error in a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterErrorKind {
     /// The text is longer than [`MAX_BYTES`].
     #[error("the filter is longer than {MAX_BYTES} bytes")]
     TooLong,
-    /// More than [`MAX_DEPTH`] parts are nested.
+    /// The nesting depth exceeds [`MAX_DEPTH`].
     #[error("the filter is nested more than {MAX_DEPTH} deep")]
     TooDeep,
-    /// A character that begins nothing.
+    /// A character that starts no token.
     #[error("{:?} means nothing here{}", .0, sign_description(*.0))]
     Character(char),
-    /// A text in quotes that does not end.
+    /// A quoted text without a closing quote.
     #[error("the text that begins here has no closing quote")]
     UnterminatedText,
-    /// A number that is none.
+    /// An invalid number.
     #[error("`{text}` is not a number: {why}")]
     Number {
-        /// As it was typed.
+        /// The number as typed.
         text: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// Something else was expected.
+    /// Another token was expected.
     #[error("{expected} is expected here{}", format_found(.found))]
     Expected {
-        /// What, in words.
+        /// Description of the expected token.
         expected: &'static str,
-        /// What is there instead; empty at the end.
+        /// The token found instead; empty at the end.
         found: String,
     },
-    /// A bracket that closes nothing, or a part behind the whole.
+    /// A closing bracket without an opening one, or a token after the end of the expression.
     #[error("`{0}` is not expected here")]
     Unexpected(String),
-    /// A word that nothing has the name of.
+    /// An unknown name.
     #[error("no {what} is called `{word}`{}", format_suggestion_or_pattern(.word, .what, .near))]
     Unknown {
-        /// What it would be the name of.
+        /// The kind of name that was expected.
         what: &'static str,
-        /// As it was typed.
+        /// The name as typed.
         word: String,
-        /// The nearest name.
+        /// The nearest known name.
         near: Option<String>,
     },
-    /// A register is named, and no map names registers that the recording accesses.
+    /// A register is named, but no register map covers the recording's accesses.
     #[error("`{0}` would be a register, and no register map names any register of this recording")]
     NoMap(String),
-    /// The register has no such field.
+    /// The register has no field of this name.
     #[error("{register} has no field `{field}`{}", format_fields(.near, .fields))]
     NoField {
         /// The register.
         register: String,
-        /// As it was typed.
+        /// The field as typed.
         field: String,
         /// The nearest field.
         near: Option<String>,
-        /// The fields that it has.
+        /// The fields of the register.
         fields: Vec<String>,
     },
-    /// A number where there is a name, or the other way round.
+    /// A number instead of a name, or a name instead of a number.
     #[error("`{left}` is compared with {wants}")]
     Kind {
-        /// What is compared.
+        /// The left side of the comparison.
         left: String,
-        /// What it can be compared with.
+        /// The kind of value that it can be compared with.
         wants: &'static str,
     },
-    /// An operator that does not go with what is compared.
+    /// An operator that the left side does not support.
     #[error("`{operator}` does not go with `{left}`: {why}")]
     Operator {
         /// The operator.
         operator: &'static str,
-        /// What is compared.
+        /// The left side of the comparison.
         left: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// A word that stands for a kind of event is compared.
+    /// A word for a kind of event is used in a comparison.
     #[error("`{0}` stands by itself and is not compared")]
     UnexpectedOperand(String),
-    /// A range ends before it begins.
+    /// The end of a range is before its start.
     #[error("the range ends before it begins (FIRST..END leaves END out, FIRST..=LAST includes LAST)")]
     ReversedRange,
     /// A regular expression does not compile.
@@ -115,7 +115,7 @@ fn format_suggestion(near: &Option<String>) -> String {
         .map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
 }
 
-/// What was probably meant by a sign that other languages have.
+/// Returns the probable meaning of an operator from other languages.
 fn sign_description(sign: char) -> &'static str {
     match sign {
         '~' => "; did you mean `=~`, which takes a pattern in quotes?",
@@ -126,7 +126,7 @@ fn sign_description(sign: char) -> &'static str {
     }
 }
 
-/// The nearest name; of a name with a `*` in it, how a pattern is written.
+/// Formats the nearest name as a suggestion; for a name that contains `*`, explains how to write a pattern.
 fn format_suggestion_or_pattern(word: &str, what: &str, near: &Option<String>) -> String {
     let field = match what {
         "register" => "reg",
@@ -137,7 +137,7 @@ fn format_suggestion_or_pattern(word: &str, what: &str, near: &Option<String>) -
     if !word.contains(['*', '?']) {
         return format_suggestion(near);
     }
-    // A star at an end is no anchor there; one within stands for any text.
+    // A star at an end means no anchor there; one inside stands for any text.
     let inner = word.trim_matches('*');
     let begin = if word.starts_with('*') { "" } else { "^" };
     let end = if word.ends_with('*') { "" } else { "$" };
@@ -158,8 +158,8 @@ impl FilterError {
         Self { what, span }
     }
 
-    /// The line of the text that is wrong and below it a line with `^` under each wrong character, each behind
-    /// `indent`. Characters are counted as one column each, and a tab is shown as a space.
+    /// Returns the line with the error and, below it, a line with `^` under each wrong character, each after
+    /// `indent`. Each character counts as one column; a tab is shown as a space.
     #[must_use]
     pub fn caret(&self, text: &str, indent: &str) -> String {
         let at = floor(text, self.span.start);
@@ -183,12 +183,12 @@ impl FilterError {
     }
 }
 
-/// A character as a line shows it.
+/// Returns a character as the line shows it.
 fn plain(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
 
-/// The boundary of a character at or before a byte.
+/// Returns the character boundary at or before a byte.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

@@ -1,4 +1,4 @@
-//! A filter looked at for a block of events: a byte each, 1 where the event passes.
+//! Evaluation of a filter for a block of events: one byte per event, 1 if the event passes.
 
 use super::block::{BLOCK, Block, Rows};
 use super::compile::{Check, Column, Kinds};
@@ -8,7 +8,7 @@ use super::number::{Lane, NumberTest};
 use crate::recording::{Access, DmaMapRow, EventKind};
 use fearless_simd::Level;
 
-/// Memory that blocks are looked at with, used again and again.
+/// Scratch memory for the evaluation of blocks, reused.
 #[derive(Default)]
 pub(super) struct Scratch {
     free: Vec<Vec<u8>>,
@@ -27,15 +27,15 @@ impl Scratch {
     }
 }
 
-/// Where at most so many events of a block passed, the others' numbers are not worth reading: eight or sixteen of them
-/// come from memory together, and those behind them too.
+/// If at most this many events of a block passed so far, only their numbers are read. Memory delivers eight or
+/// sixteen numbers at a time, and also those after them.
 const FEW: usize = 64;
 
-/// What is known of each event before a check is looked at: those that passed so far. Others need no right answer.
+/// The events that passed the earlier checks. The result for other events does not matter.
 type PriorMask<'a> = Option<&'a [u8]>;
 
 impl Check {
-    /// Writes for each event of a block whether it passes. Where `sofar` is 0 the answer does not matter.
+    /// Writes for each event of a block whether it passes. If `sofar` is 0 for an event, its result does not matter.
     pub fn fill(&self, b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
         let level = Level::new();
         match self {
@@ -120,7 +120,7 @@ impl Check {
                         mark(out, b, i.event);
                     }
                 }
-                // What an interrupt event tells itself counts, where a damaged file has not lost it.
+                // The interrupt event's own row takes precedence, unless a damaged file has lost it.
                 for_kinds(b, 1 << EventKind::Interrupt as u16, |at, _, payload| {
                     if let Some(row) = b.events.interrupts.get(payload) {
                         let report = if *status { row.status } else { row.line };
@@ -195,7 +195,7 @@ impl Check {
     }
 }
 
-/// Those of a sorted list that lie in a block.
+/// Returns the elements of a sorted list whose events are in a block.
 fn within<'l, T>(list: &'l [T], b: &Block<'_>, event: impl Fn(&T) -> u64) -> &'l [T] {
     let first = list.partition_point(|t| event(t) < b.first as u64);
     let end = list.partition_point(|t| event(t) < (b.first + b.len) as u64);
@@ -208,12 +208,12 @@ fn set(out: &mut [u8], at: usize, to: bool) {
     }
 }
 
-/// An event of the block passes.
+/// Marks an event of the block as passed.
 fn mark(out: &mut [u8], b: &Block<'_>, event: u64) {
     set(out, (event - b.first as u64) as usize, true);
 }
 
-/// The bit of a kind.
+/// Returns the bit of a kind.
 fn bit(kind: u8) -> Kinds {
     if EventKind::from_raw(kind).is_some() {
         1 << kind
@@ -234,11 +234,11 @@ fn kind(b: &Block<'_>, kinds: Kinds, out: &mut [u8]) {
         .for_each(|(o, k)| *o = u8::from(bit(*k) & kinds != 0));
 }
 
-/// Calls back with the events of some kinds: place in the block, kind and row.
+/// Calls `call` with the events of some kinds: index in the block, kind and row.
 fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)) {
     let mut payload = None;
     for (n, piece) in b.kind().chunks(64).enumerate() {
-        // Most events are accesses: those are passed over a piece at a time.
+        // Most events are accesses, which are skipped one piece at a time.
         if piece.iter().fold(true, |only, k| only & (k.wrapping_sub(1) < 2)) {
             continue;
         }
@@ -253,7 +253,7 @@ fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)
     }
 }
 
-/// The access at a place of a block that is one.
+/// Returns the access at an index of a block, if that event is one.
 fn access(b: &Block<'_>, at: usize) -> Option<Access> {
     Some(Access {
         space: *b.space().get(at)?,
@@ -285,7 +285,7 @@ fn for_accesses(b: &Block<'_>, sofar: PriorMask<'_>, mut call: impl FnMut(usize,
     }
 }
 
-/// Writes which events are accesses to a space between two offsets, both included, and passed so far.
+/// Writes which events are accesses to a space between two offsets, inclusive, and passed so far.
 fn near_places(
     b: &Block<'_>,
     sofar: PriorMask<'_>,
@@ -312,13 +312,13 @@ fn near_places(
     near
 }
 
-/// Tests the numbers of a column: all of them, or, where few events passed so far, theirs alone, so that most of the
-/// column is never read.
+/// Tests the numbers of a column. If few events passed so far, tests only their numbers, so that most of the column
+/// is never read.
 fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: PriorMask<'_>, out: &mut [u8]) {
     let mut places = [0; FEW];
     if let Some(few) = sofar.and_then(|s| few_set(s, &mut places)) {
         out.fill(0);
-        // Asked for one behind the other before any is looked at, so that memory answers them together.
+        // Issue all loads before any comparison, so that memory serves them in parallel.
         let mut numbers = [0; FEW];
         for (n, at) in numbers.iter_mut().zip(few) {
             *n = column.get(*at).map_or(0, |v| v.wide());
@@ -354,7 +354,7 @@ fn number(column: Column, test: &NumberTest, b: &Block<'_>, sofar: PriorMask<'_>
 }
 
 impl Block<'_> {
-    /// What of the events has places and values, where not all have.
+    /// Returns which events have locations and values, if not all have.
     fn has_some(&self) -> Option<&super::block::Mixed> {
         match self.rows() {
             Rows::All(_) => None,

@@ -1,45 +1,45 @@
-//! The language's own words: fields of an event, kinds of events, and what each of them means.
+//! Keywords of the filter language: fields of an event, kinds of events, and their meanings.
 
 use crate::recording::EventKind;
 
-/// A word of the language.
+/// A keyword of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keyword {
-    /// The word.
+    /// The keyword.
     pub name: &'static str,
-    /// Other ways to write it.
+    /// Alternative spellings.
     pub aliases: &'static [&'static str],
-    /// What it stands for.
+    /// The meaning.
     pub meaning: Meaning,
-    /// What it stands for, in words.
+    /// A description of the meaning.
     pub doc: &'static str,
 }
 
-/// What a word stands for.
+/// The meaning of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// A number that an event has.
+    /// A numeric field of an event.
     Number(Number),
-    /// A name or a text that an event has.
+    /// A name or text field of an event.
     Name(Name),
-    /// What an event may be.
+    /// A kind of event.
     Kind(Kind),
     /// `and`, `or`, `not`, `in`.
     Operator,
 }
 
-/// A number that an event has.
+/// A numeric field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// Index of the event.
     Event,
-    /// Nanoseconds on the recorder's clock.
+    /// Time on the recorder's clock, nanoseconds.
     Time,
     /// Thread.
     Thread,
-    /// Byte offset in the space.
+    /// Offset in the space, bytes.
     Offset,
-    /// Bytes.
+    /// Width of the access, bytes.
     Width,
     /// Value read or written.
     Value,
@@ -49,13 +49,13 @@ pub enum Number {
     Line,
     /// Interrupt status.
     Status,
-    /// Address that an event which is no access tells.
+    /// Address in an event that is not an access.
     Address,
-    /// Number of bytes that it tells.
+    /// Size in an event that is not an access, bytes.
     Bytes,
 }
 
-/// A name or a text that an event has.
+/// A name or text field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// Register.
@@ -70,7 +70,7 @@ pub enum Name {
     Text,
 }
 
-/// What an event may be.
+/// A kind of event in the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A kind of event in the recording.
@@ -79,9 +79,9 @@ pub enum Kind {
     Access,
     /// A kind that this version does not know.
     Unknown,
-    /// An interrupt that was recorded, or that was found in the accesses.
+    /// An interrupt that was recorded, or found in the accesses.
     Interrupt,
-    /// Work handed to the GPU, recorded as such or found in the accesses.
+    /// Work submitted to the GPU, recorded as such or found in the accesses.
     Submit,
     /// A part of a poll.
     Poll,
@@ -123,7 +123,7 @@ const fn operator(name: &'static str, also: &'static [&'static str], doc: &'stat
     }
 }
 
-/// Every word of the language. They are written in any case.
+/// All keywords of the language. Case is ignored.
 pub const KEYWORDS: &[Keyword] = &[
     name(
         "reg",
@@ -279,7 +279,7 @@ pub const KEYWORDS: &[Keyword] = &[
 ];
 
 impl Keyword {
-    /// The word with this name, in any case.
+    /// Finds the keyword with this name, ignoring case.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         let same = |n: &&str| n.eq_ignore_ascii_case(name);

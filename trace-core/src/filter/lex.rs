@@ -1,15 +1,15 @@
-//! A filter's text as words, numbers, texts in quotes and operators.
+//! Lexer of the filter language: words, numbers, quoted texts and operators.
 
 use super::error::{FilterError, FilterErrorKind};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What a token is.
+/// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A word, with dots and dashes inside: `write`, `JS1_CONFIG.start_flush`, `host-write`, `bar3+0x10`.
     Word(&'a str),
-    /// A text in quotes, without them.
+    /// A quoted text, without its quotes.
     Text(Cow<'a, str>),
     /// A number, and whether it has a unit of time (then it is in nanoseconds).
     Number(u64, bool),
@@ -17,19 +17,19 @@ pub(super) enum Token<'a> {
     Sign(&'static str),
 }
 
-/// A token and its bytes in the text.
+/// A token and its byte range in the text.
 #[derive(Clone, Debug)]
 pub(super) struct Spanned<'a> {
     pub token: Token<'a>,
     pub span: Range<usize>,
 }
 
-/// Longer ones before those that they begin with.
+/// Longer operators come before their prefixes.
 const SIGNS: [&str; 19] = [
     "&&", "||", "==", "=~", "!=", "!~", "<=", ">=", "..=", "..", "(", ")", "{", "}", ",", "=", "<", ">", "&",
 ];
 
-/// All tokens of a text.
+/// Returns all tokens of a text.
 pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, FilterError> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -40,7 +40,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, FilterError> {
     Ok(out)
 }
 
-/// The token that begins at a byte or behind spaces there; `None` at the end.
+/// Returns the token that starts at a byte or after the spaces there; `None` at the end.
 pub(super) fn next(text: &str, from: usize) -> Result<Option<Spanned<'_>>, FilterError> {
     let rest = text.get(from..).unwrap_or_default();
     let trimmed = rest.trim_start();
@@ -77,8 +77,8 @@ pub(super) fn next(text: &str, from: usize) -> Result<Option<Spanned<'_>>, Filte
     }))
 }
 
-/// Bytes of the word that a text begins with. A dot or a dash belongs to it where another letter follows; `+` and `@`
-/// where a digit does, as in the places of several spaces: `bar3+0x10`.
+/// Returns the length of the word at the start of a text, bytes. A dot or a dash belongs to the word if a letter
+/// follows; `+` and `@` belong to it if a digit follows, as in the locations of several spaces: `bar3+0x10`.
 pub(super) fn word_len(text: &str) -> usize {
     let letter = |c: char| c.is_alphanumeric() || c == '_';
     let mut chars = text.char_indices().peekable();
@@ -104,8 +104,8 @@ fn number_len(text: &str) -> usize {
     text.len()
 }
 
-/// A text in quotes and the bytes that it takes with them. A backslash before the same quote makes that one a part of
-/// the text; any other stands for itself, as regular expressions need it.
+/// Reads a quoted text; returns it with its length in bytes, including the quotes. A backslash before the same quote
+/// makes that quote a part of the text. Any other backslash stands for itself, as regular expressions need it.
 fn quoted(text: &str, quote: char) -> Option<(Token<'_>, usize)> {
     let mut escaped = false;
     let mut some = false;
@@ -128,11 +128,11 @@ fn quoted(text: &str, quote: char) -> Option<(Token<'_>, usize)> {
     None
 }
 
-/// Nanoseconds of the units of time.
+/// The units of time, in nanoseconds.
 const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
-/// A number in decimal, hexadecimal (`0x`), octal (`0o`) or binary (`0b`), with underscores between digits; a decimal
-/// one may have a unit of time, and with a unit a fraction. And whether it has a unit.
+/// Parses a number in decimal, hexadecimal (`0x`), octal (`0o`) or binary (`0b`), with underscores between digits. A
+/// decimal number may have a unit of time, and with a unit a fraction. Also returns whether it has a unit.
 fn number(text: &str) -> Result<(u64, bool), &'static str> {
     const LARGE: &str = "it does not fit into 64 bits";
     let lower = text.to_ascii_lowercase();

@@ -1,17 +1,17 @@
-//! Which events of a block passed: a byte each, 0 or 1, counted, walked and packed into bits.
+//! Masks of the events of a block that passed: one byte each, 0 or 1, counted, iterated and packed into bits.
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
-/// Whether any byte is not 0.
+/// Returns whether any byte is not 0.
 pub(super) fn any(bytes: &[u8]) -> bool {
-    // In pieces that are looked at as a whole.
+    // Pieces allow each piece to be tested as a whole.
     let level = Level::new();
     bytes
         .chunks(256)
         .any(|c| dispatch!(level, _ => fold(c, 0, |a, b| a | b)) != 0)
 }
 
-/// Whether all bytes are 1.
+/// Returns whether all bytes are 1.
 pub(super) fn all(bytes: &[u8]) -> bool {
     let level = Level::new();
     bytes
@@ -19,22 +19,22 @@ pub(super) fn all(bytes: &[u8]) -> bool {
         .all(|c| dispatch!(level, _ => fold(c, 1, |a, b| a & b)) == 1)
 }
 
-/// Leaves those of `out` that are 1 in the other bytes too.
+/// Clears the bytes of `out` that are not 1 in the other mask.
 pub(super) fn and(out: &mut [u8], other: &[u8]) {
     dispatch!(Level::new(), _ => pairs(out, other));
 }
 
-/// 1 for each byte that is the one asked for, 0 for others.
+/// Writes 1 for each byte that equals `to`, 0 for others.
 pub(super) fn equal(bytes: &[u8], to: u8, out: &mut [u8]) {
     dispatch!(Level::new(), _ => equals(bytes, to, out));
 }
 
-/// How many bits are 1.
+/// Returns the number of set bits.
 pub(super) fn ones(bits: &[u64]) -> usize {
     dispatch!(Level::new(), _ => count_ones(bits))
 }
 
-// Loops that are compiled for what the machine has where they are dispatched, as they are inlined there.
+// These loops are inlined where they are dispatched, so they are compiled for the features of the machine.
 
 #[inline(always)]
 fn fold(bytes: &[u8], from: u8, with: impl Fn(u8, u8) -> u8) -> u8 {
@@ -56,10 +56,10 @@ fn count_ones(bits: &[u64]) -> usize {
     bits.iter().map(|b| b.count_ones() as usize).sum()
 }
 
-/// The places that are 1, where there is room for all of them.
+/// Returns the indices of the set bytes, if `places` has room for all of them.
 pub(super) fn few_set<'p>(bytes: &[u8], places: &'p mut [usize]) -> Option<&'p [usize]> {
     let mut found = 0;
-    // A sum of 255 bytes fits one.
+    // A sum of 255 bytes of at most 1 fits in one byte.
     for piece in bytes.chunks(255) {
         found += usize::from(piece.iter().sum::<u8>());
         if found > places.len() {
@@ -76,7 +76,7 @@ pub(super) fn few_set<'p>(bytes: &[u8], places: &'p mut [usize]) -> Option<&'p [
     Some(places)
 }
 
-/// Calls back with each place that is 1.
+/// Calls `call` with the index of each set byte.
 pub(super) fn for_set(bytes: &[u8], mut call: impl FnMut(usize)) {
     let mut bits = [0; 8];
     for (n, piece) in bytes.chunks(64 * bits.len()).enumerate() {
@@ -92,7 +92,7 @@ pub(super) fn for_set(bytes: &[u8], mut call: impl FnMut(usize)) {
     }
 }
 
-/// A bit for each byte, the first byte's the lowest of the first word; bits behind the last byte are 0.
+/// Packs each byte into one bit, the first into the lowest bit of the first word; bits after the last byte are 0.
 pub(super) fn pack(bytes: &[u8], bits: &mut [u64]) {
     dispatch!(Level::new(), simd => pack_with(simd, bytes, bits));
 }

@@ -1,8 +1,8 @@
-//! Filters of events: one small language for the event table, the timeline, the command line and saved views.
+//! Event filters: one small language for the event table, the timeline, the command line and saved views.
 //!
-//! A text becomes a [`Query`], which knows no recording; a query and a recording become a [`Filter`], in which every
-//! name is resolved; a filter is scanned over the columns of the events and gives a [`Selection`]. What can be said is
-//! specified in `docs/query.md`, and [`WORDS`] is the table of the language's own words.
+//! A text is parsed to a [`Query`], which is independent of any recording. A query and a recording are compiled to a
+//! [`Filter`], in which every name is resolved. A filter is scanned over the event columns and gives a [`Selection`].
+//! `docs/query.md` specifies the language, and [`KEYWORDS`] is the table of its keywords.
 
 mod block;
 mod compile;
@@ -32,8 +32,8 @@ pub use scan::ScanMatches;
 pub use selection::Selection;
 pub use syntax::Query;
 
-/// Maximum number of bytes of a filter's text.
+/// Maximum size of a filter's text, bytes.
 pub const MAX_BYTES: usize = 16 << 10;
 
-/// Maximum number of parts of a filter that may be nested in one another.
+/// Maximum nesting depth of a filter.
 pub const MAX_DEPTH: usize = 64;

@@ -1,21 +1,21 @@
-//! A test of a number: some of its bits, shifted down or not, in ranges.
+//! Numeric test: some bits of a number, shifted down or not, in ranges.
 
 use fearless_simd::{Level, dispatch};
 
-/// Most ranges that are looked at one after the other.
+/// Maximum number of ranges that are tested one after another.
 const FEW: usize = 4;
 
-/// Whether the bits of `mask` of a number lie in one of some ranges, or in none.
+/// A test of whether the bits of `mask` of a number are in one of some ranges, or in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NumberTest {
     pub mask: u64,
-    /// First and last value, both included; rising and apart.
+    /// First and last value, inclusive; ascending and disjoint.
     pub ranges: Vec<(u64, u64)>,
     pub not: bool,
 }
 
 impl NumberTest {
-    /// A test of ranges with both ends included.
+    /// Creates a test of ranges with inclusive ends.
     pub fn new(mask: Option<u64>, mut ranges: Vec<(u64, u64)>, not: bool) -> Self {
         ranges.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
@@ -32,14 +32,14 @@ impl NumberTest {
         }
     }
 
-    /// Whether a number passes.
+    /// Returns whether a number passes.
     pub fn is_match(&self, value: u64) -> bool {
         let v = value & self.mask;
         let n = self.ranges.partition_point(|r| r.1 < v);
         self.ranges.get(n).is_some_and(|r| r.0 <= v) != self.not
     }
 
-    /// Writes 1 or 0 for each value, as it passes or not.
+    /// Writes 1 for each value that passes, 0 for others.
     pub fn fill<T: Lane>(&self, level: Level, values: &[T], out: &mut [u8]) {
         let Some((first, more)) = self.ranges.split_first() else {
             out.fill(u8::from(self.not));
@@ -62,7 +62,7 @@ impl NumberTest {
     }
 }
 
-/// One range; what `out` says already is kept where `more` is set.
+/// Tests one range; if `more` is set, existing results in `out` are kept.
 fn one<T: Lane>(level: Level, values: &[T], mask: T, (first, last): (u64, u64), out: &mut [u8], more: bool) {
     if first > T::MAX_VALUE {
         if !more {
@@ -79,14 +79,14 @@ fn one<T: Lane>(level: Level, values: &[T], mask: T, (first, last): (u64, u64), 
     }
 }
 
-/// A number of a column.
+/// An element type of a numeric column.
 pub(super) trait Lane: Copy {
-    /// The largest.
+    /// The largest value of the type.
     const MAX_VALUE: u64;
-    /// Its low bits.
+    /// Truncates a number to the type.
     fn narrow(wide: u64) -> Self;
     fn wide(self) -> u64;
-    /// Whether its bits of `mask` are at least `first` and at most `span` more.
+    /// Returns whether the bits of `mask` are at least `first` and at most `span` more.
     fn within(self, mask: Self, first: Self, span: Self) -> bool;
 }
 
@@ -112,7 +112,7 @@ macro_rules! lane {
 
 lane!(u8, u32, u64);
 
-/// A loop that is compiled for what the machine has where it is dispatched, as it is inlined there as a whole.
+/// This loop is inlined where it is dispatched, so it is compiled for the features of the machine.
 #[inline(always)]
 fn within<T: Lane, const MORE: bool>(values: &[T], mask: T, first: T, span: T, out: &mut [u8]) {
     for (o, v) in out.iter_mut().zip(values) {

@@ -1,4 +1,4 @@
-//! What registers an access touches, resolved once for each place and width and never for each event.
+//! Tests of the registers that an access covers, resolved once per location and width instead of once per event.
 
 use super::number::NumberTest;
 use crate::recording::Access;
@@ -6,13 +6,13 @@ use crate::registers::{FieldKind, Half, Layout, RecordedRegisters, Register, Reg
 use regex::Regex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bytes of a window that are remembered, 4 widths each; further out nothing is.
+/// Size of the MMIO region prefix that is cached, bytes, with 4 widths each; locations further out are not cached.
 const MAX_BYTES: u32 = 1 << 22;
 
-/// What was found out about places, by offset and width. Shared between threads: each may find the same out.
+/// A cache of results by offset and width. Threads share it; several may compute the same result.
 #[derive(Debug, Default)]
 pub(super) struct MatchCache {
-    /// 0: not known yet, otherwise the answer and 1.
+    /// 0: not known yet, otherwise the result plus 1.
     table: Vec<AtomicU8>,
 }
 
@@ -24,7 +24,7 @@ impl MatchCache {
         Self { table }
     }
 
-    /// The answer for a place, at most 254.
+    /// Returns the result for a location, at most 254.
     pub fn get(&self, offset: u32, width: u8, find: impl FnOnce(u32, u8) -> u8) -> u8 {
         let known = match width {
             1 | 2 | 4 | 8 => self.table.get(offset as usize * 4 + width.trailing_zeros() as usize),
@@ -44,24 +44,25 @@ impl MatchCache {
     }
 }
 
-/// Which registers are meant.
+/// A condition on registers.
 #[derive(Debug)]
 pub(super) enum RegisterTest {
-    /// Any that the map knows.
+    /// Any register in the map.
     Any,
-    /// Those of these names, in lower case.
+    /// Registers with one of these names, in lower case.
     Named(Vec<String>),
-    /// Those whose name matches.
+    /// Registers whose name matches.
     Matches(Regex),
-    /// Those of blocks of these names, in lower case.
+    /// Registers in blocks with one of these names, in lower case.
     Block(Vec<String>),
-    /// Those of blocks whose name matches.
+    /// Registers in blocks whose name matches.
     BlockMatches(Regex),
-    /// Those whose name or block holds this, in lower case.
+    /// Registers whose name or block contains this text, in lower case.
     Holds(String),
 }
 
-/// A register's name without the number of its slot or address space, in lower case: `js_command` of `JS1_COMMAND`.
+/// Returns a register's name without the number of its slot or address space, in lower case: `js_command` for
+/// `JS1_COMMAND`.
 pub(super) fn without_index(r: &Register) -> Option<String> {
     let number = r.index?.to_string();
     let at = r.name.find(&number)?;
@@ -70,7 +71,7 @@ pub(super) fn without_index(r: &Register) -> Option<String> {
 }
 
 impl RegisterTest {
-    /// Whether a register, apart from how it is accessed, is meant.
+    /// Returns whether a register matches, independent of how it is accessed.
     pub fn register(&self, r: &Register) -> bool {
         let wide = r.wide.as_ref().map(|w| w.name.as_str());
         match self {
@@ -91,7 +92,7 @@ impl RegisterTest {
         }
     }
 
-    /// Whether what an access touches is called so: `CRTC_GEN_CNTL[15:8]`, `EDID_0 to EDID_3`.
+    /// Returns whether the name of a whole access matches: `CRTC_GEN_CNTL[15:8]`, `EDID_0 to EDID_3`.
     fn is_name_match(&self, name: &str) -> bool {
         match self {
             Self::Named(names) => names.iter().any(|n| name.eq_ignore_ascii_case(n)),
@@ -100,7 +101,8 @@ impl RegisterTest {
         }
     }
 
-    /// Whether an access of `width` bytes at an offset touches one that is meant; `None` where it touches none at all.
+    /// Returns whether an access of `width` bytes at an offset covers a matching register; `None` if it covers no
+    /// register.
     pub fn access(&self, map: &RegisterMap, offset: u32, width: u8) -> Option<bool> {
         let mut parts = map.covered_registers(offset, width).peekable();
         parts.peek()?;
@@ -109,14 +111,14 @@ impl RegisterTest {
     }
 }
 
-/// A test of the registers that an access touches.
+/// A test of the registers that an access covers.
 #[derive(Debug)]
 pub(super) struct Registers {
     device: RecordedRegisters,
     meant: RegisterTest,
     not: bool,
     memo: MatchCache,
-    /// Accesses that begin elsewhere do not pass.
+    /// The first offset at which an access can pass.
     pub first: u32,
     pub last: u32,
 }
@@ -124,7 +126,7 @@ pub(super) struct Registers {
 impl Registers {
     pub fn new(device: RecordedRegisters, meant: RegisterTest, not: bool) -> Self {
         let map = device.map();
-        // What a whole access is called may match anywhere: `CRTC_GEN_CNTL[15:8]`.
+        // The name of a whole access may match anywhere: `CRTC_GEN_CNTL[15:8]`.
         let anywhere = match &meant {
             _ if not => true,
             RegisterTest::Matches(_) => true,
@@ -158,7 +160,7 @@ impl Registers {
         self.device.space()
     }
 
-    /// Whether an access to the registers' space passes.
+    /// Returns whether an access to the registers' space passes.
     pub fn holds(&self, offset: u32, width: u8) -> bool {
         let found = self.memo.get(offset, width, |offset, width| {
             let passes = self.meant.access(self.device.map(), offset, width);
@@ -168,7 +170,7 @@ impl Registers {
     }
 }
 
-/// How a field's bits become the number that is compared: the one that tables show.
+/// How the bits of a field become the compared number, which is the one that tables show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldEncoding {
     Plain,
@@ -200,7 +202,7 @@ impl FieldEncoding {
     }
 }
 
-/// Where in the value of an access a register or a field of it stands.
+/// The bit position of a register, or of a field of it, in the value of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BitPosition {
     offset: u32,
@@ -209,11 +211,11 @@ struct BitPosition {
     mask: u64,
 }
 
-/// A test of the value of a register or of one of its fields, by the accesses that tell all of it.
+/// A test of the value of a register or a field, applied to the accesses that contain all of it.
 #[derive(Debug)]
 pub(super) struct FieldTest {
     device: RecordedRegisters,
-    /// By rising offset and width.
+    /// Sorted by offset and width.
     seen: Vec<BitPosition>,
     shown: FieldEncoding,
     test: NumberTest,
@@ -221,15 +223,16 @@ pub(super) struct FieldTest {
 
 /// The bits of a register, or of a pair that is one register of 64 bits.
 pub(super) struct RegisterBits<'a> {
-    /// Registers of 32 bits or less, with the bit of the whole at which each begins.
+    /// Registers of 32 bits or less, each with its first bit in the whole.
     halves: Vec<(&'a Register, u32)>,
-    /// Fields of the whole.
+    /// The fields of the whole register.
     pub layout: &'a Layout,
-    /// Its bits.
+    /// The number of bits.
     bits: u32,
 }
 
-/// The registers that a name means when their value is asked for: one, or one a slot where the name has no number.
+/// Returns the registers that a name refers to when their value is tested: one, or one per slot if the name has no
+/// number.
 pub(super) fn find_fields<'a>(map: &'a RegisterMap, name: &str) -> Vec<RegisterBits<'a>> {
     let own = |r: &'a Register| RegisterBits {
         halves: vec![(r, 0)],
@@ -272,7 +275,7 @@ pub(super) fn find_fields<'a>(map: &'a RegisterMap, name: &str) -> Vec<RegisterB
 }
 
 impl FieldTest {
-    /// A test of the bits `lo` to `hi` of registers, of all of them where `None`.
+    /// Creates a test of the bits `lo` to `hi` of registers; of all bits if `None`.
     pub fn new(
         device: RecordedRegisters,
         wholes: &[RegisterBits<'_>],
@@ -299,7 +302,7 @@ impl FieldTest {
         self.device.space()
     }
 
-    /// The first and the last offset at which an access can pass; the first is larger where none can.
+    /// Returns the first and the last offset at which an access can pass; the first is larger if none can.
     pub fn bounds(&self) -> (u32, u32) {
         match (self.seen.first(), self.seen.last()) {
             (Some(a), Some(b)) => (a.offset, b.offset),
@@ -307,7 +310,7 @@ impl FieldTest {
         }
     }
 
-    /// Whether an access to the registers' space passes.
+    /// Returns whether an access to the registers' space passes.
     pub fn holds(&self, access: &Access) -> bool {
         let key = (access.offset, access.width);
         let n = self.seen.partition_point(|s| (s.offset, s.width) < key);
@@ -321,13 +324,14 @@ impl FieldTest {
 }
 
 impl RegisterBits<'_> {
-    /// Adds every way to access bits `lo` to `hi` whole.
+    /// Adds every form of access that contains all of the bits `lo` to `hi`.
     fn seen(&self, map: &RegisterMap, lo: u32, hi: u32, seen: &mut Vec<BitPosition>) {
         let field = low_bits(hi.saturating_sub(lo) + 1) << lo.min(63);
         for (register, _) in &self.halves {
             for offset in register.offset.saturating_sub(7)..register.end() {
                 for width in [1u8, 2, 4, 8] {
-                    // By how much the bits of the access are further up than those of the whole, and which it has.
+                    // The shift from the bits of the whole register to those of the access, and the bits that the
+                    // access has.
                     let mut entries: Vec<(i32, u64)> = Vec::new();
                     for p in map.covered_registers(offset, width) {
                         let own = self.halves.iter().find(|(r, _)| r.offset == p.register.offset);
@@ -357,7 +361,7 @@ impl RegisterBits<'_> {
     }
 }
 
-/// `n` low bits set.
+/// Returns a number with the `n` low bits set.
 fn low_bits(n: u32) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }

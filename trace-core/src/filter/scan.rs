@@ -1,4 +1,4 @@
-//! A filter over all events: in chunks, on every core, the first of them first.
+//! Scan of a filter over all events: in chunks, on all cores, results in event order.
 
 use super::block::{self, BLOCK, Block};
 use super::compile::Filter;
@@ -12,16 +12,16 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
-/// Events that are handed on together; places in them have 16 bits.
+/// Number of events that are delivered together; indices in a chunk have 16 bits.
 pub(super) const CHUNK: usize = 1 << 16;
 
-/// Fewer chunks than this are not worth another thread.
+/// Minimum number of chunks for which another thread is worth its cost.
 const MIN_PARALLEL_CHUNKS: usize = 4;
 
-/// Results that may wait for those before them.
+/// Maximum number of results that wait for earlier ones.
 const WAITING: usize = 64;
 
-/// The events of a part of a recording that passed.
+/// The matching events of a part of a recording.
 #[derive(Debug)]
 pub struct ScanMatches {
     chunk: usize,
@@ -29,13 +29,13 @@ pub struct ScanMatches {
 }
 
 impl ScanMatches {
-    /// How many they are.
+    /// Returns the number of events.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.hits.count()
     }
 
-    /// The events, in order.
+    /// Returns the events, in order.
     pub fn events(&self) -> impl Iterator<Item = u64> + '_ {
         let first = (self.chunk * CHUNK) as u64;
         self.hits.places().map(move |p| first + u64::from(p))
@@ -43,12 +43,12 @@ impl ScanMatches {
 }
 
 impl Filter {
-    /// Looks at the events of a range (clipped), and calls back with those that pass, part by part and in order, as
-    /// soon as they are known; parts without any are left out. `each` may break off. Works on every core where there
-    /// is much to look at.
+    /// Scans the events of a range (clipped), and calls `each` with those that pass, part by part and in order, as
+    /// soon as they are known. Parts without matches are skipped. `each` may stop the scan. Uses all cores for large
+    /// ranges.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants them any more.
+    /// [`Cancelled`] if the work was cancelled.
     pub fn scan(
         &self,
         events: &Events,
@@ -60,10 +60,10 @@ impl Filter {
         self.scan_on(cores, events, range, progress, &mut |found| each(&found))
     }
 
-    /// All events of a recording that pass.
+    /// Returns all events of a recording that pass.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants them any more.
+    /// [`Cancelled`] if the work was cancelled.
     pub fn select(&self, events: &Events, progress: &Progress) -> Result<Selection, Cancelled> {
         let mut all = Selection::default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -74,7 +74,7 @@ impl Filter {
         Ok(all)
     }
 
-    /// Whether one event passes. For many of them a scan costs far less.
+    /// Returns whether one event passes. For many events, a scan costs far less.
     #[must_use]
     pub fn is_match(&self, events: &Events, event: u64) -> bool {
         let end = block::len(events);
@@ -110,7 +110,7 @@ impl Filter {
         };
         let (next, last) = (AtomicUsize::new(chunks.start), chunks.end);
         let (next, range) = (&next, &range);
-        // The next chunk that nobody has looked at, or `None` when there is none left.
+        // The next chunk that is not scanned yet, or `None` if there is none left.
         let work = |scratch: &mut Scratch| {
             let chunk = next.fetch_add(1, Ordering::Relaxed);
             (chunk < last).then(|| self.chunk(events, range, chunk, progress, scratch))
@@ -123,13 +123,13 @@ impl Filter {
                     let mut scratch = Scratch::default();
                     while let Some(found) = work(&mut scratch) {
                         let over = found.is_err();
-                        // Nobody takes it when it was broken off.
+                        // The receiver is gone if the scan was stopped.
                         if to.send(found).is_err() || over {
                             return;
                         }
                     }
                 };
-                // Where there is no other thread to be had, this one does its work.
+                // If no other thread can be started, this one does its work.
                 let name = std::thread::Builder::new().name("kinescope-filter".into());
                 let _ = name.spawn_scoped(scope, work);
             }
@@ -137,8 +137,8 @@ impl Filter {
             let mut wanted = chunks.start;
             let mut early: BTreeMap<usize, ScanMatches> = BTreeMap::new();
             let mut scratch = Scratch::default();
-            // This thread looks at chunks as the others do and hands on what is known in between; when none is left
-            // it waits for theirs.
+            // This thread scans chunks as the others do and delivers their results in between. When no chunk is left,
+            // it waits for their results.
             while let Some(found) = work(&mut scratch).or_else(|| from.recv().ok()) {
                 for found in std::iter::once(found).chain(from.try_iter()) {
                     let found = found?;
@@ -155,7 +155,7 @@ impl Filter {
         })
     }
 
-    /// The events of a chunk, as far as they lie in the range, that pass.
+    /// Returns the matching events of a chunk, as far as they are in the range.
     fn chunk(
         &self,
         events: &Events,
@@ -170,7 +170,7 @@ impl Filter {
         let mut passes = [0u8; BLOCK];
         let mut at = from;
         while at < to {
-            // Blocks begin at the same events whatever the range.
+            // Blocks start at the same events for any range.
             let end = to.min((at / BLOCK + 1) * BLOCK);
             let b = Block::new(events, at, end);
             let out = passes.get_mut(..b.len).unwrap_or_default();
@@ -184,7 +184,7 @@ impl Filter {
     }
 }
 
-/// Sets the bit of each byte that is 1, the first byte's at `at`.
+/// Sets the bit of each byte that is 1, starting at bit `at`.
 fn put(bytes: &[u8], at: usize, bits: &mut [u64]) {
     if at.is_multiple_of(64) {
         mask::pack(bytes, bits.get_mut(at / 64..).unwrap_or_default());

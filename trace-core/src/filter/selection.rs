@@ -1,35 +1,35 @@
-//! The events that pass a filter: small in memory, and any row of it is found at the cost of a search.
+//! The events that pass a filter: compact in memory, with any row found by a search.
 
 use super::mask;
 use super::scan::CHUNK;
 
-/// Events that passed, in order.
+/// The selected events, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// One a [`CHUNK`] of events, from the first event of the recording on.
+    /// One per [`CHUNK`] of events, from the first event of the recording on.
     chunks: Vec<Hits>,
-    /// Events before each chunk; one more at the end.
+    /// Number of selected events before each chunk; one more entry at the end.
     before: Vec<u64>,
 }
 
-/// The events of a chunk that passed.
+/// The selected events of a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hits {
     #[default]
     None,
-    /// So many from the first on.
+    /// The first this many events.
     All(u32),
-    /// Their places, rising.
+    /// Indices in the chunk, ascending.
     Few(Box<[u16]>),
-    /// A bit each.
+    /// One bit per event.
     Many(Box<[u64]>),
 }
 
-/// With more events than this a bit for every event of the chunk takes less memory.
+/// Maximum number of events stored as indices: for more, one bit per event of the chunk takes less memory.
 const FEW: usize = CHUNK / 16;
 
 impl Hits {
-    /// From a bit for each of `len` events.
+    /// Creates the hits from one bit for each of `len` events.
     pub fn new(bits: Vec<u64>, len: usize) -> Self {
         match mask::ones(&bits) {
             0 => Self::None,
@@ -57,7 +57,7 @@ impl Hits {
         }
     }
 
-    /// The place of the row with this number.
+    /// Returns the index in the chunk of the row with this number.
     fn get(&self, mut row: u64) -> Option<u32> {
         match self {
             Self::None => None,
@@ -80,7 +80,7 @@ impl Hits {
         }
     }
 
-    /// How many lie before a place.
+    /// Returns the number of hits before an index.
     fn rank(&self, place: usize) -> u64 {
         match self {
             Self::None => 0,
@@ -94,7 +94,7 @@ impl Hits {
         }
     }
 
-    /// The places, rising.
+    /// Returns the indices, ascending.
     pub fn places(&self) -> Box<dyn Iterator<Item = u32> + '_> {
         match self {
             Self::None => Box::new(std::iter::empty()),
@@ -113,7 +113,7 @@ impl Hits {
 }
 
 impl Selection {
-    /// Adds the next chunk; those that are left out before it have none.
+    /// Adds the next chunk; chunks that are skipped before it have no hits.
     pub(super) fn push(&mut self, chunk: usize, hits: Hits) {
         while self.chunks.len() < chunk {
             self.add(Hits::None);
@@ -130,19 +130,19 @@ impl Selection {
         self.chunks.push(hits);
     }
 
-    /// How many events passed.
+    /// Returns the number of selected events.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.before.last().copied().unwrap_or(0)
     }
 
-    /// Whether none passed.
+    /// Returns whether no event is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The event in a row, counted from 0.
+    /// Returns the event in a row, counted from 0.
     #[must_use]
     pub fn get(&self, row: u64) -> Option<u64> {
         let chunk = self.before.partition_point(|b| *b <= row).checked_sub(1)?;
@@ -150,7 +150,7 @@ impl Selection {
         Some((chunk * CHUNK) as u64 + u64::from(place))
     }
 
-    /// How many of the events that passed lie before an event: the row of the first one at or behind it.
+    /// Returns the number of selected events before an event, which is the row of the first one at or after it.
     #[must_use]
     pub fn rank(&self, event: u64) -> u64 {
         let Ok(event) = usize::try_from(event) else {
@@ -162,13 +162,13 @@ impl Selection {
         }
     }
 
-    /// Whether an event passed.
+    /// Returns whether an event is selected.
     #[must_use]
     pub fn contains(&self, event: u64) -> bool {
         self.rank(event.saturating_add(1)) > self.rank(event)
     }
 
-    /// The events that passed, in order.
+    /// Returns the selected events, in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let first = |n: usize| (n * CHUNK) as u64;
         let chunks = self.chunks.iter().enumerate();
@@ -176,7 +176,7 @@ impl Selection {
     }
 }
 
-/// Of events that rise.
+/// Collects events in ascending order.
 impl FromIterator<u64> for Selection {
     fn from_iter<I: IntoIterator<Item = u64>>(events: I) -> Self {
         let mut all = Self::default();

@@ -1,4 +1,4 @@
-//! The grammar of filters: a text as a tree of tests, in which no name is resolved yet.
+//! Parser of the filter language: a tree of tests in which no name is resolved yet.
 
 use super::error::{FilterError, FilterErrorKind};
 use super::keywords::{Keyword, Kind, Meaning, Number};
@@ -6,16 +6,16 @@ use super::lex::{Spanned, Token, tokens};
 use super::{MAX_BYTES, MAX_DEPTH};
 use std::ops::Range;
 
-/// A filter's text, understood. It knows no recording: [`Query::compile`] gives the filter of one.
+/// A parsed filter. It is independent of any recording: [`Query::compile`] creates the filter for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     pub(super) root: Node,
 }
 
-/// A part of a filter.
+/// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Every event: of an empty text.
+    /// Every event, from an empty text.
     All,
     And(Vec<Node>),
     Or(Vec<Node>),
@@ -23,12 +23,12 @@ pub(super) enum Node {
     Test(Test),
 }
 
-/// A name as it was typed.
+/// A name as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TypedText {
     pub text: String,
     pub span: Range<usize>,
-    /// In quotes: never a word of the language.
+    /// Whether the name is in quotes: then it is never a keyword.
     pub quoted: bool,
 }
 
@@ -36,16 +36,16 @@ pub(super) struct TypedText {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Test {
     pub left: TypedText,
-    /// Of a number, the bits that are looked at.
+    /// The mask of the bits of a number that are tested.
     pub mask: Option<u64>,
     pub condition: Condition,
 }
 
-/// What is asked of the left side.
+/// The condition on the left side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Nothing: a kind of event, a part of a register's name, a field that the event has; with a mask, bits that are
-    /// set.
+    /// No condition: a kind of event, a part of a register's name, or a field that the event has; with a mask, bits
+    /// that are set.
     Bare,
     /// A comparison.
     Compare(Comparison, Value),
@@ -56,7 +56,7 @@ pub(super) enum Condition {
         not: bool,
         first: Option<Value>,
         end: Option<Value>,
-        /// Whether `end` is a part of the range.
+        /// Whether `end` is part of the range.
         inclusive: bool,
         span: Range<usize>,
     },
@@ -64,7 +64,7 @@ pub(super) enum Condition {
     Among { not: bool, values: Vec<Value> },
 }
 
-/// How two values are compared.
+/// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
@@ -115,10 +115,10 @@ struct Parser<'a> {
 }
 
 impl Query {
-    /// Understands a filter's text. A text without words lets every event pass.
+    /// Parses a filter's text. A text without words lets every event pass.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The error and its position.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         if text.len() > MAX_BYTES {
             return Err(FilterError::new(FilterErrorKind::TooLong, MAX_BYTES..text.len()));
@@ -142,14 +142,14 @@ impl Query {
         }
     }
 
-    /// Whether every event passes, because the text says nothing.
+    /// Returns whether every event passes, because the text is empty.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.root == Node::All
     }
 
-    /// What its ranges come to, with both ends, for whoever reads what was found: `job 4 to 8` of `job in 4..9`. Ranges
-    /// without a first or a last number, and empty ones, are left out.
+    /// Describes the ranges with both ends inclusive, for readers of the results: `job 4 to 8` for `job in 4..9`.
+    /// Skips ranges without a first or a last number, and empty ones.
     #[must_use]
     pub fn describe_ranges(&self) -> Vec<String> {
         fn number(value: Option<&Value>) -> Option<(u64, bool)> {
@@ -174,7 +174,7 @@ impl Query {
                         return;
                     };
                     let last = if *inclusive { Some(end) } else { end.checked_sub(1) };
-                    // A time is no count: nobody asks for the nanosecond before the end.
+                    // A time is not a count: nobody asks for the nanosecond before the end.
                     if let Some(last) = last.filter(|l| *l >= first && !time) {
                         let text = |n: u64| match t.left.text.to_ascii_lowercase().as_str() {
                             "job" | "event" | "thread" | "width" | "bytes" | "irq.line" => n.to_string(),
@@ -190,8 +190,8 @@ impl Query {
         out
     }
 
-    /// Whether it asks for what is not stored in events but found in them: jobs, polls, interrupts by their handlers,
-    /// submits. Such a query is compiled with what was found ([`super::Derived`]).
+    /// Returns whether the query needs data that is found in events instead of stored in them: jobs, polls,
+    /// interrupts by their handlers, submits. Such a query is compiled with that data ([`super::Derived`]).
     #[must_use]
     pub fn needs_derived(&self) -> bool {
         fn kind(k: Kind) -> bool {
@@ -204,7 +204,7 @@ impl Query {
                     matches!(n, Number::Job | Number::Line | Number::Status | Number::Address)
                 }
                 Some(Meaning::Kind(k)) => kind(k),
-                // A kind may be named on the right, and match a pattern.
+                // A kind may be named on the right side, and match a pattern.
                 Some(Meaning::Name(super::keywords::Name::Kind)) => true,
                 _ => false,
             }
@@ -221,7 +221,7 @@ impl Query {
     }
 }
 
-/// A token as it is told.
+/// Describes a token for messages.
 fn describe_token(token: &Token<'_>) -> String {
     match token {
         Token::Word(w) => (*w).to_owned(),
@@ -256,14 +256,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the next token when it is this sign.
+    /// Takes the next token if it is this operator.
     fn takes(&mut self, sign: &str) -> bool {
         let is = self.sign() == Some(sign);
         self.at += usize::from(is);
         is
     }
 
-    /// The bytes of the token before the next one, or the text's beginning.
+    /// Returns the end of the token before the next one, or the start of the text.
     fn behind(&self) -> usize {
         self.at
             .checked_sub(1)
@@ -294,7 +294,7 @@ impl<'a> Parser<'a> {
             if self.is_word(0, "and") || self.sign() == Some("&&") {
                 self.at += 1;
             } else {
-                // Two tests one behind the other: both.
+                // Two consecutive tests are combined with `and`.
                 let begins = match self.peek().map(|t| &t.token) {
                     Some(Token::Word(w)) => !w.eq_ignore_ascii_case("or"),
                     Some(Token::Text(_)) => true,
@@ -466,12 +466,12 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a word joins others and stands for nothing by itself.
+/// Returns whether a word is a connective without a meaning of its own.
 fn is_operator(word: &str) -> bool {
     Keyword::find(word).is_some_and(|w| w.meaning == Meaning::Operator)
 }
 
-/// The only part, or all of them together.
+/// Returns the only part, or all of them joined.
 fn one_or(mut all: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> Node {
     match (all.len(), all.pop()) {
         (1, Some(only)) => only,

@@ -1,4 +1,4 @@
-//! Chains: from the head that a driver submits to the last job.
+//! Job chains, from the submitted head to the last job.
 
 use super::{Dispatch, GpuMemory, HEADER_BYTES, HeaderError, JobHeader, JobType, Payload, decode_payload};
 use crate::recording::GpuVa;
@@ -10,42 +10,42 @@ pub const MAX_JOBS: usize = 65536;
 /// A job of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Where it lies.
+    /// Address of the job.
     pub va: GpuVa,
     /// Its header, or why the bytes are not one.
     pub header: Result<JobHeader, HeaderError>,
-    /// How often its shader runs, where it runs one.
+    /// Invocation counts of the job's shader, if it runs one.
     pub dispatch: Option<Dispatch>,
-    /// Where its shader begins, where it runs one. Of a job with two shaders, that of the vertices.
+    /// Address of the job's shader, if it runs one. For a job with two shaders, the vertex shader.
     pub shader_va: Option<GpuVa>,
-    /// What follows the header.
+    /// The payload after the header.
     pub payload: Payload,
 }
 
 impl Job {
-    /// What the job does, where its header decodes.
+    /// Returns the job's type, if its header decodes.
     #[must_use]
     pub fn kind(&self) -> Option<JobType> {
         self.header.as_ref().ok()?.kind()
     }
 
-    /// Whether the header decodes.
+    /// Returns whether the header decodes.
     #[must_use]
     pub fn is_decoded(&self) -> bool {
         self.header.is_ok()
     }
 }
 
-/// Where a chain ended.
+/// Why a chain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainEnd {
-    /// At a job without a next one.
+    /// At a job without a successor.
     End,
-    /// At a job that was in the chain already.
+    /// At a job that was already in the chain.
     Loop(GpuVa),
-    /// At a job whose header has no content.
+    /// At a job whose header is unmapped or without content.
     Unreadable(GpuVa),
-    /// At a job whose header does not decode; it is the last of the list.
+    /// At a job whose header does not decode; that job is the last of the list.
     Undecoded(GpuVa),
     /// After [`MAX_JOBS`] jobs.
     Limit,
@@ -56,7 +56,7 @@ pub enum ChainEnd {
 pub struct Chain {
     /// The jobs, in chain order. A job whose header could not be read or decoded is the last.
     pub jobs: Vec<Job>,
-    /// Where it ended.
+    /// Why the chain ended.
     pub end: ChainEnd,
 }
 

@@ -1,15 +1,15 @@
-//! The header that begins every job.
+//! The header at the start of every job descriptor.
 
 use crate::recording::GpuVa;
 
-/// Bytes of a header.
+/// Size of a header, bytes.
 pub const HEADER_BYTES: usize = 32;
 
-/// What a job does.
+/// The type of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum JobType {
-    /// Nothing.
+    /// Does nothing.
     Null = 1,
     /// Writes a value, a counter or a time to memory.
     WriteValue = 2,
@@ -19,11 +19,11 @@ pub enum JobType {
     Compute = 4,
     /// Runs a vertex shader.
     Vertex = 5,
-    /// Runs a geometry shader.
+    /// Does vertex and tiler work in one job.
     Geometry = 6,
     /// Sorts primitives into tiles.
     Tiler = 7,
-    /// Vertex and tiler work in one.
+    /// Does indexed vertex work and tiler work in one job.
     Fused = 8,
     /// Runs fragment shaders over tiles.
     Fragment = 9,
@@ -32,7 +32,7 @@ pub enum JobType {
 }
 
 impl JobType {
-    /// The type with this number.
+    /// Returns the type with this number.
     #[must_use]
     pub fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
@@ -50,7 +50,7 @@ impl JobType {
         })
     }
 
-    /// The type's name in JSON and tables.
+    /// Returns the type's name in JSON and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,26 +75,26 @@ pub struct JobHeader {
     pub exception_status: u32,
     /// Written by the hardware when the job stops early.
     pub first_incomplete_task: u32,
-    /// Written by the hardware: where the job faulted.
+    /// Written by the hardware: the address of the fault.
     pub fault_pointer: u64,
     /// Whether addresses in the job are 64 bits wide.
     pub is_64bit: bool,
     /// Raw job type; see [`JobHeader::kind`].
     pub job_type: u8,
-    /// Whether the job waits for all before it.
+    /// Whether the job waits for all jobs before it.
     pub barrier: bool,
-    /// Switches beside the barrier, in place in word 4: 9 invalidate caches, 11 no prefetch, 12 texture mapper,
-    /// 14 and 15 relaxed dependencies.
+    /// Flags other than the barrier, at their bit positions in word 4: 9 invalidate caches, 11 no prefetch, 12
+    /// texture mapper, 14 and 15 relaxed dependencies.
     pub switches: u32,
-    /// Number of the job in its chain, for dependencies.
+    /// Index of the job in its chain, used by dependencies.
     pub index: u16,
-    /// A job that must be done first, 0 for none.
+    /// Index of a job that must complete first, 0 for none.
     pub dep1: u16,
-    /// Another job that must be done first, 0 for none.
+    /// Index of another job that must complete first, 0 for none.
     pub dep2: u16,
-    /// The next job of the chain, 0 at its end.
+    /// Address of the next job of the chain, 0 at its end.
     pub next: GpuVa,
-    /// Bits that a header has no meaning for, as they stand in word 4.
+    /// Bits of word 4 without a defined meaning, at their positions.
     pub reserved: u32,
 }
 
@@ -107,25 +107,25 @@ pub enum HeaderError {
         /// Address of the header.
         at: GpuVa,
     },
-    /// The job type is one that no GPU has.
+    /// The job type does not exist on any GPU.
     #[error("job type {job_type} is unknown")]
     UnknownType {
         /// The raw type.
         job_type: u8,
     },
-    /// Bits are set that a header has no meaning for.
+    /// Reserved bits are set.
     #[error("reserved bits are set, {bits:#x} in word 4")]
     ReservedBits {
-        /// The bits, in place.
+        /// The bits, at their positions.
         bits: u32,
     },
-    /// The next job is not aligned to 64 bytes or not in the 48 bits that the GPU translates.
+    /// The address of the next job is not aligned to 64 bytes, or exceeds the GPU's 48-bit virtual address range.
     #[error("the next job at {next} is misaligned or out of reach")]
     BadNext {
         /// The address.
         next: GpuVa,
     },
-    /// The bytes read as text.
+    /// The bytes are text.
     #[error("text stands in place of a header, \"{text}\"")]
     Text {
         /// The text, cut short.
@@ -133,16 +133,16 @@ pub enum HeaderError {
     },
 }
 
-/// Whether a decoded header looks like one.
+/// Whether a decoded header is plausible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Soundness {
-    /// Nothing speaks against it.
+    /// The header is plausible.
     Sound,
-    /// It decodes, and this speaks against it.
+    /// The header decodes but is implausible, for this reason.
     Doubtful(String),
 }
 
-/// Word 4: switches beside the barrier.
+/// Word 4: flags other than the barrier.
 const SWITCHES: u32 = 0xda00;
 /// Word 4: bits 13 and 10 have no meaning.
 const RESERVED: u32 = 0x2400;
@@ -156,7 +156,7 @@ fn word(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
 }
 
 impl JobHeader {
-    /// Reads a header. Any bytes have a reading; see [`JobHeader::decode`] for one that refuses.
+    /// Reads a header. Accepts any bytes; see [`JobHeader::decode`] for a checked version.
     #[must_use]
     pub fn read(bytes: &[u8; HEADER_BYTES]) -> Self {
         let control = word(bytes, 4);
@@ -179,10 +179,10 @@ impl JobHeader {
         }
     }
 
-    /// Reads a header and refuses bytes that cannot be one.
+    /// Reads a header and rejects bytes that cannot be one.
     ///
     /// # Errors
-    /// What speaks against it.
+    /// The reason why the bytes are not a header.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, HeaderError> {
         let h = Self::read(bytes);
         if let Some(text) = find_text(bytes) {
@@ -200,7 +200,7 @@ impl JobHeader {
         Ok(h)
     }
 
-    /// The bytes of the header.
+    /// Returns the bytes of the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let control = u32::from(self.is_64bit)
@@ -226,20 +226,20 @@ impl JobHeader {
         out
     }
 
-    /// What the job does; `None` for a type that no GPU has.
+    /// Returns the job type; `None` for a type that does not exist on any GPU.
     #[must_use]
     pub fn kind(&self) -> Option<JobType> {
         JobType::from_raw(self.job_type)
     }
 
-    /// The exception code that the hardware wrote, 0 before the job ran.
+    /// Returns the exception code that the hardware wrote, 0 before the job ran.
     #[must_use]
     pub fn exception_code(&self) -> u8 {
         self.exception_status as u8
     }
 
-    /// Whether the header looks like one that a driver wrote: one that [`JobHeader::decode`] accepts, text for one is
-    /// not, and beyond that a known status, no dependency on itself, a fault pointer that the GPU can reach.
+    /// Checks whether a driver could have written the header. Requires that [`JobHeader::decode`] accepts it (text is
+    /// rejected), a known status, no dependency on itself, and a fault pointer in the GPU's address range.
     #[must_use]
     pub fn check_soundness(&self) -> Soundness {
         let doubt = |text: String| Soundness::Doubtful(text);
@@ -266,7 +266,7 @@ impl JobHeader {
     }
 }
 
-/// The bytes as text, if nearly all of them are printable: no header is.
+/// Returns the bytes as text if nearly all of them are printable; no valid header is.
 fn find_text(bytes: &[u8; HEADER_BYTES]) -> Option<String> {
     let printable = |b: &u8| b.is_ascii_graphic() || matches!(b, b' ' | b'\n' | b'\t' | b'\r');
     if bytes.iter().filter(|b| printable(b)).count() < HEADER_BYTES - 3 {

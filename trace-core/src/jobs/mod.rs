@@ -1,6 +1,7 @@
-//! Job descriptors of Mali job-manager GPUs: headers, chains, payloads, and the code of the shaders that they name.
+//! Job descriptors of Mali job-manager GPUs: headers, chains, payloads, and the code of the shaders that they
+//! reference.
 //!
-//! Everything here is read through [`GpuMemory`], so it works on a recording, on a plan and inside a software GPU.
+//! All functions read through [`GpuMemory`], so they work on a recording, on a plan and inside a simulator.
 
 mod chain;
 mod header;
@@ -23,13 +24,14 @@ pub use space::{address_spaces, memory_at_submits};
 use crate::recording::GpuVa;
 use crate::registers::RegisterMap;
 
-/// Memory as the GPU sees it.
+/// GPU memory read through virtual addresses.
 pub trait GpuMemory {
-    /// Fills `out` from `va` on. `false`: a byte of the range is unmapped or without content; `out` is then undefined.
+    /// Fills `out` with the bytes at `va`. Returns `false` if a byte of the range is unmapped or without content;
+    /// `out` is then undefined.
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool;
 }
 
-/// The name of an exception code, as job and fault status registers and job headers hold it.
+/// Returns the name of an exception code, as in job and fault status registers and job headers.
 #[must_use]
 pub fn exception_name(code: u8) -> &'static str {
     RegisterMap::by_name("mali-jm")

@@ -1,30 +1,30 @@
-//! What follows a job's header: what to write, which caches, how many invocations of which shader.
+//! Payloads of jobs: values to write, caches to maintain, and shader invocations.
 
 use super::{GpuMemory, HEADER_BYTES, JobHeader, JobType};
 use crate::recording::GpuVa;
 
-/// Where the packed invocation of a compute, vertex or tiler job stands, from the job's first byte.
+/// Offset of the packed invocation in a compute, vertex or tiler job, bytes.
 pub const INVOCATION_OFFSET: u64 = 32;
 
-/// Bytes of a draw descriptor.
+/// Size of a draw descriptor, bytes.
 const DRAW_BYTES: usize = 128;
-/// Bytes of a renderer state.
+/// Size of a renderer state, bytes.
 const STATE_BYTES: usize = 64;
-/// Bytes that this module reads of a job at most: header, invocation, parameters and two draw descriptors.
+/// Maximum size that this module reads of a job, bytes: header, invocation, parameters and two draw descriptors.
 const JOB_BYTES: usize = 384;
 
-/// How often a shader runs.
+/// The dispatch of a shader: workgroup counts and sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// Workgroups along x, y, z; each at least 1.
+    /// Number of workgroups along x, y, z; each at least 1.
     pub workgroups: [u32; 3],
-    /// Invocations of a workgroup along x, y, z; each at least 1.
+    /// Invocations per workgroup along x, y, z; each at least 1.
     pub size: [u32; 3],
 }
 
 impl Dispatch {
-    /// Reads a packed invocation. Its first word holds the six sizes minus one, packed without gaps; the second
-    /// holds the bit at which each but the first begins.
+    /// Unpacks a packed invocation. Its first word holds the six sizes minus one, packed without gaps; the second
+    /// word holds the start bit of each size but the first.
     #[must_use]
     pub fn unpack(sizes: u32, shifts: u32) -> Self {
         let begins = [
@@ -50,8 +50,8 @@ impl Dispatch {
         }
     }
 
-    /// The two words of a packed invocation, `split` being the hardware's hint on how to share the work out (0 to
-    /// 15). `None` when a size is 0 or the sizes do not fit in 32 bits.
+    /// Packs the invocation into two words. `split` is the hardware's hint for distributing the work (0 to 15).
+    /// Returns `None` if a size is 0 or the sizes do not fit in 32 bits.
     #[must_use]
     pub fn pack(&self, split: u32) -> Option<(u32, u32)> {
         let [x, y, z] = self.size;
@@ -76,7 +76,7 @@ impl Dispatch {
         Some((sizes as u32, shifts))
     }
 
-    /// How often the shader runs in all.
+    /// Returns the total number of invocations.
     #[must_use]
     pub fn invocations(&self) -> u128 {
         self.size
@@ -87,26 +87,26 @@ impl Dispatch {
     }
 }
 
-/// What a write-value job writes.
+/// The kind of value that a write-value job writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     /// The cycle counter, 64 bits.
     CycleCounter,
-    /// The system's time, 64 bits.
+    /// The system time, 64 bits.
     Timestamp,
     /// Zero, 64 bits.
     Zero,
-    /// A value in the job, of 1, 2, 4 or 8 bytes.
+    /// A value stored in the job, of 1, 2, 4 or 8 bytes.
     Immediate {
-        /// Bytes written.
+        /// Number of bytes written.
         bytes: u8,
     },
-    /// A type that no GPU has.
+    /// A type that does not exist on any GPU.
     Unknown(u32),
 }
 
 impl WriteKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Self {
         match raw {
@@ -121,7 +121,7 @@ impl WriteKind {
         }
     }
 
-    /// The number of the kind.
+    /// Returns the number of the kind.
     #[must_use]
     pub fn raw(self) -> u32 {
         match self {
@@ -136,7 +136,7 @@ impl WriteKind {
         }
     }
 
-    /// Bytes that the job writes; 0 for an unknown kind.
+    /// Returns the number of bytes that the job writes; 0 for an unknown kind.
     #[must_use]
     pub fn bytes(self) -> u8 {
         match self {
@@ -150,16 +150,16 @@ impl WriteKind {
 /// The payload of a write-value job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteValue {
-    /// Where it writes.
+    /// The address that the job writes to.
     pub address: GpuVa,
-    /// What it writes.
+    /// The kind of value.
     pub kind: WriteKind,
-    /// The value of an immediate.
+    /// The immediate value.
     pub value: u64,
 }
 
 impl WriteValue {
-    /// The 24 bytes that follow the header.
+    /// Returns the 24 bytes that follow the header.
     #[must_use]
     pub fn encode(&self) -> [u8; 24] {
         let mut out = [0; 24];
@@ -174,28 +174,28 @@ impl WriteValue {
 /// The payload of a cache-flush job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheFlush {
-    /// Write the shader cores' load/store caches back.
+    /// Clean the load/store caches of the shader cores.
     pub clean_shader_ls: bool,
-    /// Empty the shader cores' load/store caches.
+    /// Invalidate the load/store caches of the shader cores.
     pub invalidate_shader_ls: bool,
-    /// Empty the shader cores' other caches.
+    /// Invalidate the other caches of the shader cores.
     pub invalidate_shader_other: bool,
-    /// Write the job manager's caches back.
+    /// Clean the caches of the job manager.
     pub clean_job_manager: bool,
-    /// Empty the job manager's caches.
+    /// Invalidate the caches of the job manager.
     pub invalidate_job_manager: bool,
-    /// Write the tiler's caches back.
+    /// Clean the caches of the tiler.
     pub clean_tiler: bool,
-    /// Empty the tiler's caches.
+    /// Invalidate the caches of the tiler.
     pub invalidate_tiler: bool,
-    /// Write the level 2 cache back.
+    /// Clean the level 2 cache.
     pub clean_l2: bool,
-    /// Empty the level 2 cache.
+    /// Invalidate the level 2 cache.
     pub invalidate_l2: bool,
 }
 
 impl CacheFlush {
-    /// Reads the two words after the header.
+    /// Unpacks the two words after the header.
     #[must_use]
     pub fn unpack(first: u32, second: u32) -> Self {
         let bit = |word: u32, n: u32| word >> n & 1 != 0;
@@ -212,7 +212,7 @@ impl CacheFlush {
         }
     }
 
-    /// The two words after the header.
+    /// Packs the flags into the two words after the header.
     #[must_use]
     pub fn pack(&self) -> (u32, u32) {
         let first = u32::from(self.clean_shader_ls)
@@ -226,7 +226,7 @@ impl CacheFlush {
     }
 }
 
-/// A shader and what it is bound to, of a compute, vertex or tiler job. Addresses are 0 where nothing is bound.
+/// The shader and its bindings of a compute, vertex or tiler job. Unbound addresses are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compute {
     /// The draw descriptor.
@@ -255,35 +255,35 @@ pub struct Compute {
     pub viewport: GpuVa,
     /// Thread storage.
     pub thread_storage: GpuVa,
-    /// The renderer state, where its bytes can be read.
+    /// The renderer state, if its bytes can be read.
     pub renderer: Option<RendererState>,
 }
 
-/// What a renderer state tells of a shader.
+/// The properties of a shader in its renderer state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RendererState {
-    /// Where the shader's code begins; 0 for none.
+    /// Address of the shader's code; 0 for none.
     pub shader: GpuVa,
-    /// Samplers that the shader uses.
+    /// Number of samplers that the shader uses.
     pub samplers: u16,
-    /// Textures that the shader uses.
+    /// Number of textures that the shader uses.
     pub textures: u16,
-    /// Attributes that the shader reads.
+    /// Number of attributes that the shader reads.
     pub attributes: u16,
-    /// Varyings that the shader writes or reads.
+    /// Number of varyings that the shader writes or reads.
     pub varyings: u16,
-    /// Uniform buffers.
+    /// Number of uniform buffers.
     pub uniform_buffers: u8,
     /// Whether the shader has a barrier.
     pub barrier: bool,
-    /// What is put in registers before the shader begins, raw.
+    /// Register preload flags, raw.
     pub preload: u32,
-    /// Push uniforms in 64-bit words.
+    /// Size of the push uniforms, 64-bit words.
     pub push_uniforms: u8,
 }
 
 impl RendererState {
-    /// Reads the first 52 bytes of a renderer state.
+    /// Decodes the first 52 bytes of a renderer state.
     #[must_use]
     pub fn read(bytes: &[u8; STATE_BYTES]) -> Self {
         let w = |n: usize| word(bytes, n * 4);
@@ -302,10 +302,10 @@ impl RendererState {
     }
 }
 
-/// What a job's payload says.
+/// The decoded payload of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// The job has none.
+    /// The job has no payload.
     None,
     /// A write of one value.
     WriteValue(WriteValue),
@@ -313,7 +313,7 @@ pub enum Payload {
     CacheFlush(CacheFlush),
     /// A compute, vertex or tiler job.
     Compute(Compute),
-    /// Vertex work by index and tiler work in one job: two shaders.
+    /// Indexed vertex work and tiler work in one job, with two shaders.
     IndexedVertex {
         /// The vertex shader.
         vertex: Compute,
@@ -326,12 +326,12 @@ pub enum Payload {
         min: [u16; 2],
         /// Last tile, x and y.
         max: [u16; 2],
-        /// The framebuffer descriptor, its low bits flags.
+        /// The framebuffer descriptor; its low bits are flags.
         framebuffer: u64,
     },
-    /// The payload is of a kind that this program does not read: 32-bit jobs, geometry and fused jobs.
+    /// The payload has an unsupported kind: 32-bit jobs, geometry jobs and fused jobs.
     NotRead,
-    /// The payload's bytes are unmapped or without content.
+    /// The bytes of the payload are unmapped or without content.
     Unreadable,
 }
 
@@ -347,7 +347,7 @@ fn wide(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at.saturating_add(4))) << 32
 }
 
-/// Reads a draw descriptor that stands `offset` bytes into a job's bytes, and the renderer state it points at.
+/// Decodes the draw descriptor at `offset` in the bytes of a job, and the renderer state that it points to.
 fn draw(mem: &(impl GpuMemory + ?Sized), va: GpuVa, job: &[u8], offset: usize) -> Compute {
     let q = |n: usize| GpuVa(wide(job, offset.saturating_add(n * 4)));
     let mut c = Compute {
@@ -373,7 +373,7 @@ fn draw(mem: &(impl GpuMemory + ?Sized), va: GpuVa, job: &[u8], offset: usize) -
     c
 }
 
-/// Reads the payload of the job at `va`, whose header is already known, and its dispatch where it has one.
+/// Decodes the payload of the job at `va`, whose header is already decoded, and its dispatch if it has one.
 #[must_use]
 pub fn decode_payload(mem: &(impl GpuMemory + ?Sized), va: GpuVa, header: &JobHeader) -> (Payload, Option<Dispatch>) {
     let Some(kind) = header.kind().filter(|_| header.is_64bit) else {

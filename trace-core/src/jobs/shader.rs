@@ -1,5 +1,4 @@
-//! The code of shaders: which of a job's descriptors names one, its clauses from the first to the last, and where its
-//! branches lead.
+//! Shader code: which descriptors of a job point to a shader, its clauses in order, and its branch targets.
 
 use super::{GpuMemory, Job, JobType, Payload};
 use crate::recording::GpuVa;
@@ -8,24 +7,24 @@ use bifrost::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of bytes of a shader that are read: 1 MiB.
+/// Maximum number of shader bytes that are read: 1 MiB.
 pub const MAX_CODE: u64 = 1 << 20;
 
-/// What a shader works on.
+/// The pipeline stage of a shader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Whatever it likes.
+    /// A compute shader.
     Compute,
-    /// Vertices.
+    /// A vertex shader.
     Vertex,
-    /// Geometry.
+    /// A geometry shader.
     Geometry,
-    /// Pixels.
+    /// A fragment shader.
     Fragment,
 }
 
 impl Stage {
-    /// Its name in JSON and tables.
+    /// Returns the stage's name in JSON and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,7 +36,7 @@ impl Stage {
     }
 }
 
-/// The shaders that a job's descriptors name, each with where its code begins.
+/// Returns the shaders that a job's descriptors point to, each with the address of its code.
 #[must_use]
 pub fn find_shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
     let named = |stage, c: &super::Compute| {
@@ -47,7 +46,7 @@ pub fn find_shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
     let all = match (&job.payload, job.kind()) {
         (Payload::Compute(c), Some(JobType::Compute)) => [named(Stage::Compute, c), None],
         (Payload::Compute(c), Some(JobType::Vertex)) => [named(Stage::Vertex, c), None],
-        // The renderer state of a tiler job is that of the pixels which its primitives will cover.
+        // The renderer state of a tiler job belongs to the fragments that its primitives will cover.
         (Payload::Compute(c), Some(JobType::Tiler)) => [named(Stage::Fragment, c), None],
         (Payload::IndexedVertex { vertex, fragment }, _) => {
             [named(Stage::Vertex, vertex), named(Stage::Fragment, fragment)]
@@ -60,39 +59,39 @@ pub fn find_shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
 /// A clause of a shader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeClause {
-    /// The clause; its address is the GPU's.
+    /// The clause; its address is a GPU address.
     pub clause: Clause,
-    /// Where its branches lead, as far as the code itself tells.
+    /// Branch targets, as far as the code itself determines them.
     pub targets: Vec<GpuVa>,
-    /// Whether a branch leads where a register says.
+    /// Whether a branch target comes from a register.
     pub indirect: bool,
-    /// Whether the shader's start leads here, by branches or from clause to clause.
+    /// Whether the clause is reachable from the shader's entry, by branches or sequentially.
     pub reachable: bool,
 }
 
-/// What stands behind the last clause of a shader.
+/// Why decoding stopped after the last clause of a shader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeEnd {
-    /// Padding of zeros.
+    /// Zero padding follows.
     Padding,
-    /// Something else: its last clause ends the thread, and no branch leads further.
+    /// Other data follows: the last clause ends the thread, and no branch leads further.
     Last,
-    /// Memory that the recording does not hold, at this address.
+    /// The recording does not hold the memory at this address.
     Unreadable(GpuVa),
-    /// Words that are no clause.
+    /// The words are not a valid clause.
     Broken(ClauseError),
-    /// More code than was to be read, at most [`MAX_CODE`].
+    /// The code exceeds the requested limit, at most [`MAX_CODE`].
     Limit,
 }
 
 impl CodeEnd {
-    /// Whether the code is whole.
+    /// Returns whether the code is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Padding | Self::Last)
     }
 
-    /// In words.
+    /// Returns a description.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -105,17 +104,17 @@ impl CodeEnd {
     }
 }
 
-/// Bits that are no operation of the table.
+/// Opcode bits that are not in the operation table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnknownOperation {
-    /// Whether ADD would execute it, else FMA.
+    /// Whether the ADD unit would execute it; otherwise the FMA unit.
     pub add: bool,
-    /// The bits: 23 of FMA, 20 of ADD.
+    /// The bits: 23 for FMA, 20 for ADD.
     pub bits: u32,
 }
 
 impl UnknownOperation {
-    /// The unit.
+    /// Returns the unit.
     #[must_use]
     pub fn unit(self) -> Unit {
         if self.add { Unit::Add } else { Unit::Fma }
@@ -125,31 +124,31 @@ impl UnknownOperation {
 /// The code of a shader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Where it begins.
+    /// Address of the first clause.
     pub entry: GpuVa,
-    /// Its clauses, by address.
+    /// The clauses, by address.
     pub clauses: Vec<CodeClause>,
-    /// What stands behind them.
+    /// Why decoding stopped after the clauses.
     pub end: CodeEnd,
 }
 
 impl Code {
-    /// Bytes from the entry to the end of the last clause.
+    /// Returns the size from the entry to the end of the last clause, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        // The distance first: the last clause may end where the address space does.
+        // Compute the distance first: the last clause may end at the end of the address space.
         let from_entry = |c: &CodeClause| c.clause.address.saturating_sub(self.entry.0);
         let all = |c: &CodeClause| from_entry(c).saturating_add(c.clause.bytes());
         self.clauses.last().map_or(0, all)
     }
 
-    /// Operations, those of both units.
+    /// Returns the number of operations of both units.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.clauses.iter().map(|c| 2 * c.clause.tuples.len() as u64).sum()
     }
 
-    /// Bits that no operation has, each with how often it stands there.
+    /// Returns the unknown opcode bits, each with its number of occurrences.
     #[must_use]
     pub fn unknown_operations(&self) -> BTreeMap<UnknownOperation, u64> {
         let mut all = BTreeMap::new();
@@ -163,14 +162,14 @@ impl Code {
         all
     }
 
-    /// The number of the clause at an address.
+    /// Returns the index of the clause at an address.
     #[must_use]
     pub fn at(&self, va: u64) -> Option<usize> {
         self.clauses.binary_search_by_key(&va, |c| c.clause.address).ok()
     }
 }
 
-/// Whether an operation is a branch, which may be left or taken; `JUMP` is always taken.
+/// Returns whether an operation is a branch that may be taken or not; `JUMP` is always taken.
 fn branches(op: Op) -> bool {
     op.name().starts_with("BRANCH") || jumps(op)
 }
@@ -179,7 +178,7 @@ fn jumps(op: Op) -> bool {
     matches!(op, Op::Jump | Op::JumpEx)
 }
 
-/// Where a branch leads from the clause at `address`: the operand of it that is a place in the code.
+/// Returns the target of a branch in the clause at `address`: the operand that is a code address.
 fn target(t: &Tuple, add: &Instruction, constants: &[Constant; 6], address: u64) -> Option<GpuVa> {
     (0..add.source_count()).find_map(|n| {
         let Some(Source::Uniform { high }) = add.source(n) else {
@@ -193,27 +192,27 @@ fn target(t: &Tuple, add: &Instruction, constants: &[Constant; 6], address: u64)
     })
 }
 
-/// Whether a branch leads to address 0, which ends the thread.
+/// Returns whether a branch leads to address 0, which ends the thread.
 fn to_zero(t: &Tuple, add: &Instruction) -> bool {
     let zero =
         |n| matches!(add.source(n), Some(Source::Uniform { .. })) && uniform(t.registers.uniform) == Uniform::Zero;
     add.source_count().checked_sub(1).is_some_and(zero)
 }
 
-/// Reads a shader: clause after clause from its entry to the padding of zeros behind it, or to a clause that ends the
-/// thread and that nothing which is understood leads beyond.
+/// Decodes a shader clause by clause from its entry. Stops at the zero padding, or after a clause that ends the
+/// thread if no understood branch leads further.
 #[must_use]
 pub fn decode_code(mem: &(impl GpuMemory + ?Sized), entry: GpuVa) -> Code {
     decode_code_within(mem, entry, MAX_CODE)
 }
 
-/// As [`code`], of at most this many bytes; more than [`MAX_CODE`] are never read.
+/// Does the same as [`decode_code`], for at most `most` bytes; never reads more than [`MAX_CODE`].
 #[must_use]
 pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u64) -> Code {
     let most = most.min(MAX_CODE);
     let mut clauses: Vec<CodeClause> = Vec::new();
     let mut at = entry.0;
-    // The furthest place that a branch leads to, and whether there may be branches that are not understood.
+    // The furthest branch target, and whether there may be branches that are not understood.
     let (mut furthest, mut guessed) = (0u64, false);
     let end = loop {
         if at.saturating_sub(entry.0) >= most {
@@ -232,7 +231,7 @@ pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u
             Ok(_) => {}
             Err(end) => break end,
         }
-        /// So that the decoder hands on what the memory says.
+        /// Carries the reason from the memory reader through the decoder.
         struct Stopped(CodeEnd);
         impl From<ClauseError> for Stopped {
             fn from(e: ClauseError) -> Self {
@@ -277,12 +276,12 @@ pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u
     Code { entry, clauses, end }
 }
 
-/// Whether a clause always goes elsewhere than to the one behind it.
+/// Returns whether control never continues from a clause to the next one.
 fn always(c: &Clause) -> bool {
     c.tuples.iter().any(|t| t.add.is_some_and(|a| jumps(a.op())))
 }
 
-/// Marks what the entry leads to.
+/// Marks the clauses that are reachable from the entry.
 fn reach(entry: GpuVa, clauses: &mut [CodeClause]) {
     let mut todo = vec![entry.0];
     let mut seen = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! The address space that each submit runs in: what the driver last wrote to the slot's configuration and to the root.
+//! The address space of each submit, from the driver's last writes to the slot's configuration and to the root
+//! register.
 
 use crate::memory::GpuMemoryView;
 use crate::mmu::root_from_register;
@@ -9,8 +10,9 @@ use std::collections::HashMap;
 /// Bits of a slot's configuration that hold the address-space number.
 const NUMBER: u64 = 0xf;
 
-/// For each submit (events in rising order) the index of its address space in the recording's list. `None` where
-/// the recording holds no such space, or the event is no submit. A submit without registers tells its space itself.
+/// Returns, for each submit (events in ascending order), the index of its address space in the recording's list. The
+/// entry is `None` if the recording holds no such space, or the event is not a submit. A submit without registers
+/// carries its space itself.
 #[must_use]
 pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
     let spaces = &recording.facts.address_spaces;
@@ -65,16 +67,16 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
     out
 }
 
-/// For each submit (events in rising order) the GPU's memory as the submit found it: through its own address space,
-/// with page tables and contents of the snapshot that stood then. `None` as in [`address_spaces`], and for streams of
-/// commands, which are no chains of descriptors.
+/// Returns, for each submit (events in ascending order), the GPU memory at that submit: through its own address
+/// space, with the page tables and contents of the snapshot in effect. The entry is `None` as in [`address_spaces`],
+/// and for command streams, which are not chains of descriptors.
 #[must_use]
 pub fn memory_at_submits<'r>(
     recording: &'r Recording,
     map: &RegisterMap,
     submits: &[u64],
 ) -> Vec<Option<GpuMemoryView<'r>>> {
-    // What a stream of commands reads as descriptors is none.
+    // Data that a command stream reads as descriptors is not one.
     if recording.has_command_streams() {
         return submits.iter().map(|_| None).collect();
     }
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(address_spaces(&recording, map, &submits), [None; 3]);
     }
 
-    /// One address, mapped to one page at the first submit and to another at the second.
+    /// One address is mapped to one page at the first submit and to another at the second.
     #[test]
     fn memory_is_that_of_the_tables_that_stood_at_the_submit() {
         const F: MmuFormat = MmuFormat::Aarch64_4k;

@@ -1,6 +1,6 @@
-//! Words of one or two letters in mangled names.
+//! Codes of one or two letters in mangled names.
 
-/// A type that is one letter.
+/// Returns the built-in type with this one-letter code.
 pub(super) fn builtin(letter: u8) -> Option<&'static str> {
     Some(match letter {
         b'v' => "void",

@@ -1,10 +1,10 @@
-//! Types within mangled names, substitutions and arguments of templates.
+//! Parsing of types, substitutions and template arguments in mangled names.
 
 use super::operators::builtin;
 use super::{Parser, Type};
 
 impl Parser<'_> {
-    /// `S_`, `S3_`, `St` and the like.
+    /// Parses a substitution: `S_`, `S3_`, `St` and so on.
     pub(super) fn substitution(&mut self) -> Option<Type> {
         self.take("S").then_some(())?;
         for (letter, word) in [
@@ -26,7 +26,7 @@ impl Parser<'_> {
         Some(t)
     }
 
-    /// `_` is 0, `0_` is 1, in digits of base 36.
+    /// Parses a sequence number: `_` is 0, `0_` is 1, with digits in base 36.
     pub(super) fn index36(&mut self) -> Option<usize> {
         if self.take("_") {
             return Some(0);
@@ -52,13 +52,13 @@ impl Parser<'_> {
             let n = self.number()?.checked_add(1)?;
             self.take("_").then_some(n)?
         };
-        // What an argument of a lambda is that is generic is not known.
+        // The argument type of a generic lambda is not known.
         let t = self.arguments.get(n).cloned().unwrap_or_else(|| Type::plain("auto"));
         self.spend(t.left.len() + t.right.len())?;
         Some(t)
     }
 
-    /// `I … E`: in words, and each by itself.
+    /// Parses `I … E`: returns the arguments as text, and each as a type.
     pub(super) fn template_arguments(&mut self) -> Option<(String, Vec<Type>)> {
         self.within(|p| {
             p.take("I").then_some(())?;
@@ -91,7 +91,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `L … E`: a number, true or false, or the address of a function.
+    /// Parses `L … E`: a number, a Boolean, or the address of a function.
     pub(super) fn literal(&mut self) -> Option<String> {
         self.take("L").then_some(())?;
         if self.take("_Z") {
@@ -120,7 +120,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A type.
+    /// Parses a type.
     pub(super) fn ty(&mut self) -> Option<Type> {
         self.within(|p| {
             let t = p.ty_within()?;
@@ -174,14 +174,14 @@ impl Parser<'_> {
         }
     }
 
-    /// A pointer or a reference.
+    /// Parses a pointer or a reference.
     pub(super) fn pointed(&mut self, mark: &str) -> Option<Type> {
         self.next();
         let t = self.ty()?.pointed(mark);
         self.add_substitution(t)
     }
 
-    /// A type with the arguments of a template, where they follow.
+    /// Parses the template arguments of a type, if they follow.
     pub(super) fn with_template_arguments(&mut self, t: Type) -> Option<Type> {
         if self.peek() != Some(b'I') {
             return Some(t);
@@ -190,7 +190,7 @@ impl Parser<'_> {
         self.add_substitution(Type::plain(format!("{}{message}", t.words())))
     }
 
-    /// `F … E`: a function.
+    /// Parses `F … E`: a function type.
     pub(super) fn function(&mut self) -> Option<Type> {
         self.take("F").then_some(())?;
         self.take("Y");
@@ -203,7 +203,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `A10_f`: an array.
+    /// Parses `A10_f`: an array type.
     pub(super) fn array(&mut self) -> Option<Type> {
         self.take("A").then_some(())?;
         let count = if self.peek() == Some(b'_') {
@@ -219,7 +219,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Types that begin with a `D`.
+    /// Parses types that start with a `D`.
     pub(super) fn extended_type(&mut self) -> Option<Type> {
         for (code, word) in [
             ("Dn", "decltype(nullptr)"),
@@ -237,7 +237,7 @@ impl Parser<'_> {
             }
         }
         if self.take("Dp") {
-            // A pack: its types stand among the others. What is made of each of them is not made here.
+            // The types of a parameter pack stand among the others. Patterns that expand a pack are not supported.
             (self.peek() == Some(b'T')).then_some(())?;
             let t = self.ty()?;
             return self.add_substitution(t);

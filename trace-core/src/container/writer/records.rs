@@ -1,4 +1,4 @@
-//! Pushes what is not a column: metadata records, attached bytes, derived data.
+//! Pushing of data other than columns: metadata records, attached bytes, derived data.
 
 use super::{Encoding, Entry, SectionKind, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
@@ -8,7 +8,7 @@ use crate::encode::{self, MAX_RECORD};
 use crate::recording::{Facts, Snapshot};
 use serde::Serialize;
 
-/// About the most bytes of one list record; longer lists go into several.
+/// Approximate maximum size of one list record, bytes; longer lists go into several.
 const LIST_BYTES: usize = 8 << 20;
 
 impl<S: Sink> Writer<S> {
@@ -27,18 +27,18 @@ impl<S: Sink> Writer<S> {
         self.close(open, entry)
     }
 
-    /// Sets what is told about the recording; replaces what earlier commits told.
+    /// Sets the facts of the recording; replaces those of earlier commits.
     ///
     /// # Errors
-    /// When it is longer than a record may be, or the sink cannot be written.
+    /// If they are longer than a record may be, or the sink cannot be written.
     pub fn facts(&mut self, facts: &Facts) -> Result<(), ContainerError> {
         self.record(SectionKind::Facts, facts, 1)
     }
 
-    /// Adds snapshots behind those pushed before. Parents are indices into all of them.
+    /// Adds snapshots after those pushed before. Parents are indices into all of them.
     ///
     /// # Errors
-    /// When they break a rule of [`Snapshot`], one is longer than a record may be, or the sink cannot be written.
+    /// If they break a rule of [`Snapshot`], one is longer than a record may be, or the sink cannot be written.
     pub fn snapshots(&mut self, snapshots: &[Snapshot]) -> Result<(), ContainerError> {
         for s in snapshots {
             self.snapshots.add(s).map_err(ContainerError::Refused)?;
@@ -49,10 +49,10 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Adds texts of marks behind those pushed before.
+    /// Adds texts of marks after those pushed before.
     ///
     /// # Errors
-    /// When one is longer than a record may be, or the sink cannot be written.
+    /// If one is longer than a record may be, or the sink cannot be written.
     pub fn marks(&mut self, marks: &[String]) -> Result<(), ContainerError> {
         for part in split(marks, |m| 8 + m.len()) {
             self.record(SectionKind::Marks, &part, part.len() as u64)?;
@@ -60,11 +60,11 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Attaches bytes under a name; replaces what was attached under it before.
+    /// Attaches bytes under a name; replaces bytes attached under it before.
     ///
     /// # Errors
-    /// When the name is longer than 208 bytes, the bytes are more than a record may have, or with those under other
-    /// names more than 256 MiB, or the sink cannot be written.
+    /// If the name is longer than 208 bytes, or the sink cannot be written. Also if the bytes exceed a record, or 256
+    /// MiB together with those under other names.
     pub fn extra(&mut self, name: &str, bytes: &[u8]) -> Result<(), ContainerError> {
         let others = self
             .entries
@@ -88,11 +88,11 @@ impl<S: Sink> Writer<S> {
         self.named(SectionKind::Extra, &head, bytes)
     }
 
-    /// Stores data computed from everything pushed so far, under a name; replaces what was stored under it before.
-    /// Push it last: pages or events pushed later make it stale.
+    /// Stores data computed from everything pushed so far, under a name; replaces data stored under it before. Push
+    /// it last: pages or events pushed later make it stale.
     ///
     /// # Errors
-    /// When the name is longer than 208 bytes, or the sink cannot be written.
+    /// If the name is longer than 208 bytes, or the sink cannot be written.
     pub fn derived(&mut self, name: &str, analysis_version: u32, bytes: &[u8]) -> Result<(), ContainerError> {
         let made_from = content_digest(self.version, self.entries.iter());
         let head = NamedHeader {
@@ -120,7 +120,7 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// Cuts a list into parts of about [`LIST_BYTES`] bytes.
+/// Splits a list into parts of about [`LIST_BYTES`] bytes.
 fn split<'a, T>(list: &'a [T], bytes: impl Fn(&T) -> usize + 'a) -> impl Iterator<Item = &'a [T]> {
     let mut rest = list;
     std::iter::from_fn(move || {

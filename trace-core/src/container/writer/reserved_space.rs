@@ -1,4 +1,4 @@
-//! Room that a writer keeps behind its last commit: what is most needed can still be said when the disk is full.
+//! Space reserved after the last commit, so that essential data can still be written when the disk is full.
 
 use super::{KineFile, Source, Writer};
 use crate::container::error::ContainerError;
@@ -6,21 +6,21 @@ use crate::container::sink::FileSink;
 use crate::progress::Progress;
 use std::os::unix::fs::FileExt as _;
 
-/// Where a writer can go on, whatever happened since.
+/// The state from which a writer can continue, whatever happened since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReservedSpace {
-    /// One past the last byte of the commit.
+    /// Offset one past the last byte of the commit.
     end: u64,
-    /// Bytes behind it that the disk has for the file.
+    /// Number of bytes after it that the disk has allocated for the file.
     bytes: u64,
 }
 
 impl Writer<FileSink> {
-    /// Keeps room for so many bytes behind the last commit, which [`Writer::roll_back`] gives to what is written then. Called
-    /// behind a commit, before anything else is pushed.
+    /// Reserves `bytes` bytes after the last commit; after [`Writer::roll_back`], the next writes use them. Call it
+    /// after a commit, before anything else is pushed.
     ///
     /// # Errors
-    /// When the disk has no room for it. The room that was kept before is still kept.
+    /// If the disk has no space for it. Space that was reserved before stays reserved.
     pub fn reserve_space(&mut self, bytes: usize) -> Result<(), ContainerError> {
         let end = self.end;
         self.write(end, &vec![0; bytes])?;
@@ -29,21 +29,21 @@ impl Writer<FileSink> {
         Ok(())
     }
 
-    /// Gives back what was kept, at the end of the file.
+    /// Releases the reserved space at the end of the file.
     ///
     /// # Errors
-    /// When the file cannot be made shorter.
+    /// If the file cannot be truncated.
     pub fn release_space(&mut self) -> Result<(), ContainerError> {
         let end = self.end;
         self.room = None;
         self.guarded(|sink| sink.file().set_len(end))
     }
 
-    /// Goes back to the last commit that room was kept behind, whatever failed since: what came later is not in the file
-    /// any more, and the next bytes that are written have room.
+    /// Rolls back to the last commit with reserved space, whatever failed since. Later data is no longer in the file,
+    /// and the next writes have space.
     ///
     /// # Errors
-    /// When no room was kept, or the file is not what it was.
+    /// If no space was reserved, or the file is not as expected.
     pub fn roll_back(&mut self) -> Result<(), ContainerError> {
         let Some(ReservedSpace { end, bytes }) = self.room else {
             return Err(ContainerError::Refused("no room was kept in the file".to_owned()));
@@ -53,7 +53,7 @@ impl Writer<FileSink> {
             source,
         };
         let file = self.sink.file().try_clone().map_err(io)?;
-        // Nothing of what was begun since may pass for a commit.
+        // Nothing that was started since may look like a commit.
         file.set_len(end.saturating_add(bytes)).map_err(io)?;
         let length =
             usize::try_from(bytes).map_err(|_| ContainerError::Refused("there is too much room".to_owned()))?;
@@ -96,7 +96,7 @@ mod tests {
         push(&mut w, 3);
         w.commit().unwrap();
         w.reserve_space(64 << 10).unwrap();
-        // A commit without room behind it, and something that was not committed.
+        // A commit without reserved space, and data that was not committed.
         push(&mut w, 5);
         w.commit().unwrap();
         push(&mut w, 100_000);

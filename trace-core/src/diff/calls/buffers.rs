@@ -1,39 +1,41 @@
-//! Which buffers of two recordings go together: those that calls have at the same places most often. Addresses, the order of
-//! allocations and names that follow from it are every run's own.
+//! Pairing of the buffers of two recordings, by how often calls use them at the same positions.
+//!
+//! Addresses, the order of allocations and the names derived from it differ between runs.
 
 use crate::calls::{BufferLocation, Buffers};
 use crate::recording::ElementType;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Buffers that go together.
+/// Pairs of matching buffers.
 #[derive(Debug, Default)]
 pub(super) struct BufferPairs {
-    /// How often two were met at one place: by what is done with them, and in snapshots, whose order is that of addresses.
+    /// Number of times that two buffers were used at the same position: by calls, and in snapshots, whose order is
+    /// that of addresses.
     met: HashMap<(u32, u32), (u64, u64)>,
-    /// The buffer of the second that goes with one of the first, and the other way.
+    /// The matching buffer of the second recording for one of the first, and the reverse map.
     there: HashMap<u32, u32>,
     back: HashMap<u32, u32>,
-    /// Types of elements by buffer of the first, as signatures tell them; `None`: not all tell the same.
+    /// Element types by buffer of the first recording, from signatures; `None` if they disagree.
     elements: HashMap<u32, Option<ElementType>>,
 }
 
 impl BufferPairs {
-    /// Two places were met where the same is expected.
+    /// Counts that two locations were used at corresponding positions.
     pub fn count_match(&mut self, a: BufferLocation, b: BufferLocation) {
         if a.offset == b.offset {
             self.met.entry((a.buffer, b.buffer)).or_default().0 += 1;
         }
     }
 
-    /// Two buffers of one size stand at the same place of a snapshot.
+    /// Counts that two buffers of the same size are at the same position of a snapshot.
     pub fn count_snapshot_match(&mut self, a: BufferLocation, b: BufferLocation) {
         if a.offset == b.offset {
             self.met.entry((a.buffer, b.buffer)).or_default().1 += 1;
         }
     }
 
-    /// A signature tells the type of the elements of a buffer of the first.
+    /// Sets the element type of a buffer of the first recording, from a signature.
     pub fn set_element_type(&mut self, buffer: u32, element: ElementType) {
         let kept = self.elements.entry(buffer).or_insert(Some(element));
         if *kept != Some(element) {
@@ -41,7 +43,7 @@ impl BufferPairs {
         }
     }
 
-    /// Decides which go together: those that were met most often first, then those of the same name, then by their order.
+    /// Decides which buffers match: first by the number of common uses, then by name, then by order.
     pub fn pair_buffers(&mut self, a: &Buffers, b: &Buffers) {
         let mut all: Vec<((u32, u32), (u64, u64))> = std::mem::take(&mut self.met).into_iter().collect();
         let named = |(x, y): (u32, u32)| a.get(x).map(|b| &b.name) == b.get(y).map(|b| &b.name);
@@ -54,19 +56,19 @@ impl BufferPairs {
         }
     }
 
-    /// The place of the second that goes with one of the first.
+    /// Returns the location in the second recording that matches one in the first.
     pub fn map_to_second(&self, a: BufferLocation) -> Option<BufferLocation> {
         let buffer = *self.there.get(&a.buffer)?;
         Some(BufferLocation { buffer, ..a })
     }
 
-    /// The place of the first that goes with one of the second.
+    /// Returns the location in the first recording that matches one in the second.
     pub fn map_to_first(&self, b: BufferLocation) -> Option<BufferLocation> {
         let buffer = *self.back.get(&b.buffer)?;
         Some(BufferLocation { buffer, ..b })
     }
 
-    /// Whether two places are the same; also where neither is known.
+    /// Returns whether two locations match; also true if neither is known.
     pub fn is_same_location(&self, a: Option<BufferLocation>, b: Option<BufferLocation>) -> bool {
         match (a, b) {
             (Some(a), Some(b)) => a.offset == b.offset && self.there.get(&a.buffer) == Some(&b.buffer),
@@ -75,7 +77,7 @@ impl BufferPairs {
         }
     }
 
-    /// The type of the elements at two places, where signatures tell it and both go together.
+    /// Returns the element type at two locations, if signatures give it and the locations match.
     pub fn element_type(&self, a: Option<BufferLocation>, b: Option<BufferLocation>) -> Option<ElementType> {
         let (a, b) = (a?, b?);
         let element = self.elements.get(&a.buffer).copied().flatten()?;

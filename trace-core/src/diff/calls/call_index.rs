@@ -1,5 +1,5 @@
-//! What is known of the calls of one side before they are aligned: numbers that mean the same on both sides, names of what
-//! copies carry, and digests of what calls carry.
+//! Index of one side's calls before the alignment: ids that mean the same on both sides, names of transfers, and
+//! digests of call contents.
 
 use super::launches::is_host_address;
 use super::{CallSide, is_piece};
@@ -9,27 +9,27 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, PageId, Recording};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a recording of what a replay did says of where it came from.
+/// Value of the identity's source in the recording of a replay.
 const OUTCOME: &str = "outcome";
 
-/// What is known of one side.
+/// The index of one side.
 pub(in crate::diff) struct CallIndex {
     pub(super) calls: Calls,
-    /// Numbers of functions and of names of calls that mean the same on both sides.
+    /// Ids of functions and of call names that mean the same on both sides.
     functions: Vec<u32>,
     names: Vec<u32>,
-    /// Numbers of what is carried to one place (`true`: to the device), of so many bytes.
+    /// Numbers of transfers by direction (`true`: to the device), address and size in bytes.
     carried: HashMap<(bool, u64, u64), usize>,
-    /// Whether one of both is what a replay did: it does no calls but those that have an effect.
+    /// Whether one side is a replay, which makes only calls that have an effect.
     played: bool,
-    /// Names of snapshots that a replay did not take down.
+    /// Names of snapshots that a replay did not take.
     untaken: BTreeSet<String>,
 }
 
-/// What is known of two recordings of calls; `None` where one of them is none.
+/// Indexes the calls of two API traces; returns `None` if one of them is not an API trace.
 ///
 /// # Errors
-/// When the work was cancelled.
+/// If the work was cancelled.
 pub(in crate::diff) fn index_calls(
     a: &Recording,
     b: &Recording,
@@ -67,20 +67,20 @@ pub(in crate::diff) fn index_calls(
     Ok(Some((of(a, x, fx, nx), of(b, y, fy, ny))))
 }
 
-/// Names of the snapshots that have pieces.
+/// Returns the names of the snapshots that have pieces.
 fn snapshot_names<'a>(recording: &Recording, calls: &'a Calls) -> BTreeSet<&'a str> {
     let pieces = (0..recording.events.len())
         .filter(|at| matches!(recording.events.call(*at), Some(CallEvent::Copy(row)) if is_piece(&row)));
     pieces.filter_map(|at| snapshot_at(calls, at as u64)).collect()
 }
 
-/// The name of the snapshot that an event is in, or begins.
+/// Returns the name of the snapshot that an event belongs to, or starts.
 fn snapshot_at(calls: &Calls, event: u64) -> Option<&str> {
     let n = calls.snapshots().partition_point(|s| s.0 <= event).checked_sub(1)?;
     calls.snapshots().get(n).map(|s| s.1.as_str())
 }
 
-/// Numbers of names, the same where the names are, whichever side is first.
+/// Assigns ids to names: equal names get equal ids, whichever side is first.
 fn numbers(a: &[String], b: &[String]) -> (Vec<u32>, Vec<u32>) {
     let mut all: Vec<&String> = a.iter().chain(b).collect();
     all.sort_unstable();
@@ -92,7 +92,7 @@ fn numbers(a: &[String], b: &[String]) -> (Vec<u32>, Vec<u32>) {
     (of(a), of(b))
 }
 
-/// Numbers of what is carried to and from the host, in the order of the places, as a replay gives them.
+/// Numbers the transfers to and from the host, in address order, as a replay does.
 fn number_copies(recording: &Recording) -> HashMap<(bool, u64, u64), usize> {
     let mut all = HashMap::new();
     let mut counts = [0usize; 2];
@@ -113,7 +113,8 @@ fn number_copies(recording: &Recording) -> HashMap<(bool, u64, u64), usize> {
     all
 }
 
-/// What a copy of the program carries between host and device: whether to the device, its address there, bytes.
+/// Returns the key of a program's transfer between host and device: direction (true: to the device), device address
+/// and size in bytes.
 fn copy_key(row: &CopyRow) -> Option<(bool, u64, u64)> {
     let to_device = match CopyKind::from_raw(row.kind)? {
         CopyKind::HostToDevice => true,
@@ -124,17 +125,17 @@ fn copy_key(row: &CopyRow) -> Option<(bool, u64, u64)> {
 }
 
 impl CallIndex {
-    /// The number of a function, the same on both sides.
+    /// Returns the id of a function, the same on both sides.
     pub fn function(&self, index: u32) -> u32 {
         numbered(&self.functions, index)
     }
 
-    /// The number of a call's name, the same on both sides.
+    /// Returns the id of a call's name, the same on both sides.
     pub fn call_name(&self, index: u32) -> u32 {
         numbered(&self.names, index)
     }
 
-    /// Whether a call is not compared: beside what a replay did, what no replay does.
+    /// Returns whether a call is not compared: if one side is a replay, calls that no replay makes.
     pub fn is_excluded(&self, event: u64, call: &CallEvent) -> bool {
         let untaken = || snapshot_at(&self.calls, event).is_some_and(|name| self.untaken.contains(name));
         self.played
@@ -148,7 +149,7 @@ impl CallIndex {
             }
     }
 
-    /// The name of what a copy carries: `in0`, `out3`, or the memory that it is about.
+    /// Returns the name of a copy's content: `in0`, `out3`, or the memory that it refers to.
     pub(super) fn name(&self, of: &CallSide<'_>, event: u64, row: &CopyRow) -> String {
         let number = copy_key(row).and_then(|c| Some((c.0, *self.carried.get(&c)?)));
         match number {
@@ -158,11 +159,11 @@ impl CallIndex {
         }
     }
 
-    /// A digest of what a call carries beside what it is: the pages of a copy, the arguments of a launch without the
-    /// addresses in them. Calls of which it is the same carry the same, as far as addresses do not tell them apart.
+    /// Returns a digest of a call's content: the pages of a copy, or the arguments of a launch without the addresses
+    /// in them. Calls with equal digests carry the same content, except for differences in addresses.
     pub fn content_digest(&self, recording: &Recording, event: usize, call: &CallEvent) -> u64 {
         match call {
-            // What memory held is held against each other by buffer, wherever in its snapshot it stands.
+            // Snapshot contents are compared by buffer, wherever they are in the snapshot.
             CallEvent::Copy(row) if is_piece(row) => 0,
             CallEvent::Copy(row) => content(recording, row),
             CallEvent::Launch(row) => self.arguments(recording, event as u64, row),
@@ -197,7 +198,7 @@ impl CallIndex {
 }
 
 fn numbered(numbers: &[u32], index: u32) -> u32 {
-    // What the facts do not list keeps a number of its own.
+    // A function that the metadata does not list keeps an id of its own.
     let own = u32::MAX.wrapping_sub(index);
     numbers.get(index as usize).copied().unwrap_or(own)
 }
@@ -206,12 +207,12 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// A digest of the pages that hold what a copy carried, without a look at the pages themselves.
+/// Returns a digest of the pages that hold a copy's content, without reading the pages themselves.
 fn content(recording: &Recording, row: &CopyRow) -> u64 {
     let Some(pages) = recording.copy_pages(row) else {
         return 0;
     };
-    // Where in the first page it begins counts: the same pages hold other bytes from another place on.
+    // The start offset in the first page counts: the same pages hold other bytes from another offset.
     let mut digest = mix(4, row.device() % crate::PAGE_SIZE as u64);
     for id in recording.events.call_pages.iter_range(pages) {
         let word = match recording.memory.pages.digest(PageId(id)) {

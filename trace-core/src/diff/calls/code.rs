@@ -1,5 +1,4 @@
-//! Functions that both launched: whether their modules are the same bytes, and where not, whether the function's own
-//! code is.
+//! Comparison of the code of functions that both recordings launched: the modules, and if they differ, the functions.
 
 use super::CallSide;
 use crate::progress::{Cancelled, Progress};
@@ -9,28 +8,28 @@ use cuda_code::{Capability, Form, Image};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Maximum number of functions that are told.
+/// Maximum number of functions listed.
 const MAX_FUNCTIONS: usize = 1000;
 
-/// A function whose module is not the same bytes on both sides.
+/// A function whose modules differ between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeDifference {
-    /// Its name for a person.
+    /// Name for display.
     pub function: String,
-    /// The first launches of it that go together: the event of the first recording, and of the second.
+    /// The first matching launches: the event of the first recording, and of the second.
     pub events: (u64, u64),
-    /// Launches of it that go together.
+    /// Number of matching launches.
     pub launches: u64,
-    /// Digests of the modules, in hexadecimal; empty where a side tells none.
+    /// Digests of the modules, in hexadecimal; empty if a side has none.
     pub digests: (String, String),
-    /// Bytes of the modules.
+    /// Sizes of the modules, bytes.
     pub bytes: (u64, u64),
-    /// Whether the function's own code differs; `None`: that cannot be told.
+    /// Whether the function's own code differs; `None` if that is not known.
     pub own: Option<bool>,
 }
 
 impl CodeDifference {
-    /// Whether it is a difference: a module may differ in what this function has no part in.
+    /// Returns whether this is a difference: a module may differ only outside this function.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.own != Some(false)
@@ -44,20 +43,20 @@ impl CodeDifference {
     }
 }
 
-/// Functions of launches that go together.
+/// The functions of matching launches.
 #[derive(Debug, Default)]
 pub(super) struct LaunchedCode {
-    /// By the indices of the function: the first launches, and how many.
+    /// By the indices of the function: the first launches, and the number of launches.
     pairs: BTreeMap<(u32, u32), ((u64, u64), u64)>,
 }
 
 impl LaunchedCode {
-    /// Two launches go together.
+    /// Adds a pair of matching launches.
     pub fn take(&mut self, functions: (u32, u32), events: (u64, u64)) {
         self.pairs.entry(functions).or_insert((events, 0)).1 += 1;
     }
 
-    /// The functions whose modules are not the same, in the order of their first launches.
+    /// Returns the functions whose modules differ, in the order of their first launches.
     pub fn compare(
         self,
         a: &CallSide<'_>,
@@ -69,7 +68,7 @@ impl LaunchedCode {
             let (Some((f, m)), Some((g, n))) = (module(a, x), module(b, y)) else {
                 continue;
             };
-            // A module that is not stored has no digest: nothing is known of it.
+            // A module that is not stored has no digest, so nothing is known of it.
             if m.digest == n.digest || m.digest.is_empty() || n.digest.is_empty() || out.len() >= MAX_FUNCTIONS {
                 continue;
             }
@@ -95,14 +94,15 @@ fn module<'r>(of: &CallSide<'r>, function: u32) -> Option<(&'r CallFunction, &'r
     Some((f, facts.modules.get(f.module? as usize)?))
 }
 
-/// The code of one function: its instructions, or its text. `None`: it cannot be told from the rest of the module.
+/// Returns the code of one function, as instructions or text; `None` if it cannot be separated from the rest of the
+/// module.
 fn function_code(of: &CallSide<'_>, function: &CallFunction, module: &CallModule) -> Option<Vec<u8>> {
     let code = of.recording.module_code(module)?;
     let [major, minor] = of.calls().facts().device.capability;
     let found = Image::detect(&code)
         .find_kernel(&function.name, Capability::new(major, minor))
         .ok()?;
-    // Text says what its function says, but not what it calls: that is told by the whole module alone.
+    // The text of a function does not contain the functions that it calls; only the whole module does.
     if found.form != Form::Machine || module.kind == CodeKind::Ptx {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What two copies carried, held against each other at the cost of what differs: pages with the same digest are not read.
+//! Comparison of the content of two copies, at the cost of what differs: pages with equal digests are not read.
 
 use super::{ContentDiff, TypeFrom};
 use crate::PAGE_SIZE;
@@ -10,27 +10,27 @@ use crate::recording::{CopyRow, ElementType, PageId, Recording};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Bytes that are compared in one piece: whole elements of every type.
+/// Size of one comparison step, bytes: a multiple of every element size.
 const PIECE: u64 = 64 * PAGE_SIZE as u64;
-/// Pieces that are compared between two looks at whether the work was cancelled.
+/// Number of pieces compared between two checks for cancellation.
 const AT_ONCE: usize = 64;
-/// Bytes that are told from the first that differs on.
+/// Maximum number of bytes shown from the first differing one on.
 const MAX_SHOWN_BYTES: usize = 16;
 
-/// What came of it.
+/// The result of a comparison.
 pub(super) enum ContentComparison {
-    /// The same bytes.
+    /// The bytes are the same.
     Same,
-    /// One side at least does not hold them.
+    /// At least one side does not hold the bytes.
     Unknown,
-    /// Other bytes.
+    /// The bytes differ.
     Differs(Box<ContentDiff>),
 }
 
 /// A copy of one side.
 type Side<'r> = (&'r Recording, &'r CopyRow);
 
-/// Compares what two copies carried, as far as both carried it. `mask`: offsets that are not compared.
+/// Compares the content of two copies, up to the shorter size. `mask` holds the offsets that are not compared.
 pub(super) fn compare(
     (a, b): (Side<'_>, Side<'_>),
     typed: Option<ElementType>,
@@ -55,7 +55,7 @@ pub(super) fn compare(
         return Ok(ContentComparison::Unknown);
     };
     let size = element.bytes() as u64;
-    // Whole elements, of which those that stand over the end of a run are taken with it.
+    // Compare whole elements; an element across the end of a run belongs to the run.
     let mut pieces = Vec::new();
     let mut end = 0;
     for run in runs {
@@ -106,8 +106,8 @@ pub(super) fn compare(
     })))
 }
 
-/// Stretches of what was carried that may differ, as the digests of pages tell them; all of it where the bytes begin at
-/// different places in their first pages.
+/// Returns the ranges of the content that may differ, by the digests of pages; the whole content if the bytes start
+/// at different offsets in their first pages.
 fn find_suspect_ranges(
     a: Side<'_>,
     b: Side<'_>,
@@ -150,7 +150,7 @@ fn find_suspect_ranges(
     Ok(runs)
 }
 
-/// Stretches without others.
+/// Returns ranges without the masked parts.
 fn subtract_mask(runs: Vec<Range<u64>>, mask: &[Range<u64>]) -> Vec<Range<u64>> {
     mask.iter().fold(runs, |runs, m| {
         let cut = |r: Range<u64>| {
@@ -162,8 +162,8 @@ fn subtract_mask(runs: Vec<Range<u64>>, mask: &[Range<u64>]) -> Vec<Range<u64>> 
     })
 }
 
-/// The type that elements have: as a signature tells it, else as the bytes of both look where they differ first. `None`:
-/// they are not held.
+/// Returns the element type: from a signature, or else guessed from the bytes of both sides at the first difference.
+/// Returns `None` if the bytes are not held.
 fn element(
     a: Side<'_>,
     b: Side<'_>,
@@ -189,7 +189,7 @@ fn element(
     Some((guessed, TypeFrom::Guess))
 }
 
-/// What was found of a piece.
+/// The result for one piece.
 struct Piece {
     elements: Comparer,
     bytes_differ: u64,
@@ -209,7 +209,7 @@ fn piece(
     if !a.0.read_copy_content(a.1, range.start, &mut x) || !b.0.read_copy_content(b.1, range.start, &mut y) {
         return None;
     }
-    // What is left out is the same.
+    // Masked bytes count as the same.
     for m in mask {
         let from = m.start.clamp(range.start, range.end) - range.start;
         let to = m.end.clamp(range.start, range.end) - range.start;

@@ -1,104 +1,103 @@
-//! What is told of calls that differ.
+//! Reported differences between matching calls.
 
 use super::CodeDifference;
 use crate::diff::elements::{ElementDiff, Tolerance};
 use serde::{Deserialize, Serialize};
 
-/// Calls of a driver that go together, held against each other: copies, memory as snapshots tell it, fills, launches.
-/// What one side has alone is told as events. Addresses are no difference: buffers go together by what is done with
-/// them.
+/// Differences of matching driver calls: copies, memory in snapshots, fills, launches. Calls that only one side has
+/// are reported as events. Different addresses are no difference: buffers are matched by their use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallDiff {
-    /// Pairs that were compared.
+    /// Number of pairs that were compared.
     pub compared: u64,
-    /// Copies of the program that carry other bytes, or go elsewhere.
+    /// Number of the program's copies with other content or another destination.
     pub copies: u64,
-    /// Pieces of snapshots of memory that differ.
+    /// Number of snapshot pieces that differ.
     pub snapshots: u64,
-    /// Fills with another value, or elsewhere.
+    /// Number of fills with another value or destination.
     pub fills: u64,
-    /// Launches that differ in an argument, in their dimensions, or in what came of them.
+    /// Number of launches that differ in an argument, in their dimensions, or in their result.
     pub launches: u64,
-    /// Copies and pieces of snapshots that differ by no more than is allowed. They are no difference.
+    /// Number of copies and snapshot pieces that differ within the tolerance. They count as no difference.
     pub within: u64,
-    /// Copies and pieces of snapshots whose content one side at least does not hold. It is not compared.
+    /// Number of copies and snapshot pieces whose content is missing on at least one side. They are not compared.
     pub unknown: u64,
-    /// Functions that both launched, whose modules are not the same bytes.
+    /// Functions that both sides launched and whose modules differ.
     pub code: Vec<CodeDifference>,
-    /// The first that differ, or differ within what is allowed, at most [`crate::diff::MAX_LISTED_DIFFERENCES`], in the
-    /// order of the events.
+    /// The first pairs that differ, or differ within the tolerance, at most [`crate::diff::MAX_LISTED_DIFFERENCES`],
+    /// in event order.
     pub list: Vec<CallDifference>,
 }
 
-/// What kind of calls differ.
+/// The kind of calls that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CallPart {
-    /// A copy of the program.
+    /// A copy by the program.
     Copy,
-    /// A piece of a snapshot of memory that the recorder took.
+    /// A piece of a memory snapshot that the recorder took.
     Snapshot,
-    /// Memory set to a value.
+    /// A fill of memory.
     Fill,
-    /// A launch.
+    /// A kernel launch.
     Launch,
 }
 
-/// Two calls that go together and differ.
+/// Two matching calls that differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallDifference {
-    /// What they are.
+    /// The kind of the calls.
     pub part: CallPart,
     /// The event of the first recording, and of the second.
     pub events: (u64, u64),
-    /// What they are about on either side: a function, or memory by its name (`in0`, `out3`, `alloc 7 + 0x40`).
+    /// The subject on each side: a function, or memory by its name (`in0`, `out3`, `alloc 7 + 0x40`).
     pub names: (String, String),
-    /// Of a copy, which way it goes.
+    /// The direction of a copy.
     pub way: String,
-    /// The device's address of the first byte on either side; 0 of launches.
+    /// Device address of the first byte on each side; 0 for launches.
     pub at: (u64, u64),
-    /// What differs beside content: its name (`argument 2 (float)`, `grid`, `value`, `to`, `from`, `bytes`, `result`),
-    /// and what it is on each side.
+    /// Differences other than content: name (`argument 2 (float)`, `grid`, `value`, `to`, `from`, `bytes`, `result`),
+    /// and the value on each side.
     pub fields: Vec<(String, String, String)>,
-    /// How the bytes differ that copies carried; `None` where they are the same or not known.
+    /// The difference in the copied bytes; `None` if they are the same or not known.
     pub content: Option<ContentDiff>,
-    /// Whether it is a difference; otherwise it is within what is allowed.
+    /// Whether this is a difference; otherwise it is within the tolerance.
     pub differs: bool,
 }
 
-/// Where it is known from of which type elements are.
+/// The source of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TypeFrom {
-    /// The signature of a function that was given the buffer.
+    /// The signature of a function that received the buffer.
     Signature,
-    /// What the bytes look like.
+    /// The values of the bytes.
     Guess,
 }
 
-/// How the bytes differ that two copies carried, as far as both carried them.
+/// The difference in the bytes of two copies, up to the shorter size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContentDiff {
-    /// Bytes that were compared.
+    /// Number of bytes compared.
     pub bytes: u64,
-    /// How many of them differ.
+    /// Number of bytes that differ.
     pub bytes_differ: u64,
-    /// Offset of the first that differs, in what the copies carried.
+    /// Offset of the first differing byte in the copies.
     pub first_byte: u64,
-    /// What the first has from there on, 16 bytes at most.
+    /// Bytes of the first side from there on, at most 16.
     pub bytes_a: Vec<u8>,
-    /// What the second has there.
+    /// Bytes of the second side from there on.
     pub bytes_b: Vec<u8>,
-    /// Its elements.
+    /// The comparison of the elements.
     pub elements: ElementDiff,
-    /// Where their type is known from.
+    /// The source of the element type.
     pub type_from: TypeFrom,
-    /// By how much they may differ.
+    /// The tolerance, if there is one.
     pub tolerance: Option<Tolerance>,
 }
 
 impl ContentDiff {
-    /// Whether it differs by more than is allowed.
+    /// Returns whether the difference exceeds the tolerance.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.elements.differ > 0 || (self.tolerance.is_none() && self.bytes_differ > 0)
@@ -119,8 +118,8 @@ impl CallDifference {
         }
     }
 
-    /// The device's address of the first byte that differs, in the first recording and in the second; of a launch there
-    /// is none.
+    /// Returns the device address of the first differing byte in the first and in the second recording; `None` for
+    /// launches.
     #[must_use]
     pub fn place(&self) -> Option<(u64, u64)> {
         let by = self.content.as_ref().map_or(0, |c| c.first_byte);
@@ -154,23 +153,23 @@ impl CallDiff {
         }
     }
 
-    /// How many calls and functions differ.
+    /// Returns the number of calls and functions that differ.
     #[must_use]
     pub fn count_differing(&self) -> u64 {
         let code = self.code.iter().filter(|c| c.differs()).count() as u64;
         self.copies + self.snapshots + self.fills + self.launches + code
     }
 
-    /// The difference of two events, where it is among those that are listed.
+    /// Returns the difference of two events, if it is listed.
     #[must_use]
     pub fn find(&self, a: Option<u64>, b: Option<u64>) -> Option<&CallDifference> {
         let events = (a?, b?);
         let found = |d: &&CallDifference| d.events == events;
-        // In the order of the events of the side that was aligned first.
+        // The list is in the event order of the side that was aligned first.
         self.list.iter().find(found)
     }
 
-    /// The same with the sides swapped.
+    /// Returns the same with the sides swapped.
     pub(in crate::diff) fn swapped(mut self) -> Self {
         self.list = self.list.into_iter().map(CallDifference::swapped).collect();
         self.code = self.code.into_iter().map(CodeDifference::swapped).collect();

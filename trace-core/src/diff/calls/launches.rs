@@ -1,29 +1,28 @@
-//! Launches that go together: dimensions, and arguments by their types, addresses by the buffers that they are in.
+//! Comparison of matching launches: dimensions and arguments, by type, with addresses resolved to buffers.
 
 use super::buffers::BufferPairs;
 use super::{CallSide, Field};
 use crate::calls::{Argument, BufferLocation, Value};
 use crate::recording::{ElementType, LaunchRow};
 
-/// Addresses of the host's memory as Linux gives them to programs. What looks like one on both sides is every run's
-/// own.
+/// Host addresses as Linux gives them to programs. A value in this range on both sides differs between any two runs.
 const HOST: std::ops::RangeInclusive<u64> = 0x5500_0000_0000..=0x7fff_ffff_ffff;
-/// Maximum number of words of one argument that are told.
+/// Maximum number of words of one argument that are reported.
 const MAX_WORDS: usize = 4;
 
-/// Whether a word looks like an address of the host's memory.
+/// Returns whether a word looks like a host address.
 pub(super) fn is_host_address(word: u64) -> bool {
     HOST.contains(&word)
 }
 
-/// A launch of one side.
+/// A launch on one side.
 type Launch<'s, 'r> = (&'s CallSide<'r>, u64, &'s LaunchRow);
 
 fn arguments((side, event, row): Launch<'_, '_>) -> Vec<Argument> {
     side.calls().arguments(side.recording, event, row)
 }
 
-/// Places in an argument, each with its offset in it.
+/// Returns the locations in an argument, each with its offset.
 fn places(argument: &Argument) -> Vec<(u32, BufferLocation)> {
     match &argument.value {
         Value::Pointer { place: Some(place), .. } => vec![(0, *place)],
@@ -32,7 +31,7 @@ fn places(argument: &Argument) -> Vec<(u32, BufferLocation)> {
     }
 }
 
-/// Tells which buffers two launches have at the same places.
+/// Counts the buffers that two launches have at the same argument positions.
 pub(super) fn match_arguments(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &mut BufferPairs) {
     for (x, y) in arguments(a).iter().zip(&arguments(b)) {
         let there = places(y);
@@ -49,7 +48,7 @@ pub(super) fn match_arguments(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &m
     }
 }
 
-/// The type of elements that a pointer of this type points to.
+/// Returns the element type that a pointer of this type points to.
 fn pointee_type(name: &str) -> Option<ElementType> {
     let to = name.trim_end_matches("__restrict__").trim_end().strip_suffix('*')?;
     let to = to.trim().trim_end_matches("const").trim_end();
@@ -69,7 +68,7 @@ fn pointee_type(name: &str) -> Option<ElementType> {
     })
 }
 
-/// What differs of two launches.
+/// Returns the fields that differ between two launches.
 pub(super) fn differing_fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &BufferPairs) -> Vec<Field> {
     let (l, m) = (a.2, b.2);
     let mut out = Vec::new();
@@ -107,7 +106,7 @@ pub(super) fn differing_fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &
     out
 }
 
-/// Whether two arguments say the same.
+/// Returns whether two arguments have the same value.
 fn is_same_argument(x: &Argument, y: &Argument, together: &BufferPairs) -> bool {
     match (&x.value, &y.value) {
         (
@@ -116,20 +115,20 @@ fn is_same_argument(x: &Argument, y: &Argument, together: &BufferPairs) -> bool 
                 to: q, place: other, ..
             },
         ) => {
-            // Addresses that no buffer holds are every run's own; that there is none is not.
+            // Addresses outside all buffers differ between runs; a null address does not.
             together.is_same_location(*place, *other) && (place.is_some() || (*p == 0) == (*q == 0))
         }
         (Value::Missing, Value::Missing) => true,
-        // What looks like an address of the host on both sides is every run's own.
+        // A value that looks like a host address on both sides differs between any two runs.
         (Value::Bits(p), Value::Bits(q)) => p == q || is_host_address(*p) && is_host_address(*q),
         _ => x.raw == y.raw && !matches!(x.value, Value::Pointer { .. }) && !matches!(y.value, Value::Pointer { .. }),
     }
 }
 
-/// Addresses among the words of an argument: offset, address, place.
+/// Addresses among the words of an argument: offset, address, location.
 type WordPointers = [(u32, u64, BufferLocation)];
 
-/// Holds arguments of several words against each other, word by word.
+/// Compares arguments of several words, word by word.
 fn describe_argument(
     a: (&CallSide<'_>, &[u8], &WordPointers),
     b: (&CallSide<'_>, &[u8], &WordPointers),

@@ -1,8 +1,8 @@
-//! Calls of a driver (CUDA) that go together: what copies carried, where they went, values of fills and of arguments,
-//! and the code that was launched.
+//! Comparison of matching driver calls (CUDA): contents and destinations of copies, fill values, arguments, and the
+//! code that was launched.
 //!
-//! Calls are aligned by what they are and by digests of what they carry; here each pair is held against each other.
-//! Pages are stored by their digests: those with the same one are never read.
+//! Calls are aligned by what they are and by digests of their contents; here each pair is compared. Pages are stored
+//! by their digests, so pages with equal digests are never read.
 
 mod buffers;
 mod call_index;
@@ -27,13 +27,13 @@ use code::LaunchedCode;
 use content::ContentComparison;
 use snapshots::SnapshotPieces;
 
-/// Maximum number of fields of one difference that are told.
+/// Maximum number of fields of one difference.
 const MAX_FIELDS: usize = 64;
 
-/// A field that differs: its name, and what it says on each side.
+/// A field that differs: its name, and its value on each side.
 type Field = (String, String, String);
 
-/// One side: a recording and what is known of its calls.
+/// One side: a recording and the index of its calls.
 #[derive(Clone, Copy)]
 struct CallSide<'r> {
     recording: &'r Recording,
@@ -49,18 +49,19 @@ impl<'r> CallSide<'r> {
         &self.known.calls
     }
 
-    /// The place of an address when an event happens.
+    /// Returns the location of an address at an event.
     fn place(&self, address: u64, event: u64) -> Option<BufferLocation> {
         self.calls().buffers().locate(address, event)
     }
 
-    /// An address in words.
+    /// Formats an address.
     fn format_address(&self, address: u64, event: u64) -> String {
         self.calls().buffers().format_address(address, event)
     }
 }
 
-/// Holds calls of two recordings against each other, pair by pair: first every pair is met, then every pair is judged.
+/// Compares the calls of two recordings pair by pair: the first pass matches buffers in every pair, the second pass
+/// compares every pair.
 pub(super) struct CallComparer<'r> {
     a: CallSide<'r>,
     b: CallSide<'r>,
@@ -88,7 +89,7 @@ impl<'r> CallComparer<'r> {
         }
     }
 
-    /// Meets a pair: which buffers it has at the same places.
+    /// Counts the buffers that a pair has at the same positions.
     pub fn match_calls(&mut self, x: u64, y: u64) {
         let (Some(one), Some(two)) = (self.a.call(x), self.b.call(y)) else {
             return;
@@ -122,16 +123,16 @@ impl<'r> CallComparer<'r> {
         }
     }
 
-    /// All pairs were met.
+    /// Pairs the buffers, after all pairs of calls were counted.
     pub fn pair_buffers(&mut self) {
         self.together
             .pair_buffers(self.a.calls().buffers(), self.b.calls().buffers());
     }
 
-    /// Whether a pair differs. `alike`: what is aligned of it is the same, with all that it carries.
+    /// Returns whether a pair differs. `alike` says that its alignment tokens are equal, including the content.
     ///
     /// # Errors
-    /// When the work was cancelled.
+    /// If the work was cancelled.
     pub fn differs(&mut self, x: u64, y: u64, alike: bool, progress: &Progress) -> Result<bool, Cancelled> {
         let (Some(one), Some(two)) = (self.a.call(x), self.b.call(y)) else {
             return Ok(false);
@@ -200,7 +201,7 @@ impl<'r> CallComparer<'r> {
         }
     }
 
-    /// Tells where two calls reach different places.
+    /// Adds a field if two calls use different locations.
     fn push_address_difference(&self, name: &str, at: (u64, u64), events: (u64, u64), fields: &mut Vec<Field>) {
         let (p, q) = (self.a.place(at.0, events.0), self.b.place(at.1, events.1));
         if !self.together.is_same_location(p, q) {
@@ -212,8 +213,8 @@ impl<'r> CallComparer<'r> {
         }
     }
 
-    /// Pieces of snapshots stand in the order of addresses: what one tells of is looked for where the other side tells
-    /// of it.
+    /// Compares a snapshot piece. Pieces are in address order, so a piece is compared with the piece of the other
+    /// side that holds the matching memory.
     fn piece(
         &mut self,
         (x, y): (u64, u64),
@@ -232,7 +233,7 @@ impl<'r> CallComparer<'r> {
         }
         let back = other.and_then(|q| self.pieces.0.at(&self.a, x, self.together.map_to_first(q)?));
         if back.is_none() {
-            // Neither is told of by the other snapshot: they are what there is to be held against each other.
+            // Neither piece has a counterpart in the other snapshot, so they are compared with each other.
             return self.copy((x, y), (c, d), false, progress);
         }
         let names = (self.a.format_address(c.from, x), String::new());
@@ -277,7 +278,7 @@ impl<'r> CallComparer<'r> {
             fields,
             ..CallDifference::new(part, events)
         };
-        // Content that is the same is told by its digest.
+        // Equal content is known from its digest.
         if !alike {
             match self.content(events, (c, d), &names.0, progress)? {
                 ContentComparison::Same => {}
@@ -289,7 +290,7 @@ impl<'r> CallComparer<'r> {
         Ok(out)
     }
 
-    /// Holds against each other what two copies carried, by the rules for its names.
+    /// Compares the content of two copies, by the rules for its names.
     fn content(
         &self,
         events: (u64, u64),
@@ -298,7 +299,7 @@ impl<'r> CallComparer<'r> {
         progress: &Progress,
     ) -> Result<ContentComparison, Cancelled> {
         let (place, other) = (self.a.place(c.device(), events.0), self.b.place(d.device(), events.1));
-        // What is carried has a name, and so has the memory that it is carried to or from.
+        // The content has a name, and so has the device memory that it is copied to or from.
         let buffer = place.and_then(|p| self.a.calls().buffers().get(p.buffer));
         let also = buffer.iter().filter_map(|b| b.alias.as_deref());
         let names = || {
@@ -313,7 +314,7 @@ impl<'r> CallComparer<'r> {
         let gaps = c.rows > 1 && (c.to_pitch != c.bytes || c.from_pitch != c.bytes);
         let mut mask = Vec::new();
         if let Some(bytes) = c.total().filter(|_| !gaps) {
-            // Where either side has it, so that which is first makes no difference.
+            // Apply the mask of either side, so that the order of the recordings makes no difference.
             for at in [c.device(), d.device()] {
                 mask.extend(self.ignored.ignored_within(0, at, bytes));
             }
@@ -323,17 +324,17 @@ impl<'r> CallComparer<'r> {
         content::compare(sides, typed, tolerance.unwrap_or_default(), &mask, progress)
     }
 
-    /// What was found.
+    /// Returns the result.
     ///
     /// # Errors
-    /// When the work was cancelled.
+    /// If the work was cancelled.
     pub fn finish(mut self, progress: &Progress) -> Result<CallDiff, Cancelled> {
         self.out.code = self.launched.compare(&self.a, &self.b, progress)?;
         Ok(self.out)
     }
 }
 
-/// Where a copy writes and reads memory of the device.
+/// Returns the device addresses that a copy writes and reads.
 fn ends(row: &CopyRow) -> [Option<u64>; 2] {
     match CopyKind::from_raw(row.kind) {
         Some(CopyKind::HostToDevice) => [Some(row.to), None],

@@ -1,12 +1,11 @@
-//! Pieces of snapshots by the memory that they tell of: a snapshot has them in the order of addresses, which is every run's
-//! own.
+//! Snapshot pieces by the memory that they hold: a snapshot has them in address order, which differs between runs.
 
 use super::CallSide;
 use crate::calls::BufferLocation;
 use crate::recording::{CallEvent, CopyKind, CopyRow, OrderRow};
 use std::collections::BTreeMap;
 
-/// Whether a copy is a piece of a snapshot: it went to no stream.
+/// Returns whether a copy is a piece of a snapshot: it belongs to no stream.
 pub(in crate::diff) fn is_piece(row: &CopyRow) -> bool {
     row.stream == OrderRow::NONE && row.kind == CopyKind::DeviceToHost as u32
 }
@@ -14,21 +13,21 @@ pub(in crate::diff) fn is_piece(row: &CopyRow) -> bool {
 /// The pieces of all snapshots of one side.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotPieces {
-    /// By the number of the snapshot and the place: the event.
+    /// The event by snapshot number and location.
     by_place: BTreeMap<(usize, BufferLocation), u64>,
 }
 
-/// Which snapshot an event is in.
+/// Returns the number of the snapshot that an event belongs to.
 fn number(of: &CallSide<'_>, event: u64) -> usize {
     of.calls().snapshots().partition_point(|s| s.0 < event)
 }
 
 impl SnapshotPieces {
-    /// Those of a recording.
+    /// Collects the pieces of one side.
     pub fn from_side(of: &CallSide<'_>) -> Self {
         let mut by_place = BTreeMap::new();
         let events = &of.recording.events;
-        // Without a snapshot there is no piece to be looked for.
+        // Without a snapshot there are no pieces to search for.
         let all = if of.calls().snapshots().is_empty() {
             0
         } else {
@@ -49,7 +48,7 @@ impl SnapshotPieces {
         Self { by_place }
     }
 
-    /// The piece that tells of a place, in the snapshot that an event is in.
+    /// Returns the piece that holds a location, in the snapshot that an event belongs to.
     pub fn at(&self, of: &CallSide<'_>, event: u64, place: BufferLocation) -> Option<u64> {
         self.by_place.get(&(number(of, event), place)).copied()
     }

@@ -1,4 +1,4 @@
-//! Memory of two recordings beside each other, against counting byte by byte.
+//! Tests of the memory comparison against a byte-by-byte count.
 
 use super::{two_spaces, two_spaces_of};
 use crate::diff::{MappedAs, MappingDiff, MappingDifference, MemoryComparison};
@@ -7,7 +7,7 @@ use crate::mmu::Rights;
 use crate::progress::Progress;
 use crate::recording::{GpuVa, Recording};
 
-/// Every run of bytes that differ, by its begin, found one after the other.
+/// Returns the start of every run of differing bytes, found one after another.
 fn all(b: &MemoryComparison<'_>, forward: bool) -> Vec<u64> {
     let progress = Progress::new();
     let mut at = if forward { 0 } else { u64::MAX };
@@ -39,7 +39,7 @@ fn the_next_run_of_bytes_that_differ_is_found_both_ways() {
     let mut back = all(&both, false);
     back.reverse();
     assert_eq!(back, want);
-    // From within a run the way leads to its own begin, or to the next one.
+    // From inside a run, the search leads to its own start, or to the next run.
     let progress = Progress::new();
     assert_eq!(both.find_next_difference(500, false, &progress).unwrap(), Some(100));
     assert_eq!(both.find_next_difference(500, true, &progress).unwrap(), Some(4000));
@@ -70,13 +70,13 @@ fn what_was_moved_is_read_where_it_lies_there() {
         }],
         ..MappingDiff::default()
     };
-    // What the first would have at 0x8000 the second has at 0.
+    // The second recording has at 0 what the first would have at 0x8000.
     let mappings = moved(0x8000, 0);
     let both = beside(&a, &a, &mappings);
     assert_eq!(both.map_to_second(0x8010), 0x10);
     assert_eq!(both.map_to_second(0x9000), 0x9000);
     assert_eq!(both.read(0x8000, 1)[0], (Err(ByteState::Unmapped), Ok(2)));
-    // So it is not shown a second time where it lies.
+    // So it is not shown again at its own address.
     assert_eq!(both.read(0, 1)[0], (Ok(2), Err(ByteState::Unmapped)));
 }
 

@@ -1,4 +1,4 @@
-//! Descriptors of the samples' jobs, compared field by field.
+//! Tests of the descriptor comparison, on the jobs of the samples.
 
 use super::*;
 use crate::jobs::{address_spaces, memory_at_submits, read_chain};
@@ -14,12 +14,12 @@ fn sample(name: &str) -> Recording {
     crate::import::open(&path, &Progress::new()).unwrap()
 }
 
-/// The recording with other bytes at an address of its first address space, in every snapshot.
+/// Returns the recording with other bytes at an address of its first address space, in every snapshot.
 fn with(r: &Recording, va: u64, bytes: &[u8]) -> Recording {
     with_in(r, va, bytes, |_| true)
 }
 
-/// The recording with other bytes at an address, in the snapshots of these events.
+/// Returns the recording with other bytes at an address, in the snapshots of these events.
 fn with_in(r: &Recording, va: u64, bytes: &[u8], changes: impl Fn(u64) -> bool) -> Recording {
     let space = &r.facts.address_spaces[0];
     let mut memory = MemoryBuilder::new();
@@ -44,7 +44,7 @@ fn with_in(r: &Recording, va: u64, bytes: &[u8], changes: impl Fn(u64) -> bool) 
     Recording { memory, ..r.clone() }
 }
 
-/// Address of the head of the first job's chain, and of its draw descriptor.
+/// Returns the address of the head of the first job's chain, and of its draw descriptor.
 fn first_job(r: &Recording) -> (u64, u64) {
     let map = RegisterMap::for_recording(r).unwrap();
     let job = timeline::derive(r, map, &Progress::new()).unwrap().jobs[0];
@@ -82,7 +82,7 @@ fn a_field_that_a_job_was_told_otherwise_is_named_with_both_values() {
     assert_eq!(of.fields, [("barrier".to_owned(), "yes".to_owned(), "no".to_owned())]);
     assert!(!d.is_empty(), "its bytes are compared as a page too");
     assert_eq!(diff(&other, &r), d.swapped());
-    // A pointer without ranges that tell where things were put.
+    // A pointer, without ranges that would show a relocation.
     let other = with(&r, draw + 24, &0x1234_5000u64.to_le_bytes());
     let d = diff(&r, &other).descriptors;
     assert_eq!(d.list.len(), 1);
@@ -113,7 +113,7 @@ fn a_job_that_one_chain_has_alone_is_told() {
     let chained = sample("twopass.kine");
     let one = diff(&r, &chained).descriptors;
     assert_eq!(one.clone().swapped(), diff(&chained, &r).descriptors);
-    // A chain that leads to itself ends at the first job that was there already, one that leads nowhere at once.
+    // A chain that loops ends at the first repeated job; one with an invalid link ends at once.
     let other = with(&r, head + 24, &(head + 64).to_le_bytes());
     let d = diff(&r, &other).descriptors;
     assert_eq!((d.only_a, d.only_b), (0, 1), "{d:?}");
@@ -132,7 +132,7 @@ fn what_rules_leave_out_is_not_compared() {
     assert!(d.is_empty());
 }
 
-/// A job was told otherwise by bytes that were put back before the end: no page differs there, and no event does.
+/// A job had other descriptors, but the bytes were restored before the end: no page differs there, and no event does.
 #[test]
 fn descriptors_alone_make_two_recordings_differ() {
     let r = sample("vecadd.kine");
@@ -192,7 +192,7 @@ fn one_sentence_begins_with_the_input_that_differs_and_tells_the_output_that_fol
     );
 }
 
-/// Where jobs were not computed what they would have put into outputs says nothing of the two.
+/// If jobs were not computed, their outputs are no evidence about the two recordings.
 #[test]
 fn outputs_that_were_not_computed_are_not_compared() {
     let r = sample("vecadd.kine");

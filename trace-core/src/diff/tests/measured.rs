@@ -1,9 +1,9 @@
-//! Buffers compared by element, mappings that were moved, and rules.
+//! Tests of element comparison, moved mappings, and rules.
 
 use super::*;
 use crate::recording::{Buffer, BufferRole, ElementType};
 
-/// What [`mapped`] makes, with contents at page `n` of the address space.
+/// Creates the recording of [`mapped`], with contents at page `n` of the address space.
 fn with_pages(entries: &[u64], contents: &[(u64, Vec<u8>)]) -> Recording {
     let mut r = mapped(0x10_0000, entries);
     let mut m = MemoryBuilder::new();
@@ -40,7 +40,7 @@ fn buffer(name: &str, va: u64, bytes: u64, element: ElementType) -> Buffer {
     }
 }
 
-/// Two recordings whose buffer `out` differs in two of four floats, by a little and by more.
+/// Creates two recordings whose buffer `out` differs in two of four floats, one slightly and one more.
 fn outputs() -> (Recording, Recording) {
     let of = |values: &[f32]| {
         let mut r = with_pages(&[RW, RW], &[(0, floats(values))]);
@@ -69,7 +69,7 @@ fn buffers_are_compared_by_element() {
         ["far", "out"]
     );
     let (far, out) = (&d.buffers[0], &d.buffers[1]);
-    // What is not mapped is not compared and told so.
+    // Unmapped memory is not compared, and reported as unknown.
     assert_eq!((far.unknown, far.differs()), (64, false));
     let e = out.elements.as_ref().unwrap();
     assert_eq!((e.element, e.compared, e.equal, e.differ), (ElementType::F32, 4, 2, 2));
@@ -86,7 +86,7 @@ fn within_a_tolerance_nothing_differs() {
     let out = &d.buffers[1];
     assert_eq!(out.elements.as_ref().unwrap().within, 2);
     assert_eq!((d.pages.ignored, d.pages.changed), (1, 0));
-    // The last rule that means a buffer counts; a limit that one element breaks is told by that element.
+    // The last rule that matches a buffer applies; one element beyond the limit is reported as that element.
     let d = with(
         &a,
         &b,
@@ -104,7 +104,7 @@ fn what_rules_leave_out_is_no_difference() {
     }
     let d = with(&a, &b, "ignore buffer far");
     assert_eq!((d.buffers.len(), d.pages.changed), (1, 1));
-    // Of another address space than the one that is left out.
+    // The rule excludes another address space.
     assert!(!with(&a, &b, "ignore buffer far\nignore memory 4:0x0..0x1000").is_empty());
     assert!(!with(&a, &b, "ignore memory 0x0..0x8").is_empty());
 }
@@ -129,7 +129,7 @@ fn registers_and_fields_that_rules_leave_out_are_accessed_all_the_same() {
         field(1)
     );
     assert!(with(&a, &b, &both).is_empty());
-    // One access fewer is a difference, whatever its value would be.
+    // A missing access is a difference, whatever its value would be.
     let shorter = recording(&BASE[..6], &[]);
     assert_eq!(with(&a, &shorter, "ignore register JOB_IRQ_STATUS").events.deleted, 1);
     assert_eq!(with(&a, &shorter, "ignore events read").events.deleted, 0);
@@ -148,7 +148,7 @@ fn a_place_without_a_name_is_ignored_by_its_offset() {
     let (a, b) = (recording(&one, &[]), recording(&two, &[]));
     assert!(!diff(&a, &b).is_empty());
     assert!(with(&a, &b, "ignore register 0x3ff0").is_empty());
-    // The same where no map is known.
+    // The same without a register map.
     let bare = |mut r: Recording| {
         r.facts.identity.gpu_id = 0;
         r
@@ -172,13 +172,13 @@ fn pages_with_the_same_contents_elsewhere_were_moved() {
         (GpuVa(0x1000), 2, Some(GpuVa(0x4000)))
     );
     assert!(!d.is_empty());
-    // Their contents are compared where they are.
+    // The contents are compared at their own addresses.
     assert_eq!((d.pages.same, d.pages.only_a, d.pages.only_b), (2, 0, 0));
-    // Other contents are other pages.
+    // Pages with other contents do not match.
     let c = with_pages(&[RW, 0, 0, 0, RW, RW], &[(4, text(1)), (5, text(3))]);
     let m = with(&a, &c, "").mappings;
     assert_eq!((m.only_a, m.only_b, m.moved), (2, 2, 0));
-    // Without contents only the one run of a size and kind is known again.
+    // Without contents, only a unique run of a size and kind is recognized.
     let empty = |entries: &[u64]| with_pages(entries, &[]);
     let m = with(&empty(&[RW, RWX, 0]), &empty(&[RW, 0, RWX]), "").mappings;
     assert_eq!((m.moved, m.only_a), (1, 0));
@@ -187,7 +187,7 @@ fn pages_with_the_same_contents_elsewhere_were_moved() {
     assert!(with(&a, &b, "ignore mappings").mappings.list.is_empty());
 }
 
-/// The steps that lead to a difference: links and events.
+/// Returns the steps that lead to a difference: links and events.
 fn steps(c: &Cause) -> Vec<(Link, Option<u64>, Option<u64>)> {
     c.steps.iter().map(|s| (s.link, s.a, s.b)).collect()
 }
@@ -195,7 +195,7 @@ fn steps(c: &Cause) -> Vec<(Link, Option<u64>, Option<u64>)> {
 fn explained(a: &Recording, b: &Recording) -> Vec<Cause> {
     let (d, aligned) = compare(a, b, &Rules::default(), &Progress::new()).unwrap();
     let found = find_causes((a, b), (&d, &aligned), &Progress::new()).unwrap();
-    // Seen from the other side the same events led there.
+    // From the other side, the same events are the cause.
     let (d, aligned) = compare(b, a, &Rules::default(), &Progress::new()).unwrap();
     let back = find_causes((b, a), (&d, &aligned), &Progress::new()).unwrap();
     let turned = |c: &Cause| steps(c).into_iter().map(|(l, x, y)| (l, y, x)).collect::<Vec<_>>();
@@ -204,7 +204,7 @@ fn explained(a: &Recording, b: &Recording) -> Vec<Cause> {
     found
 }
 
-/// A job slot: configured, given a head, begun, and its status read.
+/// A job slot: configured, given a head, started, and its status read.
 fn slot(feature: u64, affinity: u64, status: u64) -> Recording {
     let list = [
         (false, 0x8, feature),
@@ -219,7 +219,7 @@ fn slot(feature: u64, affinity: u64, status: u64) -> Recording {
 
 #[test]
 fn a_difference_is_followed_back_to_the_first_that_had_a_part() {
-    // The status of a job, the register that told the job, and what the driver read before it.
+    // The status of a job, the register that configured the job, and the driver's read before it.
     let (a, b) = (slot(0x10, 1, 1), slot(0x11, 3, 0x40));
     let all = explained(&a, &b);
     let of_status = all
@@ -233,7 +233,7 @@ fn a_difference_is_followed_back_to_the_first_that_had_a_part() {
             (Link::MayDecide, Some(0), Some(0)),
         ]
     );
-    // A register reads what was written to it, which is sure.
+    // A register reads back the written value, which is certain.
     let of_read = all
         .iter()
         .find(|c| c.effect == Effect::Event { a: Some(3), b: Some(3) });
@@ -272,7 +272,7 @@ fn a_byte_of_a_result_is_followed_to_the_input_that_differs() {
     };
     let all = explained(&of(1.0, 2.0), &of(1.5, 3.0));
     assert_eq!(all.len(), 2, "{all:?}");
-    // The input differs from the beginning on.
+    // The input differs from the start.
     assert!(all[0].steps.is_empty());
     assert_eq!(
         steps(&all[1]),

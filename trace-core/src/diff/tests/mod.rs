@@ -1,4 +1,4 @@
-//! Recordings that differ in known places, compared from both sides.
+//! Tests of the comparison on recordings with known differences, in both directions.
 
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
@@ -128,7 +128,7 @@ fn pages_differ_by_contents_and_presence() {
     assert_eq!(diff(&b, &a), d.swapped());
 }
 
-/// A job in the middle that one side lacks shifts no job behind it: its neighbours are known by their heads.
+/// A job that one side lacks in the middle shifts no later job: its neighbours are matched by their heads.
 #[test]
 fn a_job_missing_in_the_middle_shifts_none_behind_it() {
     let job = |head: u64, status: u64| {
@@ -144,7 +144,7 @@ fn a_job_missing_in_the_middle_shifts_none_behind_it() {
     let b = recording(&all(&[0x41, 0xc3, 0x104]), &[]);
     let d = diff(&a, &b);
     assert_eq!(d.jobs, (4, 3));
-    // The write of the head lies in the course of the job before: 0x82 on one side, 0xc3 on the other.
+    // The write of the head is in the interval of the previous job: 0x82 on one side, 0xc3 on the other.
     assert_eq!(
         (d.events.equal, d.events.changed, d.events.deleted, d.events.inserted),
         (11, 1, 4, 0)
@@ -160,12 +160,12 @@ fn a_job_missing_in_the_middle_shifts_none_behind_it() {
     assert_eq!(diff(&b, &a), d.swapped());
 }
 
-/// A recording of two address spaces whose tables lie at `base`; the pages behind them hold `bytes`.
+/// Creates a recording of two address spaces whose tables are at `base`; the pages after them hold `bytes`.
 fn two_spaces(base: u64, bytes: [u8; 2]) -> Recording {
     two_spaces_of(base, bytes.map(|b| [b; 4096]))
 }
 
-/// The same with these pages.
+/// Does the same with these pages.
 fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
     use crate::mmu::{self, Rights};
     use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
@@ -220,7 +220,7 @@ fn tables_that_lie_elsewhere_are_no_difference_and_pages_of_every_address_space_
     assert_eq!((d.pages.same, d.pages.changed, d.events.changed), (1, 1, 0));
     assert_eq!((d.pages.list[0].address_space, d.pages.list[0].va), (1, GpuVa(0)));
     assert_eq!(diff(&changed, &a), d.swapped());
-    // A root that is no side's own is a difference.
+    // A root that belongs to neither side is a difference.
     let mut other = two_spaces(0x3_0070_0000, [1, 2]);
     other.facts.address_spaces[1].root.0 += 0x1000;
     assert_eq!(diff(&a, &other).events.changed, 1);
@@ -228,7 +228,7 @@ fn tables_that_lie_elsewhere_are_no_difference_and_pages_of_every_address_space_
 
 #[test]
 fn an_alignment_that_is_cut_short_is_told() {
-    // Two values in every order: all of it is on both sides, and nothing of it stands out.
+    // Two values in every order: both sides contain all of them, and nothing is distinctive.
     let coins = |seed: u64| -> Vec<_> {
         let mut state = seed;
         let next = std::iter::repeat_with(|| {
@@ -252,7 +252,7 @@ fn a_comparison_can_be_cancelled() {
     assert_eq!(diff_with(&r, &r, &Rules::default(), &progress), Err(Cancelled));
 }
 
-/// What every run has for itself is no difference: how often a status was read, a flush id and what carries it on.
+/// Values that differ between any two runs are no difference: the number of status reads, a flush id and its use.
 #[test]
 fn waits_flush_ids_and_counters_do_not_part_two_runs() {
     let run = |reads: usize, flush: u64, cycles: u64| {
@@ -271,7 +271,7 @@ fn waits_flush_ids_and_counters_do_not_part_two_runs() {
     assert!(d.is_empty(), "{d:?}");
     assert_eq!((d.events.equal, d.events.uncompared, d.events.folded), (2, 3, (9, 2)));
     assert_eq!(diff(&b, &a), d.swapped());
-    // A wait that ended on another value is one, and so is another command.
+    // A wait that ended with another value is a difference, and so is another command.
     let mut list = vec![(true, 0x2418, 5)];
     list.extend([
         (false, 0x2428, 0),
@@ -284,7 +284,7 @@ fn waits_flush_ids_and_counters_do_not_part_two_runs() {
     let d = diff(&a, &other);
     let names: Vec<_> = d.registers.iter().map(|r| r.name.as_str()).collect();
     assert_eq!((d.events.changed, names), (2, vec!["AS0_COMMAND", "AS0_STATUS"]));
-    // Without a map nothing is known to be each run's own.
+    // Without a map, no value is known to differ between runs.
     let (mut a, mut b) = (a, b);
     (a.facts.identity.gpu_id, b.facts.identity.gpu_id) = (0, 0);
     let d = diff(&a, &b);
@@ -299,8 +299,8 @@ fn a_page_of_zeros_is_as_none() {
     assert_eq!(d.pages.same, 3);
 }
 
-/// A recording of one address space: tables at `base` map the first pages of it, each to its own frame behind the
-/// tables, by these entries without address; 0 leaves a page out.
+/// Creates a recording of one address space. Tables at `base` map its first pages, each to its own frame after the
+/// tables, by these entries without address; 0 leaves a page unmapped.
 fn mapped(base: u64, entries: &[u64]) -> Recording {
     use crate::mmu;
     use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
@@ -421,7 +421,7 @@ fn more_differing_runs_than_are_listed_are_counted() {
     assert_eq!((m.same, m.changed, m.list.len()), (half, half, MAX_LISTED_DIFFERENCES));
 }
 
-/// What the CPU wrote before each of two jobs, as pieces of pages: where, and the bytes.
+/// Creates CPU writes before each of two jobs, as pieces of pages: address and bytes.
 fn written(pieces: [&[(u64, &[u8])]; 2]) -> Recording {
     let mut b = EventsBuilder::new();
     let mut m = MemoryBuilder::new();
@@ -472,7 +472,7 @@ fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
     let d = diff(&a, &cut);
     assert!(d.is_empty(), "{d:?}");
     assert_eq!(d.host_writes.same, 7);
-    // Other bytes, fewer, and one that the memory of the other holds already: frame 7 is all zeros.
+    // Other bytes, fewer bytes, and a byte that the other side's memory already holds: frame 7 is all zeros.
     let b = written([&[(0x5010, &[1, 7, 8])], &[(0x5010, &[9]), (0x6000, &[5, 5, 5])]]);
     let d = diff(&a, &b);
     let h = &d.host_writes;
@@ -498,7 +498,7 @@ fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
     assert_eq!(diff(&b, &a), d.clone().swapped());
 }
 
-/// A recording of accesses without a value, and of memory that was given to the device.
+/// Creates a recording of undecoded accesses and DMA maps.
 fn beside_accesses(undecoded: &[u32], dma: &[(u64, u64)]) -> Recording {
     let mut b = EventsBuilder::new();
     for at in undecoded {
@@ -556,7 +556,7 @@ fn kinds_that_one_side_never_saw_are_counted_and_no_difference() {
     assert_eq!(diff(&b, &a), d.swapped());
 }
 
-/// Blocks that change places, an interrupt, and a value, told apart and found from either side.
+/// Swapped blocks, an interrupt and a changed value are separate differences, found from either side.
 #[test]
 fn moved_blocks_are_told_apart_from_what_is_more_or_fewer() {
     let block = |of: u32| -> Vec<_> {
@@ -579,7 +579,7 @@ fn moved_blocks_are_told_apart_from_what_is_more_or_fewer() {
     assert_eq!(diff(&b, &a), d.swapped());
 }
 
-/// Every event of one side is found on the other, differences by differences, from both sides.
+/// Every event of one side is found on the other, difference by difference, in both directions.
 #[test]
 fn an_alignment_leads_from_one_recording_to_the_other() {
     let a = recording(&BASE, &[]);
@@ -610,7 +610,7 @@ fn an_alignment_leads_from_one_recording_to_the_other() {
     );
 }
 
-/// What is written is the same even where on one side it is half of a root, and on the other none.
+/// A written value is the same even if it is half of a root on one side only.
 #[test]
 fn the_same_value_in_a_root_register_is_the_same_whatever_lies_there() {
     use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
@@ -634,7 +634,7 @@ fn the_same_value_in_a_root_register_is_the_same_whatever_lies_there() {
 #[test]
 fn a_mapping_differs_since_the_store_of_its_entry() {
     use crate::recording::{HostWriteRow, PhysAddr};
-    // Two jobs' worth of events would be more than it takes: the entry is stored before any job.
+    // Two jobs' worth of events would exceed the limit, so the entry is stored before the first job.
     let base = 0x10_0000u64;
     let whole = |entries: &[u64], store: bool| {
         let mut r = mapped(base, &[RW, RW]);
@@ -697,7 +697,7 @@ fn a_mapping_differs_since_the_store_of_its_entry() {
     }
 }
 
-/// A replay leaves out what a driver reads in memory of the machine: it has no such space.
+/// A replay omits the driver's reads of system memory: it has no such space.
 #[test]
 fn accesses_to_a_space_of_the_machine_that_one_side_lacks_are_counted_and_not_compared() {
     use crate::recording::{Space, SpaceKind};
@@ -742,7 +742,7 @@ fn accesses_to_a_space_of_the_machine_that_one_side_lacks_are_counted_and_not_co
     assert!(d.is_empty(), "{d:?}");
     assert_eq!((d.events.equal, d.events.foreign), (2, (2, 0)));
     assert_eq!(diff(&b, &a), d.swapped());
-    // Where both have it, it is compared; and framebuffer memory is the device's own.
+    // If both sides have the space, it is compared; and framebuffer memory belongs to the device.
     let other = with(&[0xaa55], vec![device.clone(), machine]);
     assert_eq!(diff(&a, &other).events.deleted, 1);
     let own = with(&[1], vec![device.clone(), space("bar0", SpaceKind::Framebuffer)]);

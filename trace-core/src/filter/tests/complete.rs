@@ -1,9 +1,9 @@
-//! Completion.
+//! Tests of completion.
 
 use super::sample;
 use crate::filter::{CandidateKind, Query, complete};
 
-/// What is offered where `|` stands.
+/// Returns the candidates at the position of `|`.
 fn offered(text: &str) -> Vec<String> {
     let at = text.find('|').unwrap();
     let text = text.replace('|', "");
@@ -15,7 +15,7 @@ fn offered(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The text after the first candidate was taken.
+/// Returns the text after the first candidate was accepted.
 fn taken(text: &str) -> String {
     let at = text.find('|').unwrap();
     let mut text = text.replace('|', "");

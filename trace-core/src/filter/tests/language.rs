@@ -1,4 +1,4 @@
-//! What filters mean, and what is told of those that are wrong.
+//! Tests of the meaning of filters, and of the messages for invalid ones.
 
 use super::{access, filter, found, recording, sample, wrong};
 use crate::filter::{Derived, Interrupt, KEYWORDS, MAX_BYTES, Query, Selection};
@@ -324,7 +324,7 @@ fn every_word_is_documented() {
     }
 }
 
-/// Many events, of which some pass early and some late.
+/// Creates many events, of which some pass early and some late.
 fn long() -> (crate::Recording, Derived) {
     let mut b = EventsBuilder::new();
     for n in 0..500_000u64 {
@@ -365,7 +365,7 @@ fn parts_come_in_order_and_may_be_broken_off() {
     }
 }
 
-/// A property test met it: whether the event passed was decided by the row that it has not.
+/// Regression test from a property test: a missing row of the event decided whether it passed.
 #[test]
 fn an_interrupt_whose_row_is_lost_is_what_was_found_at_it() {
     let mut b = EventsBuilder::new();

@@ -1,4 +1,4 @@
-//! The language, its errors, its completion, and the scan against a naive evaluator.
+//! Tests of the filter language: its errors, its completion, and the scan against a naive evaluator.
 
 mod complete;
 mod language;
@@ -43,7 +43,7 @@ fn recording(b: EventsBuilder) -> Recording {
     r
 }
 
-/// An event of every kind and two jobs.
+/// Creates an event of every kind and two jobs.
 fn sample() -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     b.mark(5, "begin"); // 0
@@ -128,7 +128,7 @@ fn filter(text: &str, (recording, derived): &(Recording, Derived)) -> Filter {
     filter.unwrap_or_else(|e| panic!("{text}: {e}\n{}", e.caret(text, "")))
 }
 
-/// Accesses of many widths to a virtio device on PCI, whose registers have 1 to 8 bytes.
+/// Creates accesses of many widths to a virtio device on PCI, whose registers have 1 to 8 bytes.
 fn of_many_widths() -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     for (offset, width, value) in [
@@ -159,7 +159,7 @@ fn of_many_widths() -> (Recording, Derived) {
     (r, Derived::default())
 }
 
-/// Makes a recording one of a virtio graphics device, its registers in space 1.
+/// Turns a recording into one of a virtio graphics device, with its registers in space 1.
 fn virtio(r: &mut Recording) {
     r.facts.identity.gpu_id = 0;
     r.facts.spaces[1].name = "bar4".into();
@@ -171,7 +171,7 @@ fn virtio(r: &mut Recording) {
     }));
 }
 
-/// The events that pass, found in every way that there is.
+/// Returns the events that pass, found in every available way.
 fn found(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
     let f = filter(text, on);
     let events = &on.0.events;
@@ -189,7 +189,7 @@ fn found(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
     all
 }
 
-/// What is wrong with a filter, with the line that points at it.
+/// Returns the error of a filter, with the line that points to it.
 fn wrong(text: &str) -> String {
     let on = sample();
     let e = match Query::parse(text) {

@@ -1,5 +1,4 @@
-//! A filter looked at event by event, in the plainest way: what the scan is held against. It shares the parser with the
-//! scan, and nothing behind it.
+//! Naive event-by-event evaluator, the reference for the scan. It shares only the parser with the scan.
 
 use crate::filter::context::MAX_EVENTS_BEFORE_SUBMIT;
 use crate::filter::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
@@ -66,7 +65,7 @@ impl Naive<'_> {
                     Name::Kind => unreachable!(),
                 };
                 let Some(names) = names else { return false };
-                // Names without a number are for comparisons alone: a pattern is for those of registers as they are.
+                // Names without a number are only for comparisons: a pattern applies to the full register names.
                 let more = if n == Name::Register {
                     self.without_numbers(e)
                 } else {
@@ -117,7 +116,7 @@ impl Naive<'_> {
         }
     }
 
-    /// The number that an event has; several where an interrupt was found twice at one event.
+    /// Returns the number of an event; several if an interrupt was found twice at one event.
     fn numbers(&self, n: Number, e: u64) -> Vec<u64> {
         let events = &self.recording.events;
         let at = e as usize;
@@ -183,7 +182,7 @@ impl Naive<'_> {
         prepared().or_else(running)
     }
 
-    /// A test of a place, `bar1+0x10`; `None` for a name that is none.
+    /// Evaluates a test of a location, `bar1+0x10`; `None` for a name that is not a location.
     fn place(&self, t: &Test, e: u64) -> Option<bool> {
         let (space, offset) = t.left.text.rsplit_once('+')?;
         let offset = match offset.strip_prefix("0x") {
@@ -221,7 +220,7 @@ impl Naive<'_> {
         Some(vec![text.clone()])
     }
 
-    /// Every name that what an access touches goes by.
+    /// Returns every name of the registers that an access covers.
     fn registers(&self, e: u64) -> Option<Vec<String>> {
         let access = self.recording.events.access(e as usize)?;
         let device = self.device()?;
@@ -256,7 +255,7 @@ impl Naive<'_> {
         (!blocks.is_empty()).then_some(blocks)
     }
 
-    /// A register, a field of it, or a part of a name.
+    /// Evaluates a test of a register, a field of it, or a part of a name.
     fn register(&self, t: &Test, e: u64) -> bool {
         let Some(access) = self.recording.events.access(e as usize) else {
             return false;
@@ -287,7 +286,7 @@ impl Naive<'_> {
             Some((r, f)) => (r.to_owned(), Some(f.to_owned())),
             None => (name.clone(), None),
         };
-        // Every bit of the access, with the bit of the whole register that it is.
+        // Every bit of the access, with the corresponding bit of the whole register.
         let mut bits: Vec<(u32, u32)> = Vec::new();
         let mut layout = None;
         let known = |n: &str| device.map().registers().any(|r| r.name.eq_ignore_ascii_case(n));

@@ -1,4 +1,4 @@
-//! Random filters of random recordings: the scan finds what the naive evaluator finds.
+//! Property tests: on random filters and recordings, the scan finds the same events as the naive evaluator.
 
 use super::{found, recording};
 use crate::filter::{Derived, Interrupt, JobBounds};
@@ -57,7 +57,7 @@ fn happened() -> impl Strategy<Value = Happened> {
     ]
 }
 
-/// A column in chunks, some of one value.
+/// Splits a column into chunks, some of them constant.
 fn chunked<T: bytemuck::Pod + PartialEq>(c: &Column<T>, every: usize) -> Column<T> {
     let all: Vec<T> = c.iter().collect();
     let mut b = ColumnBuilder::new();
@@ -73,7 +73,7 @@ fn chunked<T: bytemuck::Pod + PartialEq>(c: &Column<T>, every: usize) -> Column<
 
 fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
     let events = proptest::collection::vec((happened(), 0u64..3000, 0u32..3), 0..200);
-    // Now and then more events than a block has.
+    // Sometimes more events than a block has.
     let repeat = prop_oneof![9 => Just(1usize), 1 => Just(60usize)];
     let jobs = proptest::collection::vec((0u8..3, 0u64..40, proptest::option::of(0u64..40)), 0..8);
     let polls = proptest::collection::vec((0u64..40, 0u64..20), 0..4);
@@ -142,7 +142,7 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
             let mut r = recording(b);
             let e = &mut r.events;
             if shift {
-                // Rows of accesses in another order, and one that is not there.
+                // Access rows in another order, and one row that does not exist.
                 let n = e.offset.len().max(1) as u32;
                 e.payload = e
                     .payload
@@ -152,7 +152,7 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
                     .into();
             }
             if damage < 20 {
-                // Kinds that nobody knows.
+                // Unknown kinds.
                 e.kind = e
                     .kind
                     .iter()
@@ -297,7 +297,7 @@ fn test() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Tests that any recording understands, and those of a virtio device's registers.
+/// Generates tests that are valid for any recording, and tests of a virtio device's registers.
 fn test_of_virtio() -> impl Strategy<Value = String> {
     let numbers = &[
         "value",
@@ -362,7 +362,7 @@ proptest! {
         texts in proptest::collection::vec(joined(test_of_virtio()), 1..6),
     ) {
         let (mut recording, derived) = on;
-        // Few places, so that accesses meet registers.
+        // Few locations, so that accesses hit registers.
         let offsets: Vec<u32> = recording.events.offset.iter().map(|o| o % 0x38).collect();
         recording.events.offset = offsets.into();
         super::virtio(&mut recording);

@@ -1,4 +1,4 @@
-//! Tests of headers, payloads and chains: by hand, by property, on Mesa's dumps and the published recordings.
+//! Tests of headers, payloads and chains: hand-made, property-based, on Mesa's dumps and on the published recordings.
 
 mod recorded;
 
@@ -247,7 +247,7 @@ fn chains_end_where_they_must() {
     assert!(!c(0x3000).jobs[1].is_decoded());
 }
 
-/// Every 64 bytes a null job that names the one after it.
+/// A null job every 64 bytes, each of which links to the next.
 struct Endless;
 
 impl GpuMemory for Endless {
@@ -274,7 +274,7 @@ proptest! {
         bytes[16] = job_type << 1 | 1;
         let h = JobHeader::read(&bytes);
         prop_assert_eq!(h.encode(), bytes);
-        // Whatever is refused is refused for a reason that holds.
+        // Every rejection has a reason that holds.
         match JobHeader::decode(&bytes) {
             Ok(d) => prop_assert_eq!(d, h),
             Err(HeaderError::ReservedBits { bits }) => prop_assert!(bits != 0),
@@ -325,7 +325,7 @@ proptest! {
     }
 }
 
-/// A GPU memory made of tables and pages, as the software GPU has it, reads a chain too.
+/// A chain can also be read through GPU memory made of tables and pages, as in the simulator.
 #[test]
 fn a_chain_can_be_read_through_page_tables() {
     struct Board(HashMap<u64, Box<Page>>);

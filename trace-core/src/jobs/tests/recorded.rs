@@ -1,4 +1,4 @@
-//! Chains that Mesa and Arm's driver made.
+//! Tests on chains from Mesa and from Arm's driver.
 
 use super::*;
 use crate::test_recordings::recordings;
@@ -9,7 +9,7 @@ fn hex(v: &Value) -> u64 {
     u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// The buffers of one of Mesa's submits.
+/// Returns the buffers of one of Mesa's submits.
 fn mesa_memory(folder: &Path, submit: &str) -> Ranges {
     let json: Value = serde_json::from_slice(&std::fs::read(folder.join(submit)).unwrap()).unwrap();
     let mut mem = Ranges::default();
@@ -57,7 +57,7 @@ fn check_draw(c: &Compute, json: &Value, place: &str) {
     }
 }
 
-/// Our walk of every chain that Mesa made equals the independent walk beside it.
+/// This program's walk of every chain from Mesa equals the independent walk in the same folder.
 #[test]
 fn chains_of_mesa_equal_their_independent_walk() {
     let Some(root) = recordings("panfrost") else { return };
@@ -119,7 +119,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
     assert_eq!((programs, jobs), (29, 36));
 }
 
-/// A published recording's memory, by address: its tables are not asked here, its pages carry their addresses.
+/// Returns a published recording's memory by address. Its page tables are not used: its pages carry their addresses.
 fn published_memory(file: &Path) -> Ranges {
     let data = std::fs::read(file).unwrap();
     let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
