@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "kinescope-agent", version)]
 pub struct Cli {
-    /// What to do.
+    /// The verb to run.
     #[command(subcommand)]
     pub command: Command,
     /// Folder of the key store [default: keys/ in the user's configuration folder for kinescope-agent]
@@ -17,33 +17,34 @@ pub struct Cli {
     pub keys: Option<PathBuf>,
 }
 
-/// What to do.
+/// Verbs of `kinescope-agent`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve devices to paired clients
     Serve(Serve),
-    /// Let one unknown client pair, then end; a running `serve` knows it at once
+    /// Let one unknown client pair, then exit; a running `serve` accepts that client at once
     Pair(Pair),
     /// List the devices that this agent can own
     Devices,
-    /// Record what a driver of this machine does to its device, around a command; the command's exit code is the verb's
+    /// Record what a driver of this machine does to its device while a command runs; exit with the command's exit code
     Record(Record),
-    /// Puts the machine back when `record` is killed; started by it
+    /// Restore the machine when `record` is killed; `record` starts this verb itself
     #[command(hide = true)]
     RecordGuard {
         /// Folder of the list of changes.
         folder: PathBuf,
     },
-    /// Play a recording of calls on a CUDA device of this machine: a request as JSON on standard input, the answer as
-    /// JSON on standard output; started for each replay, so that what a device does ends there
+    /// Replay an API trace on a CUDA device of this machine: read a request as JSON from standard input, write the
+    /// result as JSON to standard output. The agent starts one such process per replay, so that a device failure ends
+    /// only that process
     #[command(hide = true)]
     PlayCalls,
-    /// Make devices quiet when the agent that started this ends; the agent starts it itself
+    /// Quiesce devices when the agent that started this process exits; the agent starts it itself
     #[command(hide = true)]
     Guard,
-    /// The agent's own key and those of its clients
+    /// Manage the agent's own key and the keys of its clients
     Keys {
-        /// What to do with them.
+        /// The key operation to run.
         #[command(subcommand)]
         command: Keys,
     },
@@ -52,44 +53,46 @@ pub enum Command {
 /// Options of `serve`.
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// TCP address to listen on, 0.0.0.0:7117 for every network that this machine is on; port 0 takes a free one
-    /// [default: 127.0.0.1:7117, which other machines cannot reach, or none with --unix]
+    /// TCP address to listen on, for example 0.0.0.0:7117 for all network interfaces of this machine; port 0 selects a
+    /// free port [default: 127.0.0.1:7117, which other machines cannot reach, or none with --unix]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// Unix socket to listen on
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
-    /// Device to own: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], or hardware of this machine as `devices` lists
-    /// it, pci:ADDRESS, pci:VENDOR:DEVICE, platform:ADDRESS.NODE, platform:COMPATIBLE; may be given more than once [default: all software devices]
+    /// Device to own: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], or hardware of this machine as listed by
+    /// `devices`: pci:ADDRESS, pci:VENDOR:DEVICE, platform:ADDRESS.NODE, platform:COMPATIBLE; may be given more than
+    /// once [default: all software devices]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
-    /// Take hardware from the kernel's drivers that have it; they get it back when the agent ends
+    /// Detach hardware from the kernel drivers bound to it; the drivers are bound again when the agent exits
     #[arg(long)]
     pub take: bool,
-    /// Most mebibytes of memory for plans that each piece of hardware gets
+    /// Maximum memory for plans on each hardware device, in mebibytes
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub memory: u32,
-    /// How many bits the addresses of a PCI function have, where its register map tells another number or none
+    /// Address width of a PCI function in bits, if its register map gives a different value or none
     #[arg(long, value_name = "DEVICE=BITS")]
     pub address_bits: Vec<AddressBits>,
-    /// Also let one unknown client pair, asking here
+    /// Also let one unknown client pair, with confirmation at this terminal
     #[arg(long)]
     pub pair: bool,
-    /// Pair only with the client that has this key, and do not ask: its fingerprint, or the key itself, as `kinescope
-    /// agents --own-key` shows them there
+    /// Pair without asking, and only with the client that has this key: its fingerprint, or the key itself, as printed
+    /// by `kinescope agents --own-key` on the client
     #[arg(long, value_name = "FINGERPRINT", requires = "pair")]
     pub accept: Option<NamedKey>,
-    /// Most mebibytes of pages and plans kept between replays (default: 512, or an eighth of the machine's memory)
+    /// Maximum size of pages and plans cached between replays, in mebibytes (default: 512, or an eighth of the
+    /// machine's memory)
     #[arg(long, value_name = "MIB")]
     pub cache: Option<usize>,
 }
 
-/// How many bits the addresses of a device have that it reads and writes memory at by itself.
+/// Width of the addresses that a device uses for DMA.
 #[derive(Clone, Debug)]
 pub struct AddressBits {
-    /// The device, as `--device` has it.
+    /// The device, in the form that `--device` accepts.
     pub device: String,
-    /// 24 to 64.
+    /// Width in bits, 24 to 64.
     pub bits: u8,
 }
 
@@ -109,52 +112,54 @@ impl std::str::FromStr for AddressBits {
 /// Options of `record`.
 #[derive(Debug, clap::Args)]
 pub struct Record {
-    /// Device: pci:ADDRESS (0000:00:03.0), pci:VENDOR:DEVICE (1002:5159), platform:NODE (a path in the device tree, or a
-    /// name in /sys/bus/platform/devices)
+    /// Device to record: pci:ADDRESS (0000:00:03.0), pci:VENDOR:DEVICE (1002:5159), platform:NODE (a path in the device
+    /// tree, or a name in /sys/bus/platform/devices)
     #[arg(long, value_name = "DEVICE")]
     pub device: String,
-    /// Say what this machine can do for the device, and change nothing
+    /// Print what can be recorded for the device on this machine, and change nothing
     #[arg(long)]
     pub check: bool,
-    /// Driver to bind, or the module that brings it [default: the one that is bound, or the only one that fits]
+    /// Driver to bind, or the module that contains it [default: the bound driver, or the only one that matches the
+    /// device]
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
-    /// Module to load before the driver is bound, while the trace is on; may be given more than once
+    /// Module to load before the driver is bound, while tracing is active; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub module: Vec<String>,
-    /// What sees the accesses: mmiotrace, rwmmio, kprobes [default: the first of these that the machine has]
+    /// Tracing method: mmiotrace, rwmmio, kprobes [default: the first of these that the machine supports]
     #[arg(long, value_name = "METHOD")]
     pub with: Option<Method>,
-    /// Function of the driver that accesses a register: FUNCTION:OFFSET returns the value, FUNCTION:OFFSET:VALUE writes
-    /// it; OFFSET and VALUE are numbers of its arguments, from 1. May be given more than once
+    /// Driver function that accesses a register: FUNCTION:OFFSET returns the value, FUNCTION:OFFSET:VALUE writes it;
+    /// OFFSET and VALUE are argument numbers, starting at 1. May be given more than once
     #[arg(long, value_name = "ACCESSOR")]
     pub accessor: Vec<Accessor>,
-    /// Pattern of the names of functions whose loads and stores of registers are probed, as in 'pl031_*', where the
-    /// driver has no accessors (arm64) [default: all functions of the driver's module]. May be given more than once
+    /// Pattern of function names whose register loads and stores are probed, for example 'pl031_*', if the driver has
+    /// no accessor functions (arm64) [default: all functions of the driver's module]. May be given more than once
     #[arg(long, value_name = "PATTERN")]
     pub functions: Vec<String>,
-    /// The .kine to write
+    /// The .kine file to write
     #[arg(short = 'o', value_name = "F.kine", required_unless_present = "check")]
     pub to: Option<PathBuf>,
-    /// Keep the kernel's log beside the recording, as F.txt and F.aux.txt
+    /// Keep the kernel log next to the recording, as F.txt and F.aux.txt
     #[arg(long)]
     pub keep_log: bool,
-    /// Mebibytes of log at which the recording ends while the command goes on
+    /// Log size in mebibytes at which the recording ends; the command continues
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     pub limit: u64,
-    /// Mebibytes of the kernel's buffers, of all CPUs together [default: 256, or a quarter of the free memory]
+    /// Total size of the kernel's trace buffers for all CPUs, in mebibytes [default: 256, or a quarter of the free
+    /// memory]
     #[arg(long, value_name = "MIB")]
     pub buffer: Option<u64>,
-    /// Milliseconds that the driver is left alone after it is bound, and after the command
+    /// Idle time in milliseconds after the driver is bound and after the command
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub settle: u64,
-    /// Take the device also when it is in use: as the text console, by a program
+    /// Record the device even if it is in use, for example as the text console or by a program
     #[arg(long)]
     pub anyway: bool,
-    /// Folder of the list of what is changed on the machine, and of the lock
+    /// Folder of the lock and of the list of changes made to the machine
     #[arg(long, value_name = "DIR", default_value = linux_recorder::RUN_FOLDER)]
     pub run_folder: PathBuf,
-    /// The command and its arguments; without one the driver is bound and nothing run
+    /// The command and its arguments; without a command, the driver is bound and nothing is run
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<String>,
 }
@@ -162,36 +167,36 @@ pub struct Record {
 /// Options of `pair`.
 #[derive(Debug, clap::Args)]
 pub struct Pair {
-    /// TCP address to pair at, 0.0.0.0:0 for a client on another machine; port 0 takes a free one
+    /// TCP address for pairing, 0.0.0.0:0 for a client on another machine; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     pub listen: String,
-    /// Unix socket to pair at, instead of TCP
+    /// Unix socket for pairing, instead of TCP
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
-    /// TCP port of `serve`, which the client keeps
+    /// TCP port of `serve`, which the client stores
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     pub serve_port: u16,
-    /// Pair only with the client that has this key, and do not ask: its fingerprint, or the key itself, as `kinescope
-    /// agents --own-key` shows them there
+    /// Pair without asking, and only with the client that has this key: its fingerprint, or the key itself, as printed
+    /// by `kinescope agents --own-key` on the client
     #[arg(long, value_name = "FINGERPRINT")]
     pub accept: Option<NamedKey>,
 }
 
-/// What to do with keys.
+/// Operations on keys.
 #[derive(Debug, Subcommand)]
 pub enum Keys {
     /// List the agent's key and its clients
     List,
-    /// Forget a client: a running agent closes its connections and takes no new ones
+    /// Remove a client: a running agent closes its connections and accepts no new ones
     Forget {
-        /// Its name in the list.
+        /// Name of the client in the list.
         name: String,
     },
-    /// Trust a client's key that was carried here by hand, without pairing
+    /// Trust a client's key that was copied here by hand, without pairing
     Trust {
-        /// Name to keep it under.
+        /// Name under which the key is stored.
         name: String,
-        /// 64 hexadecimal digits, as `keys list` on the other end shows them.
+        /// Key as 64 hexadecimal digits, as printed by `keys list` on the other machine.
         key: String,
     },
 }

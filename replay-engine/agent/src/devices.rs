@@ -1,4 +1,4 @@
-//! The table of devices that this agent can own, by the names that `--device` takes.
+//! Table of the devices that this agent can own, by the names that `--device` accepts.
 
 use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
@@ -17,32 +17,34 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The verb of the process that plays calls.
+/// Verb of the worker process that replays API traces.
 pub const WORKER_VERB: &str = "play-calls";
-/// The verb of the process that makes devices quiet when the agent ends.
+/// Verb of the guard process that quiesces devices when the agent exits.
 pub const GUARD_VERB: &str = "guard";
 
-/// How hardware of this machine is opened.
+/// Settings for opening the hardware of this machine.
 #[derive(Debug)]
 pub struct Hardware {
-    /// Whether a device may be taken from a driver of the kernel's.
+    /// Whether a device may be detached from its kernel driver.
     pub take: bool,
-    /// Most bytes of memory for plans, each device.
+    /// Maximum size of memory for plans on each device, bytes.
     pub memory: u64,
-    /// How many bits the addresses of devices have, by the names that the devices are opened by.
+    /// Address width of devices, keyed by the names under which the devices are opened.
     bits: Vec<AddressBits>,
-    /// Devices of this machine that are still to be opened.
+    /// Number of devices of this machine that are not yet opened.
     unopened: Cell<u64>,
     guard: OnceCell<Guard>,
 }
 
 impl Hardware {
-    /// `take`: whether a device may be taken from its driver; `memory`: most bytes of memory for plans, each device.
-    /// `bits`: what is known of devices' addresses better than by their maps. `names` are the devices that will be opened:
-    /// those of this machine share what memory it has free.
+    /// Creates the settings.
+    ///
+    /// `take` allows a device to be detached from its driver. `memory` is the maximum size of memory for plans on each
+    /// device, bytes. `bits` overrides the address widths of the register maps. `names` lists the devices that will be
+    /// opened: those of this machine share its free memory.
     ///
     /// # Errors
-    /// When bits are told of a device that will not be opened, or is no PCI function.
+    /// When `bits` names a device that will not be opened, or one that is not a PCI function.
     pub fn new(take: bool, memory: u64, bits: &[AddressBits], names: &[String]) -> Result<Self> {
         if let Some(other) = bits
             .iter()
@@ -63,7 +65,7 @@ impl Hardware {
         })
     }
 
-    /// One guard for all devices, started for the first of them.
+    /// Returns the guard that all devices share; the first call starts it.
     fn guard(&self) -> Result<Guard> {
         if let Some(guard) = self.guard.get() {
             return Ok(guard.clone());
@@ -94,15 +96,15 @@ impl Hardware {
     }
 }
 
-/// Names of the devices that it owns unless it is told which: software boards, `software:MODEL`.
+/// Returns the names of the devices that the agent owns by default: the simulators, `software:MODEL`.
 pub fn software_device_names() -> impl Iterator<Item = String> {
     Model::ALL.into_iter().map(|m| format!("software:{}", m.data().name))
 }
 
-/// The factory of a device. One in QEMU is started now, one of this machine is opened.
+/// Returns the factory of a device. A device in QEMU is started now; hardware of this machine is opened now.
 ///
 /// # Errors
-/// When this agent has no device of that name, QEMU does not make it, or this machine does not give it.
+/// When this agent has no device of that name, QEMU does not provide it, or it cannot be opened on this machine.
 pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     if let Some(device) = name.strip_prefix("qemu:") {
         return Ok(QemuBoard::factory(&qemu::Name::parse(device)?)?);
@@ -145,7 +147,7 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     }))
 }
 
-/// The processes that play on a CUDA device: this program again.
+/// Creates the pool of worker processes that replay on a CUDA device. Each worker runs this same executable.
 fn new_players() -> Arc<Players> {
     Arc::new(Players::new(|| {
         let mut command = Command::new(cuda::current_program());
@@ -154,8 +156,8 @@ fn new_players() -> Arc<Players> {
     }))
 }
 
-/// Names of the CUDA devices of this machine, `cuda:N`, with what the driver calls them. None where there is no driver; one
-/// that does not answer is told to the log.
+/// Returns the CUDA devices of this machine as pairs of name (`cuda:N`) and the driver's name for the device. The list
+/// is empty if there is no driver. A driver that does not respond is logged.
 pub fn list_cuda_devices() -> Vec<(String, String)> {
     if !cuda::is_likely() {
         return Vec::new();
@@ -172,7 +174,7 @@ pub fn list_cuda_devices() -> Vec<(String, String)> {
     }
 }
 
-/// Hardware of this machine that it can own, a line each: the name, and what it is.
+/// Returns the hardware of this machine that the agent can own, one line per device: its name and a description.
 pub fn list_machine_devices() -> Vec<String> {
     let host = Host::local();
     let functions = pci::list_functions(&host);
@@ -181,19 +183,20 @@ pub fn list_machine_devices() -> Vec<String> {
     let mut lines: Vec<String> = able
         .map(|f| format!("pci:{}\t{}", f.address, f.describe(&host, memory)))
         .collect();
-    // A board's tree describes hundreds of devices; those that no map knows have no plans either.
+    // A board's device tree describes hundreds of devices. Devices without a register map cannot have plans.
     let devices = platform::list_devices(&host);
     let known = devices.iter().filter(|d| d.is_known());
     lines.extend(known.map(|d| format!("platform:{}\t{}", d.name, d.describe())));
     lines
 }
 
-/// The guard's process: returns when the agent that started it has ended and its devices are quiet.
+/// Runs the guard process. Returns after the agent that started it has exited and the agent's devices are quiesced.
 ///
 /// # Errors
-/// When a device could not be made quiet or given back.
+/// When a device could not be quiesced or returned to its driver.
 pub fn run_guard() -> Result<()> {
-    // What ends programs by name, or all of a service, ends the agent, and this has to outlive it: the pipe tells when.
+    // A signal that ends the agent, by name or with its whole service, must not end the guard. The pipe reports the
+    // agent's exit.
     let heed = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&heed)).context("signals of the guard of devices")?;

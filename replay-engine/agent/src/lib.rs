@@ -1,1 +1,1 @@
-//! The program that owns devices on a board and serves them.
+//! Agent program that owns devices on a target machine and serves them.

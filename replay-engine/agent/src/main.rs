@@ -1,4 +1,4 @@
-//! The program that owns devices on a board and serves them.
+//! Agent program that owns devices on a target machine and serves them.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a running agent has to say what it closed: it looks at its keys several times a second.
+/// Maximum wait for a running agent to report closed connections. The agent polls its keys several times a second.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     match run_command(Cli::parse()) {
         Ok(code) => code,
         Err(e) => {
-            // Standard error may be closed: the exit code still tells.
+            // Standard error may be closed; the exit code still reports the failure.
             let _ = writeln!(std::io::stderr(), "kinescope-agent: {e:#}");
             ExitCode::from(2)
         }
@@ -56,7 +56,7 @@ fn run_command(cli: Cli) -> Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// Prints a line for a person or a script.
+/// Prints a line for a user or a script.
 fn print_line(line: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")
@@ -111,7 +111,7 @@ fn run_keys(command: &Keys, store: &KeyStore) -> Result<()> {
             if !store.is_served() {
                 return Ok(());
             }
-            // Which connections it has is known to the running agent alone.
+            // Only the running agent knows its connections.
             match gone.key.and_then(|key| store.wait_for_closed(&key, ANSWER_LIMIT)) {
                 Some(0) => print_line(&format!("{name} had no open connection")),
                 Some(1) => print_line(&format!("1 open connection of {name} is closed")),

@@ -1,4 +1,4 @@
-//! Asks the person at the agent's terminal whether two pairing codes are the same.
+//! Terminal prompt that asks the user at the agent whether two pairing codes match.
 
 use crate::print_line;
 use replay_engine::question::{Answer, ask};
@@ -7,8 +7,8 @@ use replay_engine::wire::NamedKey;
 use std::io::Write as _;
 use std::sync::mpsc::Sender;
 
-/// Shows a request and reads the answer from standard input; anything but `y` or `yes` declines, the end of input and
-/// silence too.
+/// Shows a request and reads the answer from standard input. Any answer except `y` or `yes` declines; so do end of
+/// input and no answer within the time limit.
 #[must_use]
 pub fn confirm_pairing(request: &PairingRequest) -> bool {
     let show = || {
@@ -16,9 +16,9 @@ pub fn confirm_pairing(request: &PairingRequest) -> bool {
         out.write_all(format_prompt(request).as_bytes())?;
         out.flush()
     };
-    // Whoever cannot see the code cannot confirm it.
+    // A user who cannot see the code cannot confirm it.
     let answer = ask(show, ANSWER_LIMIT, || request.is_withdrawn()).unwrap_or(Answer::Ended);
-    // The line that the question stands on has no end yet. Where nobody reads it, nobody misses it.
+    // The prompt has no newline yet. A write error is ignored: nobody reads this terminal then.
     let _ = match answer {
         Answer::Yes | Answer::No => Ok(()),
         Answer::Late | Answer::Withdrawn => print_line(""),
@@ -30,7 +30,7 @@ pub fn confirm_pairing(request: &PairingRequest) -> bool {
     answer == Answer::Yes
 }
 
-/// What the person is asked.
+/// Formats the question for the user.
 fn format_prompt(request: &PairingRequest) -> String {
     let PairingRequest {
         code,
@@ -55,8 +55,8 @@ fn format_prompt(request: &PairingRequest) -> String {
     text + &format!("pairing code: {code}\nDoes the client show the same code? [y/N] ")
 }
 
-/// A pairing window that asks at the terminal, or takes the client with one key without asking. `done` hears of the end
-/// of each attempt.
+/// Returns a pairing window that asks at the terminal, or accepts the client with one given key without asking. `done`
+/// receives the result of each attempt.
 #[must_use]
 pub fn pairing_window(
     service_port: Option<u16>,
@@ -64,7 +64,7 @@ pub fn pairing_window(
     done: Sender<Result<String, String>>,
 ) -> PairingWindow {
     let finished = move |result: &Result<String, String>| {
-        // The program may have ended its wait: then nobody needs to know.
+        // The program may have stopped waiting; then nobody needs the result.
         let _ = done.send(result.clone());
     };
     match accept {

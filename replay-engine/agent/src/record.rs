@@ -1,5 +1,5 @@
-//! `record`: options, signals, and what is said; the recorder itself is a crate of its own. All that it says goes to
-//! standard error: standard output is the command's.
+//! The `record` verb: options, signals and messages around the recorder crate. All messages go to standard error:
+//! standard output belongs to the command.
 
 use crate::cli::Record;
 use crate::print_line;
@@ -11,15 +11,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The verb that this program is started with once more, to put the machine back.
+/// Verb of the guard process: this program starts itself again with it, to restore the machine.
 const GUARD_VERB: &str = "record-guard";
-/// Exit code of a recording that could not be made, and that of one whose machine could not be put back.
+/// Exit code if the recording failed or the machine could not be restored.
 const EXIT_FAILED: u8 = 2;
 
-/// Records, or says what could be recorded.
+/// Records, or with `--check` prints what could be recorded.
 ///
 /// # Errors
-/// When the recording cannot be made, or the machine not put back.
+/// When the recording fails, or the machine cannot be restored.
 pub fn record(options: &Record) -> Result<ExitCode> {
     let kernel = Machine::default();
     let target = options.device.parse()?;
@@ -72,12 +72,12 @@ pub fn record(options: &Record) -> Result<ExitCode> {
     stop_on_signals(&stop)?;
     let recorded = linux_recorder::record(&kernel, &request, &stop)?;
     log_summary(&recorded);
-    // What a signal ended was not run to its end, whatever the command made of it.
+    // A command that a signal interrupted did not complete, whatever its own exit code says.
     let signalled = stop.signal().and_then(|s| u8::try_from(s.saturating_add(128)).ok());
     Ok(ExitCode::from(signalled.or(recorded.capture.exit_code).unwrap_or(0)))
 }
 
-/// Has signals end the recording.
+/// Installs signal handlers that end the recording.
 fn stop_on_signals(stop: &StopRequest) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")?;
     let stop = stop.clone();
@@ -115,10 +115,10 @@ fn log_summary(recorded: &RecordSummary) {
     );
 }
 
-/// Puts the machine back when the recorder that started this is killed.
+/// Restores the machine when the recorder that started this process is killed.
 ///
 /// # Errors
-/// When the list of what it changed cannot be read.
+/// When the list of changes cannot be read.
 pub fn run_record_guard(folder: &Path) -> Result<()> {
     for line in linux_recorder::keep_watch(&Machine::default(), folder)? {
         tracing::warn!("{line}");

@@ -1,4 +1,4 @@
-//! `serve` and `pair`: listeners, what they print, and how they end.
+//! The `serve` and `pair` verbs: listeners, their messages and their shutdown.
 
 use crate::cli::{Pair, Serve};
 use crate::{devices, pairing_prompt, print_line};
@@ -16,28 +16,28 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time for runs to stop and devices to be reset when the program ends.
+/// Maximum time for runs to stop and devices to be reset when the program exits.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Bytes that are kept between replays where nobody says how many: a small board needs its memory for runs.
+/// Returns the default size of the cache kept between replays, bytes. Small boards need their memory for runs.
 fn default_cache_bytes() -> usize {
     const MAX_KEPT_BYTES: usize = 512 << 20;
     const SMALL_KIB: usize = 256 << 10;
     let message = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = message.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<usize>().ok());
-    // A plan that is kept from before, and one that arrives, lie there together: on the smallest boards there is no
-    // room for both, and sending one again costs less than a run that finds no memory.
+    // A cached plan and an arriving plan are in memory together. On the smallest boards there is no room for both, and
+    // sending a plan again costs less than a run that finds no memory.
     let part = |kib: usize| if kib < SMALL_KIB { 32 } else { 8 };
     kib.map_or(MAX_KEPT_BYTES, |kib| {
         (kib.saturating_mul(1 << 10) / part(kib)).min(MAX_KEPT_BYTES)
     })
 }
 
-/// Serves devices until the process is ended.
+/// Serves devices until the process is terminated.
 ///
 /// # Errors
-/// When no device can be made, two have one name, or an address cannot be listened on.
+/// When no device can be created, two devices have the same name, or an address cannot be listened on.
 pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let names: Vec<String> = if options.device.is_empty() {
         let cuda = devices::list_cuda_devices().into_iter().map(|(name, _)| name);
@@ -85,7 +85,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
         print_line(&describe_window(options.accept.as_ref()))?;
         thread::Builder::new().name("kinescope-pair".into()).spawn(move || {
             for result in heard {
-                // Whoever closed standard output does not want to know.
+                // If standard output is closed, nobody wants this message.
                 let _ = print_line(&describe_pairing(&result));
             }
         })?;
@@ -97,18 +97,18 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
         thread::sleep(Duration::from_millis(20));
     }
     if let Some(path) = &options.unix {
-        // A socket that is gone already is what was wanted.
+        // A socket that is already gone needs no removal.
         let _ = std::fs::remove_file(path);
     }
     result.context("listening failed")
 }
 
-/// Ends `serve` when somebody asks the process to end: runs are cancelled and devices reset first.
+/// Ends `serve` on a termination signal. Runs are cancelled and devices are reset first.
 fn end_on_signals(ended: Sender<std::io::Result<()>>) -> Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals")?;
     thread::Builder::new().name("kinescope-signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
-            // The program is over when nobody waits for this any more.
+            // If nobody receives this, the program is already ending.
             let _ = ended.send(Ok(()));
         }
     })?;
@@ -122,13 +122,13 @@ fn spawn_listener(
 ) -> Result<()> {
     let server = server.clone();
     thread::Builder::new().name("kinescope-listen".into()).spawn(move || {
-        // The program is over when nobody waits for this any more.
+        // If nobody receives this, the program is already ending.
         let _ = ended.send(work(server));
     })?;
     Ok(())
 }
 
-/// For whom pairing is open.
+/// Describes which clients the pairing window accepts.
 fn describe_window(accept: Option<&NamedKey>) -> String {
     match accept {
         Some(key) => format!("pairing is open for the client with the key {key}"),
@@ -146,7 +146,7 @@ fn describe_pairing(result: &Result<String, String>) -> String {
 /// Lets one unknown client pair.
 ///
 /// # Errors
-/// When the address cannot be listened on or pairing fails three times.
+/// When the address cannot be listened on, or pairing fails three times.
 pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
     let server = Server::new(&[], Some(Arc::clone(keys)), Options::default())?;
     let (done, heard) = channel();
@@ -206,7 +206,7 @@ fn listen_tcp(address: &str) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Listens on a socket that only this user can open; one that a dead agent left behind is replaced.
+/// Listens on a socket that only this user can open. Replaces a socket that a dead agent left behind.
 fn listen_unix(path: &Path) -> Result<UnixListener> {
     let place = || path.display().to_string();
     if let Ok(meta) = std::fs::symlink_metadata(path) {

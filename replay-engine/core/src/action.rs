@@ -1,25 +1,25 @@
 //! Actions: the steps of a replay, before encoding and after decoding.
 
-/// What is done with the value of a read.
+/// How the value of a read is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadClass {
-    /// It must match.
+    /// The value must match.
     Equal,
-    /// These bits of it must match.
+    /// These bits of the value must match.
     Masked(u64),
-    /// It is free-running: not compared.
+    /// The value is free-running and is not compared.
     Any,
-    /// These bits of it must match, where they did not stand so before the recording began: a difference is told as
-    /// such, and is no divergence.
+    /// These bits of the value must match. Nothing has written them since before the recording began, so a difference
+    /// is reported as older state and is no divergence.
     Before(u64),
-    /// It is kept in a slot (0 to 7) for a later write; not compared.
+    /// The value is stored in a slot (0 to 7) for a later write and is not compared.
     Feeds(u8),
 }
 
 /// One step of a replay. Every action names the event of the recording that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write a value.
+    /// Writes a value.
     Write {
         /// Event of the recording.
         event: u32,
@@ -32,7 +32,7 @@ pub enum Action {
         /// Value, zero-extended.
         value: u64,
     },
-    /// Write the value that a read put in a slot.
+    /// Writes the value that a read stored in a slot.
     WriteSlot {
         /// Event of the recording.
         event: u32,
@@ -45,7 +45,7 @@ pub enum Action {
         /// Slot, 0 to 7.
         slot: u8,
     },
-    /// Read once and treat the value by its class.
+    /// Reads once and treats the value according to its class.
     Read {
         /// Event of the recording.
         event: u32,
@@ -55,16 +55,16 @@ pub enum Action {
         offset: u64,
         /// Width in bytes: 1, 2, 4 or 8.
         width: u8,
-        /// What is done with the value.
+        /// How the value is treated.
         class: ReadClass,
         /// Value in the recording, zero-extended.
         expected: u64,
     },
-    /// Read until the masked value matches; stands for `reads` reads of the recording, of which `event` is the last.
+    /// Reads until the masked value matches. Stands for `reads` reads of the recording; `event` is the last of them.
     Until {
         /// Last event of the recording's poll.
         event: u32,
-        /// Reads of the recording that this stands for.
+        /// Number of recorded reads that this action stands for.
         reads: u32,
         /// Space number.
         space: u8,
@@ -74,21 +74,21 @@ pub enum Action {
         width: u8,
         /// Bits that must match.
         mask: u64,
-        /// Value on which the recording's poll ended.
+        /// Value that ended the recording's poll.
         expected: u64,
-        /// Most nanoseconds on the device's clock.
+        /// Maximum duration in nanoseconds on the device's clock.
         limit_ns: u64,
     },
-    /// Wait until one of `lines` is raised.
+    /// Waits until one of `lines` is raised.
     WaitInterrupt {
         /// First event of the interrupt's handler in the recording.
         event: u32,
-        /// Bit `n`: line `n`.
+        /// Lines to wait for: bit `n` is line `n`.
         lines: u32,
-        /// Most nanoseconds on the device's clock.
+        /// Maximum duration in nanoseconds on the device's clock.
         limit_ns: u64,
     },
-    /// Put a value into the plan's memory, as the CPU did in the recording.
+    /// Writes a value into the plan's memory, as the CPU did in the recording.
     Put {
         /// Event of the recording.
         event: u32,
@@ -99,36 +99,36 @@ pub enum Action {
         /// Value, zero-extended.
         value: u64,
     },
-    /// Put bytes of a page image into the plan's memory, as the CPU did in the recording. They stand in the image where
-    /// they go in their page.
+    /// Copies bytes of a page image into the plan's memory, as the CPU did in the recording. The bytes have the same
+    /// offset in the image as in their destination page.
     Copy {
         /// Event of the recording.
         event: u32,
-        /// Byte offset in the plan's memory of the first byte.
+        /// Byte offset of the first byte in the plan's memory.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
-        /// Which of the plan's images.
+        /// Index of the image among the plan's images.
         image: u32,
     },
-    /// Look at one of the plan's expected effects now, instead of at the end.
+    /// Checks one of the plan's expected effects now, instead of at the end.
     Check {
-        /// Event of the recording behind which the effect is there.
+        /// Event of the recording after which the effect is visible.
         event: u32,
-        /// Which of the plan's expectations.
+        /// Index of the expectation among the plan's expectations.
         expectation: u32,
     },
-    /// Let time pass.
+    /// Lets time pass.
     Pause {
         /// Event of the recording before which the time passed.
         event: u32,
-        /// Nanoseconds.
+        /// Duration in nanoseconds.
         ns: u64,
     },
 }
 
 impl Action {
-    /// The event of the recording that caused it.
+    /// Returns the event of the recording that caused the action.
     #[must_use]
     pub fn event(&self) -> u32 {
         match *self {
@@ -145,7 +145,7 @@ impl Action {
     }
 }
 
-/// The bits that an access of `width` bytes carries.
+/// Returns the mask of the bits that an access of `width` bytes carries.
 #[must_use]
 pub const fn width_mask(width: u8) -> u64 {
     match width {

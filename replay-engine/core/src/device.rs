@@ -1,4 +1,4 @@
-//! What the executor needs of a device: read, write, wait for an interrupt, time, over a space.
+//! Interface between the executor and a device: reads, writes, interrupt waits and time, per space.
 
 /// Why a device refused or failed an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,15 +9,15 @@ pub enum DeviceError {
     OutOfRange,
     /// The access is not aligned to its width.
     Misaligned,
-    /// The device or the way to it is gone.
+    /// The device, or the connection to it, is gone.
     Gone,
-    /// It has no page images to take bytes from.
+    /// The device has no page images to copy from.
     NoImages,
-    /// It cannot look at effects, or not at this one.
+    /// The device cannot check effects, or cannot check this one.
     NoEffects,
 }
 
-/// The space that is the plan's own memory.
+/// Number of the space that is the plan's own memory.
 pub const MEMORY: u8 = 1;
 
 /// How a wait for an interrupt ended.
@@ -32,36 +32,36 @@ pub enum WaitResult {
     TimedOut,
 }
 
-/// Anything that takes actions. It never sees an expected value, so it cannot echo a recording.
+/// A device that executes actions. It never sees an expected value, so it cannot echo a recording.
 ///
-/// In a software device time is virtual: pending work completes only inside [`Device::wait_interrupt`] and
+/// In a simulator, time is virtual: pending work completes only inside [`Device::wait_interrupt`] and
 /// [`Device::pause`], so that the same actions give the same results bit for bit.
 pub trait Device {
     /// Reads `width` (1, 2, 4 or 8) bytes at `offset` of `space`, zero-extended.
     ///
     /// # Errors
-    /// When the space, the offset or the width is not the device's.
+    /// When the device does not have this space, offset or width.
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError>;
 
     /// Writes the low `width` (1, 2, 4 or 8) bytes of `value` at `offset` of `space`.
     ///
     /// # Errors
-    /// When the space, the offset or the width is not the device's.
+    /// When the device does not have this space, offset or width.
     fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError>;
 
-    /// Waits until one of `lines` (bit `n`: line `n`) is raised, at most `limit_ns`.
+    /// Waits until one of `lines` (bit `n`: line `n`) is raised, for at most `limit_ns`.
     ///
     /// # Errors
     /// When the device is gone.
     fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError>;
 
-    /// Lets `ns` pass: between two reads of a poll, and where a recorded gap is kept.
+    /// Waits for `ns`: between two reads of a poll, and to reproduce a recorded gap.
     ///
     /// # Errors
     /// When the device is gone.
     fn pause(&mut self, ns: u64) -> Result<(), DeviceError>;
 
-    /// Puts the low `width` (1, 2, 4 or 8) bytes of `value` at `offset` of the plan's memory, as the CPU did.
+    /// Writes the low `width` (1, 2, 4 or 8) bytes of `value` at `offset` of the plan's memory, as the CPU did.
     ///
     /// # Errors
     /// When the offset or the width does not fit the memory.
@@ -69,25 +69,27 @@ pub trait Device {
         self.write(MEMORY, offset, width, value)
     }
 
-    /// Puts `bytes` bytes of the plan's page image number `image` at `offset` of the plan's memory, as the CPU did;
-    /// they stand in the image where they go in their page. Whoever runs the plan has its images.
+    /// Copies `bytes` bytes of the plan's page image number `image` to `offset` of the plan's memory, as the CPU did.
+    /// The bytes have the same offset in the image as in their destination page. The runner of the plan holds the
+    /// images.
     ///
     /// # Errors
-    /// When there are no images, as with a bare device, or they or the memory do not have the bytes.
+    /// When there are no images, as on a bare device, or when the image or the memory does not contain the range.
     fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
         let _ = (offset, bytes, image);
         Err(DeviceError::NoImages)
     }
 
-    /// Looks at one of the plan's expected effects, and keeps what it saw. Whoever runs the plan has its expectations.
+    /// Checks one of the plan's expected effects and keeps the observed result. The runner of the plan holds the
+    /// expectations.
     ///
     /// # Errors
-    /// When there are none, as with a bare device, or not this one.
+    /// When the device has no expectations, as a bare device, or not this one.
     fn check(&mut self, expectation: u32) -> Result<(), DeviceError> {
         let _ = expectation;
         Err(DeviceError::NoEffects)
     }
 
-    /// Nanoseconds on the device's clock; only differences mean something.
+    /// Returns the device's clock in nanoseconds. Only differences are meaningful.
     fn now_ns(&mut self) -> u64;
 }

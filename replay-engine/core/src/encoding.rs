@@ -1,4 +1,4 @@
-//! The compact encoding of actions: written into a caller's bytes, read in place. `docs/plan.md` tells it to the byte.
+//! Compact encoding of actions, written into a caller's buffer and read in place. `docs/plan.md` specifies every byte.
 
 mod common;
 mod decode;
@@ -8,10 +8,10 @@ pub(crate) use common::{BATCH_ACTIONS, CommonAction, decode_offsets, split_batch
 pub use decode::{Actions, DecodeError, DecodeErrorKind};
 pub use encode::{EncodeError, Encoder};
 
-/// Maximum number of bytes that one action takes.
+/// Maximum size of one encoded action, bytes.
 pub const MAX_ACTION_BYTES: usize = 64;
 
-/// Slots that a read can feed and a write can take from.
+/// Number of slots that reads can fill and writes can take values from.
 pub const SLOTS: usize = 8;
 
 const WRITE: u8 = 1;
@@ -32,5 +32,5 @@ const OP_MASK: u8 = 0x0f;
 const WIDTH_SHIFT: u32 = 4;
 const SPACE_FOLLOWS: u8 = 0x40;
 const RESERVED: u8 = 0x80;
-/// The largest event step of one byte.
+/// Largest event step that fits in one byte.
 const MAX_COMMON_STEP: u32 = 0x7f;

@@ -1,4 +1,4 @@
-//! Runs actions on a device: bounded waits, budgets, comparisons.
+//! Executor that runs actions on a device, with bounded waits, budgets and comparisons.
 
 use crate::action::{Action, ReadClass, width_mask};
 mod report;
@@ -8,7 +8,7 @@ pub use report::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flo
 use crate::device::{Device, DeviceError, MEMORY, WaitResult};
 use crate::encoding::{Actions, BATCH_ACTIONS, CommonAction, SLOTS, decode_offsets, split_batch};
 
-/// Actions between two looks at the clock where nothing waits.
+/// Number of actions between two clock checks while nothing waits.
 const CLOCK_CHECK_ACTIONS: u64 = 1024;
 
 struct Run<'r, D: ?Sized, O> {
@@ -18,27 +18,27 @@ struct Run<'r, D: ?Sized, O> {
     slots: [u64; SLOTS],
     started_ns: u64,
     budget: Budget,
-    /// Number of actions at which to look at the budgets again.
+    /// Number of actions at which the budgets are checked next.
     next_budget_check: u64,
 }
 
-/// What [`Run::common`] counts: as little as it can, the rest follows from it.
+/// Counters of [`Run::run_common`]. They are minimal; the other counts are derived from them.
 #[derive(Default)]
 struct Tally {
-    /// Reads whose value came.
+    /// Reads that returned a value.
     equal: u64,
-    /// Reads of these that differ.
+    /// Reads among these whose value differs.
     differ: u64,
-    /// 1 after an access that was not made to its end.
+    /// 1 after an access that was not completed, otherwise 0.
     broken: u64,
 }
 
-/// Runs actions on a device, in order, to their end or to the first failure. Divergences are told to the observer
-/// and do not stop the run unless it says so.
+/// Runs actions on a device, in order, to the end or to the first failure. Divergences are reported to the observer.
+/// They stop the run only if the observer says so.
 ///
 /// # Errors
-/// When the actions cannot be read, the device fails, an interrupt does not come, a budget is spent, or the
-/// observer stops the run. The device is left as it is.
+/// When the actions cannot be decoded, the device fails, an interrupt does not arrive, a budget is exhausted, or the
+/// observer stops the run. The device stays in the state that it has then.
 pub fn execute<D: Device + ?Sized, O: Observer>(
     device: &mut D,
     actions: Actions<'_>,
@@ -94,7 +94,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         if O::TIMES { self.device.now_ns() } else { 0 }
     }
 
-    /// Looks at the budgets, and says at which action to look again.
+    /// Checks the budgets and sets the action count of the next check.
     #[cold]
     fn check_budgets(&mut self) -> Result<(), FailureKind> {
         if self.counts.actions >= self.budget.actions {
@@ -115,15 +115,16 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         Ok(())
     }
 
-    /// Runs actions as long as they have a common form and the budgets need no look, several at a time where as many
-    /// have the longer one. What it counts it keeps in registers: counters in memory would cost more than the actions.
+    /// Runs actions while they have a common form and no budget check is due. Long-form actions run in batches where
+    /// possible. The counters are local, so that they stay in registers: counters in memory would cost more than the
+    /// actions.
     fn run_common<'a>(&mut self, mut actions: Actions<'a>, event: &mut u32) -> (Actions<'a>, Result<(), FailureKind>) {
         let (mut rest, mut at, most) = actions.remaining(self.next_budget_check.saturating_sub(self.counts.actions));
         let mut tally = Tally::default();
         let mut done = 0;
         let mut result = Ok(());
         let mut offsets = [0; BATCH_ACTIONS];
-        // With fewer done than this there are enough to do for several.
+        // Below this count, enough actions remain for a full batch.
         let enough = most.saturating_add(1).saturating_sub(BATCH_ACTIONS as u64);
         'run: loop {
             while done < enough
@@ -143,7 +144,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 }
                 (rest, at) = (behind, at.wrapping_add(steps));
             }
-            // Past whatever keeps so many from being read together.
+            // Runs single actions until the next batch is possible.
             loop {
                 if done >= most {
                     break 'run;
@@ -308,7 +309,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 self.counts.until = self.counts.until.saturating_add(u64::from(reads));
                 let start = self.device.now_ns();
                 let step = self.budget.poll_step_ns.max(1);
-                // A device whose clock stands still must not hold the run, so the pauses count too.
+                // A device whose clock stands still must not block the run, so the pauses count as time too.
                 let mut paused = 0u64;
                 let mut again = false;
                 loop {
@@ -381,7 +382,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         }
     }
 
-    /// The plan's memory was changed, or could not be.
+    /// Reports a host write to the plan's memory, or its failure.
     fn report_host_write(
         &mut self,
         done: Result<(), DeviceError>,

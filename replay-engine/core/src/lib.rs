@@ -1,4 +1,4 @@
-//! The executor alone: actions read in place, run on a device. No heap, no panic, no operating system.
+//! Executor that decodes actions in place and runs them on a device, without heap, panics or operating system.
 #![no_std]
 #![forbid(unsafe_code)]
 

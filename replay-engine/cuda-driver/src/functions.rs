@@ -1,8 +1,8 @@
-//! The one list of the driver's functions that anything here calls, replaces or stands in for, with their signatures
-//! (`cuda.h` of CUDA 13). The name in brackets is the function's other form, whose default stream is the thread's own.
+//! List of all CUDA driver functions that this project calls, intercepts or implements, with their signatures (`cuda.h`
+//! of CUDA 13). The name in brackets is the variant whose default stream is per thread.
 
-/// Hands the list to a macro: `functions!(path)` becomes `path! { name [other form] (argument: type, …); … }`. Every
-/// function answers a [`CuResult`](crate::CuResult).
+/// Passes the list to a macro: `functions!(path)` becomes `path! { name [variant] (argument: type, …); … }`. Every
+/// function returns a [`CuResult`](crate::CuResult).
 #[macro_export]
 macro_rules! functions {
     ($($with:tt)*) => {

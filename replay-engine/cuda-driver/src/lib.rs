@@ -1,9 +1,12 @@
-//! The CUDA driver's interface as this project uses it: forms, numbers, one list of signatures, and the library loaded at
-//! run time. No toolkit is needed to build it, and where there is no driver, loading says so. Beside it stand what tells a
-//! device's clocks (NVML, which the driver brings) and the compiler of CUDA C++ (NVRTC, which toolkits bring).
+//! Bindings of the CUDA driver API as this project uses it: types, constants, one list of signatures, and the library
+//! loaded at run time.
 //!
-//! Numbers that the driver gives are plain integers here and no Rust enumerations: a later driver may give one that
-//! nobody knows today.
+//! No toolkit is needed to build the crate. Without a driver, loading returns an error. The crate also loads NVML,
+//! which the driver installs and which reports a device's clocks, and NVRTC, the CUDA C++ compiler that toolkits
+//! install.
+//!
+//! Values that the driver returns are plain integers and not Rust enumerations, because a later driver may return
+//! values that are unknown today.
 
 mod functions;
 mod library;

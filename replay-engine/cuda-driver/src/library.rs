@@ -1,6 +1,6 @@
-//! The driver's library, loaded at run time: a pointer for each function that it has.
+//! CUDA driver library, loaded at run time, with a pointer for each function that it exports.
 //!
-//! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
+//! This is one of the modules that contain `unsafe`: the signatures of a library's functions are taken from its vendor.
 #![allow(unsafe_code)]
 
 use crate::results::result_name;
@@ -10,43 +10,43 @@ use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Names under which systems have the driver.
+/// File names of the driver library on the supported systems.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
-/// Names a driver for whoever wants another than the system's: the tests' stand-in, for one.
+/// Environment variable with the path of another driver library, for example the tests' stub driver.
 pub const LIBRARY_VARIABLE: &str = "KINESCOPE_CUDA_LIBRARY";
 
-/// Why there is no driver.
+/// Reasons why no driver is loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// No library of the driver's names could be loaded.
+    /// No library with one of the driver's names could be loaded.
     #[error("there is no CUDA driver here: {why} (expected libcuda.so.1, which NVIDIA's driver brings)")]
     NoDriver {
-        /// What the loader said of the last name.
+        /// Error of the loader for the last name.
         why: String,
     },
 }
 
-/// A call that the driver refused, or that it does not have.
+/// Error of a driver call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaError {
-    /// The driver answered something else than success.
+    /// The driver returned a result other than success.
     #[error("{call}: {}", shown(*result))]
     Refused {
-        /// The function.
+        /// Name of the function.
         call: &'static str,
-        /// What it answered.
+        /// Result of the call.
         result: CuResult,
     },
-    /// The driver is too old, or no driver.
+    /// The driver does not export the function: it is too old, or not a CUDA driver.
     #[error("the CUDA driver has no {call}: a newer one is needed")]
     Missing {
-        /// The function.
+        /// Name of the function.
         call: &'static str,
     },
 }
 
 impl CudaError {
-    /// What the driver answered, where it did.
+    /// Returns the driver's result code, if the driver returned one.
     #[must_use]
     pub fn result(&self) -> Option<CuResult> {
         match self {
@@ -65,7 +65,7 @@ fn shown(result: CuResult) -> String {
 
 macro_rules! driver {
     ($($name:ident [$($other:ident)?] ($($arg:ident: $type:ty),*);)*) => {
-        /// Pointers to the driver's functions. Copies are of the same library, which stays loaded.
+        /// Pointers to the driver's functions. Copies refer to the same library, which stays loaded.
         #[derive(Clone, Copy)]
         #[allow(non_snake_case, reason = "the driver's own names")]
         struct Pointers {
@@ -73,15 +73,15 @@ macro_rules! driver {
         }
 
         impl Pointers {
-            /// Those of a library that has them.
+            /// Looks up the functions that the library exports.
             ///
             /// # Safety
             /// The library's functions have the signatures of the list.
             unsafe fn of(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
                 Self {
                     $($name: find(stringify!($name)).map(|at| {
-                        // SAFETY: the caller says that the function has this signature, and a pointer to a function has
-                        // the form of one to data on every system that the driver is for.
+                        // SAFETY: the caller guarantees that the function has this signature. Function pointers and
+                        // data pointers have the same representation on every system that the driver supports.
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> CuResult>(at) }
                     }),)*
                 }
@@ -94,7 +94,7 @@ macro_rules! driver {
             $(pub unsafe fn $name(&self $(, $arg: $type)*) -> Result<(), CudaError> {
                 let call = stringify!($name);
                 let Some(f) = self.pointers.$name else { return Err(CudaError::Missing { call }) };
-                // SAFETY: the caller keeps what the driver's manual asks for.
+                // SAFETY: the caller keeps the rules of the driver's manual.
                 match unsafe { f($($arg),*) } {
                     SUCCESS => Ok(()),
                     result => Err(CudaError::Refused { call, result }),
@@ -106,10 +106,10 @@ macro_rules! driver {
 
 crate::functions!(driver);
 
-/// The driver, loaded. Its functions have the driver's own names and rules; each is `unsafe` as it is in C.
+/// Loaded CUDA driver. Its functions have the driver's own names and rules; each is `unsafe`, as it is in C.
 #[derive(Clone, Copy)]
 pub struct Driver {
-    // Of a library that is never unloaded, and so never given back.
+    // The library is never unloaded, so the pointers are never freed.
     pointers: &'static Pointers,
 }
 
@@ -120,10 +120,11 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// Loads the driver: the library that the environment's `KINESCOPE_CUDA_LIBRARY` names, or the system's.
+    /// Loads the driver: the library named by the environment variable `KINESCOPE_CUDA_LIBRARY`, or the system's
+    /// library.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no driver library can be loaded.
     pub fn load() -> Result<Self, LoadError> {
         match std::env::var_os(LIBRARY_VARIABLE).filter(|v| !v.is_empty()) {
             Some(path) => Self::load_from(&PathBuf::from(path)),
@@ -140,7 +141,7 @@ impl Driver {
         }
     }
 
-    /// Loads the driver from a library of this name or path.
+    /// Loads the driver from a library with this name or path.
     ///
     /// # Errors
     /// When it cannot be loaded.
@@ -148,27 +149,27 @@ impl Driver {
         // SAFETY: loading a driver runs its initialisers, as every program that uses the device does.
         let library = unsafe { Library::new(path) }.map_err(|e| LoadError::NoDriver { why: e.to_string() })?;
         let find = |name: &'static str| {
-            // SAFETY: the pointer is not used here, and its form is any function's.
+            // SAFETY: the pointer is not used here, and its type can represent any function.
             let symbol = unsafe { library.get::<*mut c_void>(name.as_bytes()) };
-            // SAFETY: as above; the address alone is taken.
+            // SAFETY: as above; only the address is taken.
             symbol.ok().map(|s| unsafe { s.into_raw() }.as_raw_ptr())
         };
         // SAFETY: a library of this name has the driver's functions with the signatures that NVIDIA publishes.
         let pointers = unsafe { Pointers::of(find) };
-        // A driver has threads of its own and is never unloaded.
+        // A driver has its own threads and is never unloaded.
         std::mem::forget(library);
         Ok(Self {
             pointers: Box::leak(Box::new(pointers)),
         })
     }
 
-    /// The driver's functions as whoever replaces them knows them.
+    /// Creates a driver from the function pointers that `find` returns, for callers that intercept the functions.
     ///
     /// # Safety
-    /// What `find` gives are functions with the signatures of the list.
+    /// The pointers that `find` returns are functions with the signatures of the list.
     #[must_use]
     pub unsafe fn from_symbols(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the signatures.
         let pointers = unsafe { Pointers::of(find) };
         Self {
             pointers: Box::leak(Box::new(pointers)),
@@ -184,7 +185,7 @@ mod tests {
     fn where_there_is_no_driver_that_is_said() {
         let e = Driver::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
         assert!(e.to_string().contains("libcuda.so.1"), "{e}");
-        // SAFETY: a driver without functions calls none.
+        // SAFETY: a driver without functions calls nothing.
         let none = unsafe { Driver::from_symbols(|_| None) };
         // SAFETY: as above.
         let e = unsafe { none.cuInit(0) }.unwrap_err();

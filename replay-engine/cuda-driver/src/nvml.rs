@@ -1,13 +1,13 @@
-//! NVML, loaded at run time: temperature, clocks and power of a device, and why its clocks are held back.
+//! NVML library, loaded at run time, which reports temperature, clocks, power and clock throttling of a device.
 //!
-//! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
+//! This is one of the modules that contain `unsafe`: the signatures of a library's functions are taken from its vendor.
 #![allow(unsafe_code)]
 
 use crate::types::Uuid;
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
-/// The library that the driver brings.
+/// File name of the library, which the driver installs.
 const NAME: &str = "libnvidia-ml.so.1";
 /// `NVML_TEMPERATURE_GPU`.
 const TEMPERATURE_GPU: c_uint = 0;
@@ -23,7 +23,7 @@ type Sensor = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
 type Power = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
 type Reasons = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
 
-/// What holds clocks back, by the library's bits; idleness is none.
+/// Reasons for clock throttling, by the library's bits. Idle is not listed as a reason.
 const THROTTLE_REASONS: [(u64, &str); 8] = [
     (0x002, "clocks set for applications"),
     (0x004, "power limit"),
@@ -35,22 +35,22 @@ const THROTTLE_REASONS: [(u64, &str); 8] = [
     (0x100, "clocks set for the display"),
 ];
 
-/// How a device is; what it does not tell is `None`.
+/// State of a device. Values that the device does not report are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NvmlState {
-    /// Degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub celsius: Option<u32>,
-    /// Clock of the multiprocessors, in MHz.
+    /// Clock of the multiprocessors in MHz.
     pub clock_mhz: Option<u32>,
-    /// Clock of the memory, in MHz.
+    /// Clock of the memory in MHz.
     pub memory_mhz: Option<u32>,
-    /// Watts that it takes.
+    /// Power draw in watts.
     pub watts: Option<u32>,
-    /// Why its clocks are held back, in words.
+    /// Reasons for clock throttling, as text.
     pub throttle_reasons: Vec<&'static str>,
 }
 
-/// The library, begun. It is never unloaded: it has threads of its own.
+/// Loaded and initialised NVML library. It is never unloaded, because it has its own threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Nvml {
     by_uuid: ByUuid,
@@ -60,7 +60,7 @@ pub struct Nvml {
     reasons: Option<Reasons>,
 }
 
-/// A device as the library knows it.
+/// Handle of a device in NVML.
 #[derive(Clone, Copy, Debug)]
 pub struct NvmlDevice {
     nvml: Nvml,
@@ -68,10 +68,10 @@ pub struct NvmlDevice {
 }
 
 impl Nvml {
-    /// Loads the library and begins it.
+    /// Loads and initialises the library.
     ///
     /// # Errors
-    /// When there is none, or it does not begin: why, in words.
+    /// Returns the reason as text when the library cannot be loaded or initialised.
     pub fn load() -> Result<Self, String> {
         // SAFETY: loading the driver's own library runs its initialisers, as every tool that shows devices does.
         let library = unsafe { Library::new(NAME) }.map_err(|e| format!("NVML cannot be loaded ({e})"))?;
@@ -93,21 +93,21 @@ impl Nvml {
             (initialise, nvml)
         };
         std::mem::forget(library);
-        // SAFETY: takes nothing.
+        // SAFETY: the function has no arguments.
         match unsafe { initialise() } {
             0 => Ok(nvml),
             code => Err(format!("NVML does not begin (it answers {code})")),
         }
     }
 
-    /// The device that the driver knows by this identity, however either counts devices.
+    /// Finds the device with this UUID. The driver and NVML may number devices differently.
     ///
     /// # Errors
-    /// When the library does not know it: why, in words.
+    /// Returns the reason as text when NVML does not know the device.
     pub fn device(&self, uuid: &Uuid) -> Result<NvmlDevice, String> {
         let name = CString::new(uuid_name(uuid)).map_err(|e| e.to_string())?;
         let mut device: Device = std::ptr::null_mut();
-        // SAFETY: a text, and a place for the answer.
+        // SAFETY: a NUL-terminated string, and a location for the result.
         match unsafe { (self.by_uuid)(name.as_ptr(), &raw mut device) } {
             0 => Ok(NvmlDevice { nvml: *self, device }),
             code => Err(format!("NVML does not know the device (it answers {code})")),
@@ -115,16 +115,16 @@ impl Nvml {
     }
 }
 
-/// A function of a library.
+/// Looks up a function of a library.
 ///
 /// # Safety
 /// `T` is a pointer to a function of the signature that the library's function has.
 unsafe fn find_symbol<T: Copy>(library: &Library, name: &str) -> Option<T> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the signature.
     unsafe { library.get::<T>(name.as_bytes()) }.ok().map(|s| *s)
 }
 
-/// An identity as the library writes it.
+/// Formats a UUID the way NVML writes it.
 fn uuid_name(uuid: &Uuid) -> String {
     let mut text = "GPU".to_owned();
     for (n, byte) in uuid.bytes.iter().enumerate() {
@@ -137,12 +137,12 @@ fn uuid_name(uuid: &Uuid) -> String {
 }
 
 impl NvmlDevice {
-    /// How the device is now.
+    /// Returns the current state of the device.
     #[must_use]
     pub fn state(&self) -> NvmlState {
         let mut bits: c_ulonglong = 0;
         let mut milliwatts: c_uint = 0;
-        // SAFETY: a device that the library gave, and places for the answers.
+        // SAFETY: a device handle from the library, and locations for the results.
         let (reasons, power) = unsafe {
             (
                 self.nvml.reasons.map(|f| f(self.device, &raw mut bits)),
@@ -161,7 +161,7 @@ impl NvmlDevice {
 
     fn read_sensor(&self, sensor: Option<Sensor>, which: c_uint) -> Option<u32> {
         let mut value = 0;
-        // SAFETY: a device that the library gave, and a place for the answer.
+        // SAFETY: a device handle from the library, and a location for the result.
         let answer = unsafe { sensor?(self.device, which, &raw mut value) };
         (answer == 0).then_some(value)
     }

@@ -1,16 +1,16 @@
-//! NVRTC, the compiler of CUDA C++, loaded at run time where a toolkit or a package has it.
+//! NVRTC, the CUDA C++ compiler, loaded at run time from a toolkit or a package.
 //!
-//! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
+//! This is one of the modules that contain `unsafe`: the signatures of a library's functions are taken from its vendor.
 #![allow(unsafe_code)]
 
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// Names a compiler for whoever has it in no place where the loader looks.
+/// Environment variable with the path of the compiler library, if it is not in the loader's search path.
 pub const COMPILER_VARIABLE: &str = "KINESCOPE_NVRTC_LIBRARY";
-/// Names under which toolkits have it, the newest first.
+/// File names of the library in toolkits, newest first.
 const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
-/// Maximum number of bytes of code or of a log that are taken.
+/// Maximum size of compiled code or of a log, bytes.
 const MAX_BYTES: usize = 256 << 20;
 
 type Program = *mut c_void;
@@ -29,52 +29,52 @@ type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type AddName = unsafe extern "C" fn(Program, *const c_char) -> c_int;
 type LoweredName = unsafe extern "C" fn(Program, *const c_char, *mut *const c_char) -> c_int;
 
-/// Why there is no code.
+/// Reasons why compilation returns no code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// There is no compiler.
+    /// The compiler library is not found.
     #[error(
         "there is no compiler of CUDA C++ here: {why} (expected libnvrtc of a CUDA toolkit; {COMPILER_VARIABLE} names it \
          where the loader does not find it)"
     )]
     NoCompiler {
-        /// What the loader said.
+        /// Error of the loader.
         why: String,
     },
-    /// The compiler is too old.
+    /// The compiler does not export a function, because it is too old.
     #[error("the compiler of CUDA C++ has no {name}: a newer one is needed")]
     Missing {
-        /// The function.
+        /// Name of the function.
         name: &'static str,
     },
-    /// A text holds a zero byte.
+    /// A string contains a zero byte.
     #[error("{what} holds a zero byte, which no text for a compiler does")]
     Zero {
-        /// Which text.
+        /// Which string it is.
         what: &'static str,
     },
-    /// The compiler did not take it.
+    /// The compiler rejected the source.
     #[error("it does not compile (NVRTC answers {code}): {log}")]
     Refused {
-        /// What the compiler answered.
+        /// Result code of the compiler.
         code: i32,
-        /// What it wrote.
+        /// Log of the compiler.
         log: String,
     },
 }
 
-/// Code that was compiled.
+/// Compiled code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompiledCode {
-    /// Its PTX, with a zero behind it.
+    /// PTX, followed by a zero byte.
     pub ptx: Vec<u8>,
-    /// Machine code, where the compiler makes it.
+    /// Machine code, if the compiler generates it.
     pub cubin: Option<Vec<u8>>,
-    /// The mangled name of the function that was asked for, where one was.
+    /// Mangled name of the requested function, if one was requested.
     pub function: Option<String>,
 }
 
-/// The compiler.
+/// Loaded compiler library.
 #[derive(Debug)]
 pub struct Compiler {
     create: Create,
@@ -88,10 +88,11 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads the compiler: the one that the environment's `KINESCOPE_NVRTC_LIBRARY` names, or the loader's.
+    /// Loads the compiler: the library named by the environment variable `KINESCOPE_NVRTC_LIBRARY`, or the one in the
+    /// loader's search path.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the library cannot be loaded.
     pub fn load() -> Result<Self, CompileError> {
         let given = std::env::var_os(COMPILER_VARIABLE).filter(|v| !v.is_empty());
         let names: Vec<std::ffi::OsString> = match given {
@@ -134,11 +135,11 @@ impl Compiler {
         }
     }
 
-    /// Compiles a text for a device of this capability. `function` is an expression that names one of its functions
-    /// (`scale<float, 4>`), whose mangled name is then told.
+    /// Compiles a source text for a device of this compute capability. `function` is an expression that names one of
+    /// its functions (`scale<float, 4>`); the result then contains its mangled name.
     ///
     /// # Errors
-    /// When the compiler does not take it, with what it wrote.
+    /// When the compiler rejects the source; the error contains the compiler's log.
     pub fn compile(
         &self,
         text: &[u8],
@@ -158,7 +159,7 @@ impl Compiler {
         let all = all.collect::<Result<Vec<_>, _>>()?;
         let pointers: Vec<*const c_char> = all.iter().map(|o| o.as_ptr()).collect();
         let mut program: Program = std::ptr::null_mut();
-        // SAFETY: texts that end in zeros and live until the program is gone, no headers, and a place for the answer.
+        // SAFETY: NUL-terminated strings that live longer than the program, no headers, and a location for the result.
         let answer = unsafe {
             (self.create)(
                 &raw mut program,
@@ -183,10 +184,10 @@ impl Compiler {
             let (add, _) = self.names.ok_or(CompileError::Missing {
                 name: "nvrtcAddNameExpression",
             })?;
-            // SAFETY: a program, and a text.
+            // SAFETY: a valid program, and a NUL-terminated string.
             program.check(unsafe { add(program.program, expression.as_ptr()) })?;
         }
-        // SAFETY: a program, and as many texts as is said.
+        // SAFETY: a valid program, and as many strings as the count says.
         let answer = unsafe {
             (self.compile)(
                 program.program,
@@ -198,10 +199,10 @@ impl Compiler {
         let mut lowered = None;
         if let (Some(expression), Some((_, of))) = (&expression, self.names) {
             let mut at: *const c_char = std::ptr::null();
-            // SAFETY: a program that is compiled, a text that was added to it, and a place for the answer.
+            // SAFETY: a compiled program, an expression that was added to it, and a location for the result.
             program.check(unsafe { of(program.program, expression.as_ptr(), &raw mut at) })?;
             if !at.is_null() {
-                // SAFETY: a text of the compiler's, which lives as long as the program.
+                // SAFETY: a string of the compiler, which lives as long as the program.
                 let message_text = unsafe { CStr::from_ptr(at) };
                 lowered = Some(message_text.to_string_lossy().into_owned());
             }
@@ -217,7 +218,7 @@ impl Compiler {
     }
 }
 
-/// A program of the compiler, given back when dropped.
+/// Program object of the compiler, destroyed when dropped.
 struct ProgramHandle<'a> {
     compiler: &'a Compiler,
     program: Program,
@@ -242,13 +243,13 @@ impl ProgramHandle<'_> {
             log: String::new(),
         };
         let mut bytes = 0;
-        // SAFETY: a program, and a place for the answer.
+        // SAFETY: a valid program, and a location for the result.
         let answer = unsafe { size(self.program, &raw mut bytes) };
         if answer != 0 || bytes > MAX_BYTES {
             return Err(refused(answer));
         }
         let mut to = vec![0u8; bytes];
-        // SAFETY: a program, and as many bytes as the compiler said that it has.
+        // SAFETY: a valid program, and a buffer of the size that the compiler returned.
         match unsafe { get(self.program, to.as_mut_ptr().cast()) } {
             0 => Ok(to),
             code => Err(refused(code)),
@@ -258,23 +259,23 @@ impl ProgramHandle<'_> {
 
 impl Drop for ProgramHandle<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by the compiler, and nobody uses it any more.
+        // SAFETY: the compiler created the program, and nothing uses it any more.
         let _ = unsafe { (self.compiler.destroy)(&raw mut self.program) };
     }
 }
 
-/// A function of the library.
+/// Looks up a function of the library.
 ///
 /// # Safety
 /// `T` is a pointer to a function of the signature that the library's function has.
 unsafe fn require_symbol<T: Copy>(library: &Library, name: &'static str) -> Result<T, CompileError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the signature.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|s| *s).map_err(|_| CompileError::Missing { name })
 }
 
 fn c_string(bytes: &[u8], what: &'static str) -> Result<CString, CompileError> {
-    // A text from a file may end in zeros.
+    // A string from a file may end in zero bytes.
     let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |n| n + 1);
     CString::new(bytes.get(..end).unwrap_or_default()).map_err(|_| CompileError::Zero { what })
 }

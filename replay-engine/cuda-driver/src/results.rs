@@ -1,6 +1,6 @@
-//! Names of results, for people.
+//! Names of driver result codes, for messages.
 
-/// The name of what a call answered, as the driver's manual calls it; `None` for one that came later.
+/// Returns the name of a result code as in the driver's manual, or `None` for an unknown code of a later driver.
 #[must_use]
 pub fn result_name(result: u32) -> Option<&'static str> {
     Some(match result {

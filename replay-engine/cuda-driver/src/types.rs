@@ -1,72 +1,72 @@
-//! Handles, structures and numbers of the interface, as `cuda.h` of CUDA 13 lays them out on 64-bit machines.
+//! Handles, structures and constants of the CUDA driver API, as `cuda.h` of CUDA 13 defines them on 64-bit machines.
 
 use std::ffi::c_void;
 
-/// What a call answers: 0 is success, see [`crate::result_name`].
+/// Result code of a call: 0 is success, see [`crate::result_name`].
 pub type CuResult = u32;
-/// Number of a device, from 0 on.
+/// Number of a device, starting at 0.
 pub type CuDevice = i32;
-/// An address on the device.
+/// Address in device memory.
 pub type CuDevicePtr = u64;
-/// A context.
+/// Handle of a context.
 pub type CuContext = *mut c_void;
-/// A module.
+/// Handle of a module.
 pub type CuModule = *mut c_void;
-/// A library, which is code that belongs to no context.
+/// Handle of a library, which is code that belongs to no context.
 pub type CuLibrary = *mut c_void;
-/// A function; where a function is launched, the driver takes a [`CuKernel`] too.
+/// Handle of a function. Launch functions also accept a [`CuKernel`].
 pub type CuFunction = *mut c_void;
-/// A kernel of a library.
+/// Handle of a kernel of a library.
 pub type CuKernel = *mut c_void;
-/// A stream; 0, 1 and 2 are the default streams.
+/// Handle of a stream; 0, 1 and 2 are the default streams.
 pub type CuStream = *mut c_void;
-/// An event.
+/// Handle of an event.
 pub type CuEvent = *mut c_void;
-/// A graph.
+/// Handle of a graph.
 pub type CuGraph = *mut c_void;
-/// A node of a graph.
+/// Handle of a node of a graph.
 pub type CuGraphNode = *mut c_void;
-/// A graph that can be launched.
+/// Handle of an executable graph.
 pub type CuGraphExec = *mut c_void;
-/// A pool of memory.
+/// Handle of a memory pool.
 pub type CuMemPool = *mut c_void;
-/// An array of texels.
+/// Handle of an array of texels.
 pub type CuArray = *mut c_void;
-/// Physical memory of [`crate::Driver`]'s `cuMemCreate`.
+/// Handle of physical memory, created by `cuMemCreate` of [`crate::Driver`].
 pub type CuMemHandle = u64;
-/// A texture or surface.
+/// Handle of a texture or surface object.
 pub type CuObject = u64;
 
 /// Success.
 pub const SUCCESS: CuResult = 0;
-/// An argument is wrong.
+/// An argument is invalid.
 pub const INVALID_VALUE: CuResult = 1;
-/// There is no memory left.
+/// No memory is left.
 pub const OUT_OF_MEMORY: CuResult = 2;
-/// The driver is not there, or not begun.
+/// The driver is missing or not initialised.
 pub const NOT_INITIALIZED: CuResult = 3;
-/// The driver ends.
+/// The driver is shutting down.
 pub const DEINITIALIZED: CuResult = 4;
 /// There is no device.
 pub const NO_DEVICE: CuResult = 100;
-/// A handle is of nothing, or of another context than the thread's.
+/// The handle is invalid, or belongs to another context than the thread's current one.
 pub const INVALID_HANDLE: CuResult = 400;
 /// A name was not found.
 pub const NOT_FOUND: CuResult = 500;
-/// The work is not done yet.
+/// The work is not complete yet.
 pub const NOT_READY: CuResult = 600;
-/// The device reached an address that is not mapped.
+/// The device accessed an address that is not mapped.
 pub const ILLEGAL_ADDRESS: CuResult = 700;
-/// A launch ran for longer than it may.
+/// A launch exceeded the time limit.
 pub const LAUNCH_TIMEOUT: CuResult = 702;
 /// A launch failed.
 pub const LAUNCH_FAILED: CuResult = 719;
 /// The call is not supported.
 pub const NOT_SUPPORTED: CuResult = 801;
-/// The call may not be made while a stream is captured.
+/// The call is not permitted while a stream is being captured.
 pub const STREAM_CAPTURE_UNSUPPORTED: CuResult = 900;
 
-/// The default stream that waits for all others.
+/// The default stream that waits for all other streams.
 pub const STREAM_LEGACY: usize = 1;
 /// The default stream of a thread.
 pub const STREAM_PER_THREAD: usize = 2;
@@ -120,11 +120,11 @@ pub const LIMIT_PRINTF: u32 = 1;
 /// `CU_LIMIT_MALLOC_HEAP_SIZE`.
 pub const LIMIT_HEAP: u32 = 2;
 
-/// Ends the list of `extra` of a launch.
+/// Marker for the end of a launch's `extra` list.
 pub const EXTRA_END: usize = 0;
-/// What follows in `extra` is the address of the parameter buffer.
+/// Marker in `extra`: the next entry is the address of the parameter buffer.
 pub const EXTRA_BUFFER: usize = 1;
-/// What follows in `extra` is the address of the buffer's size.
+/// Marker in `extra`: the next entry is the address of the buffer's size.
 pub const EXTRA_SIZE: usize = 2;
 
 /// `CU_MEMORYTYPE_HOST`.
@@ -179,7 +179,7 @@ pub const NODE_WAIT_EVENT: u32 = 6;
 /// `CU_GRAPH_NODE_TYPE_EVENT_RECORD`.
 pub const NODE_EVENT_RECORD: u32 = 7;
 
-/// `CUmemLocation`: where memory is.
+/// `CUmemLocation`: location of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemLocation {
@@ -189,23 +189,23 @@ pub struct MemLocation {
     pub id: i32,
 }
 
-/// `CUmemAllocationProp`: what physical memory is to be.
+/// `CUmemAllocationProp`: properties of physical memory to allocate.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct AllocationProperties {
     /// [`ALLOCATION_PINNED`].
     pub kind: u32,
-    /// Kinds of handles that it can be shared by; 0: none.
+    /// Kinds of handles for sharing the memory; 0 means none.
     pub handle_types: u32,
-    /// Where it is.
+    /// Location of the memory.
     pub location: MemLocation,
-    /// Windows alone.
+    /// Windows only.
     pub win32: *mut c_void,
     /// Compression, direct access by other devices, usage, reserved.
     pub flags: [u8; 8],
 }
 
-/// `CUmemAccessDesc`: who may reach memory.
+/// `CUmemAccessDesc`: access rights of a device to memory.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct AccessDescription {
@@ -270,7 +270,7 @@ pub struct Copy3d {
     pub depth: usize,
 }
 
-/// `CUlaunchAttribute`: a number and 64 bytes whose meaning it gives.
+/// `CUlaunchAttribute`: an attribute id and a value of 64 bytes whose meaning depends on the id.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaunchAttribute {
@@ -278,7 +278,7 @@ pub struct LaunchAttribute {
     pub id: u32,
     /// Not used.
     pub pad: [u8; 4],
-    /// The value, by the number: a `u32`, or three of them.
+    /// Value, depending on the id: one `u32` or three.
     pub value: [u64; 8],
 }
 
@@ -286,17 +286,17 @@ pub struct LaunchAttribute {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaunchConfig {
-    /// Blocks by dimension.
+    /// Number of blocks per dimension.
     pub grid: [u32; 3],
-    /// Threads a block by dimension.
+    /// Number of threads of a block per dimension.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Size of dynamic shared memory, bytes.
     pub shared: u32,
     /// The stream.
     pub stream: CuStream,
     /// The attributes.
     pub attributes: *const LaunchAttribute,
-    /// How many there are.
+    /// Number of attributes.
     pub attribute_count: u32,
 }
 
@@ -304,21 +304,21 @@ pub struct LaunchConfig {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct KernelNode {
-    /// The function; null where `kernel` tells it.
+    /// The function; null if `kernel` is set.
     pub function: CuFunction,
-    /// Blocks by dimension.
+    /// Number of blocks per dimension.
     pub grid: [u32; 3],
-    /// Threads a block by dimension.
+    /// Number of threads of a block per dimension.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Size of dynamic shared memory, bytes.
     pub shared: u32,
     /// Addresses of the parameters.
     pub parameters: *mut *mut c_void,
-    /// Parameters in one buffer.
+    /// Parameters as one buffer.
     pub extra: *mut *mut c_void,
     /// The kernel.
     pub kernel: CuKernel,
-    /// The context; null: the current one.
+    /// The context; null means the current one.
     pub context: CuContext,
 }
 
@@ -328,7 +328,7 @@ pub struct KernelNode {
 pub struct HostNode {
     /// The function.
     pub function: *mut c_void,
-    /// What it is called with.
+    /// Argument of the function.
     pub data: *mut c_void,
 }
 
@@ -336,21 +336,21 @@ pub struct HostNode {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct FillNode {
-    /// First byte.
+    /// Address of the first byte.
     pub to: CuDevicePtr,
-    /// Bytes from one row to the next.
+    /// Distance from one row to the next, bytes.
     pub pitch: usize,
     /// The value.
     pub value: u32,
-    /// Bytes of an element.
+    /// Size of an element, bytes.
     pub element: u32,
-    /// Elements of a row.
+    /// Number of elements of a row.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
 }
 
-/// `CUgraphNodeParams`: what a node is to do, by its kind.
+/// `CUgraphNodeParams`: parameters of a node, depending on its kind.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodeForm {
@@ -358,14 +358,14 @@ pub struct NodeForm {
     pub kind: u32,
     /// Not used.
     pub reserved: [u32; 3],
-    /// The form of this kind.
+    /// Parameters of a node of this kind.
     pub form: [u64; 29],
     /// Not used.
     pub last: u64,
 }
 
 impl NodeForm {
-    /// Bytes that stand before the copy in the form of [`NODE_COPY`]: flags and the context.
+    /// Size of the fields before the copy parameters of a [`NODE_COPY`] node (flags and context), bytes.
     pub const COPY_AT: usize = 16;
 }
 

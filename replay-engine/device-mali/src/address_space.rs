@@ -1,4 +1,4 @@
-//! One address space of the MMU: its registers, the translation that the last update latched, its fault registers.
+//! One address space of the MMU: its registers, the translation latched by the last update, and its fault registers.
 
 use crate::memory::ArenaMemory;
 use crate::registers::exception;
@@ -6,22 +6,22 @@ use trace_core::mmu::{self, PhysMemory, Rights, WalkFault};
 use trace_core::recording::{MmuFormat, Page};
 use trace_core::{GpuVa, PhysAddr};
 
-/// Virtual time of a flush command, ns. The status register shows it active for that long.
+/// Virtual time of a flush command, ns. The status register shows the flush as active for that long.
 const FLUSH_NS: u64 = 2_000;
 
-/// What an access wants; the numbers are those of the fault status register.
+/// Kind of an access. The numbers are those of the fault status register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// A read and a write in one.
+    /// Read and write in one access.
     Atomic = 0,
-    /// A fetch of code.
+    /// Instruction fetch.
     Execute = 1,
     Read = 2,
     Write = 3,
 }
 
 impl Access {
-    /// Whether a page with these rights lets it pass.
+    /// Returns whether a page with these rights permits the access.
     pub(crate) fn is_allowed(self, rights: Rights) -> bool {
         match self {
             Self::Atomic => rights.read && rights.write,
@@ -32,26 +32,26 @@ impl Access {
     }
 }
 
-/// How addresses are translated.
+/// Translation mode of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Translation {
     /// Every access faults.
     Unmapped,
-    /// Addresses go through as they are.
+    /// Addresses are passed through unchanged.
     Identity,
-    /// Page tables.
+    /// Addresses are translated by page tables.
     Tables { format: MmuFormat, root: PhysAddr },
 }
 
-/// A translation that did not succeed.
+/// Failed translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MmuFault {
     /// Exception code.
     pub code: u8,
-    /// Address that was asked for.
+    /// Address of the access.
     pub va: u64,
     pub access: Access,
-    /// Whether a table lay outside memory, which the MMU reports as a bus error.
+    /// Whether a table lies outside memory, which the MMU reports as a bus error.
     pub bus: bool,
 }
 
@@ -68,7 +68,7 @@ impl PhysMemory for ArenaMemory {
 }
 
 impl Translation {
-    /// What the root and configuration registers ask for.
+    /// Returns the translation that the root and configuration registers select.
     fn from_registers(transtab: u64, transcfg: u64) -> Self {
         let tables = |format| Self::Tables {
             format,
@@ -77,7 +77,7 @@ impl Translation {
         match transcfg & 0xf {
             2 => Self::Identity,
             6 => tables(MmuFormat::Aarch64_4k),
-            // The older mode, in which the root register itself says how.
+            // Older mode, in which the root register itself selects the translation.
             0 => match transtab & 3 {
                 2 => Self::Identity,
                 3 => tables(MmuFormat::MaliLpae),
@@ -87,7 +87,7 @@ impl Translation {
         }
     }
 
-    /// The physical address behind a GPU address, when the access is allowed.
+    /// Translates a GPU address to its physical address, if the access is permitted.
     pub(crate) fn translate(self, va: u64, access: Access, memory: &ArenaMemory) -> Result<PhysAddr, MmuFault> {
         let found = self.find(va, access, memory)?;
         if access.is_allowed(found.rights) {
@@ -97,7 +97,7 @@ impl Translation {
         }
     }
 
-    /// What stands behind a GPU address, whether or not the access is allowed. `access` is what a fault will tell.
+    /// Translates a GPU address without checking rights. `access` is the kind of access that a fault reports.
     pub(crate) fn find(
         self,
         va: u64,
@@ -141,18 +141,18 @@ impl Translation {
     }
 }
 
-/// What stands behind a GPU address.
+/// Result of the translation of a GPU address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TranslatedAddress {
-    /// Where the address itself lies.
+    /// Physical address.
     pub pa: PhysAddr,
     pub rights: Rights,
-    /// Level of the entry that maps it.
+    /// Level of the entry that maps the address.
     pub level: u8,
 }
 
 impl TranslatedAddress {
-    /// The fault of an access that the rights do not allow.
+    /// Returns the fault of an access that the rights do not permit.
     pub(crate) fn permission_fault(self, va: u64, access: Access) -> MmuFault {
         MmuFault {
             code: exception::PERMISSION | self.level & 7,
@@ -163,13 +163,13 @@ impl TranslatedAddress {
     }
 }
 
-/// What a command to an address space did.
+/// Result of a command to an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandResult {
     Done,
     /// Caches were flushed.
     Flushed,
-    /// There is no such command, or another one was still active.
+    /// The command does not exist, or another command was still active.
     Refused,
 }
 
@@ -201,7 +201,7 @@ impl Default for AddressSpace {
     }
 }
 
-/// Puts a value into one half of a 64-bit register.
+/// Writes a value to one half of a 64-bit register.
 pub(crate) fn set_half(register: &mut u64, high: bool, value: u32) {
     let value = u64::from(value);
     *register = if high {
@@ -211,18 +211,18 @@ pub(crate) fn set_half(register: &mut u64, high: bool, value: u32) {
     };
 }
 
-/// One half of a 64-bit register.
+/// Returns one half of a 64-bit register.
 pub(crate) fn half(register: u64, high: bool) -> u32 {
     if high { (register >> 32) as u32 } else { register as u32 }
 }
 
 impl AddressSpace {
-    /// The translation in force.
+    /// Returns the current translation.
     pub(crate) fn translation(&self) -> Translation {
         self.latched
     }
 
-    /// What a read at a distance from the start of the registers gives.
+    /// Returns the value of the register at this offset, or `None` if there is no register.
     pub(crate) fn read(&self, offset: u32) -> Option<u32> {
         let high = offset & 4 != 0;
         Some(match offset {
@@ -233,13 +233,13 @@ impl AddressSpace {
             0x20 | 0x24 => half(self.fault_address, high),
             0x28 => u32::from(self.busy_until.is_some()),
             0x30 | 0x34 => half(self.transcfg, high),
-            // The extra fault word holds nothing in this model.
+            // The extra fault word is always 0 in this model.
             0x38 | 0x3c => 0,
             _ => return None,
         })
     }
 
-    /// Writes one of the set-up registers; `false` when the offset is none of them.
+    /// Writes one of the set-up registers. Returns `false` if the offset is none of them.
     pub(crate) fn write(&mut self, offset: u32, value: u32) -> bool {
         let high = offset & 4 != 0;
         let register = match offset {
@@ -253,13 +253,13 @@ impl AddressSpace {
         true
     }
 
-    /// Takes a command.
+    /// Executes a command.
     pub(crate) fn command(&mut self, command: u32, now: u64) -> CommandResult {
         if self.busy_until.is_some() {
             return CommandResult::Refused;
         }
         match command {
-            // Nothing, lock, unlock: with no cache of translations there is nothing to hold back.
+            // No operation, lock, unlock: the model has no translation cache, so these do nothing.
             0 | 2 | 3 => CommandResult::Done,
             1 => {
                 self.latched = Translation::from_registers(self.transtab, self.transcfg);
@@ -273,17 +273,17 @@ impl AddressSpace {
         }
     }
 
-    /// When the command under way ends.
+    /// Returns when the running command ends.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.busy_until
     }
 
-    /// Ends the command under way.
+    /// Ends the running command.
     pub(crate) fn complete(&mut self) {
         self.busy_until = None;
     }
 
-    /// Keeps what is known of a fault; the latest one counts.
+    /// Stores a fault in the registers. A later fault overwrites an earlier one.
     pub(crate) fn report(&mut self, fault: &MmuFault) {
         self.fault_status = u32::from(fault.code) | (fault.access as u32) << 8;
         self.fault_address = fault.va;

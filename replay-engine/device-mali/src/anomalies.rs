@@ -1,24 +1,24 @@
-//! Counts of what a sound driver would not do. An odd access is counted, never a panic.
+//! Counters of accesses that a correct driver does not make. An odd access is counted and never causes a panic.
 
-/// Accesses and states that a sound driver does not bring about.
+/// Counts of accesses and states that a correct driver does not cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anomalies {
-    /// Reads of offsets where there is no register; they gave 0.
+    /// Reads of offsets without a register; they returned 0.
     pub hole_reads: u64,
-    /// Writes to offsets where there is no register; they did nothing.
+    /// Writes to offsets without a register; they had no effect.
     pub hole_writes: u64,
-    /// Writes to registers that can only be read; they did nothing.
+    /// Writes to read-only registers; they had no effect.
     pub read_only_writes: u64,
-    /// Reads of registers that can only be written; they gave 0.
+    /// Reads of write-only registers; they returned 0.
     pub write_only_reads: u64,
-    /// Commands that no unit knows, or that came when they could not be taken.
+    /// Commands that no unit knows, or that arrived when they could not be accepted.
     pub bad_commands: u64,
-    /// Physical accesses of the GPU outside its memory; they did nothing.
+    /// Physical accesses of the GPU outside its memory; they had no effect.
     pub outside_memory: u64,
-    /// Writes that would have taken more memory than the device may keep; they did nothing.
+    /// Writes that would have exceeded the device's memory limit; they had no effect.
     pub memory_refused: u64,
-    /// Jobs that named a dependency which did not come before them in their chain.
+    /// Jobs with a dependency on a job that does not come before them in their chain.
     pub unmet_dependencies: u64,
-    /// Reports of jobs that nobody fetched and that were dropped.
+    /// Reports of jobs that were dropped because nobody fetched them.
     pub reports_dropped: u64,
 }

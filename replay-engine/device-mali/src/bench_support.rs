@@ -1,5 +1,4 @@
-//! What tests and benchmarks need of the inside: a single clause on registers of the caller's choice, and memory as a
-//! job sees it.
+//! Internals for tests and benchmarks: execution of a single clause, and memory as a job sees it.
 
 use crate::address_space::Translation;
 use crate::compute::view::{ChunkMode, View};
@@ -12,23 +11,23 @@ use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Runs one clause of arithmetic on the registers of up to 32 lanes, which all take part.
+/// Runs one clause of arithmetic on the registers of up to 32 lanes, all of which are active.
 ///
 /// `registers` holds the 64 registers of each lane. `push` are the pushed uniforms, 64 bits each.
 ///
 /// # Errors
-/// What of the clause cannot be executed: an operation that is unknown, or one that needs memory, a workgroup, a
-/// branch.
+/// Names the part of the clause that cannot be executed: an unknown operation, or one that needs memory, a workgroup or
+/// a branch.
 pub fn run_clause(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
     run_single_clause(code, registers, push)
 }
 
-/// Lets a device remember who writes each byte from here on, with nothing remembered yet: for measuring.
+/// Enables last-writer tracking on a device, starting empty. This is for measurements.
 pub fn track_last_writers(device: &mut SoftwareMali) {
     device.job_trace = JobTrace::for_writers(None);
 }
 
-/// Memory behind page tables, as a job sees it: for measuring.
+/// Memory with page tables, as a job sees it. This is for measurements.
 #[derive(Debug)]
 pub struct PagedMemory {
     memory: ArenaMemory,
@@ -36,12 +35,12 @@ pub struct PagedMemory {
     bytes: u64,
 }
 
-/// Where the measured memory begins, for the GPU and in the arena; the tables lie before it.
+/// Start address of the measured memory, for the GPU and in the arena. The tables lie before it.
 const VA: u64 = 0x4000_0000;
 const FIRST: u64 = 0x100_0000;
 
 impl PagedMemory {
-    /// Memory of this many bytes, a multiple of 4096, at most 512 MiB.
+    /// Creates memory of this size in bytes, a multiple of 4096, at most 512 MiB.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let mut memory = ArenaMemory::new(Arena {
@@ -53,7 +52,7 @@ impl PagedMemory {
         let page = PAGE_SIZE as u64;
         let mut put = |table: u64, level: u8, va: u64, entry: u64| {
             let at = PhysAddr(table * page + u64::from(mmu::index_at(level, va)) * 8);
-            // It is far inside of the arena, and memory is not full.
+            // The address is well inside the arena, and memory is not full.
             let _fits = memory.write(at, &entry.to_le_bytes());
         };
         put(1, 0, VA, mmu::encode_table(format, PhysAddr(2 * page)));
@@ -83,7 +82,7 @@ impl PagedMemory {
         View::new(&self.memory, self.translation, ChunkMode::InOrder)
     }
 
-    /// Loads a word for each four of `bytes`, `step` bytes from one to the next, around and around; gives their sum.
+    /// Loads one word for every four of `bytes`, `step` bytes apart, wrapping around. Returns the sum of the words.
     #[must_use]
     pub fn sum_loads(&self, step: u64, bytes: u64) -> u32 {
         let mut view = self.view();
@@ -98,7 +97,7 @@ impl PagedMemory {
         sum
     }
 
-    /// Stores a word for each four of `bytes` likewise; gives how many could be stored.
+    /// Stores one word for every four of `bytes` in the same way. Returns the number of successful stores.
     #[must_use]
     pub fn count_stores(&self, step: u64, bytes: u64) -> u32 {
         let mut view = self.view();
@@ -114,10 +113,10 @@ impl PagedMemory {
     }
 }
 
-/// What the executor made of a clause, as text: for tests of whether anything of it was left out.
+/// Returns the executable form of a clause as text. Tests use it to check that no part is left out.
 ///
 /// # Errors
-/// What of the clause cannot be executed.
+/// Names the part of the clause that cannot be executed.
 pub fn format_clause(code: &[u8], push: &[u64]) -> Result<String, String> {
     let (block, constants) = translate_clause(code, push)?;
     Ok(format!("{:?} {constants:x?}", block.segments))

@@ -1,4 +1,4 @@
-//! Runs a job chain: walks its headers through the page tables, runs each job, reports it.
+//! Runner of job chains: it reads job headers through the page tables, runs each job and reports it.
 
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::anomalies::Anomalies;
@@ -21,72 +21,72 @@ use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
 use trace_core::progress::Progress;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Maximum number of jobs of one chain. A longer one hangs, as one that loops does.
+/// Maximum number of jobs of one chain. A longer chain hangs, as a looping chain does.
 const MAX_JOBS: usize = 65_536;
 
 /// Alignment of a job header, bytes.
 const ALIGN: u64 = 64;
-/// Bytes of the descriptor behind the header of a job with a shader, and of a fragment job.
+/// Size of the descriptor after the header of a job with a shader or of a fragment job, bytes.
 const SHADER_PAYLOAD: usize = 160;
 const FRAGMENT_PAYLOAD: usize = 32;
 
-/// What the slot gives a chain to run with.
+/// Context in which a slot runs a chain.
 pub(crate) struct ChainContext<'a> {
     pub memory: &'a mut ArenaMemory,
     pub anomalies: &'a mut Anomalies,
     pub translation: Translation,
     /// GPU address of the first job.
     pub head: u64,
-    /// Job types that the slot takes, bit `n` for type `n`.
+    /// Job types that the slot supports, bit `n` for type `n`.
     pub types: u32,
-    /// Cores that the driver allows.
+    /// Cores that the driver permits.
     pub affinity: u64,
-    /// Cores of those that are powered.
+    /// Permitted cores that are powered.
     pub cores: u64,
     /// Whether status words are written back into the headers.
     pub write_back: bool,
     pub cycles: u64,
     pub timestamp: u64,
     pub model: &'a ModelData,
-    /// What each of its jobs may execute.
+    /// Execution budget of each job.
     pub budget: Budget,
-    /// Who may cancel it.
+    /// Progress through which the chain can be cancelled.
     pub progress: Option<&'a Progress>,
-    /// What is watched of it.
+    /// What is traced of the chain.
     pub job_trace: &'a mut JobTrace,
-    /// The job under way, with the number of the chain.
+    /// The running job, with the number of the chain.
     pub location: JobLocation,
-    /// Whether what is written is a job's end.
+    /// Whether the current write is the status of a finished job.
     pub writes_status: bool,
 }
 
-/// How a chain ended.
+/// Result of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainResult {
     /// Every job is done.
     Done,
-    /// It never ends.
+    /// The chain never ends.
     Hang,
     /// A job failed; those after it did not run.
     Failed(Fault),
 }
 
-/// What a chain did.
+/// Summary of what a chain did.
 #[derive(Debug)]
 pub(crate) struct ChainRun {
     pub reports: Vec<JobReport>,
-    /// The job at which it ended.
+    /// The job at which the chain ended.
     pub head: u64,
     /// The last job whose header was read.
     pub tail: u64,
     pub end: ChainResult,
-    /// Flushes of the L2 that its cache-flush jobs asked for.
+    /// Number of L2 flushes that the cache-flush jobs requested.
     pub flushes: u32,
-    /// What its shaders did.
+    /// Statistics of the shaders.
     pub stats: Stats,
 }
 
-/// How a job went wrong.
+/// Failure of a job.
 #[derive(Debug)]
 struct JobFailure {
     end: ChainResult,
@@ -102,7 +102,7 @@ impl From<Fault> for JobFailure {
     }
 }
 
-/// What a job that is done did of its shader.
+/// Shader statistics of a completed job.
 #[derive(Debug, Default)]
 struct ShaderResult {
     computed: Option<bool>,
@@ -120,7 +120,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 1)) << 32
 }
 
-/// What a stop of a shader, before or after its threads began, is to its job.
+/// Converts a stop of a shader, before or after its threads started, into a failure of its job.
 fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
     let (end, reason) = match stop {
         Stop::Fault(fault) => return fault.into(),
@@ -128,7 +128,7 @@ fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
             ChainResult::Failed(Fault::Job(exception::INVALID_ENC)),
             Some(format!("stopped at {pc:#x}: {name}")),
         ),
-        // To the driver it is a job that never ends.
+        // The driver sees a job that never ends.
         Stop::Budget if !begun => (
             ChainResult::Hang,
             Some(format!(
@@ -151,7 +151,7 @@ fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
     }
 }
 
-/// Adds up what a job did; gives how it ended, whether its threads began, and what was told of its accesses.
+/// Adds the statistics of a job. Returns how the job ended, whether its threads started, and the trace of its accesses.
 fn add_compute_run<T>(ran: job::ComputeRun<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (ComputeEnd, bool, T) {
     *stats += ran.stats;
     anomalies.outside_memory += ran.outside;
@@ -160,7 +160,7 @@ fn add_compute_run<T>(ran: job::ComputeRun<T>, stats: &mut Stats, anomalies: &mu
 }
 
 impl ChainContext<'_> {
-    /// Physical address behind each page of a range, so that an access is made as a whole or not at all.
+    /// Translates each page of a range, so that an access is made completely or not at all.
     fn split_pages(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
         let too_wide = Fault::Mmu(MmuFault {
             code: exception::ADDRESS_SIZE,
@@ -233,7 +233,7 @@ impl ChainContext<'_> {
         Ok(())
     }
 
-    /// Does what a write-value job asks: an address, a type, an immediate.
+    /// Executes a write-value job: an address, a type, an immediate.
     fn write_value(&mut self, job: u64) -> Result<(), Fault> {
         let mut payload = [0; 24];
         self.read(job.wrapping_add(HEADER_BYTES as u64), &mut payload)?;
@@ -272,7 +272,7 @@ impl ChainContext<'_> {
                 let mut payload = [0; 8];
                 self.read(after, &mut payload)?;
                 let flush = CacheFlush::unpack(word(&payload, 0), word(&payload, 1));
-                // Caches are not modelled, so that memory is always clean; the flush itself is counted.
+                // The model has no caches, so memory is always clean. Only the number of flushes is counted.
                 run.flushes += u32::from(flush.clean_l2 || flush.invalidate_l2);
                 return Ok(ShaderResult::default());
             }
@@ -287,7 +287,7 @@ impl ChainContext<'_> {
         if kind == JobType::Compute {
             return self.compute(va, &mut run.stats);
         }
-        // The rest of the descriptor is fetched even though no shader runs: it may be unmapped.
+        // The rest of the descriptor is read even though no shader runs, because it may be unmapped.
         let mut payload = [0; SHADER_PAYLOAD];
         let bytes = if kind == JobType::Fragment {
             FRAGMENT_PAYLOAD
@@ -328,7 +328,7 @@ impl ChainContext<'_> {
             }
             JobTrace::Thread(thread) if thread.is_target(self.location) => {
                 thread.result = Some(follow::follow(self.memory, va, terms, self.location, &thread.query));
-                // Nothing behind it is wanted.
+                // The jobs after this one are not needed.
                 return Err(JobFailure {
                     end: ChainResult::Hang,
                     reason: None,
@@ -352,7 +352,7 @@ impl ChainContext<'_> {
         }
     }
 
-    /// Writes a job's end into its header: status, first incomplete task, fault address.
+    /// Writes the result of a job into its header: status, first incomplete task, fault address.
     fn end_job(&mut self, va: u64, code: u8, address: u64) -> Result<(), Fault> {
         if !self.write_back {
             return Ok(());
@@ -400,7 +400,7 @@ impl ChainContext<'_> {
             };
             let header = JobHeader::read(&bytes);
             let result = fetched.map_err(JobFailure::from).and_then(|()| {
-                // Jobs run in the order of the chain, so that what came before is done.
+                // Jobs run in the order of the chain, so all earlier jobs are done.
                 let unmet = [header.dep1, header.dep2]
                     .iter()
                     .filter(|d| **d != 0 && !done.contains(*d))
@@ -425,7 +425,7 @@ impl ChainContext<'_> {
                     run.end = end;
                     let status = match end {
                         ChainResult::Failed(fault) => {
-                            // The report of a job whose header cannot be written goes to the slot alone.
+                            // If the header cannot be written, only the slot reports the job.
                             let _unwritable = self.end_job(va, fault.code(), fault.address());
                             fault.code()
                         }

@@ -1,12 +1,12 @@
-//! The free-running counters: cycles of the core clock, and the system timestamp. Both follow virtual time.
+//! Free-running counters of core clock cycles and of the system timestamp. Both follow virtual time.
 
-/// Ticks of the system timestamp a second, as on the board of the published recordings.
+/// Frequency of the system timestamp in ticks per second, as on the board of the published recordings.
 const TIMESTAMP_HZ: u64 = 1_920_000;
 
-/// The cycle counter, which counts while it is started.
+/// Cycle counter, which counts while it is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CycleCounter {
-    /// Cycles counted until `started_at`.
+    /// Number of cycles counted until `started_at`.
     counted: u64,
     started_at: Option<u64>,
 }
@@ -16,32 +16,32 @@ fn scaled(ns: u64, per_second: u64) -> u64 {
 }
 
 impl CycleCounter {
-    /// Lets it count.
+    /// Starts the counter.
     pub(crate) fn start(&mut self, now: u64) {
         if self.started_at.is_none() {
             self.started_at = Some(now);
         }
     }
 
-    /// Stops it; the count stays.
+    /// Stops the counter and keeps its value.
     pub(crate) fn stop(&mut self, now: u64, mhz: u64) {
         self.counted = self.value(now, mhz);
         self.started_at = None;
     }
 
-    /// Whether it counts.
+    /// Returns whether the counter is running.
     pub(crate) fn is_counting(self) -> bool {
         self.started_at.is_some()
     }
 
-    /// Cycles counted, at a core clock of `mhz`.
+    /// Returns the number of cycles at a core clock of `mhz`.
     pub(crate) fn value(self, now: u64, mhz: u64) -> u64 {
         let since = self.started_at.map_or(0, |s| now.saturating_sub(s));
         self.counted.wrapping_add(scaled(since, mhz.saturating_mul(1_000_000)))
     }
 }
 
-/// The system timestamp at a virtual time.
+/// Returns the system timestamp at a virtual time.
 pub(crate) fn timestamp(now: u64) -> u64 {
     scaled(now, TIMESTAMP_HZ)
 }

@@ -1,4 +1,4 @@
-//! The device as a whole: routes accesses to units, lets virtual time pass, ends what is due, hands chains to run.
+//! Simulated device as a whole: it routes accesses to units, advances virtual time, completes due work and runs chains.
 
 use crate::address_space::AddressSpace;
 use crate::anomalies::Anomalies;
@@ -24,17 +24,17 @@ use trace_core::recording::{InterruptLine, Page};
 
 /// Virtual time of a register access, ns.
 const ACCESS_NS: u64 = 250;
-/// Maximum number of reports kept until somebody fetches them.
+/// Maximum number of job reports kept until they are fetched.
 const MAX_REPORTS: usize = 1 << 20;
-/// Units of each kind that the register window has room for.
+/// Number of units of each kind for which the MMIO region has room.
 pub(crate) const UNITS: usize = 16;
-/// The arena of a device that was asked for by name: 4 GiB from the 4 GiB line on.
+/// Arena of a device that was created by name: 4 GiB, starting at the 4 GiB line.
 const ARENA: Arena = Arena {
     base: PhysAddr(0x1_0000_0000),
     pages: 1 << 20,
 };
 
-/// Something that ends at a known time. The order breaks ties, so that equal times end in one order.
+/// Unit with work that ends at a known time. The order breaks ties, so that equal times always end in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Unit {
     Gpu,
@@ -43,12 +43,12 @@ enum Unit {
     Slot(usize),
 }
 
-/// What shaders did.
+/// Statistics of shaders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkStats {
-    /// Clauses, one for each wave of 32 threads that executed it.
+    /// Executed clauses, counted once for each wave of 32 threads.
     pub clauses: u64,
-    /// Operations, one for each active lane.
+    /// Executed operations, counted once for each active lane.
     pub lane_ops: u64,
 }
 
@@ -59,7 +59,7 @@ impl WorkStats {
     }
 }
 
-/// A job-manager GPU in software.
+/// Simulator of a job-manager GPU.
 #[derive(Debug)]
 pub struct SoftwareMali {
     pub(crate) model: &'static ModelData,
@@ -69,7 +69,7 @@ pub struct SoftwareMali {
     pub(crate) power: Power,
     pub(crate) job_irq: IrqBlock,
     pub(crate) mmu_irq: IrqBlock,
-    /// Slots that were at work or waiting when the job interrupts were last cleared.
+    /// Slots that were active or waiting when the job interrupts were last cleared.
     pub(crate) js_state: u32,
     pub(crate) throttle: u32,
     pub(crate) slots: [JobSlot; UNITS],
@@ -77,27 +77,27 @@ pub struct SoftwareMali {
     pub(crate) reports: Vec<JobReport>,
     pub(crate) anomalies: Anomalies,
     budget: Budget,
-    /// Of what is under way.
+    /// Progress of the running work.
     progress: Option<Progress>,
     work: WorkStats,
-    /// What is watched of its jobs.
+    /// What is traced of the device's jobs.
     pub(crate) job_trace: JobTrace,
 }
 
-/// The software device of this name (`mali-g71`), or `None`.
+/// Creates the simulator with this name (`mali-g71`), or returns `None`.
 #[must_use]
 pub fn factory(name: &str) -> Option<Box<dyn Board>> {
     Model::from_name(name).map(|m| Box::new(SoftwareMali::new(m)) as Box<dyn Board>)
 }
 
 impl SoftwareMali {
-    /// A device in its power-on state, with 4 GiB of memory from 4 GiB on.
+    /// Creates a device in its power-on state, with 4 GiB of memory at 4 GiB.
     #[must_use]
     pub fn new(model: Model) -> Self {
         Self::with_arena(model, ARENA)
     }
 
-    /// A device in its power-on state, with memory of the caller's choice.
+    /// Creates a device in its power-on state, with memory that the caller chooses.
     #[must_use]
     pub fn with_arena(model: Model, arena: Arena) -> Self {
         let model = model.data();
@@ -122,32 +122,32 @@ impl SoftwareMali {
         }
     }
 
-    /// The same device with another budget for its jobs.
+    /// Returns the device with another budget for its jobs.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// What shaders did since power-on.
+    /// Returns the statistics of shaders since power-on.
     #[must_use]
     pub fn work(&self) -> WorkStats {
         self.work
     }
 
-    /// What a sound driver would not have done, since power-on.
+    /// Returns the counts of anomalies since power-on.
     #[must_use]
     pub fn anomalies(&self) -> Anomalies {
         self.anomalies
     }
 
-    /// The device's memory.
+    /// Returns the device's memory.
     #[must_use]
     pub fn memory(&self) -> &ArenaMemory {
         &self.memory
     }
 
-    /// Interrupt lines that are raised, bit `n` for line `n` of [`InterruptLine`].
+    /// Returns the raised interrupt lines, bit `n` for line `n` of [`InterruptLine`].
     #[must_use]
     pub fn raised_lines(&self) -> u32 {
         let line = |block: IrqBlock, line: InterruptLine| u32::from(block.status() != 0) << line as u32;
@@ -168,8 +168,8 @@ impl SoftwareMali {
         gpu.into_iter().chain(power).chain(spaces).chain(slots).min()
     }
 
-    /// Ends everything that is due by now. Ends after finitely many steps: each one takes away a piece of work, and
-    /// only a queued chain, of which a slot has at most one, begins a new one.
+    /// Completes all work that is due. This terminates: each step removes a piece of work, and only a queued chain
+    /// starts a new one. A slot has at most one queued chain.
     fn complete_due(&mut self) {
         while let Some((at, unit)) = self.next().filter(|(at, _)| *at <= self.now) {
             match unit {
@@ -234,7 +234,7 @@ impl SoftwareMali {
     }
 
     fn run_chain(&mut self, n: usize, slot: &JobSlot, at: u64) -> ChainResult {
-        // What was wanted is known: the run need not go on.
+        // The requested data is complete, so the run need not continue.
         if self.job_trace.is_complete() {
             return ChainResult::Hang;
         }
@@ -312,7 +312,7 @@ impl SoftwareMali {
         self.reports.extend(reports.into_iter().take(room));
     }
 
-    /// What a reset command does to the units other than the GPU control block. Work under way is dropped.
+    /// Resets the units other than the GPU control block after a reset command. Running work is dropped.
     pub(crate) fn reset_units(&mut self) {
         self.power = Power::new(self.model);
         self.job_irq = IrqBlock::default();
@@ -323,7 +323,7 @@ impl SoftwareMali {
         self.spaces = [AddressSpace::default(); UNITS];
     }
 
-    // Spaces.
+    // Address spaces.
 
     fn check(space: u8, offset: u64, width: u8, bytes: u64) -> Result<(), DeviceError> {
         let width = match (space, width) {
@@ -424,7 +424,7 @@ impl Device for SoftwareMali {
 
     fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
         let deadline = self.now.saturating_add(ns);
-        // Step by step, so that what ends early has ended before what depends on it.
+        // Time advances step by step, so that early work completes before work that depends on it.
         while let Some((at, _)) = self.next().filter(|(at, _)| *at <= deadline) {
             self.now = self.now.max(at);
             self.complete_due();

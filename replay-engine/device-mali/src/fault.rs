@@ -1,21 +1,21 @@
-//! Why a job failed, as its slot and its address space tell it.
+//! Reasons of a job failure, as its slot and its address space report them.
 
 use crate::address_space::{Access, MmuFault};
 use crate::registers::exception;
 
-/// Why a job failed.
+/// Reason of a job failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Its own exception code.
+    /// The job's own exception code.
     Job(u8),
     /// A translation failed.
     Mmu(MmuFault),
-    /// A translated address is not in memory.
+    /// A translated address is outside memory.
     Bus { address: u64, va: u64, access: Access },
 }
 
 impl Fault {
-    /// The exception code that the slot reports.
+    /// Returns the exception code that the slot reports.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Job(code) => *code,
@@ -24,7 +24,7 @@ impl Fault {
         }
     }
 
-    /// The address that the fault tells, 0 where there is none.
+    /// Returns the address that the fault reports, or 0 if there is none.
     pub(crate) fn address(&self) -> u64 {
         match self {
             Self::Job(_) => 0,

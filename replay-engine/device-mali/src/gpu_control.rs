@@ -1,4 +1,4 @@
-//! The GPU control block's own state: resets, cache and counter commands, faults, registers that keep a value.
+//! State of the GPU control block: resets, cache and counter commands, faults, and registers that keep a value.
 
 use crate::counters::{CycleCounter, timestamp};
 use crate::interrupts::IrqBlock;
@@ -12,14 +12,14 @@ const CLEAN_NS: u64 = 5_000;
 /// Virtual time of a sample of the performance counters, ns.
 const SAMPLE_NS: u64 = 10_000;
 
-/// What a command asks of the rest of the device.
+/// Effect of a command on the rest of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// No effect.
     None,
-    /// Every unit goes to its reset state.
+    /// Every unit is reset.
     Reset,
-    /// There is no such command, or it cannot be taken now.
+    /// The command does not exist, or cannot be accepted now.
     Refused,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Effect {
 pub(crate) struct GpuControl {
     model: &'static ModelData,
     pub irq: IrqBlock,
-    /// Whether a reset command was given since power-on.
+    /// Whether a reset command was issued since power-on.
     was_reset: bool,
     reset_at: Option<u64>,
     clean_at: Option<u64>,
@@ -43,7 +43,7 @@ pub(crate) struct GpuControl {
 }
 
 impl GpuControl {
-    /// Power-on state.
+    /// Creates the power-on state.
     pub(crate) fn new(model: &'static ModelData) -> Self {
         Self {
             model,
@@ -62,7 +62,7 @@ impl GpuControl {
         }
     }
 
-    /// What a read gives, for registers of this block that depend on nothing else.
+    /// Returns the value of a register of this block that depends on no other unit.
     pub(crate) fn read(&self, offset: u32, now: u64) -> Option<u32> {
         let m = self.model;
         let cycles = self.cycles.value(now, m.core_mhz);
@@ -94,7 +94,7 @@ impl GpuControl {
         })
     }
 
-    /// Keeps a value where the register is of that kind.
+    /// Stores a value if the register is one that keeps its value.
     pub(crate) fn write_register(&mut self, offset: u32, value: u32) -> bool {
         if offset == gpu::L2_MMU_CONFIG {
             self.l2_mmu_config = value;
@@ -107,7 +107,7 @@ impl GpuControl {
         slot.map(|s| *s = value).is_some()
     }
 
-    /// The status register. `jobs` and `transitions`: whether the other units are at work.
+    /// Returns the status register. `jobs` and `transitions` say whether the other units are active.
     pub(crate) fn status(&self, jobs: bool, transitions: bool) -> u32 {
         u32::from(jobs)
             | u32::from(transitions) << 1
@@ -116,7 +116,7 @@ impl GpuControl {
             | u32::from(self.protected) << 7
     }
 
-    /// Takes a command.
+    /// Executes a command.
     pub(crate) fn command(&mut self, command: u32, now: u64) -> Effect {
         match command {
             0 | 3 => Effect::None,
@@ -127,7 +127,7 @@ impl GpuControl {
                 *self = fresh;
                 Effect::Reset
             }
-            // While the reset is under way the block takes no other command.
+            // During a reset the block accepts no other command.
             _ if self.reset_at.is_some() => Effect::Refused,
             4 => {
                 self.sample_at = Some(now.saturating_add(SAMPLE_NS));
@@ -153,7 +153,7 @@ impl GpuControl {
         }
     }
 
-    /// The earliest time at which something of this block ends.
+    /// Returns the earliest time at which work of this block ends.
     pub(crate) fn next_at(&self) -> Option<u64> {
         [self.reset_at, self.clean_at, self.sample_at]
             .into_iter()
@@ -161,7 +161,7 @@ impl GpuControl {
             .min()
     }
 
-    /// Ends what is due.
+    /// Completes work that is due.
     pub(crate) fn complete(&mut self, now: u64) {
         let due = |at: &mut Option<u64>| at.is_some_and(|t| t <= now).then(|| *at = None).is_some();
         if due(&mut self.reset_at) {
@@ -176,22 +176,22 @@ impl GpuControl {
         }
     }
 
-    /// The number of the last flush, which jobs name to spare one.
+    /// Returns the number of the last flush. Jobs specify it to avoid a flush.
     pub(crate) fn latest_flush(&self) -> u32 {
         self.latest_flush
     }
 
-    /// Counts a flush of the L2: a 24-bit number that wraps.
+    /// Counts a flush of the L2. The number has 24 bits and wraps.
     pub(crate) fn count_flush(&mut self) {
         self.latest_flush = self.latest_flush.wrapping_add(1) & 0x00ff_ffff;
     }
 
-    /// Cycles counted so far.
+    /// Returns the number of cycles so far.
     pub(crate) fn cycle_count(&self, now: u64) -> u64 {
         self.cycles.value(now, self.model.core_mhz)
     }
 
-    /// Reports an access that left the device's memory.
+    /// Reports an access outside the device's memory.
     pub(crate) fn bus_fault(&mut self, address: u64, access: u32) {
         if self.fault_status == 0 {
             self.fault_status = u32::from(exception::DELAYED_BUS) | access << 8;
@@ -202,7 +202,7 @@ impl GpuControl {
         }
     }
 
-    /// Clears interrupt bits; a cleared fault makes room for the next one.
+    /// Clears interrupt bits. A cleared fault makes room for the next fault.
     pub(crate) fn clear_irq(&mut self, bits: u32) {
         self.irq.clear(bits);
         if bits & gpu::IRQ_FAULT != 0 {

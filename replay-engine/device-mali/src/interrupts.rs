@@ -1,15 +1,15 @@
-//! One interrupt block: raw status, mask, clear. The line is raised while a masked-in bit is set.
+//! Interrupt block with raw status, mask and clear registers. The line is raised while an unmasked bit is set.
 
-/// The four registers that every block of a job-manager GPU has.
+/// The four registers of each interrupt block of a job-manager GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IrqBlock {
-    /// What happened and was not cleared.
+    /// Pending interrupts that were not cleared.
     pub raw: u32,
-    /// What raises the line.
+    /// Interrupts that raise the line.
     pub mask: u32,
 }
 
-/// A register of an interrupt block, by its distance from the first.
+/// Register of an interrupt block, by its offset from the first register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IrqRegister {
     RawStat,
@@ -24,7 +24,7 @@ impl IrqBlock {
         self.raw |= bits;
     }
 
-    /// Masked status.
+    /// Returns the masked status.
     pub(crate) fn status(self) -> u32 {
         self.raw & self.mask
     }
@@ -34,7 +34,7 @@ impl IrqBlock {
         self.raw &= !bits;
     }
 
-    /// What a read gives; `None` where the register can only be written.
+    /// Returns the value of a register, or `None` if it is write-only.
     pub(crate) fn read(self, register: IrqRegister) -> Option<u32> {
         match register {
             IrqRegister::RawStat => Some(self.raw),

@@ -1,9 +1,9 @@
-//! One job slot: the registers of the chain at work and of the one queued behind it, and what it is doing.
+//! Job slot with the registers of the running chain and of the queued chain, and its current work.
 
 use crate::address_space::{half, set_half};
 use crate::registers::exception;
 
-/// Virtual time of a chain, ns. The model has no timing: every chain takes this long.
+/// Virtual time of a chain, ns. The model has no timing, so every chain takes this long.
 const CHAIN_NS: u64 = 40_000;
 /// Virtual time until a stop takes effect, ns.
 const STOP_NS: u64 = 5_000;
@@ -18,7 +18,7 @@ mod config {
     pub(super) const NO_WRITE_BACK: u32 = 1 << 15;
 }
 
-/// Set-up of a chain.
+/// Setup of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setup {
     pub head: u64,
@@ -29,38 +29,38 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Number of the address space that the chain lives in.
+    /// Returns the number of the chain's address space.
     pub(crate) fn address_space(&self) -> usize {
         (self.config & config::ADDRESS_SPACE) as usize
     }
 
-    /// Whether status words go back into the headers.
+    /// Returns whether status words are written back into the headers.
     pub(crate) fn write_back(&self) -> bool {
         self.config & config::NO_WRITE_BACK == 0
     }
 
-    /// Whether the L2 is flushed before the chain: not when flush reduction is on and somebody flushed it since the
-    /// driver read the flush id that it named.
+    /// Returns whether the L2 is flushed before the chain. It is not flushed if flush reduction is on and the L2 was
+    /// flushed after the driver read the flush id of the chain.
     pub(crate) fn flushes_at_start(&self, latest_flush: u32) -> bool {
         let spared = self.config & config::FLUSH_REDUCTION != 0 && self.flush_id != latest_flush;
         self.config & config::START_FLUSH != 0 && !spared
     }
 
-    /// Whether the L2 is flushed after the chain.
+    /// Returns whether the L2 is flushed after the chain.
     pub(crate) fn flushes_at_end(&self) -> bool {
         self.config & config::END_FLUSH != 0
     }
 }
 
-/// What a slot is doing.
+/// Current work of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Idle,
-    /// A chain, until the time.
+    /// A chain runs until this time.
     Chain(u64),
-    /// A chain that never ends.
+    /// A chain runs and never ends.
     Hung,
-    /// A chain that is being stopped: until the time, with the code that will be reported.
+    /// A chain is being stopped: until this time, with the code that will be reported.
     Stopping(u64, u8),
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Work {
 pub(crate) struct JobSlot {
     pub current: Setup,
     pub next: Setup,
-    /// Whether a chain waits in the next registers.
+    /// Whether a chain is queued in the next registers.
     pub queued: bool,
     pub work: Work,
     pub head: u64,
@@ -92,11 +92,11 @@ impl Default for JobSlot {
     }
 }
 
-/// What a read or write at an offset of a slot is.
+/// Effect of an access to a register of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotAccess {
     Done,
-    /// The next registers ask for a start.
+    /// The write requests the start of the queued chain.
     Start,
     ReadOnly,
     Hole,
@@ -104,7 +104,7 @@ pub(crate) enum SlotAccess {
 }
 
 impl JobSlot {
-    /// What a read gives; `Err(true)` where the register can only be written, `Err(false)` where there is none.
+    /// Returns the value of a register, `Err(true)` if it is write-only, or `Err(false)` if it does not exist.
     pub(crate) fn read(&self, offset: u32) -> Result<u32, bool> {
         let high = offset & 4 != 0;
         Ok(match offset {
@@ -125,7 +125,7 @@ impl JobSlot {
         })
     }
 
-    /// Takes a write.
+    /// Writes a register.
     pub(crate) fn write(&mut self, offset: u32, value: u32, now: u64) -> SlotAccess {
         let high = offset & 4 != 0;
         match offset {
@@ -139,7 +139,7 @@ impl JobSlot {
                 self.queued = true;
                 return SlotAccess::Start;
             }
-            // Takes back a chain that has not begun.
+            // Removes a queued chain that has not started.
             0x60 if value == 0 => self.queued = false,
             0x60 => return SlotAccess::BadCommand,
             0x70 => self.next.flush_id = value,
@@ -154,7 +154,7 @@ impl JobSlot {
             0 => return SlotAccess::Done,
             2 => exception::STOPPED,
             3 => exception::TERMINATED,
-            // The pairs name the chain that they mean by its flag: the other one is left alone.
+            // These command pairs address a chain by its flag and do not affect the other chain.
             4 | 5 if flagged => return SlotAccess::Done,
             6 | 7 if !flagged => return SlotAccess::Done,
             4 | 6 => exception::STOPPED,
@@ -163,14 +163,14 @@ impl JobSlot {
         };
         match self.work {
             Work::Idle => {}
-            // A chain that is being stopped softly can still be stopped hard.
+            // A chain that is being soft-stopped can still be hard-stopped.
             Work::Stopping(at, _) => self.work = Work::Stopping(at, code),
             Work::Chain(_) | Work::Hung => self.work = Work::Stopping(now.saturating_add(STOP_NS), code),
         }
         SlotAccess::Done
     }
 
-    /// Takes the queued chain into work when the slot is free; `true` when it did.
+    /// Starts the queued chain if the slot is free. Returns `true` if it did.
     pub(crate) fn begin(&mut self, now: u64) -> bool {
         if self.work != Work::Idle || !self.queued {
             return false;
@@ -184,7 +184,7 @@ impl JobSlot {
         true
     }
 
-    /// When the work under way ends.
+    /// Returns when the running work ends.
     pub(crate) fn next_at(&self) -> Option<u64> {
         match self.work {
             Work::Chain(at) | Work::Stopping(at, _) => Some(at),
@@ -192,7 +192,7 @@ impl JobSlot {
         }
     }
 
-    /// Whether a chain is in work.
+    /// Returns whether a chain is running.
     pub(crate) fn is_active(&self) -> bool {
         self.work != Work::Idle
     }

@@ -1,8 +1,8 @@
-//! The software Mali GPU: a job-manager GPU as its driver sees it, with virtual time and memory of its own.
+//! Simulator of a Mali job-manager GPU as its driver sees it, with virtual time and its own memory.
 //!
-//! It answers register accesses, walks real page tables over its arena, runs job chains and their compute shaders, and
-//! raises interrupts. It never sees what a recording expects. Pending work completes only while somebody
-//! waits, so the same accesses give the same answers bit for bit.
+//! It responds to register accesses, walks real page tables in its arena, runs job chains and their compute shaders,
+//! and raises interrupts. It never sees the expected values of a recording. Pending work completes only while the
+//! caller waits, so the same accesses give the same results bit for bit.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,20 +1,19 @@
-//! The arena: physical memory of the device, kept only where something was written.
+//! Physical memory of the device (the arena), which stores only frames that were written.
 
 use crate::compute::overlay::FrameMap;
 use replay_engine::device::Arena;
 use trace_core::recording::{Page, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Maximum number of frames that the device keeps contents of: 1 GiB. A plan that writes more than this is refused the
-/// rest.
+/// Maximum number of frames whose contents the device keeps: 1 GiB. Further writes of a plan are refused.
 pub(crate) const MAX_BACKED_FRAMES: usize = 1 << 18;
 
-/// Why an access to the arena could not be made.
+/// Reason of a failed access to the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryError {
-    /// It leaves the arena.
+    /// The access leaves the arena.
     Outside,
-    /// It would take more memory than the device may keep.
+    /// The access would exceed the device's memory limit.
     Full,
 }
 
@@ -40,13 +39,13 @@ impl ArenaMemory {
         }
     }
 
-    /// The range of physical addresses.
+    /// Returns the range of physical addresses.
     #[must_use]
     pub fn arena(&self) -> Arena {
         self.arena
     }
 
-    /// Frames that hold something, in rising order.
+    /// Returns the frames with contents, in ascending order.
     #[must_use]
     pub fn backed_frames(&self) -> Vec<u64> {
         let mut v: Vec<u64> = self.frames.keys().copied().collect();
@@ -54,7 +53,7 @@ impl ArenaMemory {
         v
     }
 
-    /// How many frames hold something.
+    /// Returns the number of frames with contents.
     pub(crate) fn backed_count(&self) -> usize {
         self.frames.len()
     }
@@ -69,7 +68,7 @@ impl ArenaMemory {
             .is_some_and(|at| self.arena.contains(PhysAddr(at)))
     }
 
-    /// The image in a frame; `None` outside the arena.
+    /// Returns the contents of a frame, or `None` outside the arena.
     #[must_use]
     pub fn frame(&self, frame: u64) -> Option<&Page> {
         if !self.has_frame(frame) {
@@ -90,7 +89,7 @@ impl ArenaMemory {
         }
     }
 
-    /// Puts an image into a frame. A page of zeros takes no memory.
+    /// Stores contents in a frame. A page of zeros takes no memory.
     pub(crate) fn store(&mut self, frame: u64, page: &Page) -> Result<(), MemoryError> {
         if !self.has_frame(frame) {
             return Err(MemoryError::Outside);
@@ -103,18 +102,18 @@ impl ArenaMemory {
         Ok(())
     }
 
-    /// How many more frames may come to hold something.
+    /// Returns how many more frames can store contents.
     pub(crate) fn free_frames(&self) -> usize {
         self.max_frames.saturating_sub(self.frames.len())
     }
 
-    /// Whether a frame holds something.
+    /// Returns whether a frame has contents.
     pub(crate) fn is_backed(&self, frame: u64) -> bool {
         self.frames.contains_key(&frame)
     }
 
-    /// Puts a page that was made elsewhere in the place of a frame's image, and gives that back where there was one.
-    /// A page of zeros stays: a write keeps a frame, whatever it wrote.
+    /// Replaces the contents of a frame by a page and returns the old contents, if there were any. A page of zeros is
+    /// kept too: a frame that was written keeps contents, whatever was written.
     pub(crate) fn exchange(&mut self, frame: u64, page: Box<Page>) -> Result<Option<Box<Page>>, MemoryError> {
         if !self.has_frame(frame) {
             return Err(MemoryError::Outside);
@@ -125,7 +124,7 @@ impl ArenaMemory {
         Ok(self.frames.insert(frame, page))
     }
 
-    /// Sets the most frames that may hold something.
+    /// Sets the maximum number of frames with contents.
     #[cfg(test)]
     pub(crate) fn set_max_frames(&mut self, frames: usize) {
         self.max_frames = frames;

@@ -1,4 +1,4 @@
-//! The register window: which unit answers at which offset, and what an access to it does.
+//! MMIO region of the GPU: the unit at each offset, and the effect of an access.
 
 use crate::address_space::CommandResult;
 use crate::device::{SoftwareMali, UNITS};
@@ -8,7 +8,7 @@ use crate::job_slot::{JobSlot, SlotAccess};
 use crate::power::{self, Domain, PowerRegister};
 use crate::registers::{gpu, job, mmu};
 
-/// What an access met.
+/// Result of an MMIO access.
 pub(crate) enum MmioResult {
     Value(u32),
     WriteOnly,
@@ -28,12 +28,13 @@ impl SoftwareMali {
         })
     }
 
-    /// The interrupt register at an offset of the job or MMU block, whose interrupt registers come first.
+    /// Returns the interrupt register at an offset of the job or MMU block, which start with their interrupt registers.
     fn irq_register_from_0(offset: u32) -> Option<IrqRegister> {
         Self::irq_register(offset.checked_add(gpu::IRQ_RAWSTAT)?)
     }
 
-    /// Splits an offset behind a block of equal units into number and rest, for a unit that is there.
+    /// Splits an offset in a block of equal units into the unit's number and the offset in the unit, if the unit
+    /// exists.
     fn unit(offset: u32, base: u32, stride: u32, present: u32) -> Option<(usize, u32)> {
         let at = offset.checked_sub(base)?;
         let n = at / stride;
@@ -137,7 +138,7 @@ impl SoftwareMali {
                         _ => return MmioResult::ReadOnly,
                     }
                 } else if !self.gpu.write_register(offset, value) {
-                    // What can be read but is none of these cannot be written.
+                    // A register that can be read but is none of these is read-only.
                     return if matches!(self.read_gpu(offset), MmioResult::Hole) {
                         MmioResult::Hole
                     } else {

@@ -1,38 +1,38 @@
-//! What tells one GPU from another: identity and feature registers, and a few reset values.
+//! Differences between GPU models: identity and feature registers, and some reset values.
 
 use crate::compute::stop::Budget;
 
-/// A GPU that this crate knows.
+/// GPU model that this crate simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
-    /// Mali-G71, eight cores, as on a HiKey960. Every value was read from such a board by the published recordings.
+    /// Mali-G71, eight cores, as on a HiKey960. All values are from the published recordings of such a board.
     G71,
-    /// Mali-G52. Only what a driver cannot do without; see [`ModelData::guessed`].
+    /// Mali-G52, with only the values that a driver needs; see [`ModelData::guessed`].
     G52,
-    /// Mali-G72. Its product number and what it shares with the G71.
+    /// Mali-G72, with its own product number and the values that it shares with the G71.
     G72,
-    /// Mali-G51. Its product number and what it shares with the G52.
+    /// Mali-G51, with its own product number and the values that it shares with the G52.
     G51,
-    /// Mali-G76. Its product number and what it shares with the G52.
+    /// Mali-G76, with its own product number and the values that it shares with the G52.
     G76,
-    /// Mali-G31. Its product number and what it shares with the G52.
+    /// Mali-G31, with its own product number and the values that it shares with the G52.
     G31,
 }
 
 impl Model {
-    /// The models that recordings are known of, in the order in which a person is offered them.
+    /// Models for which recordings are known, in the order in which a user sees them.
     pub const ALL: [Self; 2] = [Self::G71, Self::G52];
 
-    /// All models, those too of which next to everything is guessed: they are there for who asks by name.
+    /// All models, including those whose values are nearly all guessed. These are available by name only.
     pub const KNOWN: [Self; 6] = [Self::G71, Self::G52, Self::G72, Self::G51, Self::G76, Self::G31];
 
-    /// The model with this device name (`mali-g71`).
+    /// Returns the model with this device name (`mali-g71`).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::KNOWN.into_iter().find(|m| m.data().name == name)
     }
 
-    /// The model's values.
+    /// Returns the values of the model.
     #[must_use]
     pub fn data(self) -> &'static ModelData {
         match self {
@@ -46,76 +46,76 @@ impl Model {
     }
 }
 
-/// The values of one model.
+/// Values of one model.
 #[derive(Debug)]
 pub struct ModelData {
     /// Device name: `mali-g71`.
     pub name: &'static str,
-    /// GPU in the field's words.
+    /// Common name of the GPU.
     pub gpu_name: &'static str,
-    /// One line for a person.
+    /// Description in one line.
     pub description: &'static str,
-    /// The GPU id register.
+    /// Value of the GPU id register.
     pub gpu_id: u32,
     /// Major version of the architecture: 6 or 7. It is also the upper four bits of the GPU id.
     pub architecture: u8,
-    /// Threads that execute a clause together, which is what a shader sees as its subgroup.
+    /// Number of threads that execute a clause together, which a shader sees as its subgroup.
     pub warp_width: u8,
-    /// What a job may execute.
+    /// Execution budget of a job.
     pub budget: Budget,
-    /// Shader cores there are, a bit each.
+    /// Existing shader cores, one bit each.
     pub shader_present: u64,
-    /// Tilers there are.
+    /// Existing tilers.
     pub tiler_present: u64,
-    /// Level-2 cache slices there are.
+    /// Existing level-2 cache slices.
     pub l2_present: u64,
-    /// Core stacks there are.
+    /// Existing core stacks.
     pub stack_present: u64,
-    /// Address spaces there are, a bit each; at most 16.
+    /// Existing address spaces, one bit each; at most 16.
     pub as_present: u32,
-    /// Job slots there are, a bit each; at most 16.
+    /// Existing job slots, one bit each; at most 16.
     pub js_present: u32,
-    /// Job types that each slot takes, bit `n` for type `n`.
+    /// Job types that each slot supports, bit `n` for type `n`.
     pub js_features: [u32; 16],
-    /// Coherency protocols offered after power-on, before the first reset command.
+    /// Coherency protocols that are offered after power-on, before the first reset command.
     ///
-    /// Both recordings of a G71 read 3 (ACE-Lite and ACE) before the driver's reset and 2 (ACE) after it: the
-    /// register shows what the interconnect offers until a reset has settled what the GPU was built to use.
+    /// Both recordings of a G71 read 3 (ACE-Lite and ACE) before the driver's reset and 2 (ACE) after it. The register
+    /// shows the interconnect's protocols until a reset selects the protocol that the GPU was built to use.
     pub coherency_at_power_on: u32,
-    /// Coherency protocols offered after a reset command.
+    /// Coherency protocols that are offered after a reset command.
     pub coherency_after_reset: u32,
-    /// Where the flush counter starts. Both recordings read it as `0xffffe0` before any flush.
+    /// Initial value of the flush counter. Both recordings read it as `0xffffe0` before any flush.
     pub latest_flush: u32,
     /// Core clock in MHz, for the cycle counter.
     pub core_mhz: u64,
     /// Feature registers that never change: offset and value, sorted by offset.
     pub features: &'static [(u32, u32)],
-    /// What no recording of this model showed, in words; empty when there is nothing of that kind.
+    /// Values that no recording of this model shows, as text; empty if there are none.
     pub guessed: &'static str,
 }
 
 impl ModelData {
-    /// A feature register's value; 0 where there is none.
+    /// Returns a feature register's value, or 0 if the register does not exist.
     #[must_use]
     pub fn feature(&self, offset: u32) -> u32 {
         let at = self.features.binary_search_by_key(&offset, |f| f.0);
         at.ok().and_then(|n| self.features.get(n)).map_or(0, |f| f.1)
     }
 
-    /// Most threads of a workgroup.
+    /// Returns the maximum number of threads of a workgroup.
     #[must_use]
     pub fn threads_of_group(&self) -> u32 {
         self.feature(MAX_WORKGROUP_SIZE)
     }
 }
 
-/// Offset of the register that tells the most threads of a workgroup.
+/// Offset of the register with the maximum number of threads of a workgroup.
 const MAX_WORKGROUP_SIZE: u32 = 0x0a4;
 
-/// A real driver gives a job half a second or a few. What one warp executes in that time, and what all of them do on a
-/// large GPU, is taken to be less than this by an order of magnitude. A wave counts at most what its warps, eight of
-/// four threads, would count one by one: less where they go the same way. What is read of a chain's shaders is some
-/// thousand clauses for each of the most jobs that a chain may have.
+/// A real driver gives a job half a second to a few seconds. The work of one warp in that time, and of all warps on a
+/// large GPU, is assumed to be an order of magnitude below this budget. A wave counts at most what its warps, eight of
+/// four threads, would count one by one, and less if they take the same path. The number of clauses that may be read of
+/// a chain's shaders is some thousand for each of the maximum number of jobs of a chain.
 const BUDGET: Budget = Budget {
     wave: 1 << 25,
     job: 1 << 34,
@@ -201,8 +201,8 @@ const G52_DATA: ModelData = ModelData {
 static G71: ModelData = G71_DATA;
 static G52: ModelData = G52_DATA;
 
-// Product numbers and the width of subgroups as Mesa's tables have them (src/panfrost/lib/pan_props.c, Copyright 2019
-// Collabora, Ltd., MIT). The number of cores is that of a common chip.
+// Product numbers and subgroup widths are from Mesa's tables (src/panfrost/lib/pan_props.c, Copyright 2019 Collabora,
+// Ltd., MIT). The number of cores is that of a common chip.
 
 static G72: ModelData = ModelData {
     name: "mali-g72",

@@ -1,11 +1,11 @@
-//! Power: the shader cores, the tiler, the L2 and the core stacks rise and fall with a transition in between.
+//! Power domains: shader cores, tiler, L2 and core stacks power up and down with a transition in between.
 
 use crate::model::ModelData;
 
-/// Virtual time that a transition takes, ns. Longer than any driver takes to look at the transition registers once.
+/// Virtual time of a power transition, ns. It is longer than a driver needs to read the transition registers once.
 const TRANSITION_NS: u64 = 20_000;
 
-/// One group of cores.
+/// Group of cores with its own power registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     Shader,
@@ -16,7 +16,7 @@ pub(crate) enum Domain {
 
 const DOMAINS: [Domain; 4] = [Domain::Shader, Domain::Tiler, Domain::L2, Domain::Stack];
 
-/// A row of the power registers.
+/// Kind of power register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PowerRegister {
     Present,
@@ -27,7 +27,7 @@ pub(crate) enum PowerRegister {
     Active,
 }
 
-/// The register at an offset: domain, row, and whether it is the high half.
+/// Decodes an offset into the domain, the kind of register, and whether it is the high half.
 pub(crate) fn decode(offset: u32) -> Option<(Domain, PowerRegister, bool)> {
     let high = match offset & 0xf {
         0 => false,
@@ -67,7 +67,7 @@ struct State {
 impl State {
     fn switch_on(&mut self, cores: u64) -> bool {
         let cores = cores & self.present;
-        // A core that was on its way down turns round.
+        // A core that was powering down powers up again.
         self.falling &= !cores;
         let new = cores & !self.ready & !self.rising;
         self.rising |= new;
@@ -88,19 +88,19 @@ impl State {
     }
 }
 
-/// Power states of all cores.
+/// Power state of all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Power {
     shader: State,
     tiler: State,
     l2: State,
     stack: State,
-    /// When the transitions under way end.
+    /// Time at which the running transitions end.
     pub settles_at: Option<u64>,
 }
 
 impl Power {
-    /// Everything off.
+    /// Creates the state in which everything is off.
     pub(crate) fn new(model: &ModelData) -> Self {
         let off = |present| State {
             present,
@@ -133,19 +133,19 @@ impl Power {
         }
     }
 
-    /// Cores that can work.
+    /// Returns the cores that are on.
     pub(crate) fn ready(&self, domain: Domain) -> u64 {
         self.state(domain).ready
     }
 
-    /// Whether any core is between on and off.
+    /// Returns whether any core is in transition.
     pub(crate) fn in_transition(&self) -> bool {
         DOMAINS
             .iter()
             .any(|d| self.state(*d).rising | self.state(*d).falling != 0)
     }
 
-    /// The 64-bit value of a row that can be read.
+    /// Returns the 64-bit value of a readable register.
     pub(crate) fn value(&self, domain: Domain, row: PowerRegister) -> Option<u64> {
         let s = self.state(domain);
         Some(match row {
@@ -156,7 +156,7 @@ impl Power {
         })
     }
 
-    /// Asks cores to rise. Shader cores and the tiler reach memory through the L2, which rises with them.
+    /// Powers cores up. Shader cores and the tiler access memory through the L2, so the L2 powers up with them.
     pub(crate) fn switch_on(&mut self, domain: Domain, cores: u64, now: u64) {
         let wanted = cores & self.state(domain).present;
         let mut moving = self.state_mut(domain).switch_on(cores);
@@ -168,7 +168,7 @@ impl Power {
         }
     }
 
-    /// Asks cores to fall. What needs the L2 falls with it.
+    /// Powers cores down. Units that need the L2 power down with it.
     pub(crate) fn switch_off(&mut self, domain: Domain, cores: u64, now: u64) {
         let mut moving = self.state_mut(domain).switch_off(cores);
         if domain == Domain::L2 && cores & self.l2.present != 0 {
@@ -180,7 +180,7 @@ impl Power {
         }
     }
 
-    /// Ends the transitions under way.
+    /// Ends the running transitions.
     pub(crate) fn settle(&mut self) {
         self.settles_at = None;
         for d in DOMAINS {

@@ -1,9 +1,9 @@
-//! Offsets and bits of the registers that the model answers, in the units' own order.
+//! Offsets and bits of the registers that the model implements, in the order of the units.
 
-/// Bytes of the register window.
+/// Size of the MMIO region, bytes.
 pub(crate) const WINDOW: u64 = 0x4000;
 
-/// GPU control block, by offset.
+/// Registers of the GPU control block, by offset.
 pub(crate) mod gpu {
     pub(crate) const GPU_ID: u32 = 0x000;
     pub(crate) const AS_PRESENT: u32 = 0x018;
@@ -24,8 +24,8 @@ pub(crate) mod gpu {
     pub(crate) const TIMESTAMP_HI: u32 = 0x09c;
     pub(crate) const JS_FEATURES: u32 = 0x0c0;
     pub(crate) const COHERENCY_FEATURES: u32 = 0x300;
-    /// Registers that keep what is written to them and do nothing in this model: the power key and overrides, the
-    /// L2 configuration, the performance-counter set-up, the coherency choice and the unit configurations.
+    /// Registers that keep the written value and have no effect in this model: the power key and overrides, the L2
+    /// configuration, the performance-counter setup, the coherency selection and the unit configurations.
     pub(crate) const KEPT: [u32; 15] = [
         0x048, 0x050, 0x054, 0x058, 0x060, 0x064, 0x068, 0x06c, 0x070, 0x074, 0x07c, 0x304, 0xf00, 0xf04, 0xf08,
     ];
@@ -41,7 +41,7 @@ pub(crate) mod gpu {
     pub(crate) const IRQ_CLEAN_COMPLETED: u32 = 1 << 17;
 }
 
-/// Job control block, by offset from its start.
+/// Registers of the job control block, by offset from its start.
 pub(crate) mod job {
     pub(crate) const BASE: u32 = 0x1000;
     pub(crate) const JS_STATE: u32 = 0x010;
@@ -50,7 +50,7 @@ pub(crate) mod job {
     pub(crate) const SLOT_STRIDE: u32 = 0x80;
 }
 
-/// MMU block, by offset from its start.
+/// Registers of the MMU block, by offset from its start.
 pub(crate) mod mmu {
     pub(crate) const BASE: u32 = 0x2000;
     pub(crate) const AS_BASE: u32 = 0x2400;

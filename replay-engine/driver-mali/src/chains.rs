@@ -1,14 +1,13 @@
-//! Job chains of a folder that Mesa's driver made, run: what becomes of them is a recording of this driver submitting
-//! them.
+//! Runner for the job chains of a Mesa driver dump folder: it records this driver submitting the chains.
 //!
-//! All submits share one address space, as in the driver that made them. A buffer object is mapped from the submit on
-//! that lists it first, and stays until another takes its addresses. The images of the folder are from before each
-//! submit and know nothing of results (`trace_core::import::chains`): the first image of an object is written as a
-//! whole, and of each later one the words that differ from the image before, which the CPU wrote. All else stays as
-//! jobs left it, so that what one submit computes the next one finds.
+//! All submits share one address space, as in the driver that made them. A buffer object is mapped from the first
+//! submit that lists it and stays mapped until another object takes its addresses. The images of the folder are from
+//! before each submit and contain no results (`trace_core::import::chains`). The first image of an object is written as
+//! a whole. Of each later image only the words are written that differ from the image before, because the CPU changed
+//! them. All other memory stays as the jobs left it, so that a later submit finds what an earlier one computed.
 //!
-//! The words in which a job tells how it ended are an exception: whoever makes a header writes them anew, mostly over
-//! the same values, which images cannot tell. They are put to what the image says before the header is submitted again.
+//! The status words of a job header are an exception. The CPU writes them again with each header, mostly with the same
+//! values, so the images do not show it. They are set to the image's values before the header is submitted again.
 
 use crate::driver::Driver;
 use crate::error::DriverError;
@@ -27,30 +26,30 @@ use trace_core::recording::{BufferRole, ElementType, MmuFormat};
 use trace_core::registers::{self, RegisterMap};
 use trace_core::{GpuVa, PAGE_SIZE, Recording};
 
-/// Bytes of a job header that tell how the job ended: status, first task that did not, address of a fault.
+/// Size of the status words of a job header, bytes: status, first incomplete task, fault address.
 const STATUS_BYTES: usize = 16;
-/// Slots of fragment work and of all other.
+/// Slots for fragment jobs and for all other jobs.
 const FRAGMENT_SLOT: u8 = 0;
 const OTHER_SLOT: u8 = 1;
 
-/// Chains that ran, and how.
+/// Recording of executed chains, with the result of each job.
 #[derive(Debug)]
 pub struct RecordedChains {
-    /// The recording. Its findings tell of shaders that did not run, and of what of the folder was not used.
+    /// The recording. Its findings list shaders that did not run, and parts of the folder that were not used.
     pub recording: Recording,
-    /// How each job ended.
+    /// Result of each job.
     pub jobs: Vec<JobReport>,
 }
 
 impl RecordedChains {
-    /// Whether every job that runs a shader ran it to its end.
+    /// Returns whether every job that runs a shader ran it to completion.
     #[must_use]
     pub fn has_computed(&self) -> bool {
         self.jobs.iter().all(|j| j.status == 1 && j.computed != Some(false))
     }
 }
 
-/// Whether a folder's chains are for a GPU of this id register; revisions are not compared.
+/// Returns whether a folder's chains are for a GPU with this id register. Revisions are not compared.
 #[must_use]
 pub fn is_for(chains: &Chains, gpu_id: u32) -> bool {
     RegisterMap::for_gpu(gpu_id).is_some_and(|m| m.is_same_product(chains.gpu_id, gpu_id))
@@ -59,12 +58,13 @@ pub fn is_for(chains: &Chains, gpu_id: u32) -> bool {
 /// Reads a folder and records its chains on a device.
 ///
 /// # Errors
-/// As [`chains::read`] and [`record`].
+/// Returns the errors of [`chains::read`] and [`record`].
 pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<RecordedChains, DriverError> {
     record(&chains::read(path)?, board, &Progress::new())
 }
 
-/// Submits chains to a device, one after another. A chain that fails is recorded as it fails, and those behind it run.
+/// Submits chains to a device, one after another. A chain that fails is recorded as failed, and the chains after it
+/// run.
 ///
 /// # Errors
 /// When an image cannot be read, the device is another GPU or fails, or the work was cancelled.
@@ -91,11 +91,11 @@ pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Re
         let chain = driver.submit_chain(space, slot, submit.head)?;
         submitted.push((submit.head, driver.recorder.last_event()));
         let ended = match driver.wait(chain) {
-            // It goes on without end.
+            // The chain does not end.
             Err(DriverError::NoInterrupt { .. }) => driver.stop(chain),
             other => other,
         };
-        // A device that was told to stop leaves its work in any state.
+        // A device that was cancelled leaves its work in any state.
         progress.advance(1)?;
         ended?;
     }
@@ -108,13 +108,13 @@ pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Re
     Ok(RecordedChains { recording, jobs })
 }
 
-/// A GPU by its id register, in words for a person.
+/// Formats the name of a GPU from its id register.
 fn gpu_label(id: u32) -> String {
     let name = registers::gpu_name(id).unwrap_or("GPU that this program does not know");
     format!("a {name} ({id:#010x})")
 }
 
-/// What the recording is of.
+/// Returns the title of the recording.
 fn title(chains: &Chains) -> String {
     let made = [chains.renderer.as_str(), chains.gl_version.as_str()];
     let made: Vec<&str> = made.into_iter().filter(|t| !t.is_empty()).collect();
@@ -125,20 +125,20 @@ fn title(chains: &Chains) -> String {
     }
 }
 
-/// A buffer object that has memory.
+/// Buffer object that has memory.
 struct MappedObject {
     object: Object,
-    /// Its latest image, empty where it is zero.
+    /// Latest image of the object; empty if it is all zeros.
     image: Vec<u8>,
 }
 
-/// Memory as the images tell it, and the address space that it is laid out in.
+/// Memory according to the images, with the address space that it is mapped in.
 struct ChainMemory<'c> {
     chains: &'c Chains,
     space: SpaceId,
-    /// What tells objects that need memory from others: some submit uses them, or a buffer with a name lies in them.
+    /// Objects that need memory: a submit uses them, or a named buffer lies in them.
     needed: BTreeSet<(u64, u64, u64)>,
-    /// By first address; none covers another.
+    /// Mapped objects by first address. They do not overlap.
     mapped_objects: BTreeMap<u64, MappedObject>,
 }
 
@@ -161,7 +161,7 @@ impl<'c> ChainMemory<'c> {
         }
     }
 
-    /// Makes memory what the CPU made it before a submit.
+    /// Brings memory to its state before a submit, as the CPU left it.
     fn lay_out(&mut self, submit: &Submit, driver: &mut Driver<'_>, progress: &Progress) -> Result<(), DriverError> {
         for object in &submit.objects {
             progress.advance(1)?;
@@ -207,7 +207,7 @@ impl<'c> ChainMemory<'c> {
         Ok(())
     }
 
-    /// Puts the status of a chain's headers to what the CPU gave them.
+    /// Sets the status words of a chain's headers to the CPU's values.
     fn renew_headers(&self, head: GpuVa, driver: &mut Driver<'_>) -> Result<(), DriverError> {
         if !driver.recorder.has_begun() {
             return Ok(());
@@ -221,8 +221,8 @@ impl<'c> ChainMemory<'c> {
         Ok(())
     }
 
-    /// Names what the program has names for, and the shaders. A buffer that the list does not tell the role of is an
-    /// output when jobs changed it.
+    /// Names the buffers that the program names, and the shaders. A buffer without a role in the list is an output if
+    /// jobs changed it.
     fn name(&self, driver: &mut Driver<'_>, findings: &mut Vec<Finding>) -> Result<(), DriverError> {
         let mut names: BTreeSet<String> = self.chains.buffers.iter().map(|b| b.name.clone()).collect();
         for b in &self.chains.buffers {
@@ -245,7 +245,7 @@ impl<'c> ChainMemory<'c> {
         Ok(())
     }
 
-    /// Whether the device's memory differs from what the CPU gave; `None`: not all of it is mapped.
+    /// Returns whether the device's memory differs from what the CPU wrote, or `None` if part of it is not mapped.
     fn has_changed(&self, driver: &mut Driver<'_>, b: &NamedBuffer) -> Result<Option<bool>, DriverError> {
         if !self.covers(b.va, b.bytes) {
             return Ok(None);
@@ -265,7 +265,7 @@ impl<'c> ChainMemory<'c> {
         Ok(Some(false))
     }
 
-    /// Whether objects lie at all of a range.
+    /// Returns whether objects cover all of a range.
     fn covers(&self, va: GpuVa, bytes: u64) -> bool {
         let end = va.0.saturating_add(bytes);
         let mut at = va.0;
@@ -284,7 +284,7 @@ impl<'c> ChainMemory<'c> {
     }
 }
 
-/// Memory as the CPU gave it.
+/// Memory as the CPU wrote it.
 impl GpuMemory for ChainMemory<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
         let mut at = va.0;

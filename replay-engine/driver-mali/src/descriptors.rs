@@ -1,56 +1,56 @@
-//! Job chains that need no shader: null, write-value and cache-flush jobs, laid out and linked.
+//! Builder of job chains that need no shader: null, write-value and cache-flush jobs.
 
 use trace_core::GpuVa;
 use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind, WriteValue};
 
-/// Bytes between two jobs of a chain.
+/// Distance between two jobs of a chain, bytes.
 const STRIDE: u64 = 64;
 
-/// What a job of a chain does.
+/// Job of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobSpec {
-    /// Nothing.
+    /// Null job.
     Null,
-    /// Writes a value to memory.
+    /// Job that writes a value to memory.
     WriteValue {
-        /// Where.
+        /// Destination address.
         to: GpuVa,
-        /// What.
+        /// Kind of value.
         kind: WriteKind,
-        /// The value of an immediate.
+        /// The value, if the kind is an immediate.
         value: u64,
     },
-    /// Cleans or empties caches.
+    /// Job that cleans or invalidates caches.
     CacheFlush(CacheFlush),
 }
 
-/// Lays a chain of jobs out, each waiting for the one before it.
+/// Builder of a chain of jobs, each of which waits for the job before it.
 #[derive(Clone, Debug, Default)]
 pub struct ChainBuilder {
     jobs: Vec<JobSpec>,
 }
 
 impl ChainBuilder {
-    /// No jobs yet.
+    /// Creates a builder without jobs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a job to the end.
+    /// Appends a job.
     #[must_use]
     pub fn job(mut self, job: JobSpec) -> Self {
         self.jobs.push(job);
         self
     }
 
-    /// Bytes that the chain takes.
+    /// Returns the size of the chain, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.jobs.len() as u64 * STRIDE
     }
 
-    /// The chain's bytes, for a place that begins at `at`, a multiple of 64.
+    /// Returns the bytes of the chain for the start address `at`, a multiple of 64.
     #[must_use]
     pub fn build(&self, at: GpuVa) -> Vec<u8> {
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! The driver: boot, address spaces, submits, interrupts, the way back down.
+//! Mali driver: boot, address spaces, job submission, interrupts and shutdown.
 
 use crate::error::DriverError;
 use crate::layout::{AddressSpace, FrameAllocator, SpaceId};
@@ -10,16 +10,16 @@ use trace_core::recording::{Buffer, InterruptLine, MmuFormat, Region};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording};
 
-/// Limit of a wait for an interrupt, ns.
+/// Timeout of a wait for an interrupt, ns.
 const INTERRUPT_NS: u64 = 5_000_000_000;
-/// Time between two reads of a status that is waited for, ns.
+/// Time between two reads of a polled status register, ns.
 const POLL_NS: u64 = 1_000;
-/// Most reads of such a status.
+/// Maximum number of reads of a polled status register.
 const POLL_READS: u32 = 100_000;
-/// First address that [`Driver::alloc`] gives out.
+/// First address that [`Driver::alloc`] returns.
 const FIRST_VA: u64 = 0x1_0000_0000;
 
-/// Interrupts that the GPU block is listened to for: faults, reset, power, counters' sample, caches.
+/// Enabled interrupts of the GPU block: faults, reset, power, counter sample, caches.
 const GPU_IRQS: u32 = 0x0003_0581;
 const RESET_COMPLETED: u32 = 1 << 8;
 const POWER_CHANGED_ALL: u32 = 1 << 10;
@@ -37,21 +37,22 @@ const AS_LOCK: u32 = 2;
 const AS_FLUSH_PT: u32 = 4;
 const AS_FLUSH_MEM: u32 = 5;
 
-/// Command of a job slot: end the chain now.
+/// Job slot command: end the chain immediately.
 const HARD_STOP: u32 = 3;
 
-/// Logarithm of the smallest range that can be locked, in bytes.
+/// Binary logarithm of the smallest range that can be locked, in bytes.
 const MIN_LOCK_LOG2: u32 = 15;
 
-/// Coherency with the rest of the system: none.
+/// No coherency with the rest of the system.
 const COHERENCY_NONE: u32 = 31;
 
-/// AArch64 tables, table reads through the write-back cache, reads allocate.
+/// Translation configuration: AArch64 tables, table reads through the write-back cache, reads allocate.
 pub(crate) const TRANSCFG_TABLES: u32 = 0x4200_0006;
-/// The same with every access faulting.
+/// Translation configuration in which every access faults.
 const TRANSCFG_UNMAPPED: u32 = 0x4200_0001;
 
-/// Memory attributes by index: for AArch64 tables as Arm's driver sets them, for the older format as Linux does.
+/// Returns the memory attributes by index: for AArch64 tables as Arm's driver sets them, for the older format as Linux
+/// sets them.
 pub(crate) fn memattr(format: MmuFormat) -> u64 {
     match format {
         MmuFormat::Aarch64_4k => 0x4c8d_888d_8f88,
@@ -59,50 +60,52 @@ pub(crate) fn memattr(format: MmuFormat) -> u64 {
     }
 }
 
-/// Address space in bits 3 to 0, both caches flushed before and after, flush reduction, priority 8.
+/// Returns a job slot configuration: address space in bits 3 to 0, both caches flushed before and after, flush
+/// reduction, priority 8.
 fn config(space: u8, flag: bool) -> u32 {
     0x0008_7300 | u32::from(space & 0xf) | u32::from(flag) << 11
 }
 
-/// The lock register for a range: the smallest aligned power of two around it, the logarithm less one in the low bits.
+/// Returns the lock register value of a range: the smallest aligned power of two around it, with its binary logarithm
+/// minus one in the low bits.
 fn lock_region(va: GpuVa, bytes: u64) -> u64 {
     let last = va.0.saturating_add(bytes.saturating_sub(1));
     let log2 = (u64::BITS - (va.0 ^ last).leading_zeros()).max(MIN_LOCK_LOG2);
     va.0 & (u64::MAX.checked_shl(log2).unwrap_or(0)) | u64::from(log2 - 1)
 }
 
-/// A chain that was handed to the GPU.
+/// Chain submitted to the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission {
-    /// Event of the write that started it.
+    /// Event of the write that started the chain.
     pub event: u64,
     slot: u8,
     space: SpaceId,
     head: GpuVa,
 }
 
-/// How a chain ended.
+/// Result of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobEnd {
-    /// Exception code: 1 is done.
+    /// Exception code: 1 means done.
     pub status: u8,
-    /// Where a translation failed, when one did.
+    /// Address of the failed translation, if one failed.
     pub fault_address: Option<GpuVa>,
 }
 
 impl JobEnd {
-    /// Whether every job of the chain is done.
+    /// Returns whether every job of the chain is done.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.status == 1
     }
 }
 
-/// A booted GPU with what was laid out in its memory.
+/// Booted GPU with the contents of its memory.
 ///
-/// The CPU may change memory at any time, mappings while no chain is under way that uses them. What it writes between
-/// two submits is recorded as host writes, page tables included, at a cost by the pages that it touches; what jobs
-/// write is not among them.
+/// The CPU may change memory at any time, and mappings while no running chain uses them. CPU writes between two submits
+/// are recorded as host writes, including page tables. The cost grows with the number of pages touched. Writes by jobs
+/// are not recorded.
 pub struct Driver<'d> {
     pub(crate) board: &'d mut dyn Board,
     pub(crate) recorder: Recorder,
@@ -115,22 +118,22 @@ pub struct Driver<'d> {
     pub(crate) shader_present: u64,
     pub(crate) tiler_present: u32,
     pub(crate) l2_present: u32,
-    /// Alternates from chain to chain, so that a stop can name the one it means.
+    /// Alternates from chain to chain, so that a stop command can name the chain that it stops.
     pub(crate) chain_flag: bool,
     pub(crate) counting: bool,
     pub(crate) buffers: Vec<Buffer>,
     pub(crate) regions: Vec<Region>,
     pub(crate) source_pages: u64,
     pub(crate) source_zero_pages: u64,
-    /// Address spaces that the recording tells of, where it ended before the work.
+    /// Number of address spaces in the recording, if the recording ended before the work.
     pub(crate) recorded_spaces: Option<usize>,
 }
 
 impl<'d> Driver<'d> {
-    /// Resets the GPU and switches everything on.
+    /// Resets the GPU and powers everything on.
     ///
     /// # Errors
-    /// When the device fails, is of another kind, or does not answer as one of its kind does.
+    /// When the device fails, is an unknown GPU, or does not respond like one of its kind.
     pub fn boot(board: &'d mut dyn Board, recorder: Recorder) -> Result<Self, DriverError> {
         let info = board.info();
         let mut this = Self {
@@ -168,7 +171,7 @@ impl<'d> Driver<'d> {
         self.recorder.write(self.board, offset, value)
     }
 
-    /// Writes both halves of a 64-bit register, the low one first.
+    /// Writes both halves of a 64-bit register, the low half first.
     fn write_pair(&mut self, offset: u32, value: u64) -> Result<(), DriverError> {
         self.write_reg(offset, value as u32)?;
         self.write_reg(offset + 4, (value >> 32) as u32)
@@ -200,7 +203,7 @@ impl<'d> Driver<'d> {
         Ok(())
     }
 
-    /// Waits for the GPU block's interrupt and takes it as a handler does.
+    /// Waits for the GPU block's interrupt and acknowledges it as an interrupt handler does.
     fn gpu_interrupt(&mut self, bit: u32, what: &'static str) -> Result<(), DriverError> {
         self.recorder
             .wait(self.board, 1 << InterruptLine::Gpu as u32, INTERRUPT_NS, what)?;
@@ -223,7 +226,7 @@ impl<'d> Driver<'d> {
         Ok(())
     }
 
-    /// Clears what is pending and sets the masks of all three blocks.
+    /// Clears pending interrupts and sets the masks of all three blocks.
     fn enable_interrupts(&mut self, gpu: u32, others: u32) -> Result<(), DriverError> {
         let order = [
             (reg::GPU_IRQ_CLEAR, GPU_IRQS),
@@ -254,7 +257,7 @@ impl<'d> Driver<'d> {
 
     fn switch_on(&mut self) -> Result<(), DriverError> {
         self.read_power()?;
-        // The L2 rises with the tiler.
+        // The L2 powers up with the tiler.
         self.write_reg(reg::TILER_PWRON_LO, self.tiler_present)?;
         self.gpu_interrupt(POWER_CHANGED_ALL, "the tiler's power")?;
         self.read_power()?;
@@ -279,7 +282,7 @@ impl<'d> Driver<'d> {
         self.read_power()
     }
 
-    /// Lets the cycle counter count, which write-value jobs can store.
+    /// Starts the cycle counter, which write-value jobs can store.
     ///
     /// # Errors
     /// When the device fails.
@@ -288,7 +291,7 @@ impl<'d> Driver<'d> {
         self.write_reg(reg::GPU_COMMAND, CYCLE_COUNT_START)
     }
 
-    /// Writes all caches of the GPU back and empties them.
+    /// Cleans and invalidates all caches of the GPU.
     ///
     /// # Errors
     /// When the device fails or the interrupt does not come.
@@ -297,7 +300,7 @@ impl<'d> Driver<'d> {
         self.gpu_interrupt(CLEAN_COMPLETED, "the caches")
     }
 
-    /// Waits until an address space takes a command, and gives it one.
+    /// Waits until an address space accepts a command, then issues the command.
     fn space_command(&mut self, number: u8, command: u32) -> Result<(), DriverError> {
         self.space_idle(number)?;
         self.write_reg(reg::space(number) + as_reg::COMMAND, command)
@@ -321,7 +324,7 @@ impl<'d> Driver<'d> {
         })
     }
 
-    /// Tells the hardware to forget what it knows of a range of an address space: its tables changed.
+    /// Invalidates the translations of a range of an address space after its page tables changed.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
         if !self.space(space)?.programmed {
             return Ok(());
@@ -332,10 +335,10 @@ impl<'d> Driver<'d> {
         self.space_idle(space.0)
     }
 
-    /// Tells the hardware of an address space, or takes it away again.
+    /// Programs an address space into the hardware, or removes it.
     fn program(&mut self, number: u8, format: MmuFormat, root: Option<u64>) -> Result<(), DriverError> {
         let base = reg::space(number);
-        // The older format has no configuration register: the root register itself says how to translate.
+        // The older format has no configuration register: the root register selects the translation mode.
         if format == MmuFormat::Aarch64_4k {
             let config = if root.is_some() {
                 TRANSCFG_TABLES
@@ -349,13 +352,13 @@ impl<'d> Driver<'d> {
         self.space_command(number, AS_UPDATE)
     }
 
-    /// Hands a chain to a slot. The slot must be free.
+    /// Submits a chain to a slot. The slot must be free.
     ///
-    /// Memory as it is at the first submit is what a replay begins with; what the CPU changes later are events of the
-    /// recording, and become changes of the replay at the same point.
+    /// Memory at the first submit is the initial memory of a replay. Later changes by the CPU become events of the
+    /// recording and are repeated by the replay at the same point.
     ///
     /// # Errors
-    /// When the slot or the address space is none, or the device fails.
+    /// When the slot or the address space does not exist, or the device fails.
     pub fn submit_chain(&mut self, space: SpaceId, slot: u8, head: GpuVa) -> Result<Submission, DriverError> {
         if slot >= 16 || self.js_present >> slot & 1 == 0 {
             return Err(DriverError::NoSlot { slot });
@@ -365,7 +368,7 @@ impl<'d> Driver<'d> {
             (s.format, mmu::root_register(s.format, s.root), s.programmed)
         };
         if !self.recorder.has_begun() {
-            // The CPU alone wrote memory up to here, so that this is how a replay must lay it out.
+            // Only the CPU has written memory up to here, so a replay must set it up like this.
             self.take_snapshot()?;
         }
         if !programmed {
@@ -391,10 +394,10 @@ impl<'d> Driver<'d> {
         })
     }
 
-    /// Waits for the end of a chain and takes its interrupt.
+    /// Waits for the end of a chain and acknowledges its interrupt.
     ///
     /// # Errors
-    /// When the interrupt does not come or names another slot, or the device fails. A chain that fails is no error
+    /// When the interrupt does not arrive or is for another slot, or the device fails. A failed chain is not an error
     /// here: see [`JobEnd`].
     pub fn wait(&mut self, submitted: Submission) -> Result<JobEnd, DriverError> {
         let (job, mmu) = (1 << InterruptLine::Job as u32, 1 << InterruptLine::Mmu as u32);
@@ -430,10 +433,10 @@ impl<'d> Driver<'d> {
         })
     }
 
-    /// Stops a chain that does not end, at once, and takes the interrupt of its end. The slot is then free again.
+    /// Stops a running chain immediately and acknowledges its interrupt. The slot is then free again.
     ///
     /// # Errors
-    /// As [`Driver::wait`].
+    /// Returns the errors of [`Driver::wait`].
     pub fn stop(&mut self, submitted: Submission) -> Result<JobEnd, DriverError> {
         self.write_reg(reg::slot(submitted.slot) + js::COMMAND, HARD_STOP)?;
         self.wait(submitted)
@@ -442,7 +445,8 @@ impl<'d> Driver<'d> {
     /// Submits a chain and waits until all of it is done.
     ///
     /// # Errors
-    /// As [`Driver::submit_chain`] and [`Driver::wait`], and [`DriverError::JobFailed`] when a job fails.
+    /// Returns the errors of [`Driver::submit_chain`] and [`Driver::wait`], and [`DriverError::JobFailed`] when a job
+    /// fails.
     pub fn run_chain(&mut self, space: SpaceId, slot: u8, head: GpuVa) -> Result<(), DriverError> {
         let submitted = self.submit_chain(space, slot, head)?;
         let end = self.wait(submitted)?;
@@ -456,7 +460,7 @@ impl<'d> Driver<'d> {
         }
     }
 
-    /// Flushes, takes the address spaces away, switches everything off and gives the recording.
+    /// Flushes the caches, removes the address spaces, powers everything off and returns the recording.
     ///
     /// # Errors
     /// When the device fails.
@@ -476,7 +480,7 @@ impl<'d> Driver<'d> {
             else {
                 continue;
             };
-            // The whole 48 bits: the low bits of the register hold the exponent less one.
+            // Locks all 48 bits of addresses: the low bits of the register hold the exponent minus one.
             self.write_pair(reg::space(number) + as_reg::LOCKADDR_LO, 47)?;
             self.space_command(number, AS_LOCK)?;
             self.space_command(number, AS_FLUSH_MEM)?;

@@ -1,4 +1,4 @@
-//! What can go wrong while driving a GPU.
+//! Errors of the Mali driver.
 
 use replay_core::DeviceError;
 use replay_engine::device::BoardError;
@@ -6,7 +6,7 @@ use trace_core::GpuVa;
 use trace_core::import::ImportError;
 use trace_core::progress::Cancelled;
 
-/// The driver could not go on.
+/// Error that ends the work of the driver.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// A register access failed.
@@ -16,36 +16,36 @@ pub enum DriverError {
         what: &'static str,
         /// Offset of the register.
         offset: u32,
-        /// What the device said.
+        /// Error of the device.
         error: DeviceError,
     },
-    /// A word of the device's memory could not be reached.
+    /// A word of the device's memory could not be accessed.
     #[error("the {what} of memory at {offset:#x} failed: {error:?}")]
     MemoryAccess {
         /// `read` or `write`.
         what: &'static str,
         /// Offset from the start of the arena.
         offset: u64,
-        /// What the device said.
+        /// Error of the device.
         error: DeviceError,
     },
-    /// Memory of the device could not be reached.
+    /// The device's memory could not be accessed.
     #[error(transparent)]
     Board(#[from] BoardError),
-    /// An interrupt did not come.
+    /// An interrupt did not arrive.
     #[error("no interrupt for {what} within {limit_ns} ns")]
     NoInterrupt {
         /// What was waited for.
         what: &'static str,
-        /// Limit of the wait.
+        /// Timeout of the wait.
         limit_ns: u64,
     },
-    /// An interrupt came with another status than the one waited for.
+    /// An interrupt arrived with another status than expected.
     #[error("the interrupt for {what} has status {status:#x}")]
     WrongInterrupt {
         /// What was waited for.
         what: &'static str,
-        /// Status read.
+        /// Status that was read.
         status: u32,
     },
     /// An address space stayed busy.
@@ -53,16 +53,16 @@ pub enum DriverError {
     SpaceBusy {
         /// Number of the address space.
         number: u8,
-        /// Reads made.
+        /// Number of reads.
         reads: u32,
     },
-    /// The device is of a kind that this driver does not know.
+    /// This driver does not know the device's GPU.
     #[error("GPU id {gpu_id:#x} is not a Mali job-manager GPU that this driver knows")]
     UnknownGpu {
         /// The id register.
         gpu_id: u32,
     },
-    /// No address space is free, or the number is not one.
+    /// No address space is free, or the number is invalid.
     #[error("there is no address space {number}")]
     NoSpace {
         /// The number.
@@ -83,11 +83,11 @@ pub enum DriverError {
     /// A range is empty, misaligned, too large, or mapped already.
     #[error("{bytes:#x} bytes at {va} cannot be mapped: {reason}")]
     BadRange {
-        /// First byte.
+        /// First byte of the range.
         va: GpuVa,
-        /// Size.
+        /// Size, bytes.
         bytes: u64,
-        /// Why.
+        /// Reason.
         reason: &'static str,
     },
     /// The address is not mapped.
@@ -98,28 +98,28 @@ pub enum DriverError {
         /// Number of the address space.
         number: u8,
     },
-    /// A job failed where it was to succeed.
+    /// A job failed that was expected to succeed.
     #[error("the chain at {head} failed with status {status:#x}")]
     JobFailed {
-        /// Head of the chain.
+        /// Address of the chain's first job.
         head: GpuVa,
         /// Exception code.
         status: u8,
     },
-    /// Job chains were made for another GPU than the device is.
+    /// Job chains are for another GPU than the device.
     #[error("{place}: its job chains are for {made_for}, the device is {device}")]
     OtherGpu {
         /// The folder.
         place: String,
-        /// The GPU that they are for: `a Mali-G52 (0x72120000)`.
+        /// The GPU that the chains are for: `a Mali-G52 (0x72120000)`.
         made_for: String,
-        /// The GPU that the device is.
+        /// The GPU of the device.
         device: String,
     },
     /// A folder of job chains cannot be read.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// Nobody wants the result any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }

@@ -1,4 +1,4 @@
-//! Memory of the device: which frames are taken, page tables in either format, what is mapped where.
+//! Memory layout of the device: used frames, page tables in either format, and mappings.
 
 use crate::error::DriverError;
 use crate::recorder::Recorder;
@@ -11,28 +11,28 @@ use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// An address space of a [`crate::Driver`], by its hardware number.
+/// Address space of a [`crate::Driver`], by its hardware number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpaceId(pub(crate) u8);
 
 impl SpaceId {
-    /// Number of the address space in hardware.
+    /// Returns the hardware number of the address space.
     #[must_use]
     pub fn number(self) -> u8 {
         self.0
     }
 }
 
-/// Frames of the arena, given out one after another, and again once nothing maps them any more.
+/// Allocator of arena frames. Frames are reused after nothing maps them any more.
 #[derive(Debug)]
 pub(crate) struct FrameAllocator {
     arena: Arena,
     next: u64,
-    /// Every frame ever given out, by what it is for: that never changes.
+    /// Every frame that was ever allocated, with its role, which never changes.
     taken: BTreeMap<u64, FrameRole>,
-    /// Frames of data that nothing maps any more; they hold what was left in them.
+    /// Data frames that nothing maps any more. They keep their old contents.
     free: Vec<u64>,
-    /// How often a frame of data is mapped beyond the first time.
+    /// Number of mappings of a data frame beyond the first.
     shared: HashMap<u64, u32>,
 }
 
@@ -47,7 +47,7 @@ impl FrameAllocator {
         }
     }
 
-    /// Whether `pages` further frames of data could be given out.
+    /// Returns an error if `pages` more data frames cannot be allocated.
     fn check_free_pages(&self, pages: u64) -> Result<(), DriverError> {
         let left = (self.arena.end() / PAGE).saturating_sub(self.next);
         if pages > left.saturating_add(self.free.len() as u64) {
@@ -84,13 +84,13 @@ impl FrameAllocator {
         }
     }
 
-    /// Frames given out so far, with what they are for, in rising order.
+    /// Returns the allocated frames with their roles, in ascending order.
     pub(crate) fn used_frames(&self) -> impl Iterator<Item = (u64, FrameRole)> + '_ {
         self.taken.iter().map(|(f, r)| (*f, *r))
     }
 }
 
-/// The CPU's side of memory: what it writes is seen by the recorder.
+/// The CPU's access to memory. The recorder sees its writes.
 pub(crate) struct Host<'a> {
     pub board: &'a mut dyn Board,
     pub recorder: &'a mut Recorder,
@@ -98,7 +98,7 @@ pub(crate) struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// A word of the table in a frame.
+    /// Reads an entry of the table in a frame.
     fn entry(&mut self, table: u64, index: u16) -> Result<u64, DriverError> {
         let offset = self.offset(table, usize::from(index) * 8);
         self.board
@@ -116,7 +116,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Distance of a byte from the start of the arena.
+    /// Returns the offset of a byte from the start of the arena.
     fn offset(&self, frame: u64, at: usize) -> u64 {
         (frame.saturating_mul(PAGE) | at as u64).saturating_sub(self.frames.arena.base.0)
     }
@@ -132,20 +132,20 @@ impl Host<'_> {
         Ok(frame)
     }
 
-    /// A frame of zeros.
+    /// Allocates a frame of zeros.
     fn new_data(&mut self) -> Result<u64, DriverError> {
         let Some(frame) = self.frames.free.pop() else {
             let frame = self.frames.take(FrameRole::Data)?;
             self.recorder.add_host_write(frame, FrameRole::Data, 0..0);
             return Ok(frame);
         };
-        // Whatever a job left there is not to be found by the next.
+        // A job must not see what an earlier job left in the frame.
         self.board.store_page(frame, &ZERO_PAGE)?;
         self.recorder.add_host_write(frame, FrameRole::Data, 0..PAGE_SIZE);
         Ok(frame)
     }
 
-    /// Puts bytes into a part of a frame of data. A whole page is not read before.
+    /// Writes bytes to a part of a data frame. A whole page is not read first.
     pub(crate) fn patch(&mut self, frame: u64, part: Range<usize>, bytes: &[u8]) -> Result<(), DriverError> {
         let mut page = ZERO_PAGE;
         if part.len() < PAGE_SIZE {
@@ -176,9 +176,9 @@ pub(crate) struct MappedPage {
 pub(crate) struct AddressSpace {
     pub format: MmuFormat,
     pub root: PhysAddr,
-    /// What is mapped, by page number.
+    /// Mapped pages by page number.
     pub pages: BTreeMap<u64, MappedPage>,
-    /// Whether the hardware was told of it.
+    /// Whether the hardware has the address space programmed.
     pub programmed: bool,
 }
 
@@ -193,7 +193,7 @@ impl AddressSpace {
         })
     }
 
-    /// Puts one page into the tables, making those that are missing.
+    /// Adds one page to the tables, and creates missing tables.
     fn insert(&mut self, va: u64, to: MappedPage, host: &mut Host<'_>) -> Result<(), DriverError> {
         let mut table = self.root.frame();
         for level in 0..3 {
@@ -213,7 +213,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Takes one page out of the tables, which stay.
+    /// Removes one page from the tables. The tables stay.
     fn remove(&mut self, va: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
         let mut table = self.root.frame();
         for level in 0..3 {
@@ -238,7 +238,7 @@ impl AddressSpace {
         Ok(va.page()..end.div_ceil(PAGE))
     }
 
-    /// Checks that a range can be mapped and gives its page numbers.
+    /// Checks that a range can be mapped and returns its page numbers.
     pub(crate) fn free_range(&self, va: GpuVa, bytes: u64) -> Result<Range<u64>, DriverError> {
         let pages = Self::range(va, bytes)?;
         if self.pages.range(pages.clone()).next().is_some() {
@@ -251,7 +251,7 @@ impl AddressSpace {
         Ok(pages)
     }
 
-    /// Maps fresh frames of zeros.
+    /// Maps new frames of zeros.
     pub(crate) fn map(
         &mut self,
         va: GpuVa,
@@ -268,7 +268,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Maps the frames that another address space has at the same addresses.
+    /// Maps the frames that another address space maps at the same addresses.
     pub(crate) fn share(&mut self, from: &Self, va: GpuVa, bytes: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
         let pages = self.free_range(va, bytes)?;
         if from.pages.range(pages.clone()).count() as u64 != pages.end - pages.start {
@@ -285,7 +285,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Takes away what a range maps; all of it must be mapped.
+    /// Unmaps a range, all of which must be mapped.
     pub(crate) fn unmap(&mut self, va: GpuVa, bytes: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
         let pages = Self::range(va, bytes)?;
         if self.pages.range(pages.clone()).count() as u64 != pages.end - pages.start {

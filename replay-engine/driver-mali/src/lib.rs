@@ -1,8 +1,8 @@
-//! A small driver for Mali job-manager GPUs: boots one, lays memory out, submits job chains, and records all of it.
+//! Small driver for Mali job-manager GPUs that boots a GPU, sets up memory, submits job chains and records all of it.
 //!
-//! It does what the large drivers do, in the order in which they do it, so that what it records looks like what
-//! people bring: a reset, power, an address space with page tables of its own, chains with their interrupts, and the
-//! way back down. It drives anything that is a [`replay_engine::device::Board`].
+//! It does what the large drivers do, in the same order, so that its recordings look like the recordings of users. The
+//! steps are a reset, power, an address space with its own page tables, chains with their interrupts, and shutdown. It
+//! drives anything that is a [`replay_engine::device::Board`].
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

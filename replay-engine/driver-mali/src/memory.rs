@@ -1,4 +1,4 @@
-//! The driver's memory: address spaces, mappings, contents, named buffers, snapshots.
+//! Memory functions of the driver: address spaces, mappings, contents, named buffers, snapshots.
 
 use crate::driver::Driver;
 use crate::error::DriverError;
@@ -8,16 +8,16 @@ use trace_core::mmu::Rights;
 use trace_core::recording::{Buffer, BufferRole, ElementType, FrameRole, MmuFormat, Region, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// Bytes left free between two allocations, and their alignment.
+/// Free bytes between two allocations, and alignment of allocations.
 const GUARD_BYTES: u64 = 0x1_0000;
-/// Bytes of the words that [`Driver::update`] compares.
+/// Size of the words that [`Driver::update`] compares, bytes.
 const WORD: usize = 4;
 
 impl Driver<'_> {
-    /// A new address space with empty tables. The hardware learns of it at the first submit into it.
+    /// Creates an address space with empty tables. The hardware is programmed at the first submit into it.
     ///
     /// # Errors
-    /// When the hardware has no further one, or memory is used up.
+    /// When the hardware has no free address space, or memory is used up.
     pub fn new_space(&mut self, format: MmuFormat) -> Result<SpaceId, DriverError> {
         let number = self.spaces.len();
         if number >= 16 || self.as_present >> number & 1 == 0 {
@@ -36,7 +36,7 @@ impl Driver<'_> {
         }
     }
 
-    /// An address space, and everything that it takes to change it.
+    /// Returns an address space, with the host access that changes it.
     fn space_and_host(&mut self, id: SpaceId) -> Result<(&mut AddressSpace, Host<'_>), DriverError> {
         let number = usize::from(id.0);
         let space = self.spaces.get_mut(number).ok_or(DriverError::NoSpace { number })?;
@@ -54,7 +54,7 @@ impl Driver<'_> {
         })
     }
 
-    /// Maps fresh zeroed memory at an address. The hardware is told to forget what it knew of the range.
+    /// Maps new zeroed memory at an address. The hardware's cached translations of the range are invalidated.
     ///
     /// # Errors
     /// When the range cannot be mapped, memory is used up, or the device fails.
@@ -65,8 +65,8 @@ impl Driver<'_> {
         self.invalidate_range(space, va, bytes)
     }
 
-    /// Maps in `to` the memory that `from` has at the same addresses: what work in one leaves there, work in the
-    /// other finds.
+    /// Maps in `to` the memory that `from` maps at the same addresses, so that jobs in one address space see what jobs
+    /// in the other wrote.
     ///
     /// # Errors
     /// When the range is not mapped in `from` or cannot be mapped in `to`, or the device fails.
@@ -94,11 +94,10 @@ impl Driver<'_> {
         self.invalidate_range(to, va, bytes)
     }
 
-    /// Takes away what a range maps. Memory that nothing maps any more is used again. No chain that reaches the range
-    /// may be under way.
+    /// Unmaps a range. Memory that nothing maps any more is reused. No running chain may access the range.
     ///
     /// # Errors
-    /// When not all of the range is mapped, or the device fails.
+    /// When part of the range is not mapped, or the device fails.
     pub fn unmap(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
         let (from, mut host) = self.space_and_host(space)?;
         from.unmap(va, bytes, &mut host)?;
@@ -120,14 +119,14 @@ impl Driver<'_> {
         });
     }
 
-    /// Maps fresh zeroed memory at an address of the driver's choice, in every address space another one.
+    /// Maps new zeroed memory at an address that the driver chooses. The address is different in every address space.
     ///
     /// # Errors
-    /// As [`Driver::map`].
+    /// Returns the errors of [`Driver::map`].
     pub fn alloc(&mut self, space: SpaceId, bytes: u64, rights: Rights) -> Result<GpuVa, DriverError> {
         let va = GpuVa(self.next_va);
         self.map(space, va, bytes, rights)?;
-        // The range was mapped, so that it ends within 48 bits.
+        // The range was mapped, so it ends within 48 bits.
         self.next_va =
             va.0.saturating_add(bytes)
                 .next_multiple_of(GUARD_BYTES)
@@ -135,7 +134,7 @@ impl Driver<'_> {
         Ok(va)
     }
 
-    /// Visits the part of each page that a range covers: frame, range in the page, position in the range.
+    /// Returns the part of each page that a range covers: frame, range in the page, position in the range.
     fn pieces(&self, space: SpaceId, va: GpuVa, bytes: usize) -> Result<Vec<PagePiece>, DriverError> {
         let s = self.space(space)?;
         let mut pieces = Vec::new();
@@ -159,11 +158,11 @@ impl Driver<'_> {
         Ok(pieces)
     }
 
-    /// Puts bytes into mapped memory, whatever the GPU may do there. Once work has begun they become host writes of the
-    /// recording, all of them: a replay puts them there at this point, and nothing beside them.
+    /// Writes bytes to mapped memory, regardless of what the GPU does there. After the first submit, all of them become
+    /// host writes of the recording: a replay writes exactly these bytes at this point.
     ///
     /// # Errors
-    /// When the range is not mapped; then nothing is written.
+    /// When the range is not mapped; nothing is written then.
     pub fn write(&mut self, space: SpaceId, va: GpuVa, bytes: &[u8]) -> Result<(), DriverError> {
         for p in self.pieces(space, va, bytes.len())? {
             let from = bytes.get(p.in_range()).unwrap_or_default();
@@ -172,11 +171,11 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Makes mapped memory hold these bytes, and writes only the 32-bit words in which it differs: for a caller that
-    /// knows what memory is to hold, and not what wrote it. Gives the number of bytes written.
+    /// Makes mapped memory hold these bytes, but writes only the 32-bit words that differ. This is for a caller that
+    /// knows the contents of memory but not which writes made them. Returns the number of bytes written.
     ///
     /// # Errors
-    /// When the range is not mapped; then nothing is written.
+    /// When the range is not mapped; nothing is written then.
     pub fn update(&mut self, space: SpaceId, va: GpuVa, bytes: &[u8]) -> Result<u64, DriverError> {
         let mut page = ZERO_PAGE;
         let mut written = 0;
@@ -199,11 +198,11 @@ impl Driver<'_> {
         Ok(written)
     }
 
-    /// Writes the 32-bit words in which two images differ that the CPU had of a range, and leaves all others as jobs
-    /// left them. An image that ends early goes on with zeros.
+    /// Writes the 32-bit words that differ between two CPU images of a range, and leaves all other words as jobs left
+    /// them. An image that is too short continues with zeros.
     ///
     /// # Errors
-    /// When the range is not mapped; what lies before it is then written.
+    /// When the range is not mapped; the part before the unmapped address is written then.
     pub fn write_changed(&mut self, space: SpaceId, va: GpuVa, before: &[u8], after: &[u8]) -> Result<(), DriverError> {
         let len = before.len().max(after.len());
         for at in (0..len).step_by(PAGE_SIZE) {
@@ -226,7 +225,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Takes bytes out of mapped memory as they are now.
+    /// Reads bytes from mapped memory as they are now.
     ///
     /// # Errors
     /// When the range is not mapped.
@@ -241,7 +240,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Names a range, so that a person can find it and a replay can change it or copy it out.
+    /// Names a range, so that a user can find it and a replay can change it or copy it out.
     pub fn name_buffer(
         &mut self,
         name: &str,
@@ -262,7 +261,7 @@ impl Driver<'_> {
         });
     }
 
-    /// Takes down what is in every frame given out, as it is before the next event.
+    /// Takes a snapshot of every allocated frame, as it is before the next event.
     pub(crate) fn take_snapshot(&mut self) -> Result<(), DriverError> {
         let first = !self.recorder.has_begun();
         let (frames, zeros) = self.recorder.take_snapshot(self.board, self.frames.used_frames())?;
@@ -273,8 +272,8 @@ impl Driver<'_> {
     }
 }
 
-/// Parts in which two equally long pieces of a page differ, as whole aligned words of the page; `start` is the place
-/// of the first byte in the page.
+/// Returns the parts in which two equally long pieces of a page differ, as whole aligned words of the page. `start` is
+/// the offset of the first byte in the page.
 fn find_differences(now: &[u8], to: &[u8], start: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut at = 0;

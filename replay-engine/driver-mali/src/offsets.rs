@@ -1,9 +1,9 @@
-//! Offsets of the registers that the driver uses, by the names of the register map.
+//! Offsets of the registers that the driver uses, with the names of the register map.
 
 macro_rules! offsets {
     ($($name:ident = $offset:literal),* $(,)?) => {
         $(pub(crate) const $name: u32 = $offset;)*
-        /// Every name with its offset.
+        /// All names with their offsets.
         #[cfg(test)]
         pub(crate) const ALL: &[(&str, u32)] = &[$((stringify!($name), $offset)),*];
     };
@@ -46,7 +46,7 @@ offsets! {
     MMU_IRQ_STATUS = 0x200c,
 }
 
-/// First register of a job slot's block, and of an address space's.
+/// Returns the first register of a job slot's block.
 pub(crate) const fn slot(n: u8) -> u32 {
     0x1800 + 0x80 * n as u32
 }
@@ -55,7 +55,7 @@ pub(crate) const fn space(n: u8) -> u32 {
     0x2400 + 0x40 * n as u32
 }
 
-/// Registers of a job slot, from [`slot`] on.
+/// Registers of a job slot, relative to [`slot`].
 pub(crate) mod js {
     pub(crate) const HEAD_LO: u32 = 0x00;
     pub(crate) const TAIL_LO: u32 = 0x08;
@@ -68,7 +68,7 @@ pub(crate) mod js {
     pub(crate) const FLUSH_ID_NEXT: u32 = 0x70;
 }
 
-/// Registers of an address space, from [`space`] on.
+/// Registers of an address space, relative to [`space`].
 pub(crate) mod mmu {
     pub(crate) const TRANSTAB_LO: u32 = 0x00;
     pub(crate) const MEMATTR_LO: u32 = 0x08;
@@ -80,7 +80,7 @@ pub(crate) mod mmu {
     pub(crate) const TRANSCFG_LO: u32 = 0x30;
 }
 
-/// Identity and feature registers that a driver reads first, in the order in which it does.
+/// Identity and feature registers that a driver reads first, in this order.
 pub(crate) const IDENTITY: &[u32] = &[
     0x000, 0x004, 0x00c, 0x010, 0x014, 0x018, 0x01c, 0x0c0, 0x0c4, 0x0c8, 0x0a0, 0x0a4, 0x0a8, 0x0ac, 0x100, 0x104,
     0x110, 0x114, 0x120, 0x124,

@@ -1,5 +1,4 @@
-//! Takes down every register access with the device's time and every write of the CPU to memory, and makes a recording
-//! of it.
+//! Recorder of every register access with the device's time and of every CPU write to memory.
 
 use crate::error::DriverError;
 use replay_core::WaitResult;
@@ -12,28 +11,28 @@ use trace_core::recording::{
     Access, Events, EventsBuilder, FrameRole, HostWriteRow, Identity, Memory, MemoryBuilder, PageId, ZERO_PAGE,
 };
 
-/// Bytes of an event with its access, and of a page image with its digest.
+/// Size of an event with its access, and of a page image with its digest, bytes.
 const EVENT_BYTES: u64 = 31;
 const PAGE_BYTES: u64 = PAGE_SIZE as u64 + 32;
 
-/// Thread that the driver's accesses are recorded under.
+/// Thread number under which the driver's accesses are recorded.
 const THREAD: u32 = 1;
 
-/// Collects what a [`crate::Driver`] does.
+/// Recorder of the actions of a [`crate::Driver`].
 #[derive(Debug, Default)]
 pub struct Recorder {
     identity: Identity,
     events: EventsBuilder,
     memory: MemoryBuilder,
-    /// Whether the memory that a replay begins with was taken down.
+    /// Whether the initial memory of a replay was recorded.
     begun: bool,
-    /// What the CPU wrote since the latest event.
+    /// CPU writes since the latest event.
     written: BTreeMap<u64, WrittenFrame>,
-    /// Nothing more is taken down: the recording has ended, the work goes on.
+    /// Whether the recording has ended. The work may go on, but nothing more is recorded.
     ended: bool,
 }
 
-/// Parts of a frame that the CPU wrote, in order and apart.
+/// Parts of a frame that the CPU wrote, sorted and separate.
 #[derive(Debug)]
 struct WrittenFrame {
     role: FrameRole,
@@ -41,7 +40,7 @@ struct WrittenFrame {
 }
 
 impl WrittenFrame {
-    /// Adds a part, and joins those that touch.
+    /// Adds a part and joins adjacent parts.
     fn add(&mut self, part: Range<usize>) {
         if part.is_empty() {
             return;
@@ -57,7 +56,7 @@ impl WrittenFrame {
 }
 
 impl Recorder {
-    /// Nothing recorded yet. `title` says what the recording is of; it becomes part of the tool's name.
+    /// Creates an empty recorder. `title` describes the recording and becomes part of the tool's name.
     #[must_use]
     pub fn new(title: &str) -> Self {
         let tool = format!("driver-mali {}: {title}", env!("CARGO_PKG_VERSION"));
@@ -70,23 +69,23 @@ impl Recorder {
         }
     }
 
-    /// Who and what the recording is of; the driver fills in what it reads from the device.
+    /// Returns the identity of the recording. The driver fills in the values that it reads from the device.
     pub fn identity_mut(&mut self) -> &mut Identity {
         &mut self.identity
     }
 
-    /// Whether the memory that a replay begins with was taken down.
+    /// Returns whether the initial memory of a replay was recorded.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// The latest event.
+    /// Returns the latest event.
     pub(crate) fn last_event(&self) -> u64 {
         (self.events.len() as u64).saturating_sub(1)
     }
 
-    /// The CPU wrote a part of a frame, or, where the part is empty, took the frame into use. Before the first
-    /// snapshot there is nothing to tell: the snapshot does.
+    /// Records that the CPU wrote a part of a frame. An empty part records that the frame was taken into use. Before
+    /// the first snapshot nothing is recorded, because the snapshot contains it.
     pub(crate) fn add_host_write(&mut self, frame: u64, role: FrameRole, part: Range<usize>) {
         if self.begun && !self.ended {
             let written = self.written.entry(frame);
@@ -99,7 +98,7 @@ impl Recorder {
         }
     }
 
-    /// Makes events of what the CPU wrote since the latest one.
+    /// Makes events of the CPU writes since the latest event.
     fn flush_host_writes(&mut self, board: &mut dyn Board) -> Result<(), DriverError> {
         if self.written.is_empty() {
             return Ok(());
@@ -124,8 +123,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes down all of memory as it is before the next event; the first time at the recording's start, whatever came
-    /// before it. Gives how many frames hold data, and how many of these are zero.
+    /// Takes a snapshot of all memory as it is before the next event. The first snapshot is the state at the start of
+    /// the recording, whatever came before it. Returns the number of frames that hold data, and how many of these are
+    /// zero.
     pub(crate) fn take_snapshot(
         &mut self,
         board: &mut dyn Board,
@@ -156,7 +156,7 @@ impl Recorder {
         Ok((data, zeros))
     }
 
-    /// From here on nothing is taken down.
+    /// Stops recording.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
@@ -165,12 +165,12 @@ impl Recorder {
         self.ended
     }
 
-    /// Number of events so far.
+    /// Returns the number of events so far.
     pub(crate) fn events(&self) -> u64 {
         self.events.len() as u64
     }
 
-    /// About how many bytes the recording takes so far, in memory and in a file.
+    /// Returns the approximate size of the recording so far, in memory and in a file, bytes.
     pub(crate) fn byte_count(&self) -> u64 {
         self.events.len() as u64 * EVENT_BYTES + self.memory.pages() as u64 * PAGE_BYTES
     }
@@ -179,7 +179,7 @@ impl Recorder {
         &self.identity
     }
 
-    /// Pushes what a file does not hold yet.
+    /// Appends what the file does not contain yet.
     pub(crate) fn append_to<S: Sink>(&self, writer: &mut Writer<S>) -> Result<(), ContainerError> {
         writer.put_growing(&self.events, &self.memory)
     }
@@ -228,7 +228,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Waits for one of `lines`; the wait itself leaves no event, as in a driver whose handler is called.
+    /// Waits for one of `lines`. The wait itself records no event, as in a driver whose handler is called.
     pub(crate) fn wait(
         &mut self,
         board: &mut dyn Board,
@@ -236,7 +236,7 @@ impl Recorder {
         limit_ns: u64,
         what: &'static str,
     ) -> Result<u32, DriverError> {
-        // What a job writes meanwhile the CPU did not.
+        // Writes by a job during the wait are not CPU writes.
         self.flush_host_writes(board)?;
         match board.wait_interrupt(lines, limit_ns) {
             Ok(WaitResult::Raised { lines }) => Ok(lines),

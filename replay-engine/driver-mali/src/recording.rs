@@ -1,4 +1,4 @@
-//! A driver's work as a recording: while it grows, where it ends before the work does, and as a whole.
+//! Recording of a driver's work: while it grows, when it ends before the work, and when it is complete.
 
 use crate::driver::{Driver, TRANSCFG_TABLES, memattr};
 use crate::error::DriverError;
@@ -9,8 +9,8 @@ use trace_core::container::{ContainerError, Sink, Writer};
 use trace_core::recording::{self, Clock, Facts, Identity, MmuFormat, Space, SpaceKind};
 
 impl Driver<'_> {
-    /// Ends the recording before the work: what is done from here on leaves no trace in it. Memory as it is now is its
-    /// last state.
+    /// Ends the recording before the work ends: later actions are not recorded. Memory as it is now becomes the last
+    /// state of the recording.
     ///
     /// # Errors
     /// When the device's memory cannot be read.
@@ -21,20 +21,21 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Number of events recorded so far.
+    /// Returns the number of events recorded so far.
     #[must_use]
     pub fn recorded_events(&self) -> u64 {
         self.recorder.events()
     }
 
-    /// About how many bytes the recording takes so far, in memory and in a file.
+    /// Returns the approximate size of the recording so far, in memory and in a file, bytes.
     #[must_use]
     pub fn recorded_bytes(&self) -> u64 {
         self.recorder.byte_count()
     }
 
-    /// Pushes to a file what it does not hold yet of the recording, with facts that are these but for what `tell`
-    /// changes. It is not committed. Memory is told as the CPU left it: what jobs wrote is told when the recording ends.
+    /// Appends to a file what it does not contain yet of the recording. The metadata is the driver's, after `describe`
+    /// has changed it. The file is not committed. Memory is written as the CPU left it: writes by jobs are added when
+    /// the recording ends.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -49,7 +50,7 @@ impl Driver<'_> {
         self.recorder.append_to(writer)
     }
 
-    /// What jobs did since the last call, as the device tells it, in the order of their ends.
+    /// Returns the device's reports of jobs since the last call, in the order in which the jobs ended.
     pub fn take_job_reports(&mut self) -> Vec<JobReport> {
         self.board.take_job_reports()
     }

@@ -1,4 +1,4 @@
-//! The samples that need no foreign file: small recordings whose results are known beforehand.
+//! Sample recordings that need no external file and whose results are known in advance.
 
 use crate::descriptors::{ChainBuilder, JobSpec};
 use crate::driver::Driver;
@@ -12,10 +12,10 @@ use trace_core::{GpuVa, Recording};
 
 /// Number of 64-bit words of the buffer `results`.
 pub const RESULT_WORDS: usize = 8;
-/// What the buffers hold before any job ran: a job that writes fewer than 8 bytes leaves the rest of its word.
+/// Initial contents of the buffers: a job that writes fewer than 8 bytes leaves the rest of its word.
 pub const FILL: u8 = 0xa5;
 
-/// What the buffer `results` holds after the jobs of [`write_value`].
+/// Contents of the buffer `results` after the jobs of [`write_value`].
 pub const RESULTS: [u64; RESULT_WORDS] = [
     0,
     0xa5a5_a5a5_a5a5_a511,
@@ -35,11 +35,12 @@ fn immediate(to: GpuVa, bytes: u8, value: u64) -> JobSpec {
     }
 }
 
-/// From boot to teardown: one job alone; a chain of seven with null, cache-flush and every kind of write; a chain on
-/// the fragment slot that stores the cycle counter and the timestamp into the buffer `counters`.
+/// Records three submits from boot to shutdown. The first is a single job. The second is a chain of seven jobs with
+/// null, cache-flush and every kind of write. The third is a chain on the fragment slot that stores the cycle counter
+/// and the timestamp in the buffer `counters`.
 ///
 /// # Errors
-/// When the device fails or a job does.
+/// When the device or a job fails.
 pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
     let mut driver = Driver::boot(board, Recorder::new("write-value jobs"))?;
     let space = driver.new_space(format)?;
@@ -95,12 +96,12 @@ pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording
     driver.finish()
 }
 
-/// Three submits between which the CPU changes memory and mappings: it writes each chain anew over the one before, a few
-/// words and whole pages beside what jobs wrote, takes a buffer away, and maps another far off. Every word of `data` and
-/// `late` is known beforehand: [`CHANGES_DATA`], [`CHANGES_LATE`].
+/// Records three submits between which the CPU changes memory and mappings. It overwrites the previous chain with the
+/// next one, writes a few words and whole pages next to what jobs wrote, unmaps a buffer, and maps another one far
+/// away. Every word of `data` and `late` is known in advance: [`CHANGES_DATA`], [`CHANGES_LATE`].
 ///
 /// # Errors
-/// When the device fails or a job does.
+/// When the device or a job fails.
 pub fn record_changes(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
     let mut driver = Driver::boot(board, Recorder::new("memory that the CPU changes"))?;
     let space = driver.new_space(format)?;
@@ -127,36 +128,37 @@ pub fn record_changes(board: &mut dyn Board, format: MmuFormat) -> Result<Record
     driver.map(space, late, 0x4000, Rights::RW)?;
     driver.write(space, late, &[5; 0x2400])?;
     run(&mut driver, &[(word(data, 2), 3), (word(late, 1), 4)])?;
-    // Not the word that a job wrote, but those behind it.
+    // The words after the one that a job wrote.
     driver.write(space, word(late, 2), &[6; 0x300])?;
     run(&mut driver, &[(word(data, 3), 5)])?;
     driver.finish()
 }
 
-/// The first words of the buffer `data` after [`changes`]; the words of its second page repeat their number, as a byte.
+/// First words of the buffer `data` after [`record_changes`]. The words of its second page repeat their number, as a
+/// byte.
 pub const CHANGES_DATA: [u64; 4] = [1, 11, 3, 5];
-/// The first words of the buffer `late` after [`changes`].
+/// First words of the buffer `late` after [`record_changes`].
 pub const CHANGES_LATE: [u64; 3] = [0x0505_0505_0505_0505, 4, 0x0606_0606_0606_0606];
 
-/// Where a sample comes from.
+/// Source of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// [`write_value`] with page tables of this format.
     WriteValue(MmuFormat),
-    /// [`changes`] with page tables of this format.
+    /// [`record_changes`] with page tables of this format.
     Changes(MmuFormat),
-    /// [`crate::chains::record_folder`] of this folder below the recordings.
+    /// [`crate::chains::record_folder`] of this folder in the recordings folder.
     Folder(&'static str),
 }
 
-/// A sample of the folder `sample-traces`.
+/// Sample of the folder `sample-traces`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// File name.
     pub file: &'static str,
-    /// Name of the software device that it is recorded on.
+    /// Name of the simulator that it is recorded on.
     pub device: &'static str,
-    /// Where it comes from.
+    /// Source of the sample.
     pub source: Source,
 }
 
@@ -200,15 +202,15 @@ pub const SAMPLES: &[Sample] = &[
     folder("vecadd-g52.kine", "mali-g52", "panfrost/g52/vecadd"),
 ];
 
-/// Samples beside [`SAMPLES`] that a program on Mesa's driver was recorded live for. A script of their own makes each
-/// again; what is not the program's (addresses, times) need not come out the same.
+/// Samples in addition to [`SAMPLES`] that were recorded live from a program on Mesa's driver. A script makes each of
+/// them again. Values that are not the program's (addresses, times) may differ.
 pub const LIVE: &[&str] = &["digits.kine"];
 
 impl Sample {
-    /// Makes the sample again. `recordings` is the folder that foreign files are read from.
+    /// Records the sample again. `recordings` is the folder that external files are read from.
     ///
     /// # Errors
-    /// When its source cannot be read, the device fails or a job does.
+    /// When the source cannot be read, or the device or a job fails.
     pub fn make(&self, recordings: &std::path::Path, board: &mut dyn Board) -> Result<Recording, DriverError> {
         match self.source {
             Source::WriteValue(format) => write_value(board, format),

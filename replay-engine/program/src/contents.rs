@@ -1,25 +1,25 @@
-//! What inputs hold in a recording, and contents from which it can be told where each of their bytes went.
+//! Recorded contents of inputs, and generated contents that show where each input byte went.
 
 use std::collections::BTreeMap;
 use trace_core::memory::GpuMemoryView;
 use trace_core::recording::{Buffer, Recording};
 
-/// Digits of a place, in base 255: no digit makes a byte the recorded one.
+/// Base of the digits of a byte position. With base 255, no digit turns a byte into its recorded value.
 const BASE: u64 = 255;
-/// What makes every byte another one than the recorded.
+/// XOR mask that changes every byte from its recorded value.
 const OTHER: u8 = 0xff;
 
-/// The inputs of a program, one behind the other.
+/// Inputs of a program, concatenated.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// Name, first byte among all, and bytes of each.
+    /// Name, position of the first byte among all inputs, and bytes of each input.
     inputs: Vec<(String, u64, Vec<u8>)>,
     total: u64,
 }
 
 impl Contents {
-    /// What these buffers hold first: at the start, or where that is nothing but zeros, at the first of these submits
-    /// at which it is something else.
+    /// Takes the first contents of these buffers that are not all zeros. They are from the start, or from the first of
+    /// these submits at which a buffer has such contents.
     pub fn from_recording(recording: &Recording, buffers: &[&Buffer], submits: &[u64]) -> Self {
         let mut all = Self::default();
         for b in buffers {
@@ -38,7 +38,7 @@ impl Contents {
         all
     }
 
-    /// How many contents tell every byte's place, beside the one that they are compared with.
+    /// Returns how many generated contents identify every byte position, in addition to contents 0.
     pub fn digits(&self) -> u32 {
         let mut reach = 1u64;
         let mut digits = 0;
@@ -49,8 +49,8 @@ impl Contents {
         digits
     }
 
-    /// Contents number `n`. Number 0 differs from the recorded in every byte; so does each other, and byte `i` of it
-    /// differs from that of number 0 by digit `n - 1` of `i + 1`.
+    /// Returns contents number `n`. Number 0 differs from the recorded contents in every byte. So does every other
+    /// number: byte `i` of it differs from byte `i` of number 0 by digit `n - 1` of `i + 1`.
     pub fn pattern(&self, n: u32) -> BTreeMap<String, Vec<u8>> {
         self.xor_each(|at| match n.checked_sub(1) {
             None => OTHER,
@@ -58,7 +58,7 @@ impl Contents {
         })
     }
 
-    /// Contents of which every byte differs from the recorded, by no rule.
+    /// Returns contents of which every byte differs from the recorded byte, without a pattern.
     pub fn random_values(&self) -> BTreeMap<String, Vec<u8>> {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         self.xor_each(|_| {
@@ -77,8 +77,9 @@ impl Contents {
         each.collect()
     }
 
-    /// The place that a byte shows: `seen` are its values under contents 0, 1, … `None`: it is the same under all, and
-    /// none of an input. `Some(None)`: it is no byte of an input, and yet not always the same.
+    /// Finds the input byte that `seen` shows, which are the values of one byte under contents 0, 1, …. Returns `None`
+    /// if the byte is the same under all contents, and so does not come from an input. Returns `Some(None)` if the byte
+    /// changes but is not an input byte.
     pub fn find_input_byte(&self, seen: &[u8]) -> Option<Option<InputByte>> {
         let (first, rest) = seen.split_first()?;
         if rest.iter().all(|v| v == first) {
@@ -101,14 +102,14 @@ impl Contents {
     }
 }
 
-/// A byte of an input.
+/// Byte of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputByte {
-    /// Which input.
+    /// Index of the input.
     pub input: u32,
-    /// Which of its bytes.
+    /// Offset of the byte in the input.
     pub offset: u64,
-    /// What it is in the recording.
+    /// Recorded value of the byte.
     pub recorded: u8,
 }
 

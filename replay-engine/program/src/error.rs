@@ -1,72 +1,72 @@
-//! Why a recording does not become a program.
+//! Errors of the conversion of a recording into a program.
 
 use replay_engine::plan::{BodyError, CompileError};
 use replay_engine::verify::Refusal;
 use trace_core::progress::Cancelled;
 
-/// A recording does not become a program.
+/// Error of the conversion of a recording into a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// The recording does not become a plan.
+    /// The recording cannot be compiled into a plan.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The plan breaks a rule.
     #[error("the plan is {0}")]
     Refused(#[from] Refusal),
-    /// The device works on memory by itself.
+    /// The device uses DMA.
     #[error("the device reads and writes memory by itself: no program of its own is made of such a replay")]
     MastersBus,
-    /// A buffer that is to be given at run time cannot be one of the program's.
+    /// A buffer cannot be an input of the program.
     #[error("input `{name}`: {reason}")]
     Input {
         /// The buffer.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What the plan does depends on what its inputs hold, so that no one body serves all contents.
+    /// The plan's actions depend on the contents of its inputs, so that no single body serves all contents.
     #[error("what the replay does depends on what its inputs hold, at {place}: one program cannot serve all of them")]
     DependsOnContents {
-        /// Where.
+        /// Location of the dependency.
         place: String,
     },
-    /// An output is not where the plan's own tables say.
+    /// An output is not at the address in the plan's own tables.
     #[error("output `{name}` is not mapped at its byte {at:#x} when the replay ends")]
     Output {
         /// The buffer.
         name: String,
-        /// Byte in it.
+        /// Byte offset in the buffer.
         at: u64,
     },
-    /// A page image that the plan names is not there.
+    /// A page image that the plan refers to is missing.
     #[error("the page image of {place} is missing")]
     MissingPage {
-        /// What names it.
+        /// Location of the reference.
         place: String,
     },
-    /// The body cannot be read or made again.
+    /// The body cannot be decoded or encoded again.
     #[error("the plan's body: {0}")]
     Body(#[from] BodyError),
-    /// The body cannot be read.
+    /// The body cannot be decoded.
     #[error("the plan's body: {0}")]
     Decode(#[from] replay_core::DecodeError),
-    /// It passes what the program's tables can count.
+    /// A count exceeds the limits of the program's tables.
     #[error("{what} are too many for a program: {count}")]
     TooMany {
-        /// What.
+        /// What is counted.
         what: &'static str,
-        /// How many.
+        /// The count.
         count: u64,
     },
-    /// The name is not one of an identifier.
+    /// The name is not a valid identifier.
     #[error("`{name}` is no name for a program: {reason}")]
     Name {
         /// The name.
         name: String,
-        /// What one is made of.
+        /// The rule for identifiers.
         reason: &'static str,
     },
-    /// It was given up.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }

@@ -1,5 +1,5 @@
-//! Where the bytes of inputs go: found by compiling the recording with contents that tell every byte's place, so that
-//! nothing has to be known of how a plan is made, and held against another compilation.
+//! Locations of input bytes in a plan's memory, found by compiling the recording with generated contents and checked
+//! against another compilation. This needs no knowledge of how a plan is compiled.
 
 use super::ProgramError;
 use super::contents::{Contents, InputByte};
@@ -10,51 +10,51 @@ use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page, ZERO_PAGE};
 
-/// Bytes of a buffer that lie together in the program's memory.
+/// Contiguous bytes of a buffer in the program's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which of the inputs, or of the outputs.
+    /// Index of the input or output.
     pub buffer: u32,
-    /// First byte in the buffer.
+    /// Offset of the first byte in the buffer.
     pub at: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
     /// Byte offset in the program's memory.
     pub offset: u64,
 }
 
-/// Bytes of an input that lie together in an image.
+/// Contiguous bytes of an input in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImagePiece {
     /// Number of the image.
     pub image: u32,
-    /// First byte in the image.
+    /// Offset of the first byte in the image.
     pub place: u32,
-    /// Which of the inputs.
+    /// Index of the input.
     pub buffer: u32,
-    /// First byte in the input.
+    /// Offset of the first byte in the input.
     pub at: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// What a plan puts into memory, with what of it is an input's.
+/// Memory contents of a plan, with the locations of its inputs.
 #[derive(Clone, Debug, Default)]
 pub struct InputLayout {
-    /// Pages of the start by their number in the memory, as recorded.
+    /// Initial pages by page number in the memory, as recorded.
     pub pages: BTreeMap<u64, Box<Page>>,
-    /// Inputs among them.
+    /// Locations of inputs in the pages.
     pub pieces: Vec<Piece>,
-    /// Images that changes of memory take bytes from, as recorded.
+    /// Images from which memory changes take bytes, as recorded.
     pub images: Vec<Box<Page>>,
-    /// Inputs among them, by rising image.
+    /// Locations of inputs in the images, sorted by image.
     pub image_pieces: Vec<ImagePiece>,
-    /// The input without which an image is left alone, for each image that has one: what the replay does only because
-    /// that input is another one than the recorded.
+    /// For each image, the input whose absence makes the replay skip the image, if there is one. Such a copy exists
+    /// only because that input differs from its recorded contents.
     pub owners: Vec<Option<u32>>,
     /// The actions.
     pub body: Body,
-    /// How many.
+    /// Number of actions.
     pub actions: u64,
 }
 
@@ -69,11 +69,10 @@ fn page<'c>(compiled: &'c Compiled, digest: &Digest, place: impl Fn() -> String)
         .ok_or_else(|| ProgramError::MissingPage { place: place() })
 }
 
-/// Bytes of an input in a page: place in the page, first byte, how many.
+/// Run of input bytes in a page: offset in the page, first byte, number of bytes.
 type InputRun = (usize, InputByte, u64);
 
-/// A page as it is under each of the contents: gives it as recorded, and the runs of it that are an input's, as place
-/// in the page and first byte.
+/// Merges a page as it is under each of the contents. Returns the recorded page and its runs of input bytes.
 fn merge_page(seen: &[&Page], contents: &Contents) -> Option<(Box<Page>, Vec<InputRun>)> {
     let (first, rest) = seen.split_first()?;
     let mut recorded = Box::new(**first);
@@ -106,10 +105,11 @@ fn merge_page(seen: &[&Page], contents: &Contents) -> Option<(Box<Page>, Vec<Inp
 }
 
 impl InputLayout {
-    /// Compares compilations under the contents 0, 1, …, and `plain`, the one without any.
+    /// Compares the compilations under contents 0, 1, … with each other and with `plain`, the compilation without
+    /// generated contents.
     ///
     /// # Errors
-    /// When they differ in more than where the bytes of inputs stand.
+    /// When the compilations differ in more than the locations of input bytes.
     pub fn find(
         plain: &Compiled,
         compiled: &[Compiled],
@@ -156,7 +156,7 @@ impl InputLayout {
         Ok(this)
     }
 
-    /// Without inputs the start is that of the recording.
+    /// Checks that the initial memory without inputs is the recording's.
     fn same_start(&self, plain: &Compiled) -> Result<(), ProgramError> {
         let base = plain.plan.arena.base.frame();
         let mut left = self.pages.clone();
@@ -184,8 +184,8 @@ impl InputLayout {
         Ok(image)
     }
 
-    /// The actions. Those that the recording has without inputs are the same under all contents; what is done beside
-    /// them puts bytes where an input lies, and is left out when that input is not given.
+    /// Merges the actions. Actions that the recording has without inputs are the same under all contents. The other
+    /// actions write bytes where an input lies, and are skipped when that input is not given.
     fn body(
         &mut self,
         plain: &Compiled,
@@ -196,7 +196,7 @@ impl InputLayout {
         let mut all = compiled.iter().map(Steps::new).collect::<Result<Vec<_>, _>>()?;
         let mut plain = Steps::new(plain)?;
         let mut own = plain.next()?;
-        // Images of the recording keep one number each.
+        // Each image of the recording keeps one number.
         let mut kept: BTreeMap<u32, u32> = BTreeMap::new();
         let mut body = BodyBuilder::new();
         loop {
@@ -282,8 +282,8 @@ impl InputLayout {
         Ok(())
     }
 
-    /// Bytes that are put somewhere because of inputs, as they are under each of the contents: a copy for each input
-    /// that they are of. `None`: they are of none.
+    /// Returns the copies of bytes that are written because of inputs, given their values under each of the contents:
+    /// one copy for each input involved. Returns `None` if the bytes come from no input.
     fn input_copies(&self, offset: u64, values: &[&[u8]], contents: &Contents) -> Option<Vec<InputCopy>> {
         let mut copies: Vec<InputCopy> = Vec::new();
         let mut seen = vec![0; values.len()];
@@ -298,7 +298,7 @@ impl InputLayout {
                     let place = place?;
                     (place.input, place.recorded)
                 }
-                // The recorded bytes come back where an input was.
+                // The recorded bytes return where an input was.
                 None => {
                     let holds = |p: &&Piece| p.offset <= at && at < p.offset.saturating_add(p.bytes);
                     (self.pieces.iter().find(holds)?.buffer, *seen.first()?)
@@ -332,7 +332,7 @@ impl InputLayout {
         Some(copies)
     }
 
-    /// Pieces that follow one another, in a buffer and in memory, become one.
+    /// Merges pieces that are adjacent both in their buffer and in memory.
     fn merge(&mut self) {
         let mut merged: Vec<Piece> = Vec::with_capacity(self.pieces.len());
         for p in std::mem::take(&mut self.pieces) {
@@ -346,10 +346,10 @@ impl InputLayout {
         self.pieces = merged;
     }
 
-    /// Holds it against what the compiler makes of other contents.
+    /// Compares the layout with what the compiler generates for other contents.
     ///
     /// # Errors
-    /// When the program, given these inputs, would not do the same.
+    /// When the program would behave differently with these inputs.
     pub fn check(&self, inputs: &[&[u8]], compiled: &Compiled) -> Result<(), ProgramError> {
         let given = |buffer: u32, at: u64, bytes: u64| {
             let (at, bytes) = (usize::try_from(at).ok()?, usize::try_from(bytes).ok()?);
@@ -407,7 +407,7 @@ impl InputLayout {
             images: images.iter().map(|i| &**i).collect(),
         };
         let mut theirs = Steps::new(compiled)?;
-        // What is put beside the recording may be cut otherwise here than there, never ordered otherwise.
+        // Writes in addition to the recording may be split differently, but are never ordered differently.
         let (mut here, mut there) = (Pending::default(), Pending::default());
         loop {
             let own = here.flush(&mut ours)?;
@@ -423,7 +423,7 @@ impl InputLayout {
     }
 }
 
-/// Bytes that are put into memory because of an input.
+/// Bytes that are written to memory because of an input.
 struct InputCopy {
     offset: u64,
     bytes: u32,
@@ -432,10 +432,10 @@ struct InputCopy {
     pieces: Vec<ImagePiece>,
 }
 
-/// An action, with the bytes that it puts into memory where it does.
+/// An action, with the bytes that it writes to memory, if it does.
 type Step = (Action, Option<Vec<u8>>);
 
-/// The actions of a plan, one after another.
+/// Iterator over the actions of a plan.
 struct Steps<'a> {
     actions: Actions<'a>,
     images: Vec<&'a Page>,
@@ -458,7 +458,7 @@ impl<'a> Steps<'a> {
     fn next(&mut self) -> Result<Option<Step>, ProgramError> {
         let action = loop {
             match self.actions.next().transpose()? {
-                // A program has nothing to look at effects with.
+                // A program cannot check effects.
                 Some(Action::Check { .. }) => {}
                 Some(action) => break action,
                 None => return Ok(None),
@@ -482,7 +482,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Where an action puts bytes of memory, if it does.
+/// Returns the memory offset that an action writes to, if it writes.
 fn target(action: &Action) -> Option<u64> {
     match action {
         Action::Put { offset, .. } | Action::Copy { offset, .. } => Some(*offset),
@@ -490,7 +490,7 @@ fn target(action: &Action) -> Option<u64> {
     }
 }
 
-/// Whether two actions do the same. Numbers of images are each plan's own.
+/// Returns whether two actions do the same. Image numbers are specific to each plan and are not compared.
 fn is_same_step(a: &Step, b: &Step) -> bool {
     let (Some(x), Some(y)) = (target(&a.0), target(&b.0)) else {
         return a == b;
@@ -498,12 +498,12 @@ fn is_same_step(a: &Step, b: &Step) -> bool {
     (x, a.0.event(), &a.1) == (y, b.0.event(), &b.1)
 }
 
-/// Bytes that actions put into memory until the next that does something else: what they leave.
+/// Bytes that consecutive memory writes leave, up to the next action of another kind.
 #[derive(Default)]
 struct Pending(BTreeMap<u64, u8>);
 
 impl Pending {
-    /// Goes on to the next action that puts nothing.
+    /// Advances to the next action that writes no memory.
     fn flush(&mut self, steps: &mut Steps<'_>) -> Result<Option<Action>, ProgramError> {
         while let Some((action, bytes)) = steps.next()? {
             let Some(offset) = target(&action) else {
@@ -519,9 +519,10 @@ impl Pending {
     }
 }
 
-/// A list of pages by number as runs of bytes without long zeros, rising: what has to be put over memory that is zero.
+/// Returns the pages as runs of bytes without long zeros, in ascending order. Only these must be written over zeroed
+/// memory.
 pub fn nonzero_runs(pages: &BTreeMap<u64, Box<Page>>) -> Vec<(u64, Vec<u8>)> {
-    /// Zeros that are cheaper to store than a run more.
+    /// Maximum length of a run of zeros that is cheaper to store than a further run.
     const SHORT: usize = 32;
     let mut out: Vec<(u64, Vec<u8>)> = Vec::new();
     for (number, page) in pages {

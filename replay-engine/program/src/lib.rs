@@ -1,5 +1,5 @@
-//! Replays that stand alone: a recording's plan as source code that a firmware or a TEE application links, once as a
-//! Rust crate without `std` and once as a C library. Neither needs anything of this project at run time.
+//! Generator of stand-alone replays: source code of a recording's plan for a firmware or TEE application, as a Rust
+//! crate without `std` and as a C library. Neither needs anything of this project at run time.
 
 mod contents;
 mod error;

@@ -3,10 +3,10 @@
 use super::ProgramError;
 use std::collections::BTreeSet;
 
-/// Longest name of a program.
+/// Maximum length of a program name, bytes.
 const MAX_NAME_BYTES: usize = 48;
 
-/// Words that name something else in Rust or C.
+/// Words that are reserved in Rust or C.
 const KEYWORDS: &[&str] = &[
     "abstract",
     "alignas",
@@ -88,10 +88,10 @@ const KEYWORDS: &[&str] = &[
     "yield",
 ];
 
-/// A name that the person gave for the program.
+/// Checks a program name that the user chose.
 ///
 /// # Errors
-/// When it is no identifier of both languages.
+/// When the name is not a valid identifier in both languages.
 pub fn check_program_name(name: &str) -> Result<String, ProgramError> {
     let bad = |reason| ProgramError::Name {
         name: name.to_owned(),
@@ -113,7 +113,7 @@ pub fn check_program_name(name: &str) -> Result<String, ProgramError> {
     Ok(name.to_owned())
 }
 
-/// An identifier made of any text, of at most 48 characters.
+/// Converts any text to an identifier of at most 48 characters.
 pub fn to_identifier(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -136,7 +136,7 @@ pub fn to_identifier(text: &str) -> String {
     out
 }
 
-/// Identifiers of these names, each once.
+/// Converts names to unique identifiers.
 pub fn to_identifiers<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     names

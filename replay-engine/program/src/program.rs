@@ -1,4 +1,4 @@
-//! The program that a recording becomes: what it puts into memory, does, and reads back.
+//! Program generated from a recording: its memory contents, actions and results.
 
 use super::contents::Contents;
 use super::input_layout::{ImagePiece, InputLayout, Piece, nonzero_runs};
@@ -11,86 +11,86 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType, Page};
 use trace_core::{PAGE_SIZE, Recording};
 
-/// Maximum number of bytes of the inputs together.
+/// Maximum size of all inputs together, bytes.
 const MAX_INPUT: u64 = 1 << 28;
 
-/// What of a recording becomes the program.
+/// Options of the conversion of a recording into a program.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The program's name: an identifier of Rust and C.
+    /// Name of the program, an identifier of Rust and C.
     pub name: String,
-    /// Buffers that are given at run time; when empty, all whose role is input.
+    /// Buffers that are inputs at run time; if empty, all buffers whose role is input.
     pub inputs: Vec<String>,
-    /// How the plan is made, its outputs among it.
+    /// Options for compiling the plan, including its outputs.
     pub compile: CompileOptions,
 }
 
-/// A buffer that is given or taken at run time.
+/// Input or output buffer of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramBuffer {
-    /// Its name in the recording.
+    /// Name of the buffer in the recording.
     pub name: String,
-    /// Its name in the sources.
+    /// Identifier of the buffer in the sources.
     pub id: String,
-    /// Size in bytes.
+    /// Size, bytes.
     pub bytes: u64,
     /// Type of the elements.
     pub element: ElementType,
 }
 
-/// A replay by itself.
+/// Stand-alone replay program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// Where the recording came from.
+    /// Origin of the recording.
     pub title: String,
-    /// The GPU or device that it is for, for a person.
+    /// Description of the GPU or device that the program is for.
     pub device: String,
-    /// Physical address at which the device sees its memory.
+    /// Physical address at which the device sees the program's memory.
     pub base: u64,
-    /// Bytes of that memory.
+    /// Size of that memory, bytes.
     pub bytes: u64,
-    /// Given at run time, or as recorded.
+    /// Inputs. An input that is not given at run time has its recorded contents.
     pub inputs: Vec<ProgramBuffer>,
-    /// Taken at the end.
+    /// Outputs, read at the end.
     pub outputs: Vec<ProgramBuffer>,
-    /// What is put over memory that is zero, by rising offset.
+    /// Contents that are written over zeroed memory, by ascending offset.
     pub memory: Vec<(u64, Vec<u8>)>,
-    /// Where inputs go in it.
+    /// Locations of inputs in the memory.
     pub input_pieces: Vec<Piece>,
-    /// Page images that changes of memory take bytes from.
+    /// Page images from which memory changes take bytes.
     pub images: Vec<Box<Page>>,
-    /// Where inputs go in these, by rising image.
+    /// Locations of inputs in the images, sorted by image.
     pub image_pieces: Vec<ImagePiece>,
-    /// The input without which a copy from an image is left out, for each image.
+    /// For each image, the input whose absence makes the program skip copies from it.
     pub owners: Vec<Option<u32>>,
-    /// Where outputs come from.
+    /// Locations of outputs.
     pub output_pieces: Vec<Piece>,
     /// The actions.
     pub body: Body,
-    /// How many.
+    /// Number of actions.
     pub actions: u64,
-    /// How recorded reads are treated.
+    /// Classes of the recorded reads.
     pub reads: ReadClasses,
-    /// Interrupts waited for.
+    /// Number of interrupts that are waited for.
     pub interrupts: u64,
-    /// Limits.
+    /// Limits of a run.
     pub budgets: Budgets,
-    /// The device's windows beside its registers: number in the actions, name, bytes.
+    /// MMIO regions of the device in addition to its registers: number in the actions, name, size in bytes.
     pub mmio_regions: Vec<(u8, String, u64)>,
-    /// What verification could not prove, a sentence each.
+    /// What verification could not prove, one sentence each.
     pub unproved: Vec<String>,
-    /// What the plan expects and the program does not look at, a sentence each.
+    /// Expectations of the plan that the program does not check, one sentence each.
     pub unchecked: Vec<String>,
 }
 
 impl Program {
-    /// The program of a recording, for `target`, whose memory is the program's.
+    /// Converts a recording into a program for `target`, whose memory becomes the program's memory.
     ///
     /// # Errors
-    /// When the recording cannot be replayed on the target, the plan breaks a rule, or what it does depends on what its
-    /// inputs hold.
+    /// When the recording cannot be replayed on the target, the plan breaks a rule, or its actions depend on the
+    /// contents of its inputs.
     pub fn from_recording(
         recording: &Recording,
         options: &Options,
@@ -198,7 +198,7 @@ impl Program {
     }
 }
 
-/// The buffers that are given at run time.
+/// Selects the buffers that are inputs at run time.
 fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buffer>, ProgramError> {
     let all = &recording.facts.buffers;
     let mut chosen: Vec<&Buffer> = Vec::new();
@@ -225,7 +225,7 @@ fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<
             count: total,
         });
     }
-    // Two that share memory cannot both be what the program is given.
+    // Two buffers that share memory cannot both be inputs.
     for (i, a) in chosen.iter().enumerate() {
         let end = |b: &Buffer| b.va.0.saturating_add(b.bytes);
         let shares = |b: &&&Buffer| a.address_space == b.address_space && a.va.0 < end(b) && b.va.0 < end(a);
@@ -239,7 +239,7 @@ fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<
     Ok(chosen)
 }
 
-/// Where the outputs lie when the run is over.
+/// Finds the locations of the outputs at the end of the run.
 fn find_output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
     let plan = &compiled.plan;
     let missing = |place: String| ProgramError::MissingPage { place };

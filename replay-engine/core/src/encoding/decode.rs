@@ -1,4 +1,4 @@
-//! Reads encoded actions in place.
+//! In-place decoder of encoded actions.
 
 use super::{
     CHECK, COPY, CommonAction, MAX_COMMON_STEP, OP_MASK, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED,
@@ -7,29 +7,29 @@ use super::{
 use crate::action::{Action, ReadClass};
 use core::fmt;
 
-/// What is wrong with encoded actions.
+/// Kinds of error in encoded actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeErrorKind {
     /// The tag byte names no action.
     UnknownTag(u8),
     /// The bytes end inside an action.
     Truncated,
-    /// A number is longer than it needs to be, or than 64 bits.
+    /// A number is encoded in more bytes than it needs, or exceeds 64 bits.
     BadNumber,
-    /// The event number passes 32 bits.
+    /// The event number exceeds 32 bits.
     EventTooLarge,
-    /// A count or a set of lines passes 32 bits.
+    /// A count or a set of lines exceeds 32 bits.
     CountTooLarge,
     /// The slot is not 0 to 7.
     BadSlot(u8),
 }
 
-/// Encoded actions cannot be read any further.
+/// Error that ends the decoding of actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Byte at which the action starts.
+    /// Byte offset at which the action starts.
     pub at: usize,
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: DecodeErrorKind,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Encoded actions, read one after another in place. After an error it ends.
+/// Iterator that decodes actions in place. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Actions<'a> {
     rest: &'a [u8],
@@ -73,7 +73,7 @@ impl Cursor<'_> {
 
     #[inline(always)]
     fn number(&mut self) -> DecodeResult<u64> {
-        // Nearly all numbers take one byte (event steps) or two (offsets).
+        // Nearly all numbers take one byte (event steps) or two bytes (offsets).
         if let Some((&[a], rest)) = self.rest.split_first_chunk::<1>()
             && a < 0x80
         {
@@ -94,7 +94,7 @@ impl Cursor<'_> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let b = self.byte()?;
-            // The tenth byte has room for one bit.
+            // The tenth byte has room for one bit only.
             if shift == 63 && b > 1 {
                 return Err(DecodeErrorKind::BadNumber);
             }
@@ -140,7 +140,7 @@ impl Cursor<'_> {
 }
 
 impl<'a> Actions<'a> {
-    /// The actions that `bytes` hold.
+    /// Creates a decoder of the actions in `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self {
@@ -150,27 +150,27 @@ impl<'a> Actions<'a> {
         }
     }
 
-    /// Bytes read so far: where the next action starts.
+    /// Returns the number of bytes read so far, which is the offset of the next action.
     #[must_use]
     pub fn consumed(&self) -> usize {
         self.len - self.rest.len()
     }
 
-    /// The bytes that are left, the event before them, and how many of the actions, of at most `most`, could all step
-    /// on as far as [`Common`] allows without passing 32 bits.
+    /// Returns the remaining bytes, the event of the last action, and a number of further actions, at most `most`. So
+    /// many actions with the maximum step of a [`CommonAction`] cannot exceed 32 bits of event number.
     #[inline(always)]
     pub(crate) fn remaining(&self, most: u64) -> (&'a [u8], u32, u64) {
         let steps = u64::from((u32::MAX - self.event) / MAX_COMMON_STEP);
         (self.rest, self.event, most.min(steps))
     }
 
-    /// Goes on at `rest`, of what [`Self::left`] gave, behind an action of `event`.
+    /// Continues at `rest`, a tail of the bytes that [`Self::remaining`] returned, after an action of `event`.
     #[inline(always)]
     pub(crate) fn advance_to(&mut self, rest: &'a [u8], event: u32) {
         (self.rest, self.event) = (rest, event);
     }
 
-    /// The next action, where it has a common form.
+    /// Decodes the next action if it has a common form.
     #[inline(always)]
     fn next_common(&mut self) -> Option<Action> {
         if self.event > u32::MAX - MAX_COMMON_STEP {
@@ -223,7 +223,7 @@ impl<'a> Actions<'a> {
                 let width = 1u8 << (tag >> WIDTH_SHIFT & 3);
                 let space = if tag & SPACE_FOLLOWS != 0 {
                     match c.byte()? {
-                        // Space 0 has a shorter form.
+                        // Space 0 has a shorter encoding.
                         0 => return Err(DecodeErrorKind::BadNumber),
                         s => s,
                     }

@@ -1,4 +1,4 @@
-//! Writes actions into a caller's bytes.
+//! Encoder that writes actions into a caller's buffer.
 
 use super::{
     CHECK, COPY, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_FEEDS, READ_MASKED, SLOTS, SPACE_FOLLOWS, UNTIL,
@@ -7,12 +7,12 @@ use super::{
 use crate::action::{Action, ReadClass, width_mask};
 use core::fmt;
 
-/// Why an action cannot be encoded.
+/// Reasons why an action cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// The caller's bytes are full.
+    /// The caller's buffer is full.
     Full,
-    /// The event is before that of the action before it.
+    /// The event is before the event of the previous action.
     EventsOutOfOrder,
     /// The width is not 1, 2, 4 or 8.
     BadWidth,
@@ -36,7 +36,7 @@ impl fmt::Display for EncodeError {
 
 impl core::error::Error for EncodeError {}
 
-/// Writes actions into a caller's bytes.
+/// Encoder that writes actions into a caller's buffer.
 #[derive(Debug)]
 pub struct Encoder<'a> {
     out: &'a mut [u8],
@@ -55,32 +55,33 @@ fn log2_width(width: u8) -> Result<u8, EncodeError> {
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder that starts at the first byte of `out`.
+    /// Creates an encoder that starts at the first byte of `out`.
     pub fn new(out: &'a mut [u8]) -> Self {
         Self::with_last_event(out, 0)
     }
 
-    /// An encoder whose first action follows one of `event`, encoded elsewhere.
+    /// Creates an encoder whose first action follows an action of `event` that was encoded elsewhere.
     pub fn with_last_event(out: &'a mut [u8], event: u32) -> Self {
         Self { out, at: 0, event }
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.at
     }
 
-    /// Whether nothing is written yet.
+    /// Returns whether nothing is written yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.at == 0
     }
 
-    /// Adds an action, and gives the number of bytes that it took. After an error nothing of it is kept.
+    /// Appends an action and returns its encoded size in bytes. After an error nothing of the action is kept.
     ///
     /// # Errors
-    /// When there is no room, the action's event is before that of the last one, or a field is out of its range.
+    /// When the buffer has no room, the action's event is before the event of the last action, or a field is out of
+    /// range.
     pub fn push(&mut self, action: &Action) -> Result<usize, EncodeError> {
         let start = self.at;
         let result = self.push_inner(action);

@@ -1,16 +1,16 @@
-//! What a run is given and what it tells: budgets, what was seen, counts, failures.
+//! Inputs and results of a run: budgets, observations, counts and failures.
 
 use crate::device::DeviceError;
 use crate::encoding::DecodeError;
 
-/// Limits that hold for a whole run.
+/// Limits for a whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Most actions.
+    /// Maximum number of actions.
     pub actions: u64,
-    /// Most nanoseconds on the device's clock.
+    /// Maximum duration in nanoseconds on the device's clock.
     pub time_ns: u64,
-    /// Nanoseconds between two reads of a poll, at least 1.
+    /// Time between two reads of a poll in nanoseconds, at least 1.
     pub poll_step_ns: u64,
 }
 
@@ -27,20 +27,20 @@ impl Default for Budget {
 /// How a value was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// All its bits.
+    /// All bits were compared.
     Equal,
-    /// These bits.
+    /// These bits were compared.
     Masked(u64),
-    /// These bits, until a limit.
+    /// These bits were compared, until a time limit.
     Until(u64),
-    /// These bits, of a value that nothing had written since before the recording began.
+    /// These bits were compared, of a value that nothing had written since before the recording began.
     Before(u64),
 }
 
-/// A value that differs from the recording.
+/// Value that differs from the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// Event of the recording; for a poll the event of its last read.
+    /// Event of the recording; for a poll, the event of its last read.
     pub event: u32,
     /// Space number.
     pub space: u8,
@@ -50,20 +50,20 @@ pub struct Divergence {
     pub width: u8,
     /// Value in the recording.
     pub expected: u64,
-    /// Value seen; for a poll, the last one.
+    /// Observed value; for a poll, the last one.
     pub got: u64,
-    /// How it was compared.
+    /// How the value was compared.
     pub compared: Compared,
 }
 
-/// An access that was made.
+/// Access that the run made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedAccess {
     /// Event of the recording.
     pub event: u32,
-    /// Whether it writes.
+    /// Whether the access is a write.
     pub write: bool,
-    /// Whether it is a read of a poll after the first.
+    /// Whether the access is a repeated read of a poll.
     pub poll_repeat: bool,
     /// Space number.
     pub space: u8,
@@ -73,68 +73,68 @@ pub struct ObservedAccess {
     pub width: u8,
     /// Value written or read.
     pub value: u64,
-    /// Device's clock before the access, where [`Observer::TIMES`] asks for it, otherwise 0.
+    /// Device clock before the access in nanoseconds if [`Observer::TIMES`] is set, otherwise 0.
     pub time_ns: u64,
 }
 
-/// Whether a run goes on.
+/// Whether a run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
+    /// Continue.
     Continue,
     /// Stop with [`FailureKind::Stopped`].
     Stop,
 }
 
-/// Sees what a run does, and may stop it.
+/// Observer of a run, which can also stop it.
 pub trait Observer {
-    /// Whether [`ObservedAccess::time_ns`] is filled in, which asks the device for the time at each access.
+    /// Whether [`ObservedAccess::time_ns`] is filled in, which reads the device's clock at each access.
     const TIMES: bool = false;
 
-    /// An access was made.
+    /// Called after an access.
     fn access(&mut self, seen: &ObservedAccess) -> Flow {
         let _ = seen;
         Flow::Continue
     }
 
-    /// An interrupt that was waited for is there. `lines` has a bit for every raised line.
+    /// Called when an awaited interrupt has arrived. `lines` has a bit for every raised line.
     fn interrupt(&mut self, event: u32, lines: u32, time_ns: u64) -> Flow {
         let _ = (event, lines, time_ns);
         Flow::Continue
     }
 
-    /// Bytes were put into the plan's memory, as the CPU did in the recording.
+    /// Called after bytes were written into the plan's memory, as the CPU did in the recording.
     fn host_write(&mut self, event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
         let _ = (event, offset, bytes, time_ns);
         Flow::Continue
     }
 
-    /// A compared value differs. By default the run goes on.
+    /// Called when a compared value differs. By default the run continues.
     fn divergence(&mut self, divergence: &Divergence) -> Flow {
         let _ = divergence;
         Flow::Continue
     }
 
-    /// A value of from before the recording differs, which is no divergence. By default the run goes on.
+    /// Called when state from before the recording differs, which is no divergence. By default the run continues.
     fn state_before(&mut self, difference: &Divergence) -> Flow {
         let _ = difference;
         Flow::Continue
     }
 }
 
-/// Sees nothing.
+/// Observer that ignores everything.
 impl Observer for () {}
 
-/// What a run did. Every recorded read counts once.
+/// Counts of what a run did. Every recorded read counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Actions begun.
+    /// Actions started.
     pub actions: u64,
-    /// Writes made, those of the recording's CPU to the plan's memory among them.
+    /// Writes made, including host writes of the recording to the plan's memory.
     pub writes: u64,
-    /// Recorded reads that had to match.
+    /// Recorded reads that must match.
     pub equal: u64,
-    /// Recorded reads of which some bits had to match.
+    /// Recorded reads of which some bits must match.
     pub masked: u64,
     /// Recorded reads that were part of a poll.
     pub until: u64,
@@ -142,18 +142,18 @@ pub struct Counts {
     pub feeds: u64,
     /// Recorded reads of free-running values.
     pub any: u64,
-    /// Recorded reads, of those above, that showed other state of from before the recording: they are not compared.
+    /// Recorded reads, among those above, that showed different state from before the recording. They are not compared.
     pub before: u64,
     /// Compared reads that matched.
     pub matched: u64,
-    /// Divergences: compared actions that did not match.
+    /// Divergences: compared actions that do not match.
     pub divergences: u64,
-    /// Interrupts waited for and taken.
+    /// Awaited interrupts that arrived.
     pub interrupts: u64,
 }
 
 impl Counts {
-    /// Recorded reads that were compared.
+    /// Returns the number of recorded reads that were compared.
     #[must_use]
     pub fn compared(&self) -> u64 {
         let read = self.equal.saturating_add(self.masked).saturating_add(self.until);
@@ -161,44 +161,44 @@ impl Counts {
     }
 }
 
-/// Why a run stopped before its end.
+/// Reasons why a run stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The actions cannot be read.
+    /// The actions cannot be decoded.
     Decode(DecodeError),
     /// The device refused or failed an access.
     Device {
-        /// What it said.
+        /// Error of the device.
         error: DeviceError,
         /// Space number.
         space: u8,
         /// Byte offset in the space.
         offset: u64,
     },
-    /// The device failed while it waited or told the time.
+    /// The device failed during a wait or while its clock was read.
     DeviceWait(DeviceError),
-    /// No interrupt came within its limit.
+    /// No interrupt arrived within the limit.
     InterruptTimedOut {
-        /// Lines waited for.
+        /// Lines that were waited for.
         lines: u32,
-        /// The limit, ns.
+        /// The limit in nanoseconds.
         limit_ns: u64,
     },
-    /// More actions than the budget allows.
+    /// The run exceeded its budget of actions.
     ActionBudget,
-    /// More time than the budget allows.
+    /// The run exceeded its budget of time.
     TimeBudget,
     /// The observer stopped the run.
     Stopped,
 }
 
-/// A run stopped before its end.
+/// Failure that stopped a run before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Event of the recording at which it stopped.
+    /// Event of the recording at which the run stopped.
     pub event: u32,
-    /// Why.
+    /// Reason of the failure.
     pub kind: FailureKind,
-    /// What was done until then.
+    /// Counts up to the failure.
     pub counts: Counts,
 }

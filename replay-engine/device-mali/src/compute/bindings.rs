@@ -1,4 +1,4 @@
-//! What a job binds for its shader: textures, samplers and attributes, taken apart once, before the first thread.
+//! Textures, samplers and attributes that a job binds for its shader, parsed once before the first thread.
 
 use super::descriptors::Table;
 use super::stop::Stop;
@@ -8,8 +8,8 @@ use crate::fault::Fault;
 use crate::registers::exception;
 use crate::texture::{Arch, Attribute, DESCRIPTOR_BYTES, Refusal, Sampler, TexError, TexMemory, Texture};
 
-/// Maximum number of descriptors of a kind that are taken apart. An operation can name 128 by itself; beyond them a
-/// shader that names one in a register stops.
+/// Maximum number of parsed descriptors of a kind. An operation can encode 128 numbers itself. A shader that takes a
+/// greater number from a register stops.
 const MAX_DESCRIPTORS: u32 = 128;
 
 impl<T: Trace> TexMemory for View<'_, T> {
@@ -20,13 +20,13 @@ impl<T: Trace> TexMemory for View<'_, T> {
     }
 }
 
-/// A descriptor, or why there is none: what cannot be used stops the thread that uses it, and no other.
+/// Descriptor, or the reason why it is unusable. An unusable descriptor stops only the threads that use it.
 pub(crate) type DescriptorResult<D> = Result<D, TexError<Stop>>;
 
 /// The descriptors of a job by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bindings {
-    /// The architecture that words made by the shader are for.
+    /// Architecture of the descriptor words that the shader itself generates.
     pub arch: Arch,
     textures: Vec<DescriptorResult<Texture>>,
     samplers: Vec<DescriptorResult<Sampler>>,
@@ -43,7 +43,7 @@ fn descriptor_va(table: Table, number: u32) -> u64 {
         .wrapping_add(u64::from(number).wrapping_mul(DESCRIPTOR_BYTES as u64))
 }
 
-/// The reason for a number that no descriptor has.
+/// Returns the error for a number without a descriptor.
 fn missing_descriptor<D>(what: &'static str, number: u32) -> DescriptorResult<D> {
     Err(TexError::Refused(Refusal::Value {
         field: what,
@@ -52,7 +52,7 @@ fn missing_descriptor<D>(what: &'static str, number: u32) -> DescriptorResult<D>
 }
 
 impl Bindings {
-    /// Reads what the tables of a job hold. Nothing fails here: see [`Bound`].
+    /// Reads the descriptors of a job's tables. This cannot fail: errors are stored, see [`DescriptorResult`].
     pub(crate) fn read<T: Trace>(
         view: &mut View<'_, T>,
         arch: Arch,
@@ -72,7 +72,7 @@ impl Bindings {
         }
     }
 
-    /// A texture.
+    /// Returns a texture.
     pub(crate) fn texture(&self, number: u32) -> Result<&Texture, TexError<Stop>> {
         match self.textures.get(number as usize) {
             Some(t) => t.as_ref().map_err(Clone::clone),
@@ -80,7 +80,7 @@ impl Bindings {
         }
     }
 
-    /// A sampler.
+    /// Returns a sampler.
     pub(crate) fn sampler(&self, number: u32) -> Result<&Sampler, TexError<Stop>> {
         match self.samplers.get(number as usize) {
             Some(s) => s.as_ref().map_err(Clone::clone),
@@ -88,7 +88,7 @@ impl Bindings {
         }
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     pub(crate) fn attribute(&self, number: u32) -> Result<&Attribute, TexError<Stop>> {
         match self.attributes.get(number as usize) {
             Some(a) => a.as_ref().map_err(Clone::clone),
@@ -97,8 +97,8 @@ impl Bindings {
     }
 }
 
-/// What stops a thread in the clause at `pc` whose access failed. A descriptor of the wrong kind is what hardware
-/// reports as invalid data.
+/// Returns the stop of a thread whose access failed in the clause at `pc`. Hardware reports a descriptor of the wrong
+/// kind as invalid data.
 pub(crate) fn stop_for_error(pc: u64, why: TexError<Stop>) -> Stop {
     match why {
         TexError::Memory(stop) => stop,

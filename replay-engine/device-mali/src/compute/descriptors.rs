@@ -1,8 +1,8 @@
-//! The descriptors of a compute job, read from memory through the page tables.
+//! Descriptors of a compute job, read from memory through the page tables.
 //!
-//! Layout of the descriptors as in Mesa's tables for the architectures 6 and 7 (src/panfrost/lib/genxml/v6.xml and
-//! v7.xml, Copyright 2019 Collabora, Ltd., MIT), which agree in everything that compute uses but the register
-//! allocation. A job reads them once, at its start.
+//! The layout follows Mesa's tables for the architectures 6 and 7 (src/panfrost/lib/genxml/v6.xml and v7.xml, Copyright
+//! 2019 Collabora, Ltd., MIT). For compute jobs they differ only in the register allocation. A job reads its
+//! descriptors once, at its start.
 
 use super::bindings::Bindings;
 use super::stop::Stop;
@@ -14,31 +14,31 @@ use crate::registers::exception;
 use crate::texture::Arch;
 use trace_core::jobs::{Dispatch, HEADER_BYTES};
 
-/// Bytes of the draw descriptor, which stands 64 bytes behind the start of the job.
+/// Size of the draw descriptor, bytes. It starts 64 bytes after the start of the job.
 const DRAW_BYTES: usize = 128;
 const DRAW_OFFSET: u64 = 64;
 const STATE_BYTES: usize = 64;
 const STORAGE_BYTES: usize = 32;
-/// Registers that are preloaded begin here; bit `n` of the preload set stands for register 48 + `n`.
+/// First preloaded register. Bit `n` of the preload set stands for register 48 + `n`.
 const FIRST_PRELOADED: u8 = 48;
 
-/// A value that is put in a register before the shader begins.
+/// Value that is preloaded into a register before the shader starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PreloadValue {
     /// The low half of the shader's address.
     Pc,
-    /// Place within the workgroup along x, and along y from bit 16 on.
+    /// Position in the workgroup along x, and along y from bit 16.
     LocalXy,
-    /// Place within the workgroup along z.
+    /// Position in the workgroup along z.
     LocalZ,
     /// Number of the workgroup along an axis.
     Group(usize),
-    /// Place within the whole dispatch along an axis.
+    /// Position in the whole dispatch along an axis.
     Global(usize),
 }
 
 impl PreloadValue {
-    /// By bit of the preload set.
+    /// Preloaded values by bit of the preload set.
     const BITS: [(u8, Self); 9] = [
         (6, Self::Pc),
         (7, Self::LocalXy),
@@ -52,46 +52,46 @@ impl PreloadValue {
     ];
 }
 
-/// A table of descriptors.
+/// Table of descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// GPU address of the first.
+    /// GPU address of the first descriptor.
     pub va: u64,
-    /// How many the shader uses.
+    /// Number of descriptors that the shader uses.
     pub count: u32,
 }
 
-/// A uniform buffer.
+/// Uniform buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UniformBuffer {
     /// GPU address, a multiple of 16.
     pub va: u64,
-    /// Size; a load beyond it gives zeros. 0 to 65,536 in steps of 16.
+    /// Size in bytes, 0 to 65,536 in steps of 16. A load beyond it returns zeros.
     pub bytes: u32,
 }
 
-/// Storage that the driver gives threads and workgroups.
+/// Storage that the driver allocates for threads and workgroups.
 ///
-/// Real GPUs keep many threads and workgroups in flight and give each its own instance. Here workgroups have one
-/// order, so that a thread uses the instance of its number within the workgroup, and every workgroup the first
-/// instance. Afterwards memory holds what the last workgroup left there.
+/// Real GPUs run many threads and workgroups at the same time and give each its own instance. Here workgroups run in
+/// one order: a thread uses the instance with its number in the workgroup, and every workgroup uses the first instance.
+/// Afterwards memory holds what the last workgroup left there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// GPU address of the first thread's storage.
     pub thread_base: u64,
-    /// Bytes of a thread, a power of two from 16 on.
+    /// Size of the storage of a thread in bytes, a power of two, at least 16.
     pub thread_bytes: u64,
     /// GPU address of the workgroup's storage.
     pub group_base: u64,
-    /// Bytes of a workgroup; 0 where there is none, or where they are given in a way that is not known.
+    /// Size of the storage of a workgroup in bytes; 0 if there is none, or if its encoding is unknown.
     pub group_bytes: u64,
 }
 
 impl Storage {
     fn read(words: &[u32; STORAGE_BYTES / 4]) -> Self {
         let [sizes, group, tls_low, tls_high, wls_low, wls_high, _, _] = *words;
-        // Workgroup storage has a number of instances, of which the highest one means none at all; a base, which
-        // Mesa leaves at 0; and a scale, the logarithm of the size plus one.
+        // The workgroup storage descriptor has three fields: a number of instances, whose maximum means no storage; a
+        // base, which Mesa leaves at 0; and a scale, the binary logarithm of the size plus one.
         let (instances, base, scale) = (group & 31, group >> 5 & 3, group >> 8 & 31);
         let group_bytes = match (instances, base, scale) {
             (31, _, _) | (_, _, 0) | (_, 1.., _) => 0,
@@ -105,25 +105,25 @@ impl Storage {
         }
     }
 
-    /// GPU address of a thread's storage, by its number within its workgroup.
+    /// Returns the GPU address of a thread's storage, by the thread's number in its workgroup.
     pub(crate) fn thread_va(&self, thread: u32) -> u64 {
         self.thread_base
             .wrapping_add(self.thread_bytes.wrapping_mul(u64::from(thread)))
     }
 }
 
-/// A compute job: everything that its shader is bound to.
+/// Compute job with all bindings of its shader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComputeJob {
-    /// Workgroups, and threads of each.
+    /// Number of workgroups, and size of a workgroup.
     pub dispatch: Dispatch,
     /// GPU address of the shader's first clause.
     pub shader: u64,
-    /// Registers that a thread has, 32 or 64.
+    /// Number of registers of a thread, 32 or 64.
     pub registers: u8,
-    /// What is put in which register before the shader begins.
+    /// Registers that are preloaded before the shader starts, with their values.
     pub preload: Vec<(u8, PreloadValue)>,
-    /// Uniforms that the shader finds in its fast-access memory.
+    /// Push uniforms, which the shader reads from fast-access memory.
     pub push_uniforms: Vec<u64>,
     /// Uniform buffers by number.
     pub uniform_buffers: Vec<UniformBuffer>,
@@ -131,13 +131,13 @@ pub(crate) struct ComputeJob {
     pub textures: Table,
     /// Samplers.
     pub samplers: Table,
-    /// Attributes: images, in a compute shader.
+    /// Attributes. In a compute shader they are images.
     pub attributes: Table,
-    /// GPU address of the attribute buffers, which attributes name by number.
+    /// GPU address of the attribute buffers, which attributes refer to by number.
     pub attribute_buffers: u64,
-    /// What these tables hold.
+    /// Parsed contents of these tables.
     pub bindings: Bindings,
-    /// Whether the shader waits for its whole workgroup somewhere.
+    /// Whether the shader contains a workgroup barrier.
     pub barrier: bool,
     /// Storage of threads and workgroups.
     pub storage: Storage,
@@ -158,7 +158,7 @@ fn words<const N: usize, T: Trace>(view: &mut View<'_, T>, va: u64) -> Result<[u
     Ok(out)
 }
 
-/// Reads a table of 64-bit entries, as long as an 8-bit count allows.
+/// Reads a table of 64-bit entries, with an 8-bit count.
 fn longs<T: Trace>(view: &mut View<'_, T>, va: u64, count: u8) -> Result<Vec<u64>, Stop> {
     let mut bytes = vec![0; 8 * usize::from(count)];
     view.read(va, &mut bytes)?;
@@ -171,11 +171,11 @@ fn longs<T: Trace>(view: &mut View<'_, T>, va: u64, count: u8) -> Result<Vec<u64
 }
 
 impl ComputeJob {
-    /// Reads the job whose header stands at `va`.
+    /// Reads the job whose header is at `va`.
     ///
     /// # Errors
-    /// The fault of a descriptor that cannot be read; `INSTR_INVALID_PC` without a shader; `JOB_CONFIG_FAULT` when a
-    /// workgroup has more threads than the GPU.
+    /// Returns the fault of a descriptor that cannot be read; `INSTR_INVALID_PC` if there is no shader;
+    /// `JOB_CONFIG_FAULT` if a workgroup has more threads than the GPU supports.
     pub(crate) fn read<T: Trace>(view: &mut View<'_, T>, va: u64, model: &ModelData) -> Result<Self, Stop> {
         let [sizes, shifts] = words::<2, _>(view, va.wrapping_add(HEADER_BYTES as u64))?;
         let dispatch = Dispatch::unpack(sizes, shifts);
@@ -250,7 +250,7 @@ impl ComputeJob {
         })
     }
 
-    /// Threads of a workgroup.
+    /// Returns the number of threads of a workgroup.
     pub(crate) fn threads(&self) -> u32 {
         self.dispatch.size.iter().product()
     }
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// A job at 0x1000, its state at 0x2000.
+    /// Returns memory with a job at 0x1000 and its state at 0x2000.
     fn sound() -> ArenaMemory {
         let mut m = memory(16);
         let d = Dispatch {
@@ -366,7 +366,7 @@ mod tests {
             }
         );
         assert_eq!((job.threads(), job.storage.thread_va(3)), (64, 0x1_0000_40c0));
-        // The newer architecture has shaders that take half of the registers.
+        // The newer architecture has shaders that use half of the registers.
         assert_eq!(read(&sound(), 0x1000, Model::G52).unwrap().registers, 32);
     }
 
@@ -376,7 +376,7 @@ mod tests {
             Err(Stop::Fault(f)) => f.code(),
             other => panic!("{other:?}"),
         };
-        // A pointer to every part, beyond memory.
+        // A pointer to each part is set to an address beyond memory.
         for word in [6, 12, 14, 28] {
             let mut m = sound();
             put(&mut m, 0x1040 + word * 4, &[0x10_0000]);
@@ -386,7 +386,7 @@ mod tests {
         put(&mut m, 0x2000, &[15, 0]);
         assert_eq!(code(read(&m, 0x1000, Model::G71)), exception::INVALID_PC);
         for (sizes, shifts) in [
-            // A workgroup of 2^32 threads, and one of one more than the GPU has.
+            // A workgroup of 2^32 threads, and one with one thread more than the GPU supports.
             (u32::MAX, 0x0820_8000 | 10 | 21 << 5),
             Dispatch {
                 workgroups: [1; 3],
@@ -433,7 +433,7 @@ mod tests {
         Some(folder)
     }
 
-    /// Jobs of Mesa's own driver, against an independent walk of the same memory.
+    /// Compares jobs of Mesa's own driver with an independent reading of the same memory.
     #[test]
     fn jobs_of_a_real_driver_are_read_as_their_own_description_says() {
         let Some(folder) = recordings() else { return };

@@ -1,13 +1,13 @@
-//! Runs the workgroups of a job: many at a time, with the result of running them one after another.
+//! Parallel runner of a job's workgroups, with the same result as running them one after another.
 //!
-//! Workgroups are taken in linear order (x fastest) in *chunks*, and chunks in *rounds*. The chunks of a round run at
-//! the same time, each on memory as it was before the round and under an overlay of its own writes. Then they are
-//! committed in order. A chunk that read a word which an earlier chunk of the round wrote saw something that it could
-//! not have seen in turn: what it did is thrown away, and it runs again on what is committed. So neither the number of
-//! threads nor the size of chunks shows in memory, in faults or in counts.
+//! Workgroups are taken in linear order (x fastest) in *chunks*, and chunks in *rounds*. The chunks of a round run in
+//! parallel. Each chunk sees memory as it was before the round, under an overlay of its own writes. The chunks are then
+//! committed in order. A chunk conflicts if it read a word that an earlier chunk of the round wrote. Its result is
+//! discarded, and it runs again on the committed memory. So neither the number of threads nor the size of chunks
+//! affects memory, faults or counts.
 //!
-//! The serial order also means that a workgroup never waits for a later one with success: a job that relies on that
-//! spends its budget.
+//! The serial order also means that a workgroup cannot successfully wait for a later one. A job that relies on that
+//! exhausts its budget.
 
 use super::overlay::RoundWrites;
 use super::stop::{Budget, Meter, Stats, Stop};
@@ -19,66 +19,67 @@ use rayon::prelude::*;
 use std::ops::Range;
 use trace_core::progress::Progress;
 
-/// Executes single workgroups. One is made for each chunk that runs at a time, and kept for the job.
+/// Executor of single workgroups. One is created for each chunk that runs in parallel, and is kept for the job.
 pub(crate) trait WorkgroupRunner<T: Trace>: Send {
-    /// Runs a workgroup to its end. It pays for each clause with [`Meter::clause`], makes every access through the
-    /// view, and hands every stop of either on. What it does may depend on nothing else than its workgroup and memory.
+    /// Runs a workgroup to completion. It pays for each clause with [`Meter::clause`], makes every access through the
+    /// view, and returns every stop of either. Its behaviour may depend only on the workgroup and memory.
     fn run(&mut self, group: [u32; 3], view: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop>;
 }
 
-/// What a job runs with.
+/// Parameters of a job.
 #[derive(Clone, Copy)]
 pub(crate) struct DispatchParams<'a> {
-    /// How its addresses are translated.
+    /// Translation of the job's addresses.
     pub translation: Translation,
-    /// Workgroups along x, y, z.
+    /// Number of workgroups along x, y, z.
     pub groups: [u32; 3],
-    /// What it may execute.
+    /// Execution budget of the job.
     pub budget: Budget,
-    /// Who may cancel it.
+    /// Progress through which the job can be cancelled.
     pub progress: Option<&'a Progress>,
 }
 
-/// What became of a job.
+/// Result of a job.
 #[derive(Debug)]
 pub(crate) struct DispatchResult<T> {
-    /// What its workgroups did, up to the end or the stop.
+    /// Statistics of the workgroups, up to the end or the stop.
     pub stats: Stats,
-    /// Where it stopped and why: the first stop in the order of workgroups. All stores before it were made.
+    /// Workgroup and reason of the stop: the first stop in the order of workgroups. All stores before it were made.
     pub stop: Option<([u32; 3], Stop)>,
-    /// What was told of accesses.
+    /// Trace of the accesses.
     pub trace: T,
-    /// Accesses outside the device's memory.
+    /// Number of accesses outside the device's memory.
     pub outside: u64,
-    /// Writes refused because the device may keep no more memory.
+    /// Number of writes refused because the device's memory limit was reached.
     pub refused: u64,
-    /// Workgroups that ran a second time, because what they read was written meanwhile. This depends on the number of
-    /// threads; nothing else does.
+    /// Number of workgroups that ran a second time because of a conflict. Only this value depends on the number of
+    /// threads.
     pub reruns: u64,
 }
 
-/// Pages that the chunks of a round that run ahead may touch together. With its copy a page takes some 4.8 KB.
+/// Maximum number of pages that the speculative chunks of a round may touch together. A page with its copy takes about
+/// 4.8 KB.
 const MAX_SPECULATIVE_PAGES: usize = 1 << 15;
-/// Clauses that a chunk which runs ahead may always execute. One that needs more might loop on what it should not have
-/// seen, so it runs in turn.
+/// Number of clauses that a speculative chunk may always execute. A chunk that exceeds its limit might loop on memory
+/// that it should not have seen, so it runs in order.
 const MAX_SPECULATIVE_CLAUSES: u64 = 1 << 24;
-/// Chunks of a round for each thread.
+/// Number of chunks of a round for each thread.
 const CHUNKS_PER_THREAD: usize = 2;
-/// Rounds that a job with no conflicts has at least: what runs ahead is bounded, and stops come soon.
+/// Minimum number of rounds of a job without conflicts. This bounds speculative work and detects stops early.
 const MIN_ROUNDS: u64 = 4;
-/// Workgroups of a chunk in a job that runs in turn.
+/// Number of workgroups of a chunk in a job that runs in order.
 const SERIAL_CHUNK_GROUPS: u64 = 64;
-/// Workgroups between two looks at whether the work was cancelled.
+/// Number of workgroups between two checks for cancellation.
 const CANCEL_CHECK_GROUPS: u64 = 1 << 10;
 
-/// What a chunk did.
+/// Result of a chunk.
 struct ChunkResult<T> {
     left: ViewResult<T>,
     stats: Stats,
     stop: Option<([u32; 3], Stop)>,
 }
 
-/// Runs all workgroups of a job, or those before the one that stops it.
+/// Runs all workgroups of a job, or those before the workgroup that stops it.
 pub(crate) fn dispatch<T: Trace, R: WorkgroupRunner<T>>(
     memory: &mut ArenaMemory,
     terms: DispatchParams<'_>,
@@ -101,7 +102,7 @@ pub(crate) fn dispatch<T: Trace, R: WorkgroupRunner<T>>(
     };
     let most = if threads > 1 { threads * CHUNKS_PER_THREAD } else { 1 };
     let mut runners: Vec<R> = Vec::new();
-    // A job of few workgroups shares them out at once; one of many finds out first whether they disturb each other.
+    // A job with few workgroups is divided at once. A job with many first finds out whether its workgroups conflict.
     let cap = total.div_ceil(most as u64 * MIN_ROUNDS).max(1);
     let mut size = cap.div_ceil(16);
     let mut in_turn = most == 1;
@@ -137,17 +138,17 @@ pub(crate) fn dispatch<T: Trace, R: WorkgroupRunner<T>>(
     job.done
 }
 
-/// A job under way.
+/// Running job.
 struct Job<'a, T> {
     memory: &'a mut ArenaMemory,
     terms: DispatchParams<'a>,
     done: DispatchResult<T>,
-    /// Most clauses that a workgroup executed.
+    /// Maximum number of clauses that one workgroup executed.
     heaviest: u64,
 }
 
 impl<T: Trace> Job<'_, T> {
-    /// Runs the chunks of a round and commits them; gives how many had to run a second time.
+    /// Runs the chunks of a round and commits them. Returns how many chunks had to run a second time.
     fn round<R: WorkgroupRunner<T>>(&mut self, chunks: &[Range<u64>], runners: &mut [R]) -> usize {
         let (terms, left, memory) = (self.terms, self.clauses_left(), &*self.memory);
         let heaviest = self.heaviest;
@@ -168,7 +169,7 @@ impl<T: Trace> Job<'_, T> {
                 .enumerate()
                 .with_max_len(1)
                 .map(|(n, (chunk, runner))| {
-                    // The first of a round is in its turn.
+                    // The first chunk of a round runs in order.
                     if n == 0 {
                         return run_chunk(memory, terms, chunk.clone(), ChunkMode::InOrder, left, runner);
                     }
@@ -188,7 +189,7 @@ impl<T: Trace> Job<'_, T> {
             if n > 0 && (self.must_repeat(&ran, &writes) || !self.fits(&ran)) {
                 conflicts += 1;
                 self.done.reruns += chunk.end - chunk.start;
-                // What it left is dropped before it runs again.
+                // The old result is dropped before the chunk runs again.
                 drop(ran);
                 let Some(runner) = runners.get_mut(n) else { break };
                 let left = self.clauses_left();
@@ -208,14 +209,14 @@ impl<T: Trace> Job<'_, T> {
         self.terms.budget.job.saturating_sub(self.done.stats.clauses)
     }
 
-    /// Whether what a chunk did ahead of its turn is not what it does in turn.
+    /// Returns whether the speculative result of a chunk differs from its in-order result.
     fn must_repeat(&self, ran: &ChunkResult<T>, writes: &RoundWrites) -> bool {
         matches!(ran.stop, Some((_, Stop::Retry)))
             || ran.stats.clauses > self.clauses_left()
             || writes.has_conflict(&ran.left.slots)
     }
 
-    /// Whether memory has room for the pages that a chunk is the first to write.
+    /// Returns whether memory has room for the frames that a chunk is the first to write.
     fn fits(&self, ran: &ChunkResult<T>) -> bool {
         let new = |s: &&super::overlay::Slot| s.copy.is_some() && !self.memory.is_backed(s.frame);
         ran.left.slots.iter().filter(new).count() <= self.memory.free_frames()
@@ -231,13 +232,13 @@ impl<T: Trace> Job<'_, T> {
         }
         self.done.stop = ran.stop;
         if writes.commit(ran.left.slots, self.memory).is_err() {
-            // It was counted that they fit: a chunk in its turn counts what it takes, the others were asked.
+            // The room was checked before: an in-order chunk counts its pages, and the other chunks passed `fits`.
             self.done.refused += 1;
         }
     }
 }
 
-/// Coordinates of a workgroup by its number in linear order.
+/// Returns the coordinates of a workgroup from its number in linear order.
 fn workgroup_at(n: u64, groups: [u32; 3]) -> [u32; 3] {
     let [x, y, _] = groups.map(|g| u64::from(g).max(1));
     [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]

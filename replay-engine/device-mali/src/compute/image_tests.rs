@@ -1,4 +1,4 @@
-//! Atomics on texels, as a compiler makes them: the texel's address, then an atomic on that address.
+//! Tests of atomics on texels as a compiler emits them: the texel's address, then an atomic on that address.
 
 use super::job::{ComputeEnd, ComputeParams, ComputeRun, run};
 use super::stop::Stop;
@@ -17,7 +17,7 @@ use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;
 
 const LOW: Source = Source::Uniform { high: false };
-/// Pages, each at its own address; the tables lie in the first four, and nothing is mapped there.
+/// Pages of the test, each at its own address. The page tables are in the first four pages, which are not mapped.
 const JOB: u64 = 0x4000;
 const STATE: u64 = 0x5000;
 const ATTRIBUTES: u64 = 0x6000;
@@ -43,7 +43,7 @@ fn one(flow: u64, registers: Registers, fma: u32, add: u32) -> Vec<u8> {
     clause(Header { bits: flow << 11 }, &slots, &[]).unwrap().concat()
 }
 
-/// Adds 1 to the texel whose column is the thread's place.
+/// Returns code that adds 1 to the texel whose column is the thread's position.
 fn counts() -> Vec<u8> {
     let place = Registers {
         port0: Some(55),
@@ -56,7 +56,7 @@ fn counts() -> Vec<u8> {
     };
     let format = [(Modifier::RegisterFormat, Value::U32)];
     let find = bits(Unit::Add, Op::LeaAttrTex, &[Source::Port(0), LOW, LOW], &format);
-    // The table of attributes, instead of that of varyings.
+    // Selects the table of attributes instead of the table of varyings.
     let table = [(Modifier::Table, Value::Attribute1)];
     let choose = bits(Unit::Fma, Op::DtselImm, &[Source::Port(0)], &table);
     let sources = [Source::Port(0), Source::Port(1)];
@@ -68,7 +68,7 @@ fn counts() -> Vec<u8> {
     .concat()
 }
 
-/// Runs it with as many threads on an image of four texels.
+/// Runs the code with this number of threads on an image of four texels.
 fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     let mut m = ArenaMemory::new(Arena {
         base: PhysAddr(0),
@@ -147,6 +147,6 @@ fn an_atomic_outside_its_image_faults_at_address_0() {
     };
     assert_eq!((va, access), (0, Access::Atomic));
     assert_eq!(code, exception::TRANSLATION + 3);
-    // Those before it were made.
+    // The atomics before the fault were made.
     assert_eq!(texels, [1; 4]);
 }

@@ -1,4 +1,4 @@
-//! A compute job from its descriptors to its end: whether its shader can run, and running it.
+//! Runner of one compute job: it reads the descriptors, checks that the shader can run, and runs it.
 
 use super::descriptors::ComputeJob;
 use super::dispatch::{self, DispatchResult, dispatch};
@@ -14,51 +14,51 @@ use crate::shader::program::{Program, ProgramLoadError};
 use std::collections::BTreeMap;
 use trace_core::progress::Progress;
 
-/// What a compute job runs with.
+/// Parameters of a compute job.
 #[derive(Clone, Copy)]
 pub(crate) struct ComputeParams<'a> {
     pub translation: Translation,
     pub model: &'a ModelData,
     pub budget: Budget,
-    /// Who may cancel it.
+    /// Progress through which the job can be cancelled.
     pub progress: Option<&'a Progress>,
-    /// Counters that a shader can read: nanoseconds, cycles.
+    /// Counters that a shader can read: nanoseconds and cycles.
     pub clock: [u64; 2],
 }
 
-/// How a compute job ended.
+/// Result of a compute job.
 #[derive(Debug)]
 pub(crate) enum ComputeEnd {
-    /// Every thread came to its end.
+    /// Every thread ran to completion.
     Computed,
-    /// The shader was not begun, and why.
+    /// The shader did not start, with the reason.
     NotRun(Box<str>),
-    /// It was stopped.
+    /// The shader was stopped.
     Stopped(Stop),
 }
 
-/// What a compute job did.
+/// Summary of what a compute job did.
 #[derive(Debug)]
 pub(crate) struct ComputeRun<T> {
     pub end: ComputeEnd,
-    /// Whether its shader was read, so that its threads began.
+    /// Whether the shader was read, so that its threads started.
     pub begun: bool,
     pub stats: Stats,
-    /// Accesses outside the device's memory.
+    /// Number of accesses outside the device's memory.
     pub outside: u64,
-    /// Writes refused because the device may keep no more memory.
+    /// Number of writes refused because the device's memory limit was reached.
     pub refused: u64,
-    /// What was told of accesses.
+    /// Trace of the accesses.
     pub trace: T,
 }
 
-/// Things that are listed of what is missing; the rest is counted.
+/// Maximum number of unsupported operations that are listed. The others are counted.
 const MAX_LISTED: usize = 32;
 
 /// Runs the compute job at `va`.
 ///
-/// A shader that can reach something which is not known does not begin: it would compute something else. The job is
-/// then done as far as its driver sees.
+/// A shader that can reach an unknown operation does not start, because its results would be wrong. The job is then
+/// done from its driver's point of view.
 pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: ComputeParams<'_>) -> ComputeRun<T> {
     let mut view: View<'_> = View::new(memory, terms.translation, ChunkMode::InOrder);
     let mut reading = ReadMeter::new(terms.budget.read, terms.progress);
@@ -105,7 +105,7 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: ComputePar
     ran.refused += done.refused;
     ran.trace = done.trace;
     if T::PAGES {
-        // What stands in its descriptors and its code was there before its threads wrote anything.
+        // The descriptors and the code were read before the threads wrote anything.
         ran.trace.add_earlier_reads(&read_before);
     }
     if let Some((_, stop)) = done.stop {
@@ -114,8 +114,8 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: ComputePar
     ran
 }
 
-/// Reads a job and makes its shader ready, or tells how the job ends without one. What it reads is not counted: it is
-/// at most a shader.
+/// Reads a job and prepares its shader, or returns how the job ends without one. The reads are not counted: they are at
+/// most one shader.
 pub(crate) fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), ComputeEnd> {
     load_job(view, va, model, &mut ReadMeter::new(u64::MAX, None))
 }
@@ -138,7 +138,7 @@ fn load_job(
     }
 }
 
-/// What of a shader is not known, each thing once, with how often it stands in the code.
+/// Lists the unknown operations of a shader, each once, with the number of its occurrences in the code.
 fn describe_unknown(missing: &[UnknownOperation]) -> Box<str> {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
     for m in missing {

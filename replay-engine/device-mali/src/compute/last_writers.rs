@@ -1,18 +1,18 @@
-//! The last writer of every byte that jobs write: numbers by page, and writers by number.
+//! Last writer of every byte that jobs write: writer numbers by page, and writers by number.
 
 use super::overlay::FrameMap;
 use super::trace::{AccessRange, AccessSource, Trace, Value};
 use trace_core::PAGE_SIZE;
 
 const WORDS: usize = PAGE_SIZE / 4;
-/// Nobody wrote the word.
+/// The word has no known writer.
 const NO_WRITER: u32 = u32::MAX;
 
 /// Numbers of the last writers of a page's bytes.
 #[derive(Debug)]
 struct PageWriters {
     words: Box<[u32; WORDS]>,
-    /// There once less than a word was written.
+    /// Numbers per byte. Present after a write of less than a word.
     bytes: Option<Box<[u32; PAGE_SIZE]>>,
 }
 
@@ -42,7 +42,7 @@ impl PageWriters {
         }
     }
 
-    /// Puts a number to a word, the next one to the word behind it, and so on.
+    /// Assigns a number to a word, the next number to the next word, and so on.
     #[inline(always)]
     fn put_run(&mut self, first: usize, words: usize, number: u32) {
         if self.bytes.is_none() && first.is_multiple_of(4) {
@@ -65,7 +65,7 @@ impl PageWriters {
         found.copied().unwrap_or(NO_WRITER)
     }
 
-    /// Raises its numbers.
+    /// Increases all numbers.
     fn raise(&mut self, by: u32) {
         let raise = |n: &mut u32| {
             if *n != NO_WRITER {
@@ -78,7 +78,7 @@ impl PageWriters {
         }
     }
 
-    /// Takes the later numbers, each raised.
+    /// Merges later numbers, each increased by `by`.
     fn absorb(&mut self, later: &Self, by: u32) {
         let take = |(to, from): (&mut u32, &u32)| {
             if *from != NO_WRITER {
@@ -96,38 +96,38 @@ impl PageWriters {
     }
 }
 
-/// Writers with numbers one after another: the same place of a shader, thread after thread.
+/// Writers with consecutive numbers: the same location in a shader, one thread after another.
 #[derive(Clone, Copy, Debug)]
 struct WriterRun {
-    /// The first of them.
+    /// The first writer of the run.
     who: AccessSource,
-    /// Its number.
+    /// Number of the first writer.
     number: u32,
 }
 
-/// Runs of writers of one job that are remembered.
+/// Maximum number of writer runs of one job.
 const MAX_RUNS: usize = 1 << 24;
-/// Numbers that are given out; all lie below the one that means nobody.
+/// Maximum number of writer numbers. All are below the number that means no writer.
 const MAX_NUMBERS: u32 = 1 << 31;
 
-/// The last writer of every byte.
+/// Last writer of every byte.
 #[derive(Debug, Default)]
 pub(crate) struct LastWriters {
-    /// There were more than are remembered, so that nothing is known.
+    /// Whether there were too many writers, so that nothing is known.
     full: bool,
-    /// Writers by number. Lanes that store together are one run.
+    /// Writers by number. Lanes that store together form one run.
     runs: Vec<WriterRun>,
-    /// How many writers have a number.
+    /// Number of writers that have a number.
     count: u32,
     pages: Vec<PageWriters>,
-    /// By frame, the place among the pages.
+    /// Index of the page by frame.
     frames: FrameMap<u32>,
-    /// The frame that was written last, and its place.
+    /// The frame that was written last, and its index.
     last: Option<(u64, u32)>,
 }
 
 impl LastWriters {
-    /// Who wrote the byte at this physical address last, and the writer's number.
+    /// Returns the last writer of the byte at this physical address, with the writer's number.
     pub(crate) fn find(&self, pa: u64) -> Option<(u32, AccessSource)> {
         let place = self.frames.get(&(pa / PAGE_SIZE as u64))?;
         let number = self.pages.get(*place as usize)?.at(pa as usize % PAGE_SIZE);
@@ -139,17 +139,17 @@ impl LastWriters {
         Some((number, run.who.with_thread_offset(number - run.number)))
     }
 
-    /// Writers that have a number; later ones have greater ones.
+    /// Returns the number of numbered writers. Later writers have greater numbers.
     pub(crate) fn writer_count(&self) -> u32 {
         self.count
     }
 
-    /// Whether there were more writers than are remembered, so that nothing is known.
+    /// Returns whether there were too many writers, so that nothing is known.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Gives the memory back: there is too much to remember.
+    /// Frees the memory because there are too many writers.
     #[cold]
     pub(crate) fn discard(&mut self) {
         *self = Self {
@@ -158,7 +158,7 @@ impl LastWriters {
         };
     }
 
-    /// Keeps one page alone, with the writers that it still names.
+    /// Keeps only one page and the writers that it still refers to.
     pub(crate) fn retain_frame(self, frame: u64) -> Self {
         let mut out = Self {
             full: self.full,
@@ -186,14 +186,14 @@ impl LastWriters {
         out
     }
 
-    /// Memory that it takes, roughly.
+    /// Returns the approximate memory usage, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let page = |p: &PageWriters| if p.bytes.is_some() { 5 * PAGE_SIZE } else { PAGE_SIZE };
         let pages: usize = self.pages.iter().map(page).sum();
         (pages + self.runs.len() * size_of::<WriterRun>()) as u64
     }
 
-    /// The number of a writer, who has the next `more` threads behind it.
+    /// Assigns a number to a writer, followed by the next `more` threads.
     #[inline(always)]
     fn assign_number(&mut self, who: &AccessSource, more: u32, fresh: bool) -> u32 {
         if !fresh
@@ -209,7 +209,7 @@ impl LastWriters {
         self.begin(who, more)
     }
 
-    /// The number of a writer with whom a run begins.
+    /// Assigns a number to the first writer of a run.
     fn begin(&mut self, who: &AccessSource, more: u32) -> u32 {
         if self.runs.len() >= MAX_RUNS || self.count >= MAX_NUMBERS {
             self.discard();
@@ -223,7 +223,7 @@ impl LastWriters {
         number
     }
 
-    /// Remembers a write within a page; `fresh`: by a writer with a number of its own.
+    /// Records a write within a page. `fresh` gives the writer a new number of its own.
     #[inline(always)]
     pub(crate) fn put(&mut self, pa: u64, bytes: usize, who: &AccessSource, fresh: bool) {
         let number = self.assign_number(who, 0, fresh);
@@ -293,7 +293,7 @@ impl Trace for LastWriters {
             number: r.number.saturating_add(by),
             ..r
         }));
-        // Pages by their place, without their frames so far.
+        // Pages by index, without their frames so far.
         let mut pages: Vec<Option<PageWriters>> = later.pages.into_iter().map(Some).collect();
         for (frame, place) in later.frames {
             let Some(mut from) = pages.get_mut(place as usize).and_then(Option::take) else {
@@ -360,7 +360,7 @@ mod tests {
             wrote(&mut w, pa, if pa == 13 { 1 } else { 4 }, who(thread, 0x40));
         }
         assert_eq!(threads(&w, [0, 4, 8, 12, 13, 14, 16]), [9, 3, 3, 4, 6, 4, 5].map(Some));
-        // Another place of the shader is another writer, and so is the same thread there later.
+        // Another location in the shader is another writer, and so is the same thread at the same location later.
         wrote(&mut w, 4, 4, who(3, 0x50));
         wrote(&mut w, 8, 4, who(3, 0x40));
         assert_eq!(w.find(4).map(|f| f.1.pc), Some(0x50));
@@ -380,9 +380,9 @@ mod tests {
             threads(&a, [0, 4, 0x1000, 0x1004, 0x1006, 0x1007, 0x2000, 0x2004]),
             [Some(1), Some(1), Some(2), Some(2), Some(7), Some(2), Some(8), None]
         );
-        // The two that look the same have numbers of their own.
+        // Two writers that look the same have their own numbers.
         assert!(a.find(0).map(|f| f.0) < a.find(4).map(|f| f.0));
-        // It goes on behind what it took.
+        // Numbering continues after the merged writers.
         wrote(&mut a, 0x2000, 4, who(9, 0x60));
         assert_eq!(threads(&a, [0x2000]), [Some(9)]);
     }

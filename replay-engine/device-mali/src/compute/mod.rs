@@ -1,5 +1,4 @@
-//! Compute jobs: what surrounds the execution of their shaders. Memory as a job sees it, what a job may spend, the
-//! descriptors, and the dispatch of workgroups.
+//! Environment of compute shaders: a job's view of memory, its budget, its descriptors and the dispatch of workgroups.
 
 pub(crate) mod bindings;
 pub(crate) mod descriptors;

@@ -1,4 +1,4 @@
-//! Pages that a chunk of workgroups touched: its own copies of those it wrote, and marks of what it read and wrote.
+//! Pages that a chunk of workgroups touched: copies of the written pages, and marks of reads and writes.
 
 use crate::memory::{ArenaMemory, MemoryError};
 use std::collections::HashMap;
@@ -6,12 +6,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
 
-/// A mark for each 32-bit word of a page.
+/// One mark for each 32-bit word of a page.
 pub(crate) type WordMask = [u64; PAGE_SIZE / 4 / 64];
-/// A mark for each byte of a page.
+/// One mark for each byte of a page.
 pub(crate) type ByteMask = [u64; PAGE_SIZE / 64];
 
-/// A page as the chunk sees it since its first write to it.
+/// Page as the chunk sees it after its first write to it.
 #[derive(Debug)]
 pub(crate) struct PageCopy {
     pub bytes: Box<Page>,
@@ -19,7 +19,8 @@ pub(crate) struct PageCopy {
 }
 
 impl PageCopy {
-    /// Whether all of `bytes` bytes from `at` on, at most 64 and within the page, were written by the chunk.
+    /// Returns whether the chunk wrote all `bytes` bytes at `at`. The range has at most 64 bytes and lies within the
+    /// page.
     #[inline(always)]
     pub fn covers(&self, at: usize, bytes: usize) -> bool {
         let (low, high) = marks(at, bytes);
@@ -30,7 +31,7 @@ impl PageCopy {
         self.written[i] & low == low
     }
 
-    /// Marks `bytes` bytes from `at` on, at most 64 and within the page, as written.
+    /// Marks `bytes` bytes at `at` as written. The range has at most 64 bytes and lies within the page.
     #[inline(always)]
     pub fn mark(&mut self, at: usize, bytes: usize) {
         let (low, high) = marks(at, bytes);
@@ -44,28 +45,29 @@ impl PageCopy {
     }
 }
 
-/// The bits of `bytes` bytes from `at` on: those of the 64-byte block that holds `at`, and those of the next.
+/// Returns the mark bits of `bytes` bytes at `at`: those of the 64-byte block that contains `at`, and those of the next
+/// block.
 #[inline(always)]
 fn marks(at: usize, bytes: usize) -> (u64, u64) {
     let m = ((1u128 << (bytes & 127)) - 1) << (at & 63);
     (m as u64, (m >> 64) as u64)
 }
 
-/// A page that a chunk touched.
+/// Page that a chunk touched.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Its frame.
+    /// Frame of the page.
     pub frame: u64,
-    /// Words that were read as they were before the chunk.
+    /// Words whose contents from before the chunk were read.
     pub read: WordMask,
-    /// There once the chunk wrote to it.
+    /// Copy of the page, present after the chunk's first write to it.
     pub copy: Option<Box<PageCopy>>,
-    /// Whether a translation went through it.
+    /// Whether a translation used the page as a table.
     pub table: bool,
 }
 
 impl Slot {
-    /// Marks `words` words from word `at` on, at most 32 and within the page, as read.
+    /// Marks `words` words from word `at` as read. The range has at most 32 words and lies within the page.
     #[inline(always)]
     pub fn mark_read(&mut self, at: usize, words: usize) {
         let marks = (1u64 << (words & 63)) - 1;
@@ -79,7 +81,8 @@ impl Slot {
     }
 }
 
-/// Hashes frame numbers, which hardly need it: they lie close together, and there are at most as many as the arena has.
+/// Hasher of frame numbers. A weak hash is enough: they are close together, and there are at most as many as arena
+/// frames.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FrameHasher(u64);
 
@@ -97,15 +100,15 @@ impl Hasher for FrameHasher {
     }
 }
 
-/// A map by frame.
+/// Map with frames as keys.
 pub(crate) type FrameMap<T> = HashMap<u64, T, BuildHasherDefault<FrameHasher>>;
 
-/// What earlier chunks of a round wrote.
+/// Writes of the earlier chunks of a round.
 #[derive(Debug, Default)]
 pub(crate) struct RoundWrites(FrameMap<ByteMask>);
 
 impl RoundWrites {
-    /// Whether a chunk read a word that is written here.
+    /// Returns whether a chunk read a word that is written here.
     pub fn has_conflict(&self, slots: &[Slot]) -> bool {
         !self.0.is_empty()
             && slots.iter().any(|s| {
@@ -113,7 +116,7 @@ impl RoundWrites {
             })
     }
 
-    /// Puts a chunk's writes into memory and remembers them. Nothing is written when they do not fit.
+    /// Writes a chunk's writes to memory and records them. Writes nothing if they do not fit.
     pub fn commit(&mut self, slots: Vec<Slot>, memory: &mut ArenaMemory) -> Result<(), MemoryError> {
         let new = slots
             .iter()
@@ -125,7 +128,7 @@ impl RoundWrites {
         for slot in slots {
             let Some(copy) = slot.copy else { continue };
             match self.0.entry(slot.frame) {
-                // Nobody else wrote to the page in this round: the copy is what memory becomes.
+                // No other chunk wrote to the page in this round, so the copy becomes the memory.
                 std::collections::hash_map::Entry::Vacant(e) => {
                     memory.exchange(slot.frame, copy.bytes)?;
                     e.insert(copy.written);
@@ -142,9 +145,9 @@ impl RoundWrites {
     }
 }
 
-/// Whether a word is marked in one and a byte of it in the other.
+/// Returns whether a word is marked as read and a byte of it as written.
 fn overlap(read: &WordMask, written: &ByteMask) -> bool {
-    // A word of marks of words stands beside four of marks of bytes.
+    // One element of the word mask corresponds to four elements of the byte mask.
     read.iter()
         .zip(written.as_chunks::<4>().0)
         .filter(|(r, _)| **r != 0)
@@ -156,18 +159,18 @@ fn overlap(read: &WordMask, written: &ByteMask) -> bool {
         })
 }
 
-/// A bit for each four bits of which one is set.
+/// Returns a bit for each four bits of which at least one is set.
 fn fold(bytes: u64) -> u64 {
     let any = bytes | bytes >> 1;
     let any = (any | any >> 2) & 0x1111_1111_1111_1111;
-    // Brings every fourth bit together.
+    // Moves every fourth bit together.
     let m = (any | any >> 3) & 0x0303_0303_0303_0303;
     let m = (m | m >> 6) & 0x000f_000f_000f_000f;
     let m = (m | m >> 12) & 0x0000_00ff_0000_00ff;
     (m | m >> 24) & 0xffff
 }
 
-/// Puts the written bytes of a copy into a page.
+/// Copies the written bytes of a copy to a page.
 fn put(page: &mut Page, copy: &PageCopy) {
     let blocks = page.as_chunks_mut::<64>().0.iter_mut();
     for ((to, from), mask) in blocks.zip(copy.bytes.as_chunks::<64>().0).zip(copy.written) {

@@ -1,4 +1,4 @@
-//! Programs that a real driver compiled: run from their recorded memory, against what they should give.
+//! Tests of programs that a real driver compiled: they run from recorded memory and are compared with expected results.
 
 use super::job::{ComputeEnd, ComputeParams, run};
 use super::trace::NoTrace;
@@ -35,7 +35,7 @@ pub(super) fn json(program: &Path, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(program.join(name)).unwrap()).unwrap()
 }
 
-/// Puts what a submit's images hold into memory, each at its GPU address.
+/// Writes the images of a submit to memory, each at its GPU address.
 pub(super) fn put_images(m: &mut ArenaMemory, program: &Path, submit: &Value) {
     for bo in json(program, submit["submit"].as_str().unwrap())["bos"]
         .as_array()
@@ -67,7 +67,7 @@ fn bytes(m: &ArenaMemory, va: u64, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Runs every submit of a program and gives the memory that it leaves, or what kept a job from running.
+/// Runs every submit of a program. Returns the memory afterwards, or the reason why a job did not run.
 fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, String> {
     let spec = json(program, "spec.json");
     let mut kept: Vec<(u64, Vec<u8>)> = Vec::new();
@@ -75,7 +75,7 @@ fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, Str
     for submit in spec["submits"].as_array().unwrap() {
         let mut m = memory();
         put_images(&mut m, program, submit);
-        // The images are those from before the first submit: what the earlier ones wrote is carried over.
+        // The images are from before the first submit, so the results of earlier submits are carried over.
         for (va, bytes) in &kept {
             for (n, b) in (0..).zip(bytes) {
                 m.write(PhysAddr(va + n), &[*b]).unwrap();
@@ -118,7 +118,7 @@ fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, Str
     Ok(last)
 }
 
-/// Words of what llvmpipe gives that are not compared, by program and buffer, and why.
+/// Words of llvmpipe's results that are not compared, by program and buffer, with the reason.
 const LEFT_OUT: [(&str, &str, &[usize], &str); 2] = [
     (
         "convert",
@@ -129,8 +129,8 @@ const LEFT_OUT: [(&str, &str, &[usize], &str); 2] = [
     ("half_pack", "b1", &[17], "the payload of a half NaN"),
 ];
 
-/// Buffers of floats that only come close to what llvmpipe gives: program, buffer, relative error of what is not below
-/// `1e-3` in magnitude, why. Every other word must be the same.
+/// Buffers of floats that only approximate llvmpipe's results: program, buffer, relative error of values of at least
+/// `1e-3` in magnitude, reason. Every other word must be equal.
 const CLOSE: [(&str, &str, f64, &str); 3] = [
     ("convert", "b2", 1e-6, "products that are fused here and not there"),
     (
@@ -142,7 +142,7 @@ const CLOSE: [(&str, &str, f64, &str); 3] = [
     ("gemm_vec4", "b2", 2e-5, "products that are fused here and not there"),
 ];
 
-/// How far two words are apart as floats; infinite where only one of them is a number.
+/// Returns the relative error of two words as floats; infinite if only one of them is a number.
 fn relative_error(got: u32, want: u32) -> f64 {
     let (x, y) = (f64::from(f32::from_bits(got)), f64::from(f32::from_bits(want)));
     if got == want || x.is_nan() && y.is_nan() {

@@ -1,26 +1,26 @@
-//! Why a workgroup stops before its end, and what it may spend until then.
+//! Reasons for a workgroup to stop early, and budgets of execution.
 
 use crate::fault::Fault;
 use trace_core::progress::Progress;
 
-/// Why a workgroup stopped before its end.
+/// Reason why a workgroup stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It did what the hardware answers with an exception.
+    /// The workgroup caused an exception of the hardware.
     Fault(Fault),
-    /// It came to an operation that this model does not implement.
+    /// The workgroup reached an operation that this model does not implement.
     Unimplemented {
         /// Address of the clause.
         pc: u64,
-        /// The operation, or its bits where it has no name.
+        /// Name of the operation, or its bits if it has no name.
         name: Box<str>,
     },
-    /// It, or its job, executed more clauses than it may, or its shader has more than may be read.
+    /// The workgroup or its job exceeded its budget of clauses, or its shader has more clauses than may be read.
     Budget,
-    /// Nobody wants the result any more.
+    /// The work was cancelled.
     Cancelled,
-    /// It ran ahead of its turn and needs more than such work is given: it runs again when its turn comes. An executor
-    /// hands this on as it hands on every other stop.
+    /// The workgroup ran speculatively and needs more than speculative work may use. It runs again in order. An
+    /// executor returns this like every other stop.
     Retry,
 }
 
@@ -30,12 +30,12 @@ impl From<Fault> for Stop {
     }
 }
 
-/// What workgroups did.
+/// Statistics of workgroups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
-    /// Clauses, one for each wave of 32 threads that executed it.
+    /// Executed clauses, counted once for each wave of 32 threads.
     pub clauses: u64,
-    /// Operations, one for each active lane.
+    /// Executed operations, counted once for each active lane.
     pub lane_ops: u64,
     /// Clauses of shaders that were read before their first thread.
     pub read: u64,
@@ -49,36 +49,38 @@ impl std::ops::AddAssign for Stats {
     }
 }
 
-/// What a job may execute, and what of a chain may be read. The numbers are clauses and never times, so that a job ends at the same one every time.
+/// Execution limits of a job, and reading limits of a chain. The limits count clauses and never time, so that a job
+/// always ends at the same clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Clauses of one wave. A wave is 32 threads of a workgroup, whatever the width of a warp of the GPU: a clause that
-    /// several of its threads execute together counts once.
+    /// Maximum number of clauses of one wave. A wave is 32 threads of a workgroup, whatever the width of a warp of the
+    /// GPU: a clause that several of its threads execute together counts once.
     pub wave: u64,
-    /// Clauses of all waves of a job.
+    /// Maximum number of clauses of all waves of a job.
     pub job: u64,
-    /// Clauses of the shaders of a chain. They are read and translated for each job anew, before its first thread.
+    /// Maximum number of shader clauses of a chain. They are read and translated again for each job, before its first
+    /// thread.
     pub read: u64,
 }
 
-/// Clauses between two looks at whether the work was cancelled.
+/// Number of clauses between two checks for cancellation.
 const SLICE: u64 = 1 << 16;
 
-/// Counts the clauses of a shader that are read.
+/// Counter of the clauses of a shader that are read.
 #[derive(Debug)]
 pub(crate) struct ReadMeter<'a> {
     left: u64,
-    /// Clauses that were read.
+    /// Number of clauses read.
     pub read: u64,
     progress: Option<&'a Progress>,
 }
 
-/// Clauses that are read between two looks at whether the work was cancelled: each is some hundred times the work of
-/// one that is executed.
+/// Number of clauses that are read between two checks for cancellation. Reading a clause takes some hundred times the
+/// work of executing one.
 const READ_SLICE: u64 = 1 << 10;
 
 impl<'a> ReadMeter<'a> {
-    /// So many clauses may be read.
+    /// Creates a meter that permits `left` clauses.
     pub(crate) fn new(left: u64, progress: Option<&'a Progress>) -> Self {
         Self {
             left,
@@ -87,7 +89,7 @@ impl<'a> ReadMeter<'a> {
         }
     }
 
-    /// Pays for a clause.
+    /// Pays for one clause.
     pub(crate) fn clause(&mut self) -> Result<(), Stop> {
         if self.read.is_multiple_of(READ_SLICE) && self.progress.is_some_and(|p| p.check().is_err()) {
             return Err(Stop::Cancelled);
@@ -100,29 +102,30 @@ impl<'a> ReadMeter<'a> {
     }
 }
 
-/// Clauses that one wave may still execute.
+/// Number of clauses that one wave may still execute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fuel(u64);
 
-/// Counts what is executed, and ends it when the budget is spent or nobody wants the result.
+/// Counter of executed clauses, which stops execution when the budget is exhausted or the work is cancelled.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     wave: u64,
-    /// Left of the slice under way.
+    /// Remaining clauses of the current slice.
     slice: u64,
-    /// Left beyond that.
+    /// Remaining clauses after the current slice.
     reserve: u64,
-    /// All that there was.
+    /// Initial number of clauses.
     granted: u64,
-    /// Whether more may be had by running in turn.
+    /// Whether the work is speculative: an in-order run may have a larger budget.
     ahead: bool,
     progress: Option<&'a Progress>,
-    /// Operations, one for each active lane; the executor adds to it.
+    /// Operations, counted once for each active lane. The executor increments it.
     pub lane_ops: u64,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter with this many clauses to spend. `ahead`: running out of them says only that the work must run in turn.
+    /// Creates a meter with this many clauses. With `ahead`, running out of clauses only means that the work must run
+    /// in order.
     pub(crate) fn new(wave: u64, clauses: u64, ahead: bool, progress: Option<&'a Progress>) -> Self {
         Self {
             wave,
@@ -135,12 +138,12 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// What a wave starts with.
+    /// Returns the initial fuel of a wave.
     pub(crate) fn fuel(&self) -> Fuel {
         Fuel(self.wave)
     }
 
-    /// Pays for a clause of a wave.
+    /// Pays for one clause of a wave.
     #[inline(always)]
     pub(crate) fn clause(&mut self, fuel: &mut Fuel) -> Result<(), Stop> {
         if self.slice == 0 || fuel.0 == 0 {
@@ -158,7 +161,7 @@ impl<'a> Meter<'a> {
             return Err(Stop::Cancelled);
         }
         if fuel.0 == 0 {
-            // What ran ahead may have looped over words that its turn will find written.
+            // Speculative work may have looped over words that are written before its in-order run.
             return Err(if self.ahead { Stop::Retry } else { Stop::Budget });
         }
         if self.reserve == 0 {
@@ -169,7 +172,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// What was executed so far.
+    /// Returns the statistics so far.
     pub(crate) fn stats(&self) -> Stats {
         Stats {
             clauses: self.granted - self.reserve - self.slice,

@@ -1,5 +1,5 @@
-//! Memory and dispatch with programs of the tests' own: whatever the number of threads, the result is that of running
-//! the workgroups one after another on plain memory.
+//! Tests of memory and dispatch: with any number of threads, the result equals running the workgroups one after another
+//! on plain memory.
 
 use super::dispatch::{DispatchParams, DispatchResult, WorkgroupRunner, dispatch};
 use super::last_writers::LastWriters;
@@ -18,9 +18,9 @@ use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
 
 const BASE: u64 = 0x4000_0000;
-/// Frames of the arena: four tables, then data.
+/// Number of frames of the arena: four tables, then data.
 const FRAMES: u64 = 40;
-/// First address of the data, and of the tables as data.
+/// First address of the data, and of the tables when accessed as data.
 const DATA: u64 = 0x10_0000;
 const TABLES: u64 = 0x18_0000;
 const READ_ONLY: u64 = 0x19_0000;
@@ -31,8 +31,8 @@ fn frame(n: u64) -> PhysAddr {
     PhysAddr(BASE + n * 4096)
 }
 
-/// Memory with its first four frames holding tables that map the other frames from [`DATA`] on, the tables themselves
-/// from [`TABLES`] on, and three odd pages.
+/// Creates memory whose first four frames are tables. They map the other frames from [`DATA`], the tables themselves
+/// from [`TABLES`], and three odd pages.
 fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
     let mut m = ArenaMemory::new(Arena {
         base: PhysAddr(BASE),
@@ -88,7 +88,7 @@ fn words_bytes_and_ranges_see_the_same_memory() {
             assert_eq!(v.load_u8(DATA + at), Ok(at as u8));
             assert_eq!(v.load_u16(DATA + at), Ok(word(0) as u16));
         }
-        // Across two pages, whose frames are neighbours here, and back.
+        // Loads and stores across two pages, whose frames are adjacent here.
         for at in 4080..4100 {
             v.store(DATA + at, [1, 2, 3, 0x0405_0607]).unwrap();
             assert_eq!(v.load::<4>(DATA + at), Ok([1, 2, 3, 0x0405_0607]));
@@ -117,7 +117,7 @@ fn rights_are_checked_and_faults_tell_what_was_tried() {
         };
         v.load::<1>(READ_ONLY).unwrap();
         assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
-        // Nothing is kept of a page that was refused.
+        // Nothing is cached of a page that was refused.
         assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
         assert_eq!(
             fault(v.atomic(READ_ONLY + 4, |w| w).map(drop)),
@@ -127,7 +127,7 @@ fn rights_are_checked_and_faults_tell_what_was_tried() {
         assert_eq!(v.fetch(CODE), Ok([0; 16]));
         let gone = DATA + 36 * 4096;
         assert_eq!(fault(v.load::<2>(gone).map(drop)), (0xc3, gone, Access::Read));
-        // The second of two pages tells its own address, and nothing is written to the first.
+        // The second of the two pages reports its own address, and nothing is written to the first.
         assert_eq!(fault(v.store(gone - 4, [7, 7])), (0xc3, gone, Access::Write));
         assert_eq!(v.load::<1>(gone - 4), Ok([0]));
         assert_eq!(fault(v.store(u64::MAX - 1, [7])).0, 0xe0);
@@ -163,7 +163,7 @@ fn writing_to_its_own_tables_changes_what_a_chunk_sees_at_once() {
 
 #[test]
 fn a_page_that_becomes_a_table_is_one_from_then_on() {
-    // The page is stored to first, so that its translation is kept, then used as a table, then stored to again.
+    // The page is stored to, so that its translation is cached, then used as a table, then stored to again.
     let format = MmuFormat::MaliLpae;
     let (m, t) = memory(format);
     let mut v = view(&m, t);
@@ -173,7 +173,7 @@ fn a_page_that_becomes_a_table_is_one_from_then_on() {
         .unwrap();
     v.store(DATA + 3 * 4096, [77]).unwrap();
     v.store(DATA + 4 * 4096, [88]).unwrap();
-    // Level 1 entry of `far` points at frame 5 as a level 2 table, whose first entry points at frame 4.
+    // The level 1 entry of `far` points at frame 5 as a level 2 table, whose first entry points at frame 4.
     v.store(DATA + 4096, words(mmu::encode_table(format, frame(4))))
         .unwrap();
     let entry = TABLES + 4096 + u64::from(mmu::index_at(1, far)) * 8;
@@ -248,27 +248,27 @@ fn an_atomic_access_to_a_page_that_was_only_read_is_refused_as_one() {
 
 // Programs for whole jobs.
 
-/// A step of a workgroup's program; `at` counts from [`DATA`].
+/// Step of a workgroup's program. `at` is relative to [`DATA`].
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Load(u64),
     Load4(u64),
     Store(u64, u32),
-    /// Stores what was summed up so far.
+    /// Stores the current sum.
     StoreSum(u64),
     StoreByte(u64),
     StoreWide(u64),
     Add(u64, u32),
-    /// Maps a page of data to another frame, or to none.
+    /// Maps a page of data to another frame, or unmaps it.
     Remap(u64, u64),
-    /// Loads from where the sum points.
+    /// Loads from the address that the sum gives.
     Follow,
-    /// Loops as often as a word says.
+    /// Loops as many times as a word says.
     Loop(u64),
     Unknown,
 }
 
-/// A program for each workgroup, in linear order.
+/// One program for each workgroup, in linear order.
 struct Toy<'a> {
     programs: &'a [Vec<Op>],
     groups: [u32; 3],
@@ -366,7 +366,7 @@ const PLENTY: Budget = Budget {
     read: 0,
 };
 
-/// Runs the programs one after another, each alone on what those before it left.
+/// Runs the programs one after another, each alone on the memory that the previous ones left.
 fn one_by_one(
     programs: &[Vec<Op>],
     groups: [u32; 3],
@@ -420,7 +420,7 @@ fn same(programs: &[Vec<Op>], groups: [u32; 3], room: usize, budget: Budget) {
 }
 
 fn place() -> impl Strategy<Value = u64> {
-    // Few places, so that workgroups meet; some across pages, a few beyond what is mapped.
+    // Few locations, so that workgroups conflict: some across pages, a few outside the mapped range.
     prop_oneof![
         8 => (0u64..8).prop_map(|w| w * 4),
         4 => (0u64..4, 0u64..40).prop_map(|(p, b)| p * 4096 + 4070 + b),
@@ -488,7 +488,7 @@ fn a_histogram_soon_runs_in_turn() {
 
 #[test]
 fn memory_that_every_workgroup_writes_before_it_reads_is_no_conflict() {
-    // As workgroup memory is used: one place for all of them.
+    // Workgroup memory is used like this: all workgroups share one location.
     let programs: Vec<Vec<Op>> = (0..400)
         .map(|n| {
             vec![
@@ -526,7 +526,7 @@ fn the_first_fault_in_order_ends_the_job_and_stores_before_it_are_made() {
 
 #[test]
 fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() {
-    // The second workgroup loops as long as a word says, which the first one sets.
+    // The second workgroup loops as long as a word says, which the first workgroup sets.
     struct Spin;
     impl<T: Trace> WorkgroupRunner<T> for Spin {
         fn run(&mut self, group: [u32; 3], v: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {

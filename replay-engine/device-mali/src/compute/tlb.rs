@@ -1,4 +1,4 @@
-//! The translations that a chunk of workgroups keeps, and the walk that finds them in memory as the chunk sees it.
+//! Translation cache of a chunk of workgroups, and the table walk through memory as the chunk sees it.
 
 use super::overlay::{FrameMap, Slot};
 use crate::memory::ArenaMemory;
@@ -7,25 +7,26 @@ use trace_core::PhysAddr;
 use trace_core::mmu::{LEVELS, PhysMemory};
 use trace_core::recording::{Page, ZERO_PAGE};
 
-/// Translations kept; a page has its place by its number.
+/// Number of entries. A page's number determines its entry.
 const ENTRIES: usize = 256;
-/// No page has this number: addresses have 64 bits.
+/// Number that no page has, because addresses have 64 bits.
 const NONE: u64 = u64::MAX;
 
-/// A page that was translated before.
+/// Cached translation of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct TlbEntry<'m> {
-    /// Number of the page (address / 4096) when loads may take it, else [`NONE`].
+    /// Number of the page (address / 4096) if loads may use the entry, otherwise [`NONE`].
     pub load: u64,
-    /// The same for stores: the chunk has its copy. A page that holds tables is none: writing there ends translations.
+    /// The same for stores, once the chunk has a copy of the page. It is [`NONE`] for a page that holds tables, because
+    /// a write to it invalidates translations.
     pub store: u64,
     /// The page as it was before the chunk.
     pub image: &'m Page,
-    /// Its place among the touched pages.
+    /// Index of the page among the touched pages.
     pub slot: u32,
 }
 
-/// The translations of a chunk.
+/// Translation cache of a chunk.
 pub(crate) struct Tlb<'m>([TlbEntry<'m>; ENTRIES]);
 
 impl<'m> Tlb<'m> {
@@ -40,7 +41,7 @@ impl<'m> Tlb<'m> {
         )
     }
 
-    /// The place of a page, whether or not it is what stands there.
+    /// Returns the entry of a page, whether or not it currently holds that page.
     #[inline(always)]
     pub fn at(&self, page: u64) -> &TlbEntry<'m> {
         &self.0[page as usize % ENTRIES]
@@ -50,13 +51,13 @@ impl<'m> Tlb<'m> {
         self.0[page as usize % ENTRIES] = entry;
     }
 
-    /// Forgets everything.
+    /// Invalidates all entries.
     pub fn flush(&mut self) {
         *self = Self::new();
     }
 }
 
-/// Memory as a chunk sees it, for a walk. It remembers which entries the walk read.
+/// Memory as a chunk sees it, for a table walk. It remembers which entries the walk read.
 pub(crate) struct WalkMemory<'a> {
     pub memory: &'a ArenaMemory,
     pub slots: &'a [Slot],
@@ -76,7 +77,7 @@ impl<'a> WalkMemory<'a> {
         }
     }
 
-    /// The entries that were read.
+    /// Returns the entries that the walk read.
     pub fn entries(self) -> [Option<PhysAddr>; LEVELS as usize] {
         self.read.map(Cell::into_inner)
     }

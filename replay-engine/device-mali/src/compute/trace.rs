@@ -1,14 +1,14 @@
-//! Following what a job reads and writes: a hook that costs nothing where it is off.
+//! Hook that traces a job's reads and writes and costs nothing when it is disabled.
 
 use super::overlay::Slot;
 use crate::shader::lanes::{LANES, Vector};
 
-/// Who makes an access.
+/// Source of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct AccessSource {
     /// The workgroup.
     pub group: [u32; 3],
-    /// The thread within it, counted along x, then y, then z.
+    /// The thread in the workgroup, counted along x, then y, then z.
     pub thread: u32,
     /// Address of the clause.
     pub pc: u64,
@@ -17,7 +17,7 @@ pub(crate) struct AccessSource {
 }
 
 impl AccessSource {
-    /// The same place in the shader, for a thread that is so many later.
+    /// Returns the same location in the shader for the thread that is this many threads later.
     #[inline(always)]
     pub(crate) fn with_thread_offset(&self, threads: u32) -> Self {
         Self {
@@ -27,18 +27,18 @@ impl AccessSource {
     }
 }
 
-/// Bytes that an access touches. They lie in one page.
+/// Bytes of an access. They lie in one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccessRange {
-    /// GPU address of the first.
+    /// GPU address of the first byte.
     pub va: u64,
-    /// Where it lies.
+    /// Physical address of the first byte.
     pub pa: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u32,
 }
 
-/// Bytes of an access as they were read or will be written.
+/// Bytes of an access, as they were read or will be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Words(&'a [u32]),
@@ -46,7 +46,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The first 16 bytes as a number, the first byte lowest.
+    /// Returns the first 16 bytes as a number, with the first byte lowest.
     pub(crate) fn number(self) -> u128 {
         match self {
             Self::Words(w) => w.iter().take(4).rev().fold(0, |n, w| n << 32 | u128::from(*w)),
@@ -55,54 +55,56 @@ impl Value<'_> {
     }
 }
 
-/// A clause that lanes of a wave execute.
+/// Clause that lanes of a wave execute.
 #[derive(Clone, Copy)]
 pub(crate) struct ClauseExecution<'a> {
-    /// Its address.
+    /// Address of the clause.
     pub address: u64,
-    /// Number of the wave's first thread within the workgroup.
+    /// Number of the wave's first thread in the workgroup.
     pub first: u32,
-    /// Lanes that execute it, a bit each.
+    /// Lanes that execute the clause, one bit each.
     pub lanes: u32,
     /// Registers of all lanes.
     pub registers: &'a [Vector],
 }
 
 impl ClauseExecution<'_> {
-    /// The lane of a thread, when it is one of those that execute the clause.
+    /// Returns the lane of a thread, if the thread executes the clause.
     pub(crate) fn lane_of(&self, thread: u32) -> Option<usize> {
         let lane = thread.checked_sub(self.first).filter(|l| *l < LANES as u32)?;
         (self.lanes >> lane & 1 == 1).then_some(lane as usize)
     }
 
-    /// The registers of a lane.
+    /// Returns the registers of a lane.
     pub(crate) fn registers_of(&self, lane: usize) -> [u32; 64] {
         std::array::from_fn(|r| self.registers.get(r).and_then(|v| v.get(lane)).copied().unwrap_or(0))
     }
 }
 
-/// What follows accesses. Workgroups that run at the same time have one each; they are joined in the order of the
-/// workgroups, and what a run that was thrown away told is thrown away too.
+/// Observer of accesses. Workgroups that run in parallel have one each. They are merged in the order of the workgroups.
+/// The trace of a discarded run is discarded too.
 pub(crate) trait Trace: Default + Send {
-    /// Whether anything is told at all. Where it is false the calls compile to nothing.
+    /// Whether anything is traced. If it is false, the calls compile to nothing.
     const ON: bool;
-    /// Whether what is read is told too.
+    /// Whether reads are traced.
     const READS: bool;
-    /// Whether clauses are told too.
+    /// Whether clauses are traced.
     const CLAUSES: bool = false;
-    /// Whether it is told of the pages that were touched, all of them.
+    /// Whether all touched pages are traced.
     const PAGES: bool = false;
-    /// These pages were touched: by workgroups that are done, one after another, or to make a shader ready.
+    /// Called with the pages that were touched: by completed workgroups, one after another, or while preparing a
+    /// shader.
     #[inline(always)]
     fn add_pages(&mut self, _: &[Slot]) {}
-    /// These were, before all that was told so far.
+    /// Called with pages that were touched before everything traced so far.
     #[inline(always)]
     fn add_earlier_reads(&mut self, _: &[Slot]) {}
-    /// Bytes were read. Where [`Trace::READS`] is false it is not called, or with anybody as the reader.
+    /// Called after bytes were read. If [`Trace::READS`] is false, it is not called, or is called with an arbitrary
+    /// source.
     fn read(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource);
-    /// Bytes were written.
+    /// Called for bytes that are written.
     fn write(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource);
-    /// Words that lie one behind another were written, the first by `who` and each of the others by the next thread.
+    /// Called for consecutive words that are written: the first by `who`, and each next word by the next thread.
     #[inline(always)]
     fn write_run(&mut self, what: AccessRange, words: &[u32], who: &AccessSource) {
         for (n, word) in (0..).zip(words) {
@@ -115,17 +117,17 @@ pub(crate) trait Trace: Default + Send {
             self.write(what, Value::Words(&[*word]), &who.with_thread_offset(n));
         }
     }
-    /// Lanes are about to execute a clause.
+    /// Called before lanes execute a clause.
     #[inline(always)]
     fn begin_clause(&mut self, _: &ClauseExecution<'_>) {}
-    /// They executed it, and none of its accesses was stopped.
+    /// Called after lanes executed a clause without a stopped access.
     #[inline(always)]
     fn end_clause(&mut self, _: &ClauseExecution<'_>) {}
-    /// Takes what came after.
+    /// Merges the trace of what came later.
     fn absorb(&mut self, later: Self);
 }
 
-/// Follows nothing.
+/// Trace that records nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NoTrace;
 

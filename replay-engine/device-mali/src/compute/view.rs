@@ -1,7 +1,6 @@
-//! Memory as one chunk of workgroups sees it: GPU addresses, rights, and the chunk's own writes over the memory that
-//! all chunks share.
+//! View of memory for one chunk of workgroups: GPU addresses, rights, and the chunk's own writes over shared memory.
 //!
-//! Nothing that a chunk writes is seen by another one before its turn: see [`super::dispatch`].
+//! No other chunk sees a chunk's writes before they are committed: see [`super::dispatch`].
 
 use super::overlay::{FrameMap, PageCopy, Slot};
 use super::stop::Stop;
@@ -19,36 +18,36 @@ const IN_PAGE: u64 = PAGE_SIZE as u64 - 1;
 /// How a chunk may use memory that it has not touched before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkMode {
-    /// It runs ahead of its turn, and may touch this many pages. More, or a write for which the device lacks memory,
-    /// ends it: it runs again when its turn comes.
+    /// The chunk runs ahead of its turn and may touch this many pages. A further page, or a write for which the device
+    /// lacks memory, ends it, and it runs again in order.
     Speculative {
-        /// Pages.
+        /// Maximum number of pages.
         pages: usize,
     },
-    /// Everything before it is in memory. It may touch what it likes, and what it meets is real.
+    /// Everything before the chunk is committed. It may touch any page, and its faults are final.
     InOrder,
 }
 
-/// In its turn a chunk drops pages that it only read once it has touched this many.
+/// Number of touched pages at which an in-order chunk drops pages that it only read.
 const SWEEP: usize = 1 << 14;
 
-/// What a chunk left behind.
+/// Result of a chunk.
 #[derive(Debug)]
 pub(crate) struct ViewResult<T> {
-    /// The pages that it touched.
+    /// The pages that the chunk touched.
     pub slots: Vec<Slot>,
-    /// What it told of its accesses.
+    /// Trace of the accesses.
     pub trace: T,
-    /// Accesses outside the device's memory.
+    /// Number of accesses outside the device's memory.
     pub outside: u64,
-    /// Writes refused because the device may keep no more memory.
+    /// Number of writes refused because the device's memory limit was reached.
     pub refused: u64,
 }
 
 /// Memory as a chunk sees it.
 ///
-/// Addresses are GPU addresses, words little-endian. An access that spans two pages checks both before it does
-/// anything. A stop says why an access could not be made; it must be handed on and ends the workgroup.
+/// Addresses are GPU addresses, words are little-endian. An access that spans two pages checks both before it does
+/// anything. A stop says why an access failed. It must be returned to the caller, and it ends the workgroup.
 pub(crate) struct View<'m, T: Trace = NoTrace> {
     memory: &'m ArenaMemory,
     translation: Translation,
@@ -56,9 +55,9 @@ pub(crate) struct View<'m, T: Trace = NoTrace> {
     tlb: Tlb<'m>,
     slots: Vec<Slot>,
     by_frame: FrameMap<u32>,
-    /// Pages touched at which those that were only read are dropped.
+    /// Number of touched pages at which pages that were only read are dropped.
     sweep_at: usize,
-    /// Frames that may yet come to hold something.
+    /// Number of frames that may still be allocated.
     room: usize,
     outside: u64,
     refused: u64,
@@ -67,7 +66,7 @@ pub(crate) struct View<'m, T: Trace = NoTrace> {
 }
 
 impl<'m, T: Trace> View<'m, T> {
-    /// A view that saw nothing yet.
+    /// Creates a view without accesses.
     pub(crate) fn new(memory: &'m ArenaMemory, translation: Translation, turn: ChunkMode) -> Self {
         Self {
             memory,
@@ -85,7 +84,7 @@ impl<'m, T: Trace> View<'m, T> {
         }
     }
 
-    /// Says who makes the accesses that follow. Only a trace asks; call it where [`Trace::ON`].
+    /// Sets the source of the following accesses. Only traces use it; call it if [`Trace::ON`].
     #[inline(always)]
     pub(crate) fn set_access_source(&mut self, who: AccessSource) {
         if T::ON {
@@ -93,13 +92,13 @@ impl<'m, T: Trace> View<'m, T> {
         }
     }
 
-    /// What follows its accesses.
+    /// Returns the trace of the view's accesses.
     #[inline(always)]
     pub(crate) fn trace(&mut self) -> &mut T {
         &mut self.trace
     }
 
-    /// Ends the view.
+    /// Ends the view and returns its result.
     pub(crate) fn finish(self) -> ViewResult<T> {
         ViewResult {
             slots: self.slots,
@@ -111,7 +110,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     // Words.
 
-    /// Loads `N` words, 1 to 8. The fast case is an aligned address in a page that was loaded from before.
+    /// Loads `N` words, 1 to 8. The fast path is an aligned address in a page that was loaded from before.
     #[inline(always)]
     pub(crate) fn load<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
         const { assert!(N >= 1 && N <= 8) };
@@ -128,7 +127,7 @@ impl<'m, T: Trace> View<'m, T> {
             };
             if let Some(from) = image.as_chunks::<4>().0.get(word..word + N) {
                 let words = std::array::from_fn(|i| from.get(i).map_or(0, |b| u32::from_le_bytes(*b)));
-                // What the chunk wrote itself depends on nobody.
+                // A word that the chunk wrote itself depends on no other chunk.
                 if slot.copy.as_ref().is_none_or(|c| !c.covers(at, 4 * N)) {
                     slot.mark_read(word, N);
                 }
@@ -155,7 +154,7 @@ impl<'m, T: Trace> View<'m, T> {
         }))
     }
 
-    /// Stores `N` words, 1 to 8. The fast case is an aligned address in a page that was stored to before.
+    /// Stores `N` words, 1 to 8. The fast path is an aligned address in a page that was stored to before.
     #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
         let Some(what) = self.put_words(va, words) else {
@@ -167,7 +166,8 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(())
     }
 
-    /// Stores a word for each of `N` threads one after another, 1 to 8, of which the first is [`View::by`].
+    /// Stores one word for each of `N` consecutive threads, 1 to 8. The first thread is set by
+    /// [`View::set_access_source`].
     #[inline(always)]
     pub(crate) fn store_run<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
         if let Some(what) = self.put_words(va, words) {
@@ -220,7 +220,7 @@ impl<'m, T: Trace> View<'m, T> {
         self.write(va, bytes.get(..4 * N).unwrap_or(&[]))
     }
 
-    // Less than a word.
+    // Accesses of less than a word.
 
     /// Loads a byte.
     #[inline]
@@ -306,10 +306,10 @@ impl<'m, T: Trace> View<'m, T> {
         self.write(va, &bytes)
     }
 
-    // Both at once.
+    // Atomic accesses.
 
-    /// Replaces a word by what `change` makes of it and gives the old one. Exact as if the workgroups ran one after
-    /// another.
+    /// Replaces a word by the result of `change` and returns the old word. The result is exact, as if the workgroups
+    /// ran one after another.
     #[inline]
     pub(crate) fn atomic(&mut self, va: u64, change: impl FnOnce(u32) -> u32) -> Result<u32, Stop> {
         let [old] = self.load_for_atomic::<1>(va)?;
@@ -317,7 +317,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(old)
     }
 
-    /// [`View::atomic`] on two words.
+    /// Does the same as [`View::atomic`] on two words.
     #[inline]
     pub(crate) fn atomic64(&mut self, va: u64, change: impl FnOnce(u64) -> u64) -> Result<u64, Stop> {
         let [low, high] = self.load_for_atomic::<2>(va)?;
@@ -327,7 +327,8 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(old)
     }
 
-    /// Loads words that will be stored to: a fault tells an atomic access, and none comes after the load.
+    /// Loads words that are stored to afterwards. A fault is reported as an atomic access, and no fault can follow the
+    /// load.
     #[inline]
     fn load_for_atomic<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
         let entry = self.tlb.at(va >> 12);
@@ -349,9 +350,9 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(bytes)
     }
 
-    // Any bytes.
+    // Byte ranges.
 
-    /// Reads bytes from anywhere.
+    /// Reads bytes from any address.
     pub(crate) fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Stop> {
         self.each_page(va, out.len(), Access::Read, |view, slot, image, at, from, len| {
             view.copy_out(slot, image, at, out.get_mut(from..from + len).unwrap_or(&mut []));
@@ -362,7 +363,7 @@ impl<'m, T: Trace> View<'m, T> {
         })
     }
 
-    /// Writes bytes to anywhere.
+    /// Writes bytes to any address.
     pub(crate) fn write(&mut self, va: u64, bytes: &[u8]) -> Result<(), Stop> {
         let mut tables = false;
         self.each_page(va, bytes.len(), Access::Write, |view, slot, _, at, from, len| {
@@ -388,8 +389,9 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(())
     }
 
-    /// Translates every page of a range, and when all of them may be accessed calls `each` for each of them with the
-    /// page's slot, its image from before the chunk, the place in the page, the place in the range, the length.
+    /// Translates every page of a range, and calls `each` for every page if all of them may be accessed. Its arguments
+    /// are the page's slot, its image from before the chunk, the offset in the page, the offset in the range, and the
+    /// length.
     fn each_page(
         &mut self,
         va: u64,
@@ -409,7 +411,7 @@ impl<'m, T: Trace> View<'m, T> {
         self.check(va, bytes, access)?;
         let mut from = 0;
         while from < bytes {
-            // The sum was checked; a page found before is found again.
+            // The sum was checked before, and pages that were found once are found again.
             let here = va.wrapping_add(from as u64);
             let (slot, image) = self.access_page(here, access)?;
             let at = (here & IN_PAGE) as usize;
@@ -420,7 +422,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(())
     }
 
-    /// Whether all of a range may be accessed.
+    /// Checks that all of a range may be accessed.
     fn check(&mut self, va: u64, bytes: usize, access: Access) -> Result<(), Stop> {
         let mut from = 0;
         while from < bytes {
@@ -436,7 +438,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(())
     }
 
-    /// Copies bytes of a page out, and marks their words as read where the chunk has not written them.
+    /// Copies bytes out of a page, and marks their words as read unless the chunk wrote them.
     fn copy_out(&mut self, slot: usize, image: &'m Page, at: usize, out: &mut [u8]) {
         let Some(slot) = self.slots.get_mut(slot) else { return };
         let page = slot.copy.as_ref().map_or(image, |c| &*c.bytes);
@@ -472,14 +474,14 @@ impl<'m, T: Trace> View<'m, T> {
 
     // Pages.
 
-    /// Translates the page of an address, checks its rights, and gives its slot, with a copy when it is to be written,
-    /// and its image from before the chunk.
+    /// Translates the page of an address and checks its rights. Returns its slot, with a copy if the page is to be
+    /// written, and its image from before the chunk.
     fn access_page(&mut self, va: u64, access: Access) -> Result<(usize, &'m Page), Stop> {
         let seen = WalkMemory::new(self.memory, &self.slots, &self.by_frame);
         let found = self.translation.find(va, access, &seen);
         let entries = seen.entries();
         self.sweep_when_due();
-        // A translation, and a fault too, depends on the entries that it read.
+        // A translation depends on the table entries that it read, and so does a fault.
         for at in entries.into_iter().flatten() {
             self.note_table_read(at)?;
         }
@@ -515,7 +517,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok((n, image))
     }
 
-    /// Marks a table entry as read, and its page as one that holds tables.
+    /// Marks a table entry as read, and its page as a page that holds tables.
     fn note_table_read(&mut self, at: PhysAddr) -> Result<(), Stop> {
         let n = self.slot_of(at.frame())?;
         let Some(slot) = self.slots.get_mut(n) else {
@@ -523,7 +525,7 @@ impl<'m, T: Trace> View<'m, T> {
         };
         if !slot.table {
             slot.table = true;
-            // It may stand there as one that can be stored to.
+            // The cache may contain the page as one that can be stored to.
             self.tlb.flush();
         }
         if slot.copy.as_ref().is_none_or(|c| !c.covers(at.in_page(), 8)) {
@@ -532,7 +534,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(())
     }
 
-    /// The slot of a frame.
+    /// Returns the slot of a frame.
     fn slot_of(&mut self, frame: u64) -> Result<usize, Stop> {
         if let Some(n) = self.by_frame.get(&frame) {
             return Ok(*n as usize);
@@ -553,7 +555,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(n)
     }
 
-    /// Gives a slot its copy.
+    /// Creates the copy of a slot.
     fn make_copy(&mut self, n: usize, image: &'m Page, pa: PhysAddr, va: u64, access: Access) -> Result<(), Stop> {
         let Some(slot) = self.slots.get_mut(n).filter(|s| s.copy.is_none()) else {
             return Ok(());
@@ -579,7 +581,7 @@ impl<'m, T: Trace> View<'m, T> {
         Ok(())
     }
 
-    /// In its turn, a chunk need not remember what it only read.
+    /// Drops pages that were only read, because an in-order chunk need not remember them.
     fn sweep_when_due(&mut self) {
         if T::PAGES || self.turn != ChunkMode::InOrder || self.slots.len() < self.sweep_at {
             return;
@@ -588,7 +590,7 @@ impl<'m, T: Trace> View<'m, T> {
         self.by_frame = (0..).zip(&self.slots).map(|(n, s)| (s.frame, n)).collect();
         self.slots.iter_mut().for_each(|s| s.table = false);
         self.tlb.flush();
-        // What is left was written and stays; room for as much again keeps sweeps rare.
+        // The remaining pages were written and stay. Doubling the limit keeps sweeps rare.
         self.sweep_at = SWEEP.max(self.slots.len().saturating_mul(2));
     }
 }

@@ -1,4 +1,4 @@
-//! What jobs hand to each other: which chain reads words that another one wrote last, over a whole replay.
+//! Data flow between jobs over a whole replay: which chain reads words that another chain wrote last.
 
 use crate::compute::overlay::{ByteMask, FrameMap, Slot, WordMask};
 use crate::compute::trace::{AccessRange, AccessSource, Trace, Value};
@@ -10,61 +10,61 @@ use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
 
 const WORDS: usize = PAGE_SIZE / 4;
-/// No job wrote the word, or the CPU did later.
+/// No job wrote the word, or the CPU wrote it later.
 const NO_WRITER: u32 = u32::MAX;
 
-/// Words of a page that one chain reads and another one wrote last.
+/// Words of a page that one chain reads and another chain wrote last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of the submit of the chain that reads.
+    /// Number of the submit of the reading chain.
     pub reader: u32,
-    /// Of the one that wrote.
+    /// Number of the submit of the writing chain.
     pub writer: u32,
     /// Frame of the device's memory (address / 4096).
     pub frame: u64,
-    /// Its words of 32 bits, a bit each, the first one lowest in the first number.
+    /// The 32-bit words, one bit each. The first word is the lowest bit of the first number.
     pub words: [u64; WORDS / 64],
 }
 
-/// A page as a chain left it.
+/// Page as a chain left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedPage {
     /// Number of the submit of the chain.
     pub chain: u32,
     /// Frame of the device's memory.
     pub frame: u64,
-    /// What stood there.
+    /// Contents of the page.
     pub page: Arc<Page>,
 }
 
-/// A page that a chain read or wrote.
+/// Page that a chain read or wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageUsage {
     /// Frame of the device's memory (address / 4096).
     pub frame: u64,
-    /// Words of 32 bits of which it wrote at least a byte, a bit each, as in [`Flow::words`].
+    /// The 32-bit words of which the chain wrote at least one byte, one bit each, as in [`Flow::words`].
     pub written: [u64; WORDS / 64],
 }
 
-/// What came of a replay in which this was looked at.
+/// Result of a replay that traced data flow.
 #[derive(Clone, Debug)]
 pub struct FlowReport {
-    /// What the replay did.
+    /// Outcome of the replay.
     pub outcome: Outcome,
-    /// What chains read of each other, in the order of the readers.
+    /// Data flow between chains, in the order of the readers.
     pub flows: Vec<Flow>,
-    /// For each chain that ended the pages that it read or wrote, frames rising.
+    /// For each completed chain, the pages that it read or wrote, in ascending order of frames.
     pub page_usage: Vec<Vec<PageUsage>>,
-    /// Pages that were asked for.
+    /// The requested pages.
     pub saved_pages: Vec<SavedPage>,
-    /// Whether there was more of any of these than is kept: then they do not tell all.
+    /// Whether a limit was exceeded, so that the lists are incomplete.
     pub truncated: bool,
 }
 
-/// Maximum number of flows, and most pages of all chains together, that are kept: some 300 MiB each.
+/// Maximum number of flows, and of pages of all chains together: about 300 MiB each.
 const MAX_FLOWS: usize = 1 << 21;
 
-/// What was read before it was written, and what was written, by frame.
+/// Words that were read before they were written, and bytes that were written, by frame.
 #[derive(Debug, Default)]
 pub(crate) struct JobAccesses {
     pages: FrameMap<PageAccesses>,
@@ -85,12 +85,12 @@ impl Default for PageAccesses {
     }
 }
 
-/// The words all of whose bytes are marked.
+/// Returns the words of which all bytes are marked.
 fn whole_words(written: &ByteMask) -> WordMask {
     words_where(written, |nibble| nibble == 0xf)
 }
 
-/// The words of which a byte is marked, and not all are.
+/// Returns the words of which some bytes are marked, but not all.
 fn part_words(written: &ByteMask) -> WordMask {
     words_where(written, |nibble| nibble != 0 && nibble != 0xf)
 }
@@ -125,7 +125,7 @@ impl PageAccesses {
     }
 }
 
-/// Marks of bytes that lie in one page.
+/// Returns the marks of bytes that lie in one page.
 fn byte_marks(pa: u64, bytes: usize) -> ByteMask {
     let mut out = [0; 64];
     let first = (pa % PAGE_SIZE as u64) as usize;
@@ -182,17 +182,17 @@ impl Trace for JobAccesses {
     }
 }
 
-/// What is found as a replay goes on.
+/// Data flow collected during a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     chains: u32,
-    /// Of the chain that runs.
+    /// Accesses of the running chain.
     now: JobAccesses,
-    /// The chain that wrote each word last.
+    /// Last chain that wrote each word.
     last: FrameMap<Box<[u32; WORDS]>>,
     found: Vec<Flow>,
     touched: Vec<Vec<PageUsage>>,
-    /// Pages in all of these together.
+    /// Number of pages in all of these together.
     pages: usize,
     too_many: bool,
     keep: BTreeSet<(u32, u64)>,
@@ -207,43 +207,43 @@ impl Flows {
         }
     }
 
-    /// Chains that ended.
+    /// Returns the number of chains that ended.
     pub(crate) fn chains(&self) -> u32 {
         self.chains
     }
 
-    /// The CPU wrote: what a job wrote there is gone where the whole word is.
+    /// Records a CPU write. It replaces a job's write if it covers the whole word.
     pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
         if let Some(last) = self.last.get_mut(&(pa / PAGE_SIZE as u64)) {
             put(last, &whole_words(&byte_marks(pa, bytes)), NO_WRITER);
         }
     }
 
-    /// The hardware read a header or a descriptor.
+    /// Records that the hardware read a header or a descriptor.
     pub(crate) fn read(&mut self, pa: u64, bytes: usize) {
         let marks = byte_marks(pa, bytes);
         let words = words_where(&marks, |nibble| nibble != 0);
         self.now.pages.entry(pa / PAGE_SIZE as u64).or_default().reads(&words);
     }
 
-    /// A job wrote a value.
+    /// Records that a job wrote a value.
     pub(crate) fn job_write(&mut self, pa: u64, bytes: usize) {
         let to = self.now.pages.entry(pa / PAGE_SIZE as u64).or_default();
         to.writes(&byte_marks(pa, bytes));
     }
 
-    /// A job's shader ran.
+    /// Records that a job's shader ran.
     pub(crate) fn add_job(&mut self, touches: &JobAccesses) {
         self.now.take(touches);
     }
 
-    /// A chain ended.
+    /// Records the end of a chain.
     pub(crate) fn chain_ended(&mut self, memory: &ArenaMemory) {
         let chain = self.chains;
         let now = std::mem::take(&mut self.now);
         self.pages = self.pages.saturating_add(now.pages.len());
         if self.pages > MAX_FLOWS || self.found.len() > MAX_FLOWS {
-            // It tells nothing any more, and what it holds is let go.
+            // The report is incomplete from here on, so the collected data is freed.
             self.too_many = true;
             (self.found, self.touched, self.last) = (Vec::new(), Vec::new(), FrameMap::default());
         }
@@ -257,7 +257,8 @@ impl Flows {
                 frame: *frame,
                 written: words_where(&marks.written, |nibble| nibble != 0),
             });
-            // What stands beside bytes that it wrote into a word is read with them later, as its own.
+            // Bytes next to the written bytes of a word are read with them later, and count as written by the same
+            // chain.
             let part = part_words(&marks.written);
             if let Some(last) = self.last.get(frame) {
                 let mut by: BTreeMap<u32, WordMask> = BTreeMap::new();
@@ -290,7 +291,7 @@ impl Flows {
         self.save_pages(chain, memory);
     }
 
-    /// Keeps the pages that were asked for as the chain left them, and counts it.
+    /// Saves the requested pages as the chain left them, and counts the chain.
     fn save_pages(&mut self, chain: u32, memory: &ArenaMemory) {
         let wanted: Vec<(u32, u64)> = self.keep.range((chain, 0)..=(chain, u64::MAX)).copied().collect();
         for (_, frame) in wanted {
@@ -316,7 +317,7 @@ impl Flows {
     }
 }
 
-/// Makes `writer` the last one of these words.
+/// Sets the last writer of these words to `writer`.
 fn put(last: &mut [u32; WORDS], words: &WordMask, writer: u32) {
     for (to, word) in last.iter_mut().zip(0..) {
         if words.get(word / 64).is_some_and(|w| w >> (word % 64) & 1 == 1) {

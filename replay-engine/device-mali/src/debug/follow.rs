@@ -1,5 +1,4 @@
-//! One thread followed: every clause that it executes, with the registers that it changes and the memory that it
-//! reads and writes.
+//! Trace of a single thread: every clause that it executes, with its register changes and memory accesses.
 
 use super::job_trace::resolve_query;
 use super::writers::JobLocation;
@@ -13,106 +12,106 @@ use crate::memory::ArenaMemory;
 use crate::shader::group::{Shader, ShaderContext};
 use std::ops::Range;
 
-/// Registers of a thread.
+/// Number of registers of a thread.
 pub(crate) const REGISTERS: usize = 64;
-/// Steps between two sets of registers that are kept whole.
+/// Number of steps between two complete register sets.
 const CHECKPOINT: usize = 256;
 
-/// A register that a clause changed.
+/// Register that a clause changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its number, 0 to 63.
+    /// Number of the register, 0 to 63.
     pub register: u8,
-    /// What it held before the clause.
+    /// Value before the clause.
     pub before: u32,
-    /// What it holds after it.
+    /// Value after the clause.
     pub after: u32,
 }
 
-/// Memory that a clause read or wrote.
+/// Memory access of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// GPU address of the first byte.
     pub va: u64,
-    /// How many bytes; of more than 16 the value holds the first 16.
+    /// Number of bytes. If it is greater than 16, the value holds the first 16 bytes.
     pub bytes: u32,
-    /// The bytes, the first lowest.
+    /// The bytes, with the first byte lowest.
     pub value: u128,
-    /// Whether it wrote.
+    /// Whether the access is a write.
     pub write: bool,
     /// Tuple of the clause that sent the message.
     pub tuple: u8,
 }
 
-/// A clause that the thread executed.
+/// Clause that the thread executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Address of the clause.
     pub clause: u64,
-    /// Threads that executed it together with this one, itself among them.
+    /// Number of threads that executed the clause together, including this thread.
     pub active_threads: u32,
-    /// Number of the first thread that could execute it together with this one, counted along x, then y, then z.
+    /// Number of the first thread of the wave, counted along x, then y, then z.
     pub first: u32,
-    /// Which did, a bit each from that thread on.
+    /// Threads that executed the clause, one bit each, starting at that thread.
     pub lanes: u32,
     changes: Range<usize>,
     accesses: Range<usize>,
 }
 
-/// How the thread came to its end.
+/// How the thread ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadEnd {
-    /// It ended.
+    /// The thread ran to completion.
     Ended,
-    /// Its workgroup was stopped, and why. The last step may be a clause that was not done.
+    /// The workgroup was stopped, with the reason. The last step may be an incomplete clause.
     Stopped(String),
 }
 
-/// What a thread did.
+/// Trace of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadTrace {
     /// GPU address of the job.
     pub job: u64,
-    /// Where its shader begins.
+    /// GPU address of the shader.
     pub shader: u64,
-    /// Workgroups of the job along x, y, z.
+    /// Number of workgroups of the job along x, y, z.
     pub workgroups: [u32; 3],
-    /// Threads of a workgroup along x, y, z.
+    /// Number of threads of a workgroup along x, y, z.
     pub size: [u32; 3],
-    /// Pushed uniforms, 64 bits each.
+    /// Push uniforms, 64 bits each.
     pub uniforms: Vec<u64>,
-    /// The number of the first step that is kept.
+    /// Number of the first recorded step.
     pub from: u64,
-    /// The steps that are kept, in order.
+    /// The recorded steps, in order.
     pub steps: Vec<Step>,
-    /// Clauses that the thread executed, kept or not.
+    /// Number of clauses that the thread executed, recorded or not.
     pub executed: u64,
-    /// The last step that wrote the byte which was looked for.
+    /// The last step that wrote the marked byte.
     pub marked_step: Option<u64>,
-    /// How it ended.
+    /// How the thread ended.
     pub end: ThreadEnd,
     changes: Vec<Change>,
     accesses: Vec<MemoryAccess>,
-    /// Registers before the steps of these numbers: every [`CHECKPOINT`]th.
+    /// Registers before every [`CHECKPOINT`]th step.
     checkpoints: Vec<[u32; REGISTERS]>,
 }
 
 impl ThreadTrace {
-    /// Registers that a step changed.
+    /// Returns the registers that a step changed.
     #[must_use]
     pub fn changes(&self, step: usize) -> &[Change] {
         let range = self.steps.get(step).map(|s| s.changes.clone());
         range.and_then(|r| self.changes.get(r)).unwrap_or_default()
     }
 
-    /// Memory that a step read and wrote, in order.
+    /// Returns the memory accesses of a step, in order.
     #[must_use]
     pub fn accesses(&self, step: usize) -> &[MemoryAccess] {
         let range = self.steps.get(step).map(|s| s.accesses.clone());
         range.and_then(|r| self.accesses.get(r)).unwrap_or_default()
     }
 
-    /// Registers before a step; of the number behind the last one, those in the end.
+    /// Returns the registers before a step. For the step after the last one, these are the final registers.
     #[must_use]
     pub fn registers(&self, step: usize) -> [u32; REGISTERS] {
         let step = step.min(self.steps.len());
@@ -128,14 +127,14 @@ impl ThreadTrace {
         now
     }
 
-    /// Whether every clause of the thread is kept.
+    /// Returns whether every clause of the thread is recorded.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.steps.len() as u64 == self.executed
     }
 }
 
-/// Why a workgroup stopped, in words.
+/// Describes why a workgroup stopped.
 fn describe_stop(stop: &Stop) -> String {
     match stop {
         Stop::Fault(f) => {
@@ -149,10 +148,10 @@ fn describe_stop(stop: &Stop) -> String {
     }
 }
 
-/// Runs the workgroups of a compute job up to the wanted one and follows a thread of that.
+/// Runs the workgroups of a compute job up to the requested one and traces one of its threads.
 ///
 /// # Errors
-/// When the job's shader cannot run, or there is no such workgroup or thread.
+/// When the job's shader cannot run, or the workgroup or thread does not exist.
 pub(crate) fn follow(
     memory: &mut ArenaMemory,
     va: u64,
@@ -222,7 +221,7 @@ pub(crate) fn follow(
     })
 }
 
-/// What is to be followed, within the job.
+/// Thread to trace within a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FollowRequest {
     pub workgroup: [u32; 3],
@@ -233,11 +232,11 @@ pub(crate) struct FollowRequest {
     pub mark: Option<u64>,
 }
 
-/// Follows a thread.
+/// Tracer of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadFollower {
     order: Option<FollowRequest>,
-    /// Registers as they were before the clause under way.
+    /// Registers before the running clause.
     before: Option<Box<[u32; REGISTERS]>>,
     pub steps: Vec<Step>,
     pub changes: Vec<Change>,
@@ -249,7 +248,7 @@ pub(crate) struct ThreadFollower {
 }
 
 impl ThreadFollower {
-    /// Begins; what is told from here on is of the workgroup that is wanted.
+    /// Starts the trace of the requested workgroup.
     fn begin(&mut self, order: FollowRequest) {
         self.order = Some(order);
     }
@@ -262,7 +261,7 @@ impl ThreadFollower {
         }
     }
 
-    /// Whether the step under way is one that is kept.
+    /// Returns whether the current step is recorded.
     fn is_kept_step(&self, order: &FollowRequest) -> bool {
         self.executed.checked_sub(order.from) == Some(self.steps.len() as u64) && !self.steps.is_empty()
     }
@@ -333,7 +332,7 @@ impl Trace for ThreadFollower {
     fn end_clause(&mut self, clause: &ClauseExecution<'_>) {
         let Some(order) = self.order else { return };
         let Some(before) = self.before.take() else { return };
-        // A step that is beyond those that are kept has no place.
+        // A step outside the recorded range has no entry.
         if self.executed <= order.from || self.executed - order.from > self.steps.len() as u64 {
             return;
         }
@@ -356,21 +355,22 @@ impl Trace for ThreadFollower {
     }
 
     fn absorb(&mut self, later: Self) {
-        // One workgroup is wanted, so one chunk knows something: of its thread, or of another that stopped it.
+        // Only one workgroup is requested, so at most one chunk has a result: the thread's, or that of another thread
+        // that stopped the workgroup.
         if later.executed > 0 || later.stopped.is_some() {
             *self = later;
         }
     }
 }
 
-/// Runs the workgroups before the wanted one, then that one while it is followed, and none behind it.
+/// Runs the workgroups before the requested one, then the requested one with tracing, and none after it.
 pub(crate) struct FollowRunner<'j> {
     pub shader: Shader<'j>,
     pub order: FollowRequest,
     pub workgroups: [u32; 3],
 }
 
-/// The place of a workgroup in the order in which they run.
+/// Returns the position of a workgroup in execution order.
 fn linear([x, y, z]: [u32; 3], [sx, sy, _]: [u32; 3]) -> u128 {
     u128::from(x) + u128::from(sx) * (u128::from(y) + u128::from(sy) * u128::from(z))
 }

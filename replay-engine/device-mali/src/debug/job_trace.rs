@@ -1,4 +1,4 @@
-//! What a device watches while it runs jobs: nothing, who writes each byte, or one thread of one job.
+//! Trace mode of a device that runs jobs: nothing, the last writer of each byte, one thread of one job, or data flow.
 
 use super::flows::Flows;
 use super::follow::{FollowRequest, ThreadTrace};
@@ -6,38 +6,38 @@ use super::writers::{JobLocation, Writers};
 use super::{DebugError, ThreadQuery};
 use crate::memory::ArenaMemory;
 
-/// What is watched.
+/// Trace mode.
 #[derive(Debug, Default)]
 pub(crate) enum JobTrace {
-    /// Nothing: jobs run as fast as they can.
+    /// Traces nothing: jobs run at full speed.
     #[default]
     Off,
-    /// Who writes each byte.
+    /// Traces the last writer of each byte.
     Writers(Box<Writers>),
-    /// One thread of one job.
+    /// Traces one thread of one job.
     Thread(Box<ThreadSearch>),
-    /// Which job reads what another one wrote.
+    /// Traces which job reads what another job wrote.
     Flows(Box<Flows>),
 }
 
-/// A thread that is to be followed, and what was found out of it.
+/// Thread to trace, and the results so far.
 #[derive(Debug)]
 pub(crate) struct ThreadSearch {
     pub query: ThreadQuery,
-    /// Chains that ended.
+    /// Number of chains that ended.
     pub chains: u32,
     pub result: Option<Result<ThreadTrace, DebugError>>,
 }
 
 impl ThreadSearch {
-    /// Whether a job is the wanted one, and nothing is known of it yet.
+    /// Returns whether a job is the requested one and was not traced yet.
     pub(crate) fn is_target(&self, place: JobLocation) -> bool {
         self.result.is_none() && (place.chain, place.position) == (self.query.chain, self.query.position)
     }
 }
 
 impl JobTrace {
-    /// `frame`: of this page alone.
+    /// Creates a writer trace. With `frame`, only writes to this page are traced.
     pub(crate) fn for_writers(frame: Option<u64>) -> Self {
         Self::Writers(Box::new(frame.map_or_else(Writers::default, Writers::for_frame)))
     }
@@ -50,7 +50,7 @@ impl JobTrace {
         }))
     }
 
-    /// The CPU wrote to memory.
+    /// Records a CPU write to memory.
     pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
         match self {
             Self::Writers(w) => w.cpu_write(pa, bytes),
@@ -59,25 +59,25 @@ impl JobTrace {
         }
     }
 
-    /// A chain's headers and descriptors were read.
+    /// Records a read of a chain's headers and descriptors.
     pub(crate) fn read(&mut self, pa: u64, bytes: usize) {
         if let Self::Flows(f) = self {
             f.read(pa, bytes);
         }
     }
 
-    /// A job wrote a value, or the hardware a job's end.
+    /// Records that a job wrote a value, or that the hardware wrote a job's status.
     pub(crate) fn job_write(&mut self, place: JobLocation, status: bool, pa: u64, bytes: usize) {
         match self {
             Self::Writers(w) if status => w.job_status_write(place, pa, bytes),
             Self::Writers(w) => w.job_value_write(place, pa, bytes),
-            // A job's end stands in its own header, and is cleared before it is submitted again.
+            // A job's status is in its own header and is cleared before it is submitted again.
             Self::Flows(f) if !status => f.job_write(pa, bytes),
             Self::Flows(_) | Self::Off | Self::Thread(_) => {}
         }
     }
 
-    /// A chain ended; memory is as it left it.
+    /// Records the end of a chain. `memory` is as the chain left it.
     pub(crate) fn chain_ended(&mut self, memory: &ArenaMemory) {
         match self {
             Self::Off => {}
@@ -87,7 +87,7 @@ impl JobTrace {
         }
     }
 
-    /// Chains that ended.
+    /// Returns the number of chains that ended.
     pub(crate) fn chains(&self) -> u32 {
         match self {
             Self::Off => 0,
@@ -97,16 +97,16 @@ impl JobTrace {
         }
     }
 
-    /// Whether what was wanted is found, so that nothing more needs to run.
+    /// Returns whether the requested data is complete, so that nothing more needs to run.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Self::Thread(t) if t.result.is_some())
     }
 }
 
-/// What of a thread's numbers a job's dispatch has.
+/// Resolves the workgroup and thread of a query for the size of a job's dispatch.
 ///
 /// # Errors
-/// When there is no such workgroup or thread.
+/// When the workgroup or thread does not exist.
 pub(crate) fn resolve_query(
     wanted: &ThreadQuery,
     workgroups: [u32; 3],
@@ -124,7 +124,7 @@ pub(crate) fn resolve_query(
     within("thread", place, size)?;
     let [x, y, z] = place;
     let [sx, sy, _] = size;
-    // A workgroup's threads were counted before it ran, so this does not wrap.
+    // The threads of a workgroup were counted before it ran, so this cannot wrap.
     let thread = z.wrapping_mul(sy).wrapping_add(y).wrapping_mul(sx).wrapping_add(x);
     Ok(FollowRequest {
         workgroup: wanted.workgroup,

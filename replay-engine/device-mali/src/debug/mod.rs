@@ -1,8 +1,7 @@
-//! Looking into jobs: one thread followed clause by clause, and the last writer of every byte.
+//! Debugger of compute jobs: the trace of a thread clause by clause, and the last writer of every byte.
 //!
-//! Both replay a plan in this process on a device that watches. Nothing of a run is kept for them beforehand: what is
-//! asked for is computed again, with the same result, because neither memory nor the order of workgroups depends on
-//! anything but the plan.
+//! Both replay a plan in this process on a tracing device. No data of earlier runs is needed. The results are computed
+//! again and are the same, because memory and the order of workgroups depend only on the plan.
 
 pub(crate) mod flows;
 pub(crate) mod follow;
@@ -26,17 +25,17 @@ use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
-/// A thread of a workgroup.
+/// Thread of a workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thread {
-    /// By its place along x, y, z.
+    /// By position along x, y, z.
     At([u32; 3]),
-    /// By its number, counted along x, then y, then z.
+    /// By number, counted along x, then y, then z.
     Number(u32),
 }
 
 impl Thread {
-    /// Its place along x, y, z in a workgroup of this size.
+    /// Returns the position along x, y, z in a workgroup of this size.
     #[must_use]
     pub fn coordinates(self, size: [u32; 3]) -> [u32; 3] {
         let [sx, sy, _] = size.map(|s| s.max(1));
@@ -47,79 +46,80 @@ impl Thread {
     }
 }
 
-/// Which thread is followed, and which of its clauses are kept.
+/// Thread to trace, and the range of recorded clauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadQuery {
-    /// The chain that it belongs to, by the number of its submit, from 0.
+    /// The thread's chain, by the number of its submit, from 0.
     pub chain: u32,
-    /// The job's place in the chain, from 0.
+    /// Position of the job in the chain, from 0.
     pub position: u32,
-    /// The workgroup along x, y, z.
+    /// Workgroup along x, y, z.
     pub workgroup: [u32; 3],
-    /// The thread within it.
+    /// Thread in the workgroup.
     pub thread: Thread,
-    /// The first clause that is kept, counted from the thread's begin.
+    /// First recorded clause, counted from the start of the thread.
     pub from: u64,
-    /// Most clauses that are kept.
+    /// Maximum number of recorded clauses.
     pub max_steps: usize,
-    /// An address of which the thread's last write is looked for, kept or not.
+    /// Address for which the thread's last write is searched, recorded or not.
     pub mark: Option<u64>,
 }
 
-/// Clauses that are kept when nobody says otherwise.
+/// Default maximum number of recorded clauses.
 pub const MAX_STEPS: usize = 1 << 16;
 
-/// Why nothing can be shown of a thread, or of who wrote a byte.
+/// Errors of thread traces and last-writer queries.
 #[derive(Debug, thiserror::Error)]
 pub enum DebugError {
-    /// There is no plan for the device.
+    /// The recording cannot be compiled into a plan for the device.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-    /// The run never came to the job.
+    /// The run did not reach the job.
     #[error("the replay did not come to job {chain}, place {position} of its chain: {why}")]
     NotReached {
         /// Number of the submit.
         chain: u32,
-        /// Place in the chain.
+        /// Position in the chain.
         position: u32,
         /// How the run ended.
         why: String,
     },
-    /// The job runs no shader that this model executes.
+    /// The job runs no shader that this model can execute.
     #[error("job {chain}, place {position} of its chain, is not followed: {why}")]
     NoShader {
         /// Number of the submit.
         chain: u32,
-        /// Place in the chain.
+        /// Position in the chain.
         position: u32,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The dispatch has no such workgroup or thread.
+    /// The dispatch does not have this workgroup or thread.
     #[error("there is no {what} {asked:?}: {} has {has:?} along x, y, z", whose(what))]
     NoThread {
         /// `workgroup` or `thread`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested workgroup or thread.
         asked: [u32; 3],
-        /// How many there are.
+        /// The number that exists along each axis.
         has: [u32; 3],
     },
-    /// The address space is not one of the plan's.
+    /// The address space does not exist in the plan.
     #[error("the plan has no address space {0}")]
     NoSpace(u32),
     /// Nothing is mapped at the address.
     #[error("{0} is not mapped in the end")]
     Unmapped(GpuVa),
-    /// More writes than are remembered. Those of one page alone may still be few enough: see [`trace_page`].
+    /// There are more writes than the memory limit permits. The writes of a single page may still fit: see
+    /// [`trace_page`].
     #[error("the jobs write more often than can be remembered, so the last writer of {0} is not known")]
     TooManyWrites(GpuVa),
 }
 
-/// What has as many of them as an error says.
+/// Returns what contains the missing workgroup or thread, for the error message.
 fn whose(what: &str) -> &'static str {
     match what {
         "thread" => "each workgroup of the job",
@@ -137,7 +137,7 @@ impl DebugError {
     }
 }
 
-/// The model that a recording was made on, or one that behaves as it.
+/// Returns the model that a recording was made on, or one that behaves like it.
 #[must_use]
 pub fn model_for_recording(recording: &Recording) -> Option<Model> {
     let id = recording.facts.identity.gpu_id;
@@ -147,10 +147,10 @@ pub fn model_for_recording(recording: &Recording) -> Option<Model> {
         .find(|m| map.is_same_product(id, m.data().gpu_id))
 }
 
-/// The plan of a recording for a model in this process.
+/// Compiles a recording into a plan for a model in this process.
 ///
 /// # Errors
-/// When the recording cannot become a plan.
+/// When the recording cannot be compiled.
 pub fn compile_plan(
     recording: &Recording,
     edits: &Edits,
@@ -167,10 +167,10 @@ pub fn compile_plan(
     )?)
 }
 
-/// Replays a plan up to a job and follows one of its threads.
+/// Replays a plan up to a job and traces one of its threads.
 ///
 /// # Errors
-/// When the run does not come to the job, the job has no such thread, or its shader cannot run.
+/// When the run does not reach the job, the thread does not exist, or the shader cannot run.
 pub fn follow(
     compiled: &Compiled,
     model: Model,
@@ -206,28 +206,28 @@ fn describe_end(outcome: &Outcome) -> String {
     }
 }
 
-/// A plan replayed with every write remembered.
+/// Result of a replay with last-writer tracking.
 pub struct WriteTrace {
-    /// What the replay did.
+    /// Outcome of the replay.
     pub outcome: Outcome,
     device: SoftwareMali,
     spaces: Vec<replay_engine::plan::PlanSpace>,
 }
 
-/// Replays a plan and remembers who wrote each byte last.
+/// Replays a plan and records the last writer of each byte.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more. A run that fails is told by its outcome; what was written until then
-/// is known.
+/// Returns [`Cancelled`] when the work was cancelled. A failed run is reported in its outcome; the writes up to the
+/// failure are known.
 pub fn trace(compiled: &Compiled, model: Model, progress: &Progress) -> Result<WriteTrace, DebugError> {
     run_traced(compiled, model, JobTrace::for_writers(None), progress)
 }
 
-/// As [`trace`], with the writers of one page alone: what it takes does not grow with what the jobs write elsewhere,
-/// but for what one job writes.
+/// Does the same as [`trace`] for the writers of one page. Memory usage does not grow with writes to other pages,
+/// except those of a single job.
 ///
 /// # Errors
-/// As [`trace`].
+/// Returns the errors of [`trace`].
 pub fn trace_page(
     compiled: &Compiled,
     model: Model,
@@ -237,11 +237,11 @@ pub fn trace_page(
     run_traced(compiled, model, JobTrace::for_writers(Some(page.frame())), progress)
 }
 
-/// Replays a plan and finds out what jobs hand to each other: which reads what another one wrote. `keep`: the pages, by
-/// the number of a chain and their frame, of which a copy is kept as that chain left them.
+/// Replays a plan and finds which jobs read what other jobs wrote. `keep` lists pages, by the number of a chain and
+/// their frame, of which a copy is saved as that chain left them.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+/// Returns [`Cancelled`] when the work was cancelled.
 pub fn trace_flows(
     compiled: &Compiled,
     model: Model,
@@ -282,12 +282,12 @@ fn run_traced(
 }
 
 impl WriteTrace {
-    /// Who wrote the byte at an address last, as the page tables stand in the end. `space` is the number of the address
-    /// space in the plan's list.
+    /// Returns the last writer of the byte at an address, with the page tables at the end of the replay. `space` is the
+    /// number of the address space in the plan's list.
     ///
     /// # Errors
-    /// When there is no such address space, nothing is mapped at the address, or the jobs write more often than can be
-    /// remembered.
+    /// When the address space does not exist, nothing is mapped at the address, or the jobs write more often than can
+    /// be recorded.
     pub fn last_writer(&self, space: u32, va: GpuVa) -> Result<LastWrite, DebugError> {
         let pa = self.physical_address(space, va)?;
         let page = self.device.memory.frame(pa.frame()).ok_or(DebugError::Unmapped(va))?;
@@ -303,17 +303,18 @@ impl WriteTrace {
         })
     }
 
-    /// Where an address lies in the device's memory, as the page tables stand in the end.
+    /// Returns the physical address of an address in the device's memory, with the page tables at the end of the
+    /// replay.
     ///
     /// # Errors
-    /// When there is no such address space, or nothing is mapped at the address.
+    /// When the address space does not exist, or nothing is mapped at the address.
     pub fn physical_address(&self, space: u32, va: GpuVa) -> Result<PhysAddr, DebugError> {
         let s = self.spaces.get(space as usize).ok_or(DebugError::NoSpace(space))?;
         let leaf = mmu::translate(s.format, s.root, va, &self.device.memory).map_err(|_| DebugError::Unmapped(va))?;
         leaf.target(va).ok_or(DebugError::Unmapped(va))
     }
 
-    /// Memory that this takes, in bytes, roughly: that of the device with the writers.
+    /// Returns the approximate memory usage of the device and the writers, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let writers = match &self.device.job_trace {
@@ -323,7 +324,7 @@ impl WriteTrace {
         (self.device.memory.backed_count() * PAGE_SIZE) as u64 + writers
     }
 
-    /// Writers that are remembered.
+    /// Returns the number of recorded writers.
     #[must_use]
     pub fn writer_count(&self) -> u64 {
         match &self.device.job_trace {

@@ -1,4 +1,4 @@
-//! Which jobs of a recording others depend on, so that a part of it can be cut out and still replays.
+//! Dependencies between the jobs of a recording, for trimming a recording to a part that still replays.
 
 use super::{DebugError, FlowReport, model_for_recording, trace_flows};
 use crate::device::SoftwareMali;
@@ -14,54 +14,54 @@ use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 /// Maximum number of pages that are supplied in place of jobs.
 const MAX_SUPPLIED: usize = 1 << 17;
 
-/// Why a job is kept although nobody chose it.
+/// Reason why a job is kept although it was not selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepReason {
-    /// A kept job reads what it wrote.
+    /// A kept job reads what this job wrote.
     Reads {
-        /// That job.
+        /// The reading job.
         reader: u32,
-        /// Bytes of it that it reads, in words of 4.
+        /// Number of bytes that it reads, in words of 4.
         bytes: u64,
     },
-    /// It is under way together with a kept job.
+    /// The job runs at the same time as a kept job.
     Together,
-    /// A shader of this job does not run on the software GPU, so that nobody knows what it reads and writes.
+    /// A shader of this job does not run on the simulator, so its reads and writes are unknown.
     Unknown {
-        /// The job: this one itself, or one behind it that is kept.
+        /// The job: this job itself, or a kept job after it.
         job: u32,
     },
 }
 
-/// What stands in for the output of jobs that were not chosen, where a kept job reads it.
+/// Replacement for the output of jobs that were not selected, if a kept job reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DependencyPolicy {
-    /// The job that wrote it is kept, too.
+    /// The job that wrote the output is kept too.
     #[default]
     Jobs,
-    /// Its bytes, as the software GPU computes them: see [`Producers::supplied`].
+    /// The bytes of the output, computed by the simulator: see [`Producers::compute_supplied`].
     Bytes,
-    /// Nothing: kept jobs read what was there before.
+    /// No replacement: kept jobs read the earlier contents.
     Nothing,
 }
 
-/// Jobs that are kept for the sake of those that were chosen.
+/// Selected jobs together with the jobs that they depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// All jobs that are kept.
+    /// All kept jobs.
     pub jobs: BTreeSet<u32>,
-    /// Those of them that nobody chose, and why each was taken first.
+    /// Kept jobs that were not selected, with the first reason for each.
     pub added: BTreeMap<u32, KeepReason>,
 }
 
-/// What jobs of a recording hand to each other, as a replay on the software GPU shows it.
+/// Data dependencies between the jobs of a recording, as a replay on the simulator shows them.
 pub struct Producers {
     parts: JobParts,
-    /// What each job reads of which other ones, in words.
+    /// Number of words that each job reads of each other job.
     reads: BTreeMap<u32, BTreeMap<u32, u64>>,
-    /// Jobs of which it is not known what they read and write.
+    /// Jobs whose reads and writes are unknown.
     unknown: BTreeSet<u32>,
-    /// Why nothing is known of any.
+    /// Reason why the dependencies of all jobs are unknown.
     blind: Option<String>,
     run: Option<ReplayRun>,
 }
@@ -75,11 +75,11 @@ struct ReplayRun {
 }
 
 impl Producers {
-    /// Replays a recording on the software GPU that behaves as its own, and sees what jobs hand to each other. Where
-    /// there is none, or no plan, every job is taken to depend on all before it.
+    /// Replays a recording on the simulator of its GPU and finds the dependencies between jobs. Without a simulator or
+    /// a plan, every job is assumed to depend on all earlier jobs.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
+    /// Returns [`Cancelled`] when the work was cancelled.
     pub fn from_recording(recording: &Recording, parts: JobParts, progress: &Progress) -> Result<Self, Cancelled> {
         let mut this = Self {
             reads: BTreeMap::new(),
@@ -110,7 +110,7 @@ impl Producers {
         }
         let by_submit: HashMap<u64, u32> = this.parts.submits().iter().copied().zip(0..).collect();
         let planned = placed.compiled.plan.jobs.iter();
-        // A chain that is no job of the recording keeps its place: those behind it are counted on.
+        // A chain that is not a job of the recording keeps its index, because later chains are counted after it.
         let jobs: Vec<Option<u32>> = planned.map(|j| by_submit.get(&j.submit_event).copied()).collect();
         let all = u32::try_from(this.parts.len()).unwrap_or(u32::MAX);
         let mut outcomes: HashMap<u64, bool> = HashMap::new();
@@ -144,20 +144,20 @@ impl Producers {
         self
     }
 
-    /// Why nothing is known of what jobs hand to each other, where nothing is.
+    /// Returns why the dependencies of all jobs are unknown, or `None` if they are known.
     #[must_use]
     pub fn unknown_reason(&self) -> Option<&str> {
         self.blind.as_deref()
     }
 
-    /// The parts of the recording that are jobs.
+    /// Returns the parts of the recording that are jobs.
     #[must_use]
     pub fn parts(&self) -> &JobParts {
         &self.parts
     }
 
-    /// The chosen jobs with all that they need: those that are under way together with one, and, as `needs` says, jobs
-    /// whose output they read or of which that is not known.
+    /// Returns the selected jobs with their dependencies: jobs that run at the same time, and, depending on `needs`,
+    /// jobs whose output they read or may read.
     #[must_use]
     pub fn closure(&self, chosen: &BTreeSet<u32>, needs: DependencyPolicy) -> Closure {
         let mut out = Closure {
@@ -170,7 +170,8 @@ impl Producers {
             .enumerate()
             .flat_map(|(n, g)| g.iter().map(move |j| (*j, n)))
             .collect();
-        // Each round looks at what the one before added: a long chain of jobs is not gone through anew for each of it.
+        // Each round only examines the jobs that the previous round added, so a long chain of jobs is not traversed
+        // again for each job.
         let mut new = chosen.clone();
         let mut seen_groups: HashSet<usize> = HashSet::new();
         let (mut unknown_below, mut all_below) = (0, 0);
@@ -210,7 +211,7 @@ impl Producers {
         out
     }
 
-    /// The frames of the recording that jobs touch, where that is known of all of them.
+    /// Returns the frames of the recording that the jobs touch, or `None` if they are unknown for a job.
     #[must_use]
     pub fn used_frames(&self, jobs: &BTreeSet<u32>) -> Option<BTreeSet<u64>> {
         let run = self.run.as_ref()?;
@@ -226,11 +227,10 @@ impl Producers {
         Some(out)
     }
 
-    /// What jobs that are not kept wrote and kept ones read, as the software GPU computes it: the replay is made once
-    /// more to take it.
+    /// Computes on the simulator what discarded jobs wrote and kept jobs read. This needs one more replay.
     ///
     /// # Errors
-    /// When it lies in too many pages, or nobody wants it any more.
+    /// When the data lies in too many pages, or the work was cancelled.
     pub fn compute_supplied(&self, kept: &BTreeSet<u32>, progress: &Progress) -> Result<Vec<SuppliedBytes>, TrimError> {
         let Some(run) = &self.run else { return Ok(Vec::new()) };
         let is_kept = |chain: u32| {

@@ -1,26 +1,26 @@
-//! The last writer of every byte over a whole replay.
+//! Last writer of every byte over a whole replay.
 
 use crate::compute::last_writers::LastWriters;
 use crate::compute::trace::{AccessSource, Trace as _};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// A job of the replay.
+/// Job of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobLocation {
     /// Number of the submit of its chain, from 0.
     pub chain: u32,
-    /// Place in the chain, from 0.
+    /// Position in the chain, from 0.
     pub position: u32,
     /// GPU address of the job.
     pub va: u64,
 }
 
-/// Where in a shader a write was made.
+/// Location of a write in a shader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaderLocation {
-    /// The workgroup along x, y, z.
+    /// Workgroup along x, y, z.
     pub workgroup: [u32; 3],
-    /// The thread within it, counted along x, then y, then z.
+    /// Thread in the workgroup, counted along x, then y, then z.
     pub thread: u32,
     /// Address of the clause.
     pub clause: u64,
@@ -28,66 +28,67 @@ pub struct ShaderLocation {
     pub tuple: u8,
 }
 
-/// Who wrote a byte last.
+/// Last writer of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// Nobody in this run: it is as the recording's memory was at the start.
+    /// No writer in this run: the byte has its initial value from the recording.
     Recording,
-    /// The CPU, after this many chains had ended.
+    /// The CPU, after this many chains ended.
     Cpu {
-        /// Chains.
+        /// Number of chains.
         after: u32,
     },
     /// A shader.
     Shader(JobLocation, ShaderLocation),
-    /// A job that writes a value.
+    /// A write-value job.
     WriteValue(JobLocation),
-    /// The hardware, when it wrote a job's end into its header.
+    /// The hardware, which wrote a job's status into its header.
     Status(JobLocation),
 }
 
-/// A byte with its last writer.
+/// Byte with its last writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastWrite {
-    /// The byte in the end.
+    /// Value of the byte at the end.
     pub byte: u8,
-    /// Where it lies in the device's memory.
+    /// Physical address in the device's memory.
     pub pa: PhysAddr,
-    /// Who wrote it.
+    /// The last writer.
     pub writer: Writer,
 }
 
-/// Clause addresses that stand for writers which are no clause: a clause is at a multiple of 16.
+/// Clause addresses that stand for writers other than clauses. A real clause address is a multiple of 16.
 const CPU: u64 = 1;
 const VALUE: u64 = 2;
 const STATUS: u64 = 3;
 
-/// Bytes of writers over a whole replay that are remembered: beyond that, those of one page alone can be asked for.
+/// Maximum memory for the writers of a whole replay, bytes. Above this, only the writers of a single page can be
+/// queried.
 const MAX_BYTES: u64 = 1 << 29;
 
-/// Every byte's last writer.
+/// Last writer of every byte.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     last: LastWriters,
-    /// Only this frame's writers are remembered.
+    /// Frame whose writers are recorded, if the trace is restricted to one frame.
     only: Option<u64>,
-    /// Jobs by number: writers from these numbers on are theirs.
+    /// Jobs by number: writers from these numbers on belong to them.
     jobs: Vec<(u32, JobLocation)>,
     chains: u32,
 }
 
 impl Writers {
-    /// Chains that ended.
+    /// Returns the number of chains that ended.
     pub(crate) fn chains(&self) -> u32 {
         self.chains
     }
 
-    /// A chain ended.
+    /// Records the end of a chain.
     pub(crate) fn chain_ended(&mut self) {
         self.chains = self.chains.saturating_add(1);
     }
 
-    /// Remembers writers of one page alone.
+    /// Creates a trace of the writers of one page.
     pub(crate) fn for_frame(frame: u64) -> Self {
         Self {
             only: Some(frame),
@@ -95,17 +96,17 @@ impl Writers {
         }
     }
 
-    /// Whether there were more writers than are remembered, so that nothing is known.
+    /// Returns whether there were too many writers, so that nothing is known.
     pub(crate) fn is_full(&self) -> bool {
         self.last.is_full()
     }
 
-    /// Memory that they take, roughly.
+    /// Returns the approximate memory usage, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.last.bytes()
     }
 
-    /// Takes what a job's shader wrote.
+    /// Adds the writes of a job's shader.
     pub(crate) fn add_job(&mut self, place: JobLocation, written: LastWriters) {
         self.jobs.push((self.last.writer_count(), place));
         match self.only {
@@ -125,33 +126,33 @@ impl Writers {
             pc,
             tuple: 0,
         };
-        // Pieces of a write never cross a page.
+        // The pieces of a write never cross a page.
         self.last.put(pa, bytes, &who, fresh);
     }
 
-    /// The CPU wrote.
+    /// Records a CPU write.
     pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
         self.record_write(pa, bytes, CPU, false);
     }
 
-    /// A job wrote a value.
+    /// Records that a job wrote a value.
     pub(crate) fn job_value_write(&mut self, place: JobLocation, pa: u64, bytes: usize) {
         self.jobs.push((self.last.writer_count(), place));
         self.record_write(pa, bytes, VALUE, true);
     }
 
-    /// The hardware wrote a job's end.
+    /// Records that the hardware wrote a job's status.
     pub(crate) fn job_status_write(&mut self, place: JobLocation, pa: u64, bytes: usize) {
         self.jobs.push((self.last.writer_count(), place));
         self.record_write(pa, bytes, STATUS, true);
     }
 
-    /// Writers that are remembered.
+    /// Returns the number of recorded writers.
     pub(crate) fn count(&self) -> u64 {
         u64::from(self.last.writer_count())
     }
 
-    /// Who wrote the byte at this physical address last.
+    /// Returns the last writer of the byte at this physical address.
     pub(crate) fn last_writer(&self, pa: u64) -> Writer {
         let Some((number, who)) = self.last.find(pa) else {
             return Writer::Recording;

@@ -1,48 +1,48 @@
-//! Clauses in executable form: arithmetic steps, and the messages between them.
+//! Executable form of clauses: arithmetic steps, and the messages between them.
 
 use super::descriptor_op::DescriptorOp;
 use super::lanes::{CONSTANTS, PLACES, Step};
 use super::mods::LaneOp;
 use std::collections::HashMap;
 
-/// Something in a clause that this model does not execute.
+/// Part of a clause that this model does not execute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct UnknownOperation {
     /// Address of the clause.
     pub clause: u64,
-    /// The operation, or the bits that are none.
+    /// Name of the operation, or the bits that encode no known operation.
     pub operation: String,
 }
 
-/// Memory that an access goes to.
+/// Memory space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     /// GPU addresses.
     Global,
-    /// The workgroup's own memory, by offset.
+    /// The workgroup's own memory, addressed by offset.
     Shared,
-    /// The thread's own memory, by offset.
+    /// The thread's own memory, addressed by offset.
     Local,
-    /// A uniform buffer: the second word of the address is its number.
+    /// A uniform buffer, whose number is the second word of the address.
     Uniform,
 }
 
-/// A load or store of less than a word.
+/// Load or store of less than a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NarrowAccess {
-    /// Bytes of it, 1 to 3, or 2 more than whole words.
+    /// Number of bytes, 1 to 3, or 2 bytes in addition to whole words.
     pub bytes: u8,
-    /// Whether what is loaded is extended with its sign.
+    /// Whether the loaded value is sign-extended.
     pub signed: bool,
-    /// First bit that it is loaded to.
+    /// First destination bit.
     pub shift: u8,
-    /// Bits of the register that are replaced.
+    /// Register bits that are replaced.
     pub replaced: u32,
-    /// Whether a second register takes the extension.
+    /// Whether a second register receives the extension.
     pub double: bool,
 }
 
-/// What an atomic operation does with memory and its operand.
+/// Operation of an atomic on memory and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomicOp {
     Add,
@@ -55,7 +55,7 @@ pub(crate) enum AtomicOp {
     Xor,
 }
 
-/// A step that is no arithmetic.
+/// Step that is not arithmetic.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Load {
@@ -72,7 +72,7 @@ pub(crate) enum Message {
         address: [u16; 2],
         staging: u8,
     },
-    /// `operand`: a fixed one instead of the staging register.
+    /// `operand` is a fixed operand that replaces the staging register.
     Atomic {
         op: AtomicOp,
         operand: Option<u64>,
@@ -89,7 +89,7 @@ pub(crate) enum Message {
         address: [u16; 2],
         staging: u8,
     },
-    /// Takes the value of another lane.
+    /// Reads the value of another lane.
     Permute {
         value: u16,
         lane: u16,
@@ -98,63 +98,63 @@ pub(crate) enum Message {
         inactive: u32,
         to: u16,
     },
-    /// A bit for each lane of the subgroup whose word is not 0.
+    /// Returns one bit for each lane of the subgroup whose word is not 0.
     Ballot {
         value: u16,
         width: u8,
         to: u16,
     },
-    /// A counter into two staging registers.
+    /// Reads a counter into two staging registers.
     Clock {
         cycles: bool,
         staging: u8,
     },
-    /// A texture, an image or an attribute.
+    /// Accesses a texture, an image or an attribute.
     DescriptorOp {
         op: DescriptorOp,
         from: [u16; 3],
         staging: u8,
     },
     Barrier,
-    /// `condition`: the place of a word that is not 0 where a lane takes the branch.
+    /// `condition` is the location of a word that is not 0 if a lane takes the branch.
     Branch {
         condition: Option<u16>,
         to: Target,
     },
 }
 
-/// Where a branch leads.
+/// Target of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To the end of the thread.
+    /// The end of the thread.
     End,
-    /// To a clause.
+    /// A clause.
     Clause(u64),
 }
 
-/// Arithmetic, then at most one message.
+/// Arithmetic, followed by at most one message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Segment {
     pub steps: Vec<Step>,
     pub message: Option<Message>,
-    /// Tuple of the message.
+    /// Tuple of the clause that contains the message.
     pub tuple: u8,
 }
 
-/// A clause in executable form.
+/// Clause in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub address: u64,
-    /// Address behind it.
+    /// Address after the clause.
     pub next: u64,
     pub segments: Vec<Segment>,
-    /// Operations other than NOP.
+    /// Number of operations other than NOP.
     pub operations: u32,
-    /// Whether threads that take no branch end here.
+    /// Whether threads that take no branch end after this clause.
     pub ends: bool,
 }
 
-/// Uniforms and constants of a program by place.
+/// Uniforms and constants of a program by location.
 #[derive(Debug, Default)]
 pub(crate) struct ConstantPool {
     places: HashMap<u32, u16>,
@@ -162,7 +162,7 @@ pub(crate) struct ConstantPool {
 }
 
 impl ConstantPool {
-    /// The place of a word; `None` when there is room for no more.
+    /// Returns the location of a word, or `None` if there is no room.
     pub(crate) fn intern(&mut self, word: u32) -> Option<u16> {
         if let Some(p) = self.places.get(&word) {
             return Some(*p);
@@ -176,16 +176,16 @@ impl ConstantPool {
         Some(place)
     }
 
-    /// The words, from the first place of constants on.
+    /// Returns the words, starting at the first constant location.
     pub(crate) fn words(&self) -> &[u32] {
         &self.words
     }
 }
 
-/// What a job gives its shader besides registers.
+/// Inputs of a shader other than registers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShaderInputs {
-    /// Pushed uniforms, 64 bits each.
+    /// Push uniforms, 64 bits each.
     pub push: Vec<u64>,
     /// GPU address of the workgroup's memory.
     pub shared_base: u64,

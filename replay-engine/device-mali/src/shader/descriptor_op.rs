@@ -1,6 +1,6 @@
-//! Instructions that go through descriptors: textures, images, attributes, and stores and loads with a conversion.
+//! Instructions that use descriptors: textures, images, attributes, and converting stores and loads.
 //!
-//! What they compute for a thread is in [`crate::texture`]; here are their operands and registers.
+//! [`crate::texture`] defines the results for a thread. This module handles operands and registers.
 
 use super::message::MessageSender;
 use super::wave::lane_indices;
@@ -12,23 +12,23 @@ use crate::texture::{
 };
 use bifrost::{Instruction, Modifier, Op, Value};
 
-/// Registers of a thread.
+/// Number of registers of a thread.
 const REGISTERS: usize = 64;
 
-/// An instruction that goes through descriptors.
+/// Instruction that uses descriptors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DescriptorOp {
-    /// `TEXC`: its third operand says what it does.
+    /// `TEXC`, whose third operand selects the operation.
     Texture,
     /// `TEXS_2D`.
     Simple(Single),
-    /// `LD_ATTR` and its forms.
+    /// `LD_ATTR` and its variants.
     LoadAttribute {
         place: ElementOperand,
         format: Option<RegisterFormat>,
         count: u8,
     },
-    /// `LEA_ATTR` and its forms: address and conversion.
+    /// `LEA_ATTR` and its variants, which return an address and a conversion.
     LoadAddress {
         place: ElementOperand,
         format: Option<RegisterFormat>,
@@ -39,16 +39,17 @@ pub(crate) enum DescriptorOp {
     Load { count: u8 },
 }
 
-/// An element of an array or a texel of an image, by operands.
+/// Array element or image texel, given by operands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ElementOperand {
-    /// Whether it is a texel.
+    /// Whether the element is a texel.
     pub image: bool,
-    /// Number of the attribute; otherwise the third operand holds it.
+    /// Number of the attribute. If there is none, the third operand holds it.
     pub number: Option<u8>,
 }
 
-/// The instruction as one that goes through descriptors: `None` of others, and why it cannot be executed.
+/// Decodes an instruction that uses descriptors. Returns `None` for other instructions, or the reason why it cannot be
+/// executed.
 pub(crate) fn decode(i: &Instruction, fma: &Instruction) -> Option<Result<DescriptorOp, String>> {
     let format = || match i.get(Modifier::RegisterFormat) {
         Value::F16 => Ok(Some(RegisterFormat::F16)),
@@ -70,7 +71,8 @@ pub(crate) fn decode(i: &Instruction, fma: &Instruction) -> Option<Result<Descri
         image,
         number: immediate.then(|| i.immediate("attribute_index") as u8),
     };
-    // An operation beside it chooses the table; by itself a load takes the first, and an address the second.
+    // The FMA operation of the tuple selects the table. Without it, a load uses the first table and an address the
+    // second.
     let chosen = (fma.op() == Op::DtselImm).then(|| fma.get(Modifier::Table));
     let first = |default: Value| {
         let table = chosen.unwrap_or(default);
@@ -87,7 +89,7 @@ pub(crate) fn decode(i: &Instruction, fma: &Instruction) -> Option<Result<Descri
         first(Value::Attribute2)?;
         format().map(|format| DescriptorOp::LoadAddress { place, format })
     };
-    // The form for cubes has no other mode, and so does not stand in a compute shader.
+    // The cube variant has no other mode, so it does not occur in a compute shader.
     let computed = || Err(format!("+{} with a computed level of detail", i.op().name()));
     let simple = |format| {
         if i.get(Modifier::LodMode) != Value::ZeroLod {
@@ -120,7 +122,7 @@ pub(crate) fn decode(i: &Instruction, fma: &Instruction) -> Option<Result<Descri
 type Operands = [u32; 3];
 
 impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
-    /// Carries an instruction out for every lane: `from` are its operands, `staging` its first register.
+    /// Executes an instruction for every lane. `from` are its operands, `staging` is its first register.
     pub(super) fn run_descriptor_op(&mut self, what: &DescriptorOp, from: [u16; 3], staging: u8) -> Result<(), Stop> {
         let mut decoded = None;
         for lane in lane_indices(self.lanes) {
@@ -128,7 +130,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
             let operands = from.map(|place| self.word(place, lane));
             let done = match *what {
                 DescriptorOp::Texture => {
-                    // The word is a constant of the shader, so that it is decoded once.
+                    // The word is a constant of the shader, so it is decoded once.
                     let op = match decoded {
                         Some((word, op)) if word == operands[2] => Ok(op),
                         _ => Operation::decode(operands[2]).map_err(TexError::Refused),
@@ -159,7 +161,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    /// Up to four registers from a first one.
+    /// Writes up to four consecutive registers.
     fn put_all(&mut self, staging: u8, lane: usize, words: [u32; 4], written: u8) {
         for (n, word) in (0u16..).zip(words) {
             if written >> n & 1 == 1 {
@@ -208,7 +210,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    /// The attribute that operands name, and the address of what they name in it.
+    /// Returns the attribute that the operands select, and the address of the element.
     fn element_address(
         &self,
         place: ElementOperand,
@@ -287,7 +289,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
                 let values = conversion.load(self.view, va)?;
                 self.put_components(staging, lane, conversion.registers, values, count);
             }
-            // Out of range: zeros, in as many registers as components could take.
+            // Out of range: writes zeros to as many registers as the components could need.
             None => self.put_components(staging, lane, RegisterFormat::U32, [0; 4], count),
         }
         Ok(())

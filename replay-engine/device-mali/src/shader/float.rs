@@ -1,26 +1,25 @@
-//! Float arithmetic as the hardware defines it: one rounding, in the mode asked for; every result that is no number is
-//! the same one.
+//! Float arithmetic as the hardware defines it: one rounding in the requested mode, and a single NaN result.
 //!
-//! What lies behind a rounding is computed in 64 bits with its last bit standing for all that was cut off (rounding
-//! to odd), which is exact enough for any later rounding to 32 or 16 bits: 53 bits are more than twice 24, and two.
+//! Intermediate results before a rounding have 64 bits, and the last bit is set if any bits were cut off (rounding to
+//! odd). This is exact enough for a later rounding to 32 or 16 bits, because 53 bits are more than twice 24 plus two.
 
 use super::mods::{Clamp, Round};
 
-/// The one result that is no number.
+/// The only NaN result.
 pub(crate) const NAN: u32 = 0x7fc0_0000;
-/// The same in 16 bits.
+/// The only 16-bit NaN result.
 pub(crate) const NAN16: u16 = 0x7e00;
 
-/// The bits of a result: every one that is no number is [`NAN`], so that no host's choice shows.
+/// Returns the bits of a result. Every NaN becomes [`NAN`], so that the result does not depend on the host.
 #[inline(always)]
 pub(crate) fn bits(x: f32) -> u32 {
     if x.is_nan() { NAN } else { x.to_bits() }
 }
 
-/// Brings a result into a range; what is no number becomes the lower end.
+/// Clamps a result to a range. NaN becomes the lower limit.
 #[inline(always)]
 pub(crate) fn clamp(x: f32, to: Clamp) -> f32 {
-    // `max` and `min` take the other one of a pair of which one is no number.
+    // `max` and `min` return the other operand if one is NaN.
     match to {
         Clamp::None => x,
         Clamp::Positive => {
@@ -47,23 +46,23 @@ pub(crate) fn clamp(x: f32, to: Clamp) -> f32 {
     }
 }
 
-/// `x + y` with everything that does not fit folded into the last bit.
+/// Returns `x + y` rounded to odd: inexact bits are folded into the last bit.
 pub(crate) fn odd_sum(x: f64, y: f64) -> f64 {
     let sum = x + y;
     if !sum.is_finite() {
         return sum;
     }
-    // The error of a sum is exact (Knuth): what of each the sum did not take.
+    // The error of the sum is computed exactly (Knuth), from the part of each operand that the sum does not contain.
     let taken = sum - x;
     let rest = (x - (sum - taken)) + (y - taken);
     if rest == 0.0 || sum.to_bits() & 1 == 1 {
         return sum;
     }
-    // The sum was rounded to an even one of its neighbours; the exact one lies towards the rest.
+    // The sum was rounded to an even neighbour. The exact sum lies in the direction of the remainder.
     let away = (rest > 0.0) == (sum > 0.0);
     let bits = sum.to_bits();
     f64::from_bits(if sum == 0.0 {
-        // Cannot be: a sum that vanishes is exact. Kept total.
+        // This cannot happen, because a sum of zero is exact. The case keeps the function total.
         1
     } else if away {
         bits + 1
@@ -72,7 +71,7 @@ pub(crate) fn odd_sum(x: f64, y: f64) -> f64 {
     })
 }
 
-/// The same for a rounding mode: where rounding is downwards, opposites that cancel are minus zero.
+/// Returns the same for a rounding mode. When rounding down, operands that cancel give minus zero.
 pub(crate) fn odd_sum_in(x: f64, y: f64, mode: Round) -> f64 {
     let sum = odd_sum(x, y);
     if mode == Round::Down && sum == 0.0 && (x.is_sign_negative() || y.is_sign_negative()) {
@@ -81,8 +80,8 @@ pub(crate) fn odd_sum_in(x: f64, y: f64, mode: Round) -> f64 {
     sum
 }
 
-/// `a * b + c` with everything that does not fit folded into the last bit. The product of two floats of 24 bits is
-/// exact.
+/// Returns `a * b + c` rounded to odd: inexact bits are folded into the last bit. The product of two 24-bit
+/// significands is exact.
 pub(crate) fn odd_fma(a: f32, b: f32, c: f32, mode: Round) -> f64 {
     odd_sum_in(f64::from(a) * f64::from(b), f64::from(c), mode)
 }
@@ -109,7 +108,7 @@ pub(crate) fn round32(x: f64, mode: Round) -> f32 {
         Round::Down if back > x => -up(-near),
         Round::Up | Round::Down => near,
         Round::Away => {
-            // A tie lies as far from the number below as from the one above.
+            // A tie is equally far from the number below and the number above.
             let below = towards_zero(near);
             let above = f32::from_bits(below.to_bits() + 1);
             let middle = (f64::from(below) + f64::from(above)) / 2.0;
@@ -118,7 +117,7 @@ pub(crate) fn round32(x: f64, mode: Round) -> f32 {
     }
 }
 
-/// The next number above; `x` is no infinity above and is a number.
+/// Returns the next greater number. `x` is neither NaN nor positive infinity.
 fn up(x: f32) -> f32 {
     let b = x.to_bits();
     f32::from_bits(if x == 0.0 {
@@ -137,12 +136,12 @@ pub(crate) fn round16(x: f64, mode: Round) -> u16 {
     }
     let sign = ((x.to_bits() >> 48) & 0x8000) as u16;
     let x = x.abs();
-    // Towards zero first: what is cut off decides the rest.
+    // Rounds towards zero first. The bits that are cut off decide the rest.
     let exponent = ((x.to_bits() >> 52) as i32 - 1023).max(-14);
     if x == f64::INFINITY {
         return sign | 0x7c00;
     }
-    // In units of the last place; exact, since it only moves the exponent.
+    // Scales to units of the last place. This is exact, because it only changes the exponent.
     let scaled = x * power_of_two(10 - exponent);
     let whole = scaled.trunc();
     let cut = scaled - whole;
@@ -155,7 +154,7 @@ pub(crate) fn round16(x: f64, mode: Round) -> u16 {
         Round::Down => cut > 0.0 && sign != 0,
     };
     if exponent > 15 {
-        // Beyond the greatest: the modes that never grow stay there.
+        // Above the greatest finite number, the modes that never round up return that number.
         let stays = match mode {
             Round::Zero | Round::Odd => true,
             Round::Up => sign != 0,
@@ -170,12 +169,12 @@ pub(crate) fn round16(x: f64, mode: Round) -> u16 {
     sign | (field * 1024 + units) as u16
 }
 
-/// A float of 16 bits as one of 32, exactly.
+/// Converts a 16-bit float to a 32-bit float, exactly.
 #[inline(always)]
 pub(crate) fn widen16(h: u16) -> f32 {
     let h = u32::from(h);
     let (sign, rest) = ((h & 0x8000) << 16, h & 0x7fff);
-    // The exponent moves by 112; a product by 2^112 does it for denormals too.
+    // The exponent changes by 112. A product with 2^112 does this for denormals too.
     let finite = f32::from_bits(rest << 13) * f32::from_bits(0x7780_0000);
     let bits = if rest >= 0x7c00 {
         0x7f80_0000 | (rest & 0x3ff) << 13
@@ -185,7 +184,7 @@ pub(crate) fn widen16(h: u16) -> f32 {
     f32::from_bits(bits | sign)
 }
 
-/// Rounds to a whole number.
+/// Rounds to an integer.
 pub(crate) fn round_whole(x: f64, mode: Round) -> f64 {
     match mode {
         Round::Even => x.round_ties_even(),
@@ -204,23 +203,24 @@ pub(crate) fn round_whole(x: f64, mode: Round) -> f64 {
     }
 }
 
-/// Two to a power between -1022 and 1023; beyond, the nearest of these.
+/// Returns two to a power between -1022 and 1023. Powers out of range are clamped.
 fn power_of_two(power: i32) -> f64 {
     f64::from_bits(((power.clamp(-1022, 1023) + 1023) as u64) << 52)
 }
 
-/// `x` times a power of two, in 64 bits. `x` is a product and sum of floats of 32 bits: from 2^-298 to 2^257. A power
-/// of 700 takes all of these beyond what 32 bits hold, and none beyond what 64 do, so that rounding still sees them.
+/// Returns `x` times a power of two, in 64 bits. `x` is a product and sum of 32-bit floats: from 2^-298 to 2^257. A
+/// power of 700 takes all of these out of the 32-bit range but none out of the 64-bit range, so that rounding still
+/// sees them.
 pub(crate) fn scale(x: f64, power: i32) -> f64 {
     let power = power.clamp(-700, 700);
-    // Two steps, so that neither leaves what 64 bits hold.
+    // Two steps, so that neither factor leaves the 64-bit range.
     x * power_of_two(power / 2) * power_of_two(power - power / 2)
 }
 
-/// Splits a finite number other than 0 into `m` in `[0.5, 1)` and `e`, so that `m * 2^e` is its magnitude.
+/// Splits a finite number other than 0 into `m` in `[0.5, 1)` and `e`, such that `m * 2^e` is its magnitude.
 pub(crate) fn split(x: f32) -> (f64, i32) {
     let x = f64::from(x).abs();
-    // Every float of 32 bits is a normal number in 64.
+    // Every 32-bit float is a normal number in 64 bits.
     let e = (x.to_bits() >> 52) as i32 - 1022;
     (f64::from_bits(x.to_bits() & !(0x7ff << 52) | 1022 << 52), e)
 }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_fused_sum_is_rounded_once() {
-        // The product is 1 + 2^-23 + 2^-46 exactly; with -2^-60 added only the last bit tells.
+        // The product is exactly 1 + 2^-23 + 2^-46. Adding -2^-60 changes only the last bit.
         let a = 1.0 + 2f32.powi(-23);
         for (a, b, c) in [
             (a, a, -1.0),

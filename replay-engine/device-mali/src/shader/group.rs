@@ -1,4 +1,4 @@
-//! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
+//! Workgroup executor: its waves run in turn, each until it ends or waits at a barrier.
 
 use super::block::{Block, ShaderInputs};
 use super::lanes::{CONSTANTS, LANES, RegisterFile, Vector, run};
@@ -14,33 +14,33 @@ use crate::compute::trace::{ClauseExecution, Trace};
 use crate::compute::view::View;
 use fearless_simd::Level;
 
-/// What a shader runs with, shared by all that run it.
+/// Context of a shader, shared by all its runs.
 pub(crate) struct ShaderContext<'j> {
     pub program: &'j Program,
     pub job: &'j ComputeJob,
-    /// Lanes of a warp of this GPU.
+    /// Number of lanes of a warp of this GPU.
     pub warp: u32,
-    /// Counters that a shader can read: nanoseconds, cycles.
+    /// Counters that a shader can read: nanoseconds and cycles.
     pub clock: [u64; 2],
 }
 
-/// Runs workgroups of one job, one after another.
+/// Executor of the workgroups of one job, one after another.
 pub(crate) struct Shader<'j> {
     running: &'j ShaderContext<'j>,
     file: RegisterFile,
     level: Level,
-    /// By wave.
+    /// Threads by wave.
     threads: Vec<WaveThreads>,
 }
 
-/// What the threads of a wave are, the same in every workgroup.
+/// Thread properties of a wave, which are the same in every workgroup.
 #[derive(Clone, Copy)]
 struct WaveThreads {
-    /// Places within the workgroup, by axis.
+    /// Positions in the workgroup, by axis.
     places: [Vector; 3],
-    /// Lanes within their warps.
+    /// Lane numbers in the warps.
     lane: Vector,
-    /// Numbers of their warps.
+    /// Warp numbers.
     warp: Vector,
 }
 
@@ -78,7 +78,7 @@ impl<'j> Shader<'j> {
         }
     }
 
-    /// The threads of the wave that begins with this one.
+    /// Returns the threads of the wave whose first thread is this one.
     fn threads(&mut self, first: u32) -> &WaveThreads {
         let number = first as usize / LANES;
         let [sx, sy, sz] = self.running.job.dispatch.size.map(|s| s.max(1));
@@ -95,11 +95,11 @@ impl<'j> Shader<'j> {
                 warp: std::array::from_fn(|i| thread(i) / warp),
             });
         }
-        // It was put there just now, unless it was there before.
+        // The entry was inserted just now, unless it existed before.
         &self.threads[number]
     }
 
-    /// Sets the registers of a wave that begins.
+    /// Sets the initial registers of a wave.
     fn preload(&mut self, group: [u32; 3], wave: &Wave) {
         let places = self.threads(wave.first).places;
         self.file.clear();
@@ -189,7 +189,7 @@ impl<'j> Shader<'j> {
             }
             let (taken, stay) = (sent.branched & lanes, lanes & !sent.branched);
             if wave.ready.is_empty() && !sent.barrier && (taken == 0 || stay == 0) {
-                // All lanes go the same way, and there are no others.
+                // All lanes take the same path, and there are no others.
                 next = match if taken == 0 { node.fallthrough } else { node.branch } {
                     Successor::To(at) => Some(Group { at, lanes }),
                     Successor::End => None,
@@ -212,7 +212,7 @@ impl<'j> Shader<'j> {
     }
 }
 
-/// One clause in executable form, with the words of its constants.
+/// Translates one clause into executable form, with the words of its constants.
 pub(crate) fn translate_clause(code: &[u8], push: &[u64]) -> Result<(Block, Vec<u32>), String> {
     let given = ShaderInputs {
         push: push.to_vec(),
@@ -286,7 +286,7 @@ impl<T: Trace> WorkgroupRunner<T> for Shader<'_> {
                     saved.copy_from_slice(self.file.registers());
                 }
             }
-            // Every wave ended or waits: those that wait go on together.
+            // Every wave ended or waits: the waiting waves continue together.
             if waves.iter().all(|w| w.waiting.is_empty()) {
                 return Ok(());
             }

@@ -1,29 +1,30 @@
-//! Arithmetic for all lanes of a wave at once.
+//! Vector arithmetic for all lanes of a wave at once.
 //!
-//! A step names its operands by their place in a register file of vectors, one word a lane. The loops over lanes are
-//! short, of constant length and without branches, so that the compiler makes vector instructions of them;
-//! `fearless_simd` compiles them for several instruction sets and chooses what the host has. What is computed is what
-//! [`super::scalar`] computes: operations without a vector form here go through it lane by lane.
+//! A step refers to its operands by their location in a register file of vectors, with one word per lane. The loops
+//! over lanes are short, of constant length and without branches, so that the compiler generates vector instructions.
+//! `fearless_simd` compiles them for several instruction sets and selects the one of the host. The results are those of
+//! [`super::scalar`]: operations without a vector form are executed lane by lane.
 
 use super::float::{NAN, widen16};
 use super::mods::{Clamp, Mods};
 use super::scalar::Scalar;
 use fearless_simd::{Level, dispatch};
 
-/// Lanes of a wave. A workgroup's threads fill waves in order; the warps of the hardware, of 4 or 8 lanes, lie within.
+/// Number of lanes of a wave. The threads of a workgroup fill waves in order. The warps of the hardware, with 4 or 8
+/// lanes, lie within a wave.
 pub(crate) const LANES: usize = 32;
-/// A word of each lane.
+/// One word of each lane.
 pub(crate) type Vector = [u32; LANES];
-/// Places of the file: registers, temporaries, then uniforms and constants.
+/// Number of locations in the file: registers, temporaries, then uniforms and constants.
 pub(crate) const PLACES: usize = 1024;
-/// First temporary. There are two for each unit, used in turn by the tuples of a clause, and some for operands.
+/// First temporary. Each unit has two, used alternately by the tuples of a clause. Further ones hold operands.
 pub(crate) const TEMPORARIES: u16 = 64;
-/// First of the places that stay for a whole wave.
+/// First location that keeps its value for a whole wave.
 pub(crate) const SPECIAL: u16 = 78;
-/// First place of uniforms and constants.
+/// First location of uniforms and constants.
 pub(crate) const CONSTANTS: u16 = 80;
 
-/// The register file of a wave.
+/// Register file of a wave.
 pub(crate) struct RegisterFile(Box<[Vector; PLACES]>);
 
 impl RegisterFile {
@@ -36,7 +37,7 @@ impl RegisterFile {
         )
     }
 
-    /// A place; numbers beyond the last wrap around, which no translation asks for.
+    /// Returns a location. Numbers after the last one wrap around, but no translation uses them.
     #[inline(always)]
     pub(crate) fn at(&self, place: u16) -> &Vector {
         &self.0[usize::from(place) % PLACES]
@@ -47,18 +48,18 @@ impl RegisterFile {
         &mut self.0[usize::from(place) % PLACES]
     }
 
-    /// Leaves nothing of the wave before: registers, temporaries and scratch are zero.
+    /// Clears the state of the previous wave: registers, temporaries and scratch become zero.
     pub(crate) fn clear(&mut self) {
         self.0[..usize::from(SPECIAL)].fill([0; LANES]);
     }
 
-    /// The registers.
+    /// Returns the registers.
     pub(crate) fn registers(&mut self) -> &mut [Vector] {
         &mut self.0[..usize::from(TEMPORARIES)]
     }
 }
 
-/// What a step computes. Comparisons that are not here are the same with their operands exchanged.
+/// Operation of a step. Comparisons that are missing here are done with exchanged operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Mov,
@@ -105,39 +106,39 @@ pub(crate) enum Kind {
     FromSigned,
     ToUnsigned,
     ToSigned,
-    /// A part of the word, by shift and mask.
+    /// Extracts a part of the word, by shift and mask.
     Extract,
-    /// A part of the word, by two shifts, the second arithmetic.
+    /// Extracts a part of the word, by two shifts, of which the second is arithmetic.
     ExtractSigned,
-    /// Two halves, each by shift.
+    /// Packs two halves, each shifted.
     Pack,
     Widen16,
-    /// Lane by lane.
+    /// Executes a scalar operation lane by lane.
     Scalar(Scalar),
-    /// The word that the step holds.
+    /// Writes the word of the step to all lanes.
     Splat,
-    /// Writes a temporary into a register, for the lanes that take part.
+    /// Copies a temporary to a register, for the active lanes.
     Write,
     WriteLow,
     WriteHigh,
 }
 
-/// An operation with its operands resolved.
+/// Operation with resolved operands.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub kind: Kind,
-    /// Where the operands are.
+    /// Locations of the operands.
     pub from: [u16; 4],
-    /// Where the result goes.
+    /// Location of the result.
     pub to: u16,
-    /// What float operands are ANDed and then XORed with: magnitude, negative. For shifts: what the second operand,
-    /// and the result, are XORed with.
+    /// Masks with which float operands are first ANDed and then XORed, for magnitude and negation. For shifts: masks
+    /// with which the second operand and the result are XORed.
     pub and: [u32; 3],
     pub xor: [u32; 3],
     pub clamp: Clamp,
-    /// Numbers that the kind needs: how far to shift, what a comparison gives, the word itself.
+    /// Numbers that the operation needs: a shift amount, the result of a comparison, or the word itself.
     pub numbers: [u32; 2],
-    /// The modifiers, for a scalar.
+    /// Modifiers of a scalar operation.
     pub mods: Option<Box<Mods>>,
 }
 
@@ -193,7 +194,7 @@ fn four(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32, u32, u32) -> u3
     }
 }
 
-/// Shift kinds: the amount is a byte of the third operand.
+/// Executes the shift kinds. The shift amount is a byte of the third operand.
 #[inline(always)]
 fn shift(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32, u32) -> u32) {
     let (byte, second, result) = (s.numbers[0] & 31, s.xor[1], s.xor[2]);
@@ -216,7 +217,7 @@ fn float(word: u32, and: u32, xor: u32) -> f32 {
     f32::from_bits(word & and ^ xor)
 }
 
-/// The word of a float result, every one that is no number being the same.
+/// Returns the word of a float result, with a single NaN.
 #[inline(always)]
 fn result(x: f32) -> u32 {
     if x.is_nan() { NAN } else { x.to_bits() }
@@ -249,7 +250,7 @@ fn clamp(file: &mut RegisterFile, s: &Step) {
     }
 }
 
-/// Rounds to a whole number that keeps its sign.
+/// Rounds to an integer that keeps its sign.
 #[inline(always)]
 fn whole(file: &mut RegisterFile, s: &Step, of: impl Fn(f32) -> f32) {
     let (and, xor) = (s.and[0], s.xor[0]);
@@ -259,15 +260,15 @@ fn whole(file: &mut RegisterFile, s: &Step, of: impl Fn(f32) -> f32) {
     });
 }
 
-/// A number as an unsigned one, rounded towards 0, brought into the range; what is no number is 0.
+/// Converts a number to an unsigned integer, rounded towards 0 and clamped. NaN becomes 0.
 #[inline(always)]
 fn to_unsigned(x: f32) -> u32 {
     x as u32
 }
 
-/// Runs steps on a register file. `mask` has all bits for each lane that writes registers, none for one that does not.
+/// Runs steps on a register file. `mask` has all bits set for each lane that writes registers, and none for the others.
 pub(crate) fn run(level: Level, file: &mut RegisterFile, steps: &[Step], mask: &Vector) {
-    // Only what is inlined here as a whole becomes instructions of the set that is chosen.
+    // Only code that is completely inlined here is compiled for the selected instruction set.
     dispatch!(level, _ => run_steps(file, steps, mask));
 }
 
@@ -312,7 +313,7 @@ fn run_steps(file: &mut RegisterFile, steps: &[Step], mask: &Vector) {
                 });
                 clamp(file, s);
             }
-            // Of two zeros the positive one is the greater; one that is no number gives way.
+            // Of two zeros the positive one is greater. NaN loses against any number.
             Kind::Fmax => float_two(file, s, |a, b| {
                 let (greater, tie) = (if a > b { a } else { b }, f32::from_bits(a.to_bits() & b.to_bits()));
                 let both = if a == b { tie } else { greater };
@@ -378,7 +379,7 @@ fn run_steps(file: &mut RegisterFile, steps: &[Step], mask: &Vector) {
     }
 }
 
-/// Writes the part of a temporary that `keep` names into the register's part of the same place.
+/// Writes the bits `keep` of a temporary to the same bits of the register.
 #[inline(always)]
 fn write(file: &mut RegisterFile, s: &Step, mask: &Vector, keep: u32) {
     let from = *file.at(s.from[0]);

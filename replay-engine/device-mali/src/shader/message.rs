@@ -1,4 +1,4 @@
-//! What a clause sends to other units: loads, stores, atomics, what lanes tell each other, barriers, branches.
+//! Messages of a clause to other units: loads, stores, atomics, lane exchanges, barriers and branches.
 
 use super::block::{AtomicOp, Message, NarrowAccess, Space};
 use super::group::ShaderContext;
@@ -10,29 +10,29 @@ use crate::compute::trace::{AccessSource, Trace};
 use crate::compute::view::View;
 use trace_core::PAGE_SIZE;
 
-/// Lanes whose accesses are looked at together.
+/// Number of lanes whose accesses are processed together.
 const PART: usize = 8;
 const ALL_OF_PART: Mask = (1 << PART) - 1;
 
-/// How the addresses of neighbouring lanes lie.
+/// Address layout of adjacent lanes.
 enum Layout {
-    /// All at one address, or all beyond a uniform buffer.
+    /// All lanes have one address, or all are outside a uniform buffer.
     Same(Option<u64>),
-    /// A word each, one behind the other, within a page.
+    /// The lanes access consecutive words within a page.
     Run(u64),
     Scattered,
 }
 
-/// What messages of a clause did to its lanes.
+/// Effects of the messages of a clause on its lanes.
 #[derive(Debug, Default)]
 pub(crate) struct MessageEffects {
     /// Lanes that took the branch.
     pub branched: Mask,
-    /// Whether the lanes wait for the workgroup.
+    /// Whether the lanes wait at a workgroup barrier.
     pub barrier: bool,
 }
 
-/// The sender of messages.
+/// Sender of the messages of a clause.
 pub(crate) struct MessageSender<'r, 'v, 'm, 'j, T: Trace> {
     pub running: &'r ShaderContext<'j>,
     pub file: &'v mut RegisterFile,
@@ -72,7 +72,7 @@ impl AtomicOp {
         }
     }
 
-    /// The operand that changes nothing.
+    /// Returns the operand that changes nothing.
     fn neutral(self) -> u32 {
         match self {
             Self::Add | Self::Or | Self::Xor | Self::UMax => 0,
@@ -83,7 +83,7 @@ impl AtomicOp {
     }
 }
 
-/// Calls the form of a method that is compiled for so many words: one to four.
+/// Calls the variant of a method that is compiled for one to four words.
 macro_rules! by_words {
     ($words:expr, $this:ident.$method:ident($($argument:expr),*)) => {
         match $words {
@@ -96,7 +96,7 @@ macro_rules! by_words {
 }
 
 impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
-    /// Sends a message for all lanes, lowest first.
+    /// Sends a message for all lanes, in ascending order.
     pub(crate) fn send(&mut self, message: &Message, sent: &mut MessageEffects) -> Result<(), Stop> {
         match message {
             Message::Load {
@@ -189,7 +189,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         self.word((u16::from(staging) + n) % 64, lane)
     }
 
-    /// Tells a trace which lane comes next.
+    /// Sets the trace's access source to a lane.
     #[inline(always)]
     pub(super) fn set_access_source(&mut self, lane: usize) {
         if T::ON {
@@ -203,7 +203,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         }
     }
 
-    /// Tells a trace that follows what is read which lane comes next.
+    /// Sets the access source to a lane, if the trace records reads.
     #[inline(always)]
     fn set_read_source(&mut self, lane: usize) {
         if T::READS {
@@ -211,7 +211,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         }
     }
 
-    /// The GPU address of an access; `None` for one beyond a uniform buffer, which reads zeros.
+    /// Returns the GPU address of an access, or `None` if it is outside a uniform buffer, where it reads zeros.
     #[inline(always)]
     fn address(&self, space: Space, address: [u16; 2], lane: usize, bytes: u32) -> Option<u64> {
         let low = self.word(address[0], lane);
@@ -304,7 +304,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    /// A register's words of the lanes of a part.
+    /// Returns the words of a register for the lanes of a part.
     #[inline(always)]
     fn part_mut(&mut self, staging: u8, n: u16, part: usize) -> &mut [u32; PART] {
         let parts = self
@@ -315,23 +315,23 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         &mut parts[part % (LANES / PART)]
     }
 
-    /// Whether all lanes have one address, as is usual in uniform buffers.
+    /// Returns whether all lanes have the same address, which is common for uniform buffers.
     #[inline(always)]
     fn is_same_address(&self, space: Space, address: [u16; 2]) -> bool {
         let same = |place: u16| {
             let words = self.file.at(place);
-            // The last lane tells most that differ.
+            // The last lane detects most differences.
             words[0] == words[LANES - 1] && words.iter().fold(0, |all, w| all | w ^ words[0]) == 0
         };
         match space {
             Space::Global | Space::Uniform => same(address[0]) && same(address[1]),
             Space::Shared => same(address[0]),
-            // Each thread has a stretch of its own.
+            // Each thread has its own local memory.
             Space::Local => false,
         }
     }
 
-    /// How the addresses of a part's lanes lie, for accesses of so many bytes by each.
+    /// Returns the address layout of a part's lanes, for accesses of this many bytes each.
     #[inline(always)]
     fn layout(&self, space: Space, address: [u16; 2], part: usize, bytes: u32) -> Layout {
         let of = |place: u16| self.file.at(place).as_chunks::<PART>().0[part % (LANES / PART)];
@@ -339,7 +339,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         let high = match space {
             Space::Global | Space::Uniform => of(address[1]),
             Space::Shared => [0; PART],
-            // Each thread has a stretch of its own.
+            // Each thread has its own local memory.
             Space::Local => return Layout::Scattered,
         };
         let (mut same, mut run, mut apart) = (0, 0, 0);
@@ -360,7 +360,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
             return Layout::Same(first);
         }
         match first {
-            // Within a page a fault tells the first lane's address, as if the lanes went one after another.
+            // Within a page, a fault reports the first lane's address, as if the lanes ran one after another.
             Some(va)
                 if va % PAGE_SIZE as u64 <= (PAGE_SIZE - 4 * PART) as u64
                     && of_lane(PART - 1) == Some(va + 4 * (PART as u64 - 1)) =>
@@ -431,8 +431,9 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    /// Atomics. The hardware joins what the lanes of a warp do to one word and tells each lane its share, which
-    /// `ATOM_POST` adds to what memory held; here lanes go one after another, and each share is neutral.
+    /// Executes an atomic. The hardware combines the accesses of a warp's lanes to one word and returns each lane its
+    /// share. `ATOM_POST` adds the share to the old memory value. Here lanes run one after another, and each share is
+    /// neutral.
     fn atomic(
         &mut self,
         op: AtomicOp,
@@ -462,7 +463,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    /// Exchanges, always or when memory holds what the upper staging registers say.
+    /// Executes an exchange: always, or if memory equals the upper staging registers.
     fn exchange(
         &mut self,
         space: Space,

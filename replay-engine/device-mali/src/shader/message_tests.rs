@@ -1,4 +1,4 @@
-//! Loads and stores of neighbouring lanes at once do what one lane after another does.
+//! Tests that combined loads and stores of adjacent lanes equal those of one lane after another.
 
 use super::*;
 use crate::address_space::Translation;
@@ -63,7 +63,7 @@ fn job(view: &mut View<'_, NoTrace>, bytes: u32) -> ComputeJob {
     }
 }
 
-/// How the low words of the lanes' addresses lie.
+/// Layout of the low words of the lanes' addresses.
 #[derive(Clone, Debug)]
 enum Lows {
     Same(u32),
@@ -101,11 +101,11 @@ fn lows() -> impl Strategy<Value = Lows> {
     ]
 }
 
-/// Register pairs of the address and of what is loaded or stored.
+/// Register pairs of the address, and of the loaded or stored data.
 const ADDRESS: [u16; 2] = [10, 11];
 const STAGING: u8 = 20;
 
-/// What is left of an access: registers, the fault, the memory.
+/// Returns the result of an access: registers, fault and memory.
 fn outcome<const N: usize>(
     (space, lows, highs, lanes, bytes): &(Space, Lows, Vec<u32>, Mask, u32),
     store: bool,
@@ -170,7 +170,7 @@ fn outcome<const N: usize>(
     };
     let mut bytes = vec![0; BYTES as usize];
     view.read(0, &mut bytes).unwrap();
-    // What a load that faulted left in registers is of no consequence: the job ends.
+    // After a faulting load, the registers do not matter, because the job ends.
     let registers = if ended.is_ok() {
         file.registers().to_vec()
     } else {

@@ -1,21 +1,21 @@
-//! Shaders: from the clauses of a job's code to the work of its threads.
+//! Shader executor: from the clauses of a job's code to the execution of its threads.
 //!
 //! | file | job |
 //! |---|---|
-//! | `mods.rs` | modifiers of an operation, read once |
-//! | `scalar/` | what every arithmetic operation computes, for one lane |
+//! | `mods.rs` | modifiers of an operation, parsed once |
+//! | `scalar/` | scalar definition of every arithmetic operation, for one lane |
 //! | `float.rs` | roundings and conversions of floats |
-//! | `approx.rs` | the approximation tables, which are approximations here too |
-//! | `lanes.rs` | the same operations for all lanes of a wave at once |
+//! | `approx.rs` | functions that the hardware approximates with tables |
+//! | `lanes.rs` | vector arithmetic for all lanes of a wave |
 //! | `block.rs` | clauses in executable form |
-//! | `translate.rs` | clauses into that form: operands, writes, timing |
-//! | `translate/modes.rs` | what a clause's header makes of its operations |
-//! | `translate/message_ops.rs` | messages and branches of a clause |
-//! | `vector.rs` | which operations have a form for all lanes |
+//! | `translate.rs` | translation into that form: operands, writes, timing |
+//! | `translate/modes.rs` | clause modes of float operations |
+//! | `translate/message_ops.rs` | translation of messages and branches |
+//! | `vector.rs` | selection of the vector form of operations |
 //! | `program.rs` | all clauses that a shader can reach |
-//! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
-//! | `bound.rs` | textures, images, attributes |
-//! | `warp.rs` | what lanes of a subgroup tell each other |
+//! | `wave.rs` | state of a wave's lanes: the clause of each, and the group that runs next |
+//! | `descriptor_op.rs` | textures, images, attributes |
+//! | `warp.rs` | exchanges between the lanes of a subgroup |
 //! | `message.rs` | loads, stores, atomics, branches |
 //! | `group.rs` | the waves of a workgroup, barriers, shared memory |
 

@@ -1,11 +1,11 @@
-//! The modifiers of an operation, read once from its encoding into a form that execution can use.
+//! Modifiers of an operation, parsed once from its encoding into a form for execution.
 
 use bifrost::{Instruction, Modifier, Op, Value};
 
-/// Which parts of a source an operation takes.
+/// Parts of a source that an operation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
-    /// Bits of a part: 32, 16 or 8.
+    /// Width of a part in bits: 32, 16 or 8.
     pub bits: u8,
     /// Number of the part for each element of the result.
     pub at: [u8; 4],
@@ -17,7 +17,7 @@ impl Pick {
         at: [0, 1, 2, 3],
     };
 
-    /// Reads names such as `h1`, `h10`, `b0123`; all others take the whole word.
+    /// Parses names such as `h1`, `h10`, `b0123`. All other names select the whole word.
     fn from_value(value: Value) -> Self {
         let name = value.name().as_bytes();
         let (bits, digits) = match name {
@@ -44,13 +44,13 @@ impl Pick {
         }
     }
 
-    /// One part, extended to a word.
+    /// Returns one part, extended to a word.
     #[inline(always)]
     pub(crate) fn word(self, word: u32, signed: bool) -> u32 {
         self.part(word, 0, signed)
     }
 
-    /// Two parts, extended to words; of a whole word, its halves.
+    /// Returns two parts, extended to words. For a whole word, these are its halves.
     #[inline(always)]
     pub(crate) fn pair(self, word: u32, signed: bool) -> [u32; 2] {
         let this = if self.bits == 32 {
@@ -64,7 +64,7 @@ impl Pick {
         [this.part(word, 0, signed), this.part(word, 1, signed)]
     }
 
-    /// Four bytes; of a whole word, all of its own.
+    /// Returns four bytes. For a whole word, these are all its bytes.
     #[inline(always)]
     pub(crate) fn bytes(self, word: u32) -> [u8; 4] {
         let this = if self.bits == 32 {
@@ -76,7 +76,7 @@ impl Pick {
     }
 }
 
-/// How a result that lies between two numbers is rounded.
+/// Rounding mode of a result between two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     /// To nearest, ties to even.
@@ -89,11 +89,11 @@ pub(crate) enum Round {
     Zero,
     /// To nearest, ties away from zero.
     Away,
-    /// To the one of both whose last bit is set.
+    /// To the neighbour whose last bit is set.
     Odd,
 }
 
-/// The range that a float result is brought into.
+/// Range to which a float result is clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clamp {
     None,
@@ -105,7 +105,7 @@ pub(crate) enum Clamp {
     Unit,
 }
 
-/// A comparison.
+/// Comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cmp {
     Eq,
@@ -114,13 +114,13 @@ pub(crate) enum Cmp {
     Ge,
     Lt,
     Le,
-    /// Less or greater: different, and both numbers.
+    /// Less or greater: the operands differ, and neither is NaN.
     GtLt,
-    /// Before the other in the total order of floats: -0 before +0, NaN at the ends.
+    /// Less in the total order of floats: -0 before +0, NaN at the ends.
     Total,
 }
 
-/// What a comparison gives when it holds; 0 otherwise.
+/// Result of a comparison that holds. The result is 0 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Truth {
     /// 1.
@@ -131,20 +131,20 @@ pub(crate) enum Truth {
     Mask,
 }
 
-/// How one of two sources is chosen by a third.
+/// Condition that selects one of two sources by a third source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mux {
-    /// The first when the third is negative.
+    /// Selects the first if the third is negative.
     Negative,
-    /// The first when the third is 0.
+    /// Selects the first if the third is 0.
     IntZero,
-    /// The first when the third is a zero float.
+    /// Selects the first if the third is a zero float.
     FloatZero,
-    /// Bit by bit: the first where the third's bit is set.
+    /// Selects bit by bit: the first where the third's bit is set.
     Bit,
 }
 
-/// What a fused product, sum and scaling does beyond that.
+/// Special behaviour of a fused multiply-add with scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
     None,
@@ -156,20 +156,20 @@ pub(crate) enum Special {
     Scale16,
 }
 
-/// What lanes an operation across lanes takes its value from.
+/// Lane that a cross-lane operation reads its value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneOp {
-    /// The lane named.
+    /// The given lane.
     None,
-    /// Own number XOR the one named.
+    /// The own lane number XOR the given number.
     Xor,
-    /// Own number plus the one named.
+    /// The own lane number plus the given number.
     Accumulate,
-    /// Own number less the one named.
+    /// The own lane number minus the given number.
     Shift,
 }
 
-/// The modifiers of one operation.
+/// Modifiers of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mods {
     pub abs: [bool; 3],
@@ -185,7 +185,7 @@ pub(crate) struct Mods {
     pub saturate: bool,
     /// Whether narrow sources are signed: `extend`, `sign0`, `sign1`.
     pub signed: [bool; 2],
-    /// A count of leading zeros gives all ones for 0.
+    /// Whether a count of leading zeros returns all ones for 0.
     pub masks: bool,
     pub log: bool,
     pub sqrt: bool,
@@ -193,25 +193,25 @@ pub(crate) struct Mods {
     /// `sem=nan_propagate`.
     pub nan_propagates: bool,
     pub lane_op: LaneOp,
-    /// Lanes of a subgroup.
+    /// Number of lanes of a subgroup.
     pub subgroup: u8,
     pub inactive: Value,
-    /// The number that stands in the encoding: a shift, a fill bit.
+    /// Number in the encoding: a shift amount or a fill bit.
     pub number: u32,
     pub mode: Value,
-    /// The high word of a result of two.
+    /// Whether the result is the high word of a two-word result.
     pub high: bool,
-    /// Denormal halves are zeros of their sign: a mode of the clause, as are the next two.
+    /// Whether denormal halves become zeros of their sign. This is a mode of the clause, as are the next two.
     pub flushes: bool,
-    /// An infinite result is the greatest number of its sign.
+    /// Whether an infinite result becomes the greatest number of its sign.
     pub no_infinity: bool,
-    /// A result that is no number is `+0`.
+    /// Whether a NaN result becomes `+0`.
     pub no_nan: bool,
-    /// A modifier is set that this model does not implement.
+    /// A modifier that this model does not implement, if one is set.
     pub unknown: Option<&'static str>,
 }
 
-/// Modifiers that only their default is implemented of.
+/// Modifiers of which only the default value is implemented.
 const DEFAULTS_ONLY: [Modifier; 10] = [
     Modifier::Adj,
     Modifier::Offset,
@@ -226,7 +226,7 @@ const DEFAULTS_ONLY: [Modifier; 10] = [
 ];
 
 impl Mods {
-    /// Reads them.
+    /// Parses the modifiers of an instruction.
     pub(crate) fn from_instruction(i: &Instruction) -> Self {
         use Modifier as M;
         let is = |m, v| i.get(m) == v;
@@ -255,7 +255,7 @@ impl Mods {
         if !matches!(i.get(M::Sem), Value::None | Value::NanSuppress | Value::NanPropagate) {
             unknown = Some("sem");
         }
-        // What it is of a product is known, and a sum has none.
+        // The effect on a product is known, and a sum has none.
         if i.op() == Op::FaddRscaleF32 && i.get(M::Special) != Value::None {
             unknown = Some("special");
         }

@@ -1,55 +1,55 @@
-//! A program: every clause that a shader can reach, translated, with the ways between them.
+//! Translated shader program: every clause that a shader can reach, with the paths between them.
 //!
-//! All of it is read before the first thread runs. So what a job does depends on no code that it writes itself, and a
-//! shader of which any reachable part is unknown does not run at all.
+//! All clauses are read before the first thread runs. So a job never depends on code that it writes itself. A shader
+//! with any reachable unknown part does not run at all.
 
 use super::block::{Block, Message, ShaderInputs, Target, UnknownOperation};
 use super::translate::Translator;
 use bifrost::{Clause, ClauseError, Flow, Instruction, Op, Source, Tuple, Uniform, WORD_BYTES, uniform};
 use std::collections::{BTreeMap, HashMap};
 
-/// Maximum number of clauses of a program. Compilers make some thousand at most.
+/// Maximum number of clauses of a program. Compilers emit some thousand at most.
 const MAX_CLAUSES: usize = 1 << 16;
 
-/// Where a lane goes after a clause.
+/// Successor of a clause for a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Successor {
-    /// It ends.
+    /// The lane ends.
     End,
-    /// To the clause with this number.
+    /// The clause with this number.
     To(u32),
 }
 
-/// A clause with where its lanes go.
+/// Clause with the successors of its lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub block: Block,
-    /// Lanes that take no branch.
+    /// Successor of lanes that take no branch.
     pub fallthrough: Successor,
-    /// Lanes that take the branch, if there is one.
+    /// Successor of lanes that take the branch, if there is one.
     pub branch: Successor,
 }
 
-/// A translated shader. Clauses stand in the order of their addresses.
+/// Translated shader. Its clauses are sorted by address.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub nodes: Vec<Node>,
-    /// The clause at which threads begin.
+    /// Number of the clause at which threads start.
     pub entry: u32,
-    /// Words of constants and uniforms, from the first place of constants on.
+    /// Words of constants and uniforms, starting at the first constant location.
     pub constants: Vec<u32>,
 }
 
-/// Why a shader cannot run.
+/// Reason why a shader cannot run.
 #[derive(Debug)]
 pub(crate) enum ProgramLoadError<E> {
-    /// Its code cannot be fetched, and all of it that can be is known; or it may not be read any further.
+    /// The code cannot be fetched, but all code that can be fetched is known; or no more clauses may be read.
     Fetch(E),
-    /// Something in it is unknown: every clause that can be reached was looked at.
+    /// The shader contains unknown operations. Every reachable clause was examined.
     Unknown(Vec<UnknownOperation>),
 }
 
-/// Why a clause could not be unpacked.
+/// Reason why a clause cannot be unpacked.
 enum ClauseReadError<E> {
     Fetch(E),
     Clause(ClauseError),
@@ -62,11 +62,11 @@ impl<E> From<ClauseError> for ClauseReadError<E> {
 }
 
 impl Program {
-    /// Reads and translates the shader that begins at `entry`.
+    /// Reads and translates the shader that starts at `entry`.
     ///
-    /// `pay` is asked before each clause; what it answers ends the reading at once. A clause that cannot be fetched
-    /// ends only its way, so that all that is unknown is found: a shader that holds such a thing may lead, as far as it
-    /// is understood, to where no code is.
+    /// `pay` is called before each clause. An error that it returns ends the reading at once. A clause that cannot be
+    /// fetched ends only its own path, so that all unknown operations are found. A shader with an unknown operation may
+    /// seem to lead to addresses without code.
     pub(crate) fn load<E>(
         entry: u64,
         given: &ShaderInputs,
@@ -116,7 +116,7 @@ impl Program {
                 }
                 Err(found) => {
                     unknown.extend(found);
-                    // What comes after may hold more that is unknown.
+                    // Later clauses may contain more unknown operations.
                     find_unknown_successors(&clause).into_iter().for_each(&mut go);
                 }
             }
@@ -154,7 +154,7 @@ impl Program {
     }
 }
 
-/// Addresses that lanes go to when they take no branch, and when they do.
+/// Returns the next addresses of lanes that take no branch, and of lanes that take the branch.
 fn find_successors(block: &Block) -> (Option<u64>, Option<u64>) {
     let mut through = (!block.ends).then_some(block.next);
     let mut branch = None;
@@ -171,8 +171,8 @@ fn find_successors(block: &Block) -> (Option<u64>, Option<u64>) {
     (through, branch)
 }
 
-/// Addresses that lanes may go to from a clause that was not translated, as far as its branches are understood. Bits
-/// that are no operation may be a branch; they are taken for none.
+/// Returns the addresses that lanes may reach from a clause that was not translated, as far as its branches are known.
+/// Bits that encode no known operation may be a branch, but are not treated as one.
 fn find_unknown_successors(clause: &Clause) -> Vec<u64> {
     let mut to = Vec::new();
     let mut through = clause.header.flow() != Flow::End;
@@ -188,7 +188,7 @@ fn find_unknown_successors(clause: &Clause) -> Vec<u64> {
     to
 }
 
-/// Where a branch leads: its last operand, when that is relative to the clause.
+/// Returns the target of a branch: its last operand, if it is relative to the clause.
 fn branch_target(clause: &Clause, t: &Tuple, branch: &Instruction) -> Option<u64> {
     let Some(Source::Uniform { high }) = branch.source(branch.source_count().checked_sub(1)?) else {
         return None;

@@ -1,4 +1,4 @@
-//! What of a shader is read, and what becomes of code that is not known or not there.
+//! Tests of which clauses of a shader are read, and of unknown or missing code.
 
 use super::{Program, ProgramLoadError};
 use crate::shader::block::ShaderInputs;
@@ -14,7 +14,7 @@ fn first(unit: Unit, wanted: impl Fn(Option<Instruction>) -> bool) -> u32 {
         .unwrap()
 }
 
-/// An operation of FMA that nobody knows, the `n`th.
+/// Returns the `n`th unknown FMA operation.
 fn unknown(n: usize) -> u32 {
     let none = |bits: &u32| Instruction::decode(Unit::Fma, *bits).is_none();
     (0..1 << Unit::Fma.bits()).filter(none).nth(n).unwrap()
@@ -24,7 +24,7 @@ fn nop(unit: Unit) -> u32 {
     first(unit, |i| i.is_some_and(|i| i.op() == Op::Nop && i.is_sound()))
 }
 
-/// A branch of which every source is the constant.
+/// Returns a branch whose sources are all the constant.
 fn branch(op: Op) -> u32 {
     let high = Some(Source::Uniform { high: true });
     first(Unit::Add, |i| {
@@ -32,7 +32,7 @@ fn branch(op: Op) -> u32 {
     })
 }
 
-/// A clause of one tuple; `by`: how far the constant leads.
+/// Returns a clause of one tuple. `by` is the distance that the constant encodes.
 fn one(flow: u64, fma: u32, add: u32, by: i32) -> Vec<u8> {
     let registers = Registers {
         uniform: 0x41,
@@ -46,10 +46,10 @@ fn one(flow: u64, fma: u32, add: u32, by: i32) -> Vec<u8> {
     clause(Header { bits: flow }, &slots, &[constant]).unwrap().concat()
 }
 
-/// Bytes of such a clause.
+/// Size of such a clause, bytes.
 const ONE: i32 = 2 * WORD_BYTES as i32;
 
-/// Loads code with nothing around it: what is unknown, or where nothing could be fetched.
+/// Loads isolated code. Returns the unknown operations, or the address that could not be fetched.
 fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, u64>> {
     let fetch = |at: u64| {
         let word = usize::try_from(at.wrapping_sub(ENTRY))
@@ -101,10 +101,10 @@ fn an_unknown_clause_with_a_condition_leads_both_ways() {
 
 #[test]
 fn what_is_unknown_is_told_even_where_some_code_is_not_there() {
-    // Bits that may be a jump are none that is understood: the way behind them leads out of the code.
+    // Bits that may be a jump are not treated as one: the path after them leads out of the code.
     let code = one(NEXT, unknown(0), nop(Unit::Add), 0);
     assert_eq!(load(&code), Err(Ok(vec![told(0, unknown(0))])));
-    // Which of the two is read first does not matter.
+    // The order in which the two are read does not matter.
     for [taken, jump] in [[64 * ONE, ONE], [2 * ONE, 64 * ONE]] {
         let code = [
             one(NEXT, nop(Unit::Fma), branch(Op::BranchzI32), taken),

@@ -1,8 +1,9 @@
-//! Clauses into steps: operands become places of the register file, modifiers become numbers, branches become clauses.
+//! Translator of clauses into steps: operands become register file locations, modifiers become numbers, branches become
+//! clause addresses.
 //!
-//! The timing of a tuple is that of the hardware: it reads its registers before the results of the tuple before it are
-//! written; what both units gave in the tuple before can be taken directly; a message sees the registers after that
-//! writing; the results of the last tuple are written where the block of the first one says.
+//! The timing of a tuple is that of the hardware. A tuple reads its registers before the results of the previous tuple
+//! are written. It can use the results of both units of the previous tuple directly. A message sees the registers after
+//! that write. The results of the last tuple are written where the register block of the first tuple says.
 
 mod message_ops;
 mod modes;
@@ -15,20 +16,20 @@ use bifrost::{
 };
 use message_ops::atomic;
 
-/// Place of each lane's number within its warp.
+/// Location of each lane's number in its warp.
 pub(crate) const LANE_ID: u16 = SPECIAL;
-/// Place of each lane's warp within the workgroup.
+/// Location of each lane's warp number in the workgroup.
 pub(crate) const WARP_ID: u16 = SPECIAL + 1;
-/// First place for operands that must be kept or made before a step.
+/// First location for operands that must be saved or computed before a step.
 const SCRATCH: u16 = TEMPORARIES + 4;
 
-/// Translates clauses; constants are shared between them.
+/// Translator of clauses, which share their constants.
 pub(crate) struct Translator<'a> {
     given: &'a ShaderInputs,
     pub pool: ConstantPool,
 }
 
-/// A clause under translation.
+/// Translation of one clause.
 struct ClauseTranslation<'t, 'a> {
     t: &'t mut Translator<'a>,
     clause: &'t Clause,
@@ -50,7 +51,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Translates a clause, or says what of it cannot be executed.
+    /// Translates a clause, or returns the operations that cannot be executed.
     pub(crate) fn clause(&mut self, clause: &Clause) -> Result<Block, Vec<UnknownOperation>> {
         let mut w = ClauseTranslation {
             t: self,
@@ -107,7 +108,7 @@ impl ClauseTranslation<'_, '_> {
         place
     }
 
-    /// The place of a constant.
+    /// Returns the location of a constant.
     fn constant(&mut self, word: u32) -> u16 {
         if let Some(p) = self.t.pool.intern(word) {
             return p;
@@ -119,7 +120,7 @@ impl ClauseTranslation<'_, '_> {
         to
     }
 
-    /// The place of an operand.
+    /// Returns the location of an operand.
     fn operand(&mut self, source: Source, unit: Unit, tuple: usize) -> u16 {
         let Some(t) = self.clause.tuples.get(tuple) else {
             return 0;
@@ -133,7 +134,7 @@ impl ClauseTranslation<'_, '_> {
             Source::Stage => temporary(false, tuple),
             Source::Passed { add } => match tuple.checked_sub(1) {
                 Some(before) => temporary(add, before),
-                // Nothing passes from clause to clause.
+                // No value passes from clause to clause.
                 None => self.constant(0),
             },
             Source::Uniform { high } => {
@@ -198,7 +199,7 @@ impl ClauseTranslation<'_, '_> {
         self.fma(&fma, n);
         let message = self.add(&add, &fma, n);
         self.check_message(&add, message.as_ref(), n);
-        // What a message takes from registers that are written now it takes from before.
+        // If a register is written in this tuple, a message takes its value from before the write.
         let message = message.map(|m| self.preserve_operands(m, n));
         if n > 0 {
             self.write_results(&t.registers, n - 1);
@@ -208,7 +209,7 @@ impl ClauseTranslation<'_, '_> {
         }
     }
 
-    /// Copies operands of a message that this tuple's block overwrites before the message is sent.
+    /// Copies the operands of a message that this tuple's register block overwrites before the message is sent.
     fn preserve_operands(&mut self, mut m: Message, tuple: usize) -> Message {
         let Some(t) = self.clause.tuples.get(tuple).filter(|_| tuple > 0) else {
             return m;
@@ -241,7 +242,8 @@ impl ClauseTranslation<'_, '_> {
         m
     }
 
-    /// Whether anything takes the result of a unit: the next tuple, a register, for FMA the ADD operation beside it.
+    /// Returns whether the result of a unit is used: by the next tuple, by a register, or, for FMA, by the ADD
+    /// operation of the tuple.
     fn is_result_used(&self, add: bool, tuple: usize) -> bool {
         let by = |i: Option<Instruction>, wanted: Source| {
             i.is_some_and(|i| (0..i.source_count()).any(|n| i.source(n) == Some(wanted)))
@@ -264,7 +266,7 @@ impl ClauseTranslation<'_, '_> {
         beside || next || written
     }
 
-    /// Writes the results of a tuple as a block says.
+    /// Writes the results of a tuple as a register block says.
     fn write_results(&mut self, r: &bifrost::Registers, tuple: usize) {
         let write = |half: WriteHalf, add: bool, register: u8| {
             let kind = match half {
@@ -287,7 +289,7 @@ impl ClauseTranslation<'_, '_> {
     fn fma(&mut self, i: &Instruction, tuple: usize) {
         let to = temporary(false, tuple);
         match i.op() {
-            // The ADD operation beside it sends the message, or does the work.
+            // The ADD operation of the tuple sends the message or does the work.
             Op::Nop if !self.is_result_used(false, tuple) => {}
             Op::Nop
             | Op::AtomCI32
@@ -301,7 +303,7 @@ impl ClauseTranslation<'_, '_> {
                 let zero = self.constant(0);
                 self.steps.push(Step::new(Kind::Mov, [zero, 0, 0, 0], to));
             }
-            // It chooses a table for the operation beside it, and passes its source on.
+            // The operation selects a table for the ADD operation of the tuple, and passes its source on.
             Op::DtselImm => {
                 let from = self.operands(i, tuple);
                 self.steps.push(Step::new(Kind::Mov, from, to));
@@ -320,7 +322,7 @@ impl ClauseTranslation<'_, '_> {
         }
     }
 
-    /// GPU address of the memory that `SEG_ADD` adds.
+    /// Returns the GPU address of the memory that `SEG_ADD` adds.
     fn shared_base(&mut self, i: &Instruction) -> u64 {
         if i.get(Modifier::Seg) != Value::Wls || i.get(Modifier::PreserveNull) != Value::None {
             self.push_unknown(format!("{}SEG_ADD of another kind", i.unit().sign()));
@@ -328,7 +330,7 @@ impl ClauseTranslation<'_, '_> {
         self.t.given.shared_base
     }
 
-    /// Joins what an atomic operation returned with what its own lane is to have had before.
+    /// Joins the result of an atomic with the value that its own lane must have seen before.
     fn after_atomic(&mut self, i: &Instruction, from: [u16; 4], to: u16) {
         let kind = match atomic(i.get(Modifier::AtomOpc)) {
             Some((AtomicOp::Add, None)) => Kind::Add,
@@ -353,7 +355,7 @@ impl ClauseTranslation<'_, '_> {
         self.steps.push(Step::new(kind, from, to));
     }
 
-    /// An operation that needs nothing but its operands.
+    /// Translates an operation that needs only its operands.
     fn arithmetic(&mut self, i: &Instruction, tuple: usize, to: u16) {
         let from = self.operands(i, tuple);
         let m = self.mods(i);

@@ -1,4 +1,4 @@
-//! Which operations have a form for all lanes at once, and which go through their scalar definition.
+//! Selection of the vector form or the scalar definition of each operation.
 
 use super::lanes::{Kind, Step};
 use super::mods::{Cmp, Mods, Mux, Round, Truth};
@@ -13,7 +13,7 @@ fn truth_word(t: Truth) -> u32 {
     }
 }
 
-/// The kind of a comparison, and whether its operands change places for it.
+/// Returns the kind of a comparison, and whether its operands are exchanged.
 pub(crate) fn comparison(cmp: Cmp, float: bool, signed: bool) -> Option<(Kind, bool)> {
     Some(match (cmp, float, signed) {
         (Cmp::Eq, false, _) => (Kind::IcmpEq, false),
@@ -36,7 +36,7 @@ pub(crate) fn comparison(cmp: Cmp, float: bool, signed: bool) -> Option<(Kind, b
     })
 }
 
-/// The vector form of an operation, or its scalar form; `None` when it has neither.
+/// Returns the vector form of an operation, or its scalar form, or `None` if it has neither.
 pub(crate) fn step(op: Op, m: Mods, from: [u16; 4], to: u16) -> Option<Step> {
     if m.unknown.is_some() {
         return None;

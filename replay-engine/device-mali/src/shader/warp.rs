@@ -1,11 +1,11 @@
-//! What lanes of a warp tell each other: values of other lanes, and which lanes have something.
+//! Exchanges between the lanes of a warp: values of other lanes, and ballots.
 
 use super::block::Message;
 use super::lanes::{LANES, RegisterFile};
 use super::mods::LaneOp;
 use super::wave::{Mask, lane_indices};
 
-/// Carries out an exchange between lanes; `false` when the message is none.
+/// Executes an exchange between lanes. Returns `false` if the message is not an exchange.
 pub(crate) fn exchange(file: &mut RegisterFile, message: &Message, lanes: Mask) -> bool {
     match *message {
         Message::Permute {

@@ -1,15 +1,15 @@
-//! The lanes of a wave: where each of them is, and which of them go next.
+//! State of a wave's lanes: the clause of each lane, and the group that runs next.
 //!
-//! Lanes that part at a branch go on one group after another, always the one whose clause stands first in memory. In
-//! code whose loops and choices are nested that is where the others will come to, so they meet again there.
+//! Lanes that diverge at a branch run as separate groups, one after another. The group whose clause has the lowest
+//! address runs first. In structured code this is where the other groups arrive later, so they converge there.
 
 use super::lanes::{LANES, Vector};
 use crate::compute::stop::Fuel;
 
-/// Lanes, a bit each.
+/// Set of lanes, one bit each.
 pub(crate) type Mask = u32;
 
-/// Lanes at a clause.
+/// Lanes at the same clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     /// Number of the clause.
@@ -17,25 +17,25 @@ pub(crate) struct Group {
     pub lanes: Mask,
 }
 
-/// A wave of threads.
+/// Wave of threads.
 #[derive(Debug)]
 pub(crate) struct Wave {
-    /// Its registers while another wave runs.
+    /// Registers of the wave while another wave runs.
     pub saved: Option<Box<[Vector; 64]>>,
-    /// Whether it ran before.
+    /// Whether the wave has run before.
     pub begun: bool,
-    /// Number of its first thread within the workgroup.
+    /// Number of the wave's first thread in the workgroup.
     pub first: u32,
-    /// Groups that can go on; no two are at the same clause.
+    /// Groups that can continue. No two are at the same clause.
     pub ready: Vec<Group>,
-    /// Groups that wait for the whole workgroup, with the clause behind the barrier.
+    /// Groups that wait for the whole workgroup, with the clause after the barrier.
     pub waiting: Vec<Group>,
-    /// What it may still execute.
+    /// Remaining fuel of the wave.
     pub fuel: Fuel,
 }
 
 impl Wave {
-    /// Adds lanes to those at a clause.
+    /// Adds lanes to the group at a clause.
     pub(crate) fn add(groups: &mut Vec<Group>, at: u32, lanes: Mask) {
         if lanes == 0 {
             return;
@@ -46,13 +46,13 @@ impl Wave {
         }
     }
 
-    /// Takes the group whose clause stands first.
+    /// Removes and returns the group whose clause has the lowest address.
     pub(crate) fn next(&mut self) -> Option<Group> {
         let (n, _) = self.ready.iter().enumerate().min_by_key(|(_, g)| g.at)?;
         Some(self.ready.swap_remove(n))
     }
 
-    /// Lets those that waited go on.
+    /// Lets the waiting groups continue.
     pub(crate) fn release(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         for g in waiting {
@@ -61,12 +61,12 @@ impl Wave {
     }
 }
 
-/// All bits for the lanes of a mask, none for the others.
+/// Returns all bits for the lanes of a mask, and none for the others.
 pub(crate) fn expand_mask(lanes: Mask) -> Vector {
     std::array::from_fn(|i| if lanes >> i & 1 == 1 { u32::MAX } else { 0 })
 }
 
-/// The lanes of a mask, by number.
+/// Returns the lane numbers of a mask.
 #[inline(always)]
 pub(crate) fn lane_indices(mut lanes: Mask) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

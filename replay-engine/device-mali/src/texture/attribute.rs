@@ -1,12 +1,14 @@
-//! Attributes: elements of buffers and texels of images, as `LD_ATTR`, `LEA_ATTR` and their forms for images reach them.
+//! Attributes: elements of buffers and texels of images, accessed by `LD_ATTR`, `LEA_ATTR` and their image variants.
 //!
-//! Descriptors are facts of Mesa's `genxml/v6.xml` and `v7.xml`, what the driver puts there that of `pan_cmdstream.c`
-//! (Copyright 2018-2020 Collabora, Ltd., Alyssa Rosenzweig, MIT). An image is an attribute whose buffer is followed by
-//! a record with its extent. Neither says what hardware does out of range: here a load gives zeros in all components
-//! and a store is dropped, which is what the API's robust access asks for. An atomic on a texel is two instructions:
-//! the address, then an atomic on any address, which knows no image. Mesa's driver puts no check between them. Out of
-//! range the address is 0 and the atomic faults there, unless something is mapped at 0: that is not what robust access
-//! asks for, and whether hardware gives another address is unknown.
+//! The descriptor layout is from Mesa's `genxml/v6.xml` and `v7.xml`, and the values that the driver writes are from
+//! `pan_cmdstream.c` (Copyright 2018-2020 Collabora, Ltd., Alyssa Rosenzweig, MIT). An image is an attribute whose
+//! buffer is followed by a record with its extent.
+//!
+//! Neither source defines accesses out of range. Here a load returns zeros in all components and a store is dropped, as
+//! the API's robust access requires. An atomic on a texel is two instructions: the address, then an atomic on any
+//! address, which knows no image. Mesa's driver inserts no check between them. Out of range the address is 0, and the
+//! atomic faults there unless something is mapped at 0. Robust access does not permit that, and it is unknown whether
+//! hardware returns another address.
 
 use super::TexMemory;
 use super::conversion::Conversion;
@@ -17,12 +19,12 @@ use super::register::RegisterFormat;
 use super::texel::Texel;
 use super::tiling::{self, Ordering};
 
-/// Bytes of an attribute descriptor.
+/// Size of an attribute descriptor, bytes.
 pub const ATTRIBUTE_BYTES: u64 = 8;
-/// Bytes of an attribute buffer, and of the record that continues one.
+/// Size of an attribute buffer descriptor, and of the record that continues one, bytes.
 pub const BUFFER_BYTES: u64 = 16;
 
-/// How elements of a buffer are found.
+/// Arrangement of the elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One after another.
@@ -31,29 +33,29 @@ pub enum Shape {
     Image {
         /// Order of texels.
         ordering: Ordering,
-        /// Texels across, down and in depth (or layers, or samples).
+        /// Number of texels across, down and in depth (or layers, or samples).
         extent: [u32; 3],
-        /// From one row of texels or tiles to the next, bytes.
+        /// Distance from one row of texels or tiles to the next, bytes.
         row_stride: i32,
-        /// From one slice to the next, bytes.
+        /// Distance from one slice to the next, bytes.
         slice_stride: i32,
     },
 }
 
-/// An attribute with its buffer.
+/// Attribute with its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// The elements.
+    /// Format of the elements.
     pub format: PixelFormat,
-    /// First byte of the buffer.
+    /// Address of the first byte of the buffer.
     pub pointer: u64,
-    /// From one element to the next, bytes.
+    /// Distance from one element to the next, bytes.
     pub stride: u32,
-    /// Bytes of the buffer.
+    /// Size of the buffer, bytes.
     pub size: u32,
-    /// Added to an element's place, bytes.
+    /// Offset that is added to an element's position, bytes.
     pub offset: i32,
-    /// How elements are found.
+    /// Arrangement of the elements.
     pub shape: Shape,
 }
 
@@ -68,7 +70,7 @@ fn record<M: TexMemory, const N: usize>(memory: &mut M, table: u64, index: u64) 
     Ok(bytes)
 }
 
-/// What a type of buffer is called.
+/// Returns the name of a buffer type.
 fn type_name(kind: u32) -> Option<&'static str> {
     Some(match kind {
         2 => "an attribute buffer with a power-of-two divisor",
@@ -81,10 +83,10 @@ fn type_name(kind: u32) -> Option<&'static str> {
 }
 
 impl Attribute {
-    /// Reads attribute `index` and the buffer that it names.
+    /// Reads attribute `index` and the buffer that it refers to.
     ///
     /// # Errors
-    /// They cannot be read, or ask for something that is not implemented: instancing has no meaning without a draw.
+    /// When they cannot be read, or request an unsupported feature: instancing has no meaning without a draw.
     pub fn load<M: TexMemory>(
         arch: Arch,
         memory: &mut M,
@@ -148,7 +150,7 @@ impl Attribute {
         })
     }
 
-    /// The address at a distance from the buffer's start, if a whole element lies within the buffer there.
+    /// Returns the address at an offset in the buffer, if a whole element lies within the buffer there.
     fn within(&self, distance: i64) -> Option<u64> {
         let from = distance.checked_add(i64::from(self.offset))?;
         let end = from.checked_add(i64::from(self.format.block().bytes))?;
@@ -158,10 +160,10 @@ impl Attribute {
         self.pointer.checked_add(from as u64)
     }
 
-    /// The address of element `index`; `None` outside the buffer.
+    /// Returns the address of element `index`, or `None` outside the buffer.
     ///
     /// # Errors
-    /// The buffer is an image.
+    /// When the buffer is an image.
     pub fn element(&self, index: u32) -> Result<Option<u64>, Refusal> {
         match self.shape {
             Shape::OneD => Ok(i64::from(index)
@@ -171,11 +173,11 @@ impl Attribute {
         }
     }
 
-    /// The address of a texel, as instructions on images give it: the first register holds the column and, in its
-    /// upper half, the row; the second the slice, layer or sample. `None` outside the image.
+    /// Returns the address of a texel, or `None` outside the image. The operands are those of image instructions: the
+    /// first register holds the column and, in its upper half, the row; the second holds the slice, layer or sample.
     ///
     /// # Errors
-    /// The buffer is no image, or an address does not fit.
+    /// When the buffer is not an image, or the address exceeds 64 bits.
     pub fn texel(&self, columns_and_rows: u32, slice: u32) -> Result<Option<u64>, Refusal> {
         let Shape::Image {
             ordering,
@@ -195,11 +197,11 @@ impl Attribute {
         Ok(self.within(inside.checked_add(slices).ok_or(Refusal::Address)?))
     }
 
-    /// Loads what stands at an address, as four components in a register format, each in the low bits of a word; `None`
-    /// (out of range) loads zeros. `auto` is the format that needs no conversion.
+    /// Loads an element as four components in a register format, each in the low bits of a word. `None` (out of range)
+    /// loads zeros. `auto` is the format that needs no conversion.
     ///
     /// # Errors
-    /// Memory cannot be read, or the conversion is not implemented.
+    /// When memory cannot be read, or the conversion is not implemented.
     pub fn load_from<M: TexMemory>(
         &self,
         memory: &mut M,
@@ -217,8 +219,9 @@ impl Attribute {
         self.format.class()
     }
 
-    /// The three registers that `LEA_ATTR` and its forms give: address, and a conversion for `ST_CVT` and `LD_CVT`.
-    /// Out of range they are all 0, which [`Conversion::parse`] takes for "nothing"; an atomic goes to address 0.
+    /// Returns the three registers of `LEA_ATTR` and its variants: the address, and a conversion for `ST_CVT` and
+    /// `LD_CVT`. Out of range they are all 0, which [`Conversion::parse`] treats as no conversion; an atomic then
+    /// accesses address 0.
     #[must_use]
     pub fn reference(&self, at: Option<u64>, format: Option<RegisterFormat>) -> [u32; 3] {
         let format = format.unwrap_or(RegisterFormat::natural(self.class()));
@@ -229,7 +232,7 @@ impl Attribute {
     }
 }
 
-/// Reads and decodes one texel that is stored by itself.
+/// Reads and decodes one texel that is stored individually.
 pub(super) fn read_texel<M: TexMemory>(
     memory: &mut M,
     format: &PixelFormat,

@@ -1,10 +1,10 @@
-//! Attributes and images: addresses, ranges, loads and stores.
+//! Tests of attributes and images: addresses, ranges, loads and stores.
 
 use super::super::testing::Flat;
 use super::*;
 use proptest::prelude::*;
 
-/// One attribute at 0, its buffer at 64, and the record after it.
+/// Returns memory with one attribute at 0, its buffer at 64, and the record after it.
 fn tables(attribute: [u32; 2], buffer: [u32; 4], record: [u32; 4]) -> Flat {
     let mut m = Flat(vec![0; 8192]);
     m.words(0, &attribute);
@@ -54,7 +54,7 @@ fn images_of_both_orders() {
             assert_eq!(at(x, y, z), None);
         }
         assert!(a.element(0).is_err());
-        // A shorter buffer ends the image earlier.
+        // A smaller buffer ends the image earlier.
         let mut m = image(kind, 100);
         assert_eq!(load(&mut m).unwrap().texel(17 << 16, 0), Ok(None));
     }
@@ -71,7 +71,7 @@ fn arrays_of_elements_have_ends() {
     assert!(a.texel(0, 0).is_err());
     let mut m = tables([RGBA8 | 1 << 9, -1i32 as u32], [1 | 4096, 0, 12, 40], [0; 4]);
     assert_eq!(load(&mut m).unwrap().element(0), Ok(None));
-    // The offset counts when its bit is set alone.
+    // The offset is used only if its bit is set.
     let mut m = tables([RGBA8, 4], [1 | 4096, 0, 12, 40], [0; 4]);
     assert_eq!(load(&mut m).unwrap().element(0), Ok(Some(4096)));
 }
@@ -130,7 +130,7 @@ fn a_store_goes_through_the_three_registers() {
     let c = Conversion::parse(Arch::V6, word).unwrap().unwrap();
     let stored = c.store([1.0f32, 0.5, 2.0, -1.0].map(f32::to_bits), 4).unwrap();
     assert_eq!(stored.bytes(), [255, 128, 255, 0]);
-    // What lacks is 0, alpha 1.
+    // Missing components are 0, and alpha is 1.
     assert_eq!(c.store([0; 4], 1).unwrap().bytes(), [0, 0, 0, 255]);
     assert_eq!(a.reference(a.texel(99, 0).unwrap(), None), [0; 3]);
     assert_eq!(Conversion::parse(Arch::V6, 0), Ok(None));
@@ -155,7 +155,7 @@ fn integer_stores_saturate_and_orders_are_undone() {
     assert_eq!(v.bytes(), [3, 2, 1, 4]);
     let v = store(c(133, 0o5440, RegisterFormat::U32), [77, 2, 3, 4]);
     assert_eq!(v.bytes(), 77u32.to_le_bytes());
-    // Halves come two in a register.
+    // Two halves share a register.
     let v = store(c(223, 0o3210, RegisterFormat::F16), [0x4000_3c00, 0x4400_4200, 9, 9]);
     assert_eq!(v.bytes(), [0, 0x3c, 0, 0x40, 0, 0x42, 0, 0x44]);
     let word = c(223, 0o3210, RegisterFormat::F32);

@@ -1,8 +1,8 @@
-//! One axis of a texture: from a coordinate to the texels it takes, by wrap mode.
+//! Texture axis: selection of the texels for a coordinate, by wrap mode.
 
 use super::descriptor::Wrap;
 
-/// A texel of an axis.
+/// Texel on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tap {
     /// The texel with this number.
@@ -11,20 +11,20 @@ pub enum Tap {
     Border,
 }
 
-/// What is known of an axis.
+/// Parameters of an axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
-    /// How it wraps.
+    /// Wrap mode.
     pub wrap: Wrap,
-    /// Texels at the level.
+    /// Number of texels at the level.
     pub size: u32,
-    /// Whether coordinates go from 0 to 1.
+    /// Whether coordinates range from 0 to 1.
     pub normalized: bool,
-    /// Added to the texel's number before it wraps.
+    /// Offset that is added to the texel's number before wrapping.
     pub offset: i32,
 }
 
-/// The texel at a number that may lie outside.
+/// Returns the texel for a number that may be out of range.
 fn wrapped(wrap: Wrap, i: i64, size: u32) -> Tap {
     let n = i64::from(size.max(1));
     let inside = match wrap {
@@ -44,16 +44,17 @@ fn wrapped(wrap: Wrap, i: i64, size: u32) -> Tap {
     }
 }
 
-/// Turned round at 0: texel -1 is texel 0.
+/// Mirrors a number at 0: texel -1 becomes texel 0.
 fn mirrored_once(i: i64) -> i64 {
     if i < 0 { -1 - i } else { i }
 }
 
 impl Axis {
-    /// The coordinate in texels. Far ones are brought near where they repeat, so that their fraction survives; NaN is 0.
+    /// Returns the coordinate in texels. For repeating modes, distant coordinates are first brought close to 0, so that
+    /// their fraction survives. NaN becomes 0.
     fn position(&self, coordinate: f32) -> f64 {
         let n = f64::from(self.size.max(1));
-        // Exact: 24 bits by at most 17.
+        // Exact: a product of 24 bits and at most 17 bits.
         let u = f64::from(coordinate) * if self.normalized { n } else { 1.0 };
         let period = match self.wrap {
             Wrap::Repeat => n,
@@ -68,13 +69,13 @@ impl Axis {
         wrapped(self.wrap, i.saturating_add(i64::from(self.offset)), self.size)
     }
 
-    /// The nearest texel.
+    /// Returns the nearest texel.
     #[must_use]
     pub fn nearest(&self, coordinate: f32) -> Tap {
         self.tap(self.position(coordinate).floor() as i64)
     }
 
-    /// The two texels around a coordinate, and the weight of the second, from 0 to below 1.
+    /// Returns the two texels around a coordinate, and the weight of the second, from 0 to below 1.
     #[must_use]
     pub fn linear(&self, coordinate: f32) -> ([Tap; 2], f64) {
         let u = self.position(coordinate) - 0.5;
@@ -84,7 +85,8 @@ impl Axis {
         ([self.tap(i), self.tap(i.saturating_add(1))], weight)
     }
 
-    /// Numbers of the same two texels, without wrapping: for cubes, whose edges have neighbours. -1 to the size.
+    /// Returns the numbers of the same two texels without wrapping, from -1 to the size. Cube maps use it, because
+    /// their edges have neighbours.
     #[must_use]
     pub fn linear_unwrapped(&self, coordinate: f32) -> ([i64; 2], f64) {
         let n = i64::from(self.size.max(1));
@@ -108,7 +110,7 @@ mod tests {
         Wrap::MirroredClampToBorder,
     ];
 
-    /// The same by walking: one step at a time from texel 0.
+    /// Computes the same step by step, starting at texel 0.
     fn by_walking(wrap: Wrap, i: i64, n: i64) -> Option<i64> {
         let (mut at, mut step) = (0, if i < 0 { -1 } else { 1 });
         for _ in 0..i.abs() {

@@ -1,7 +1,7 @@
-//! Conversion descriptors: the word that says how `ST_CVT` stores registers and `LD_CVT` loads them.
+//! Conversion descriptors, which define how `ST_CVT` stores registers and how `LD_CVT` loads them.
 //!
-//! Its fields are those of Mesa's internal conversion descriptor in `genxml/v6.xml` and `v7.xml`: 22 bits of pixel
-//! format, one for raw access, three of register format.
+//! The fields are those of Mesa's internal conversion descriptor in `genxml/v6.xml` and `v7.xml`: 22 bits of pixel
+//! format, one bit for raw access, three bits of register format.
 
 use super::TexMemory;
 use super::attribute::read_texel;
@@ -9,16 +9,16 @@ use super::format::{Arch, PixelFormat};
 use super::refusal::{Refusal, TexError};
 use super::register::RegisterFormat;
 
-/// A conversion between memory and registers.
+/// Conversion between memory and registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversion {
-    /// What memory holds.
+    /// Format in memory.
     pub memory: PixelFormat,
-    /// What registers hold.
+    /// Format in registers.
     pub registers: RegisterFormat,
 }
 
-/// Bytes to be written.
+/// Bytes to write to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvertedTexel {
     bytes: [u8; 16],
@@ -34,16 +34,16 @@ impl ConvertedTexel {
 }
 
 impl Conversion {
-    /// The word of a conversion.
+    /// Returns the word of a conversion.
     #[must_use]
     pub fn word(memory: &PixelFormat, registers: RegisterFormat) -> u32 {
         memory.raw | registers.number() << 24
     }
 
-    /// Takes the word apart. 0 is no conversion, and what an address out of range comes with: nothing is accessed.
+    /// Parses the word. 0 means no conversion: an address out of range has this word, and nothing is accessed.
     ///
     /// # Errors
-    /// It asks for something that is not implemented.
+    /// When the word requests something that is not implemented.
     pub fn parse(arch: Arch, word: u32) -> Result<Option<Self>, Refusal> {
         if word == 0 {
             return Ok(None);
@@ -64,11 +64,11 @@ impl Conversion {
         }))
     }
 
-    /// What `ST_CVT` writes at its address: `count` components (1 to 4) out of the registers, those that lack are 0 and
-    /// alpha 1.
+    /// Returns what `ST_CVT` writes at its address: the first `count` components (1 to 4) of the registers. Missing
+    /// components are 0, and alpha is 1.
     ///
     /// # Errors
-    /// The conversion is not implemented.
+    /// When the conversion is not implemented.
     pub fn store(&self, registers: [u32; 4], count: u32) -> Result<ConvertedTexel, Refusal> {
         let class = self.memory.class();
         let mut texel = self.registers.convert_back(self.registers.unpack(registers), class)?;
@@ -89,10 +89,10 @@ impl Conversion {
         })
     }
 
-    /// What `LD_CVT` loads from an address: four components, each in the low bits of a word.
+    /// Returns what `LD_CVT` loads from an address: four components, each in the low bits of a word.
     ///
     /// # Errors
-    /// Memory cannot be read, or the conversion is not implemented.
+    /// When memory cannot be read, or the conversion is not implemented.
     pub fn load<M: TexMemory>(&self, memory: &mut M, at: u64) -> Result<[u32; 4], TexError<M::Error>> {
         Ok(self.registers.convert(&read_texel(memory, &self.memory, at)?)?)
     }

@@ -1,15 +1,15 @@
-//! Cube maps: which face a direction meets and where, and which texels lie beyond the edge of a face.
+//! Cube maps: the face and coordinates of a direction, and the neighbours of texels at the edge of a face.
 //!
 //! Faces are numbered as in the API: +X, -X, +Y, -Y, +Z, -Z. Registers hold a face in their three highest bits.
 
-/// The greatest size among the three components: what `CUBEFACE1` gives. A NaN loses against any number.
+/// Returns the greatest magnitude of the three components, as `CUBEFACE1` does. A NaN loses against any number.
 #[must_use]
 pub fn major(x: f32, y: f32, z: f32) -> f32 {
     x.abs().max(y.abs()).max(z.abs())
 }
 
-/// The face a direction meets, in the three highest bits: what `CUBEFACE2` gives. Of components of equal size, z is
-/// preferred to y and y to x.
+/// Returns the face of a direction in the three highest bits, as `CUBEFACE2` does. Of components with equal magnitude,
+/// z is preferred to y, and y to x.
 #[must_use]
 pub fn face(x: f32, y: f32, z: f32) -> u32 {
     let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
@@ -23,7 +23,7 @@ pub fn face(x: f32, y: f32, z: f32) -> u32 {
     face << 29
 }
 
-/// The component that runs across a face, with its sign: what `CUBE_SSEL` selects from z and x.
+/// Returns the component across a face, with its sign, as `CUBE_SSEL` selects it from z and x.
 #[must_use]
 pub fn across(z: f32, x: f32, face: u32) -> f32 {
     match face >> 29 {
@@ -34,7 +34,7 @@ pub fn across(z: f32, x: f32, face: u32) -> f32 {
     }
 }
 
-/// The component that runs down a face, with its sign: what `CUBE_TSEL` selects from y and z.
+/// Returns the component down a face, with its sign, as `CUBE_TSEL` selects it from y and z.
 #[must_use]
 pub fn down(y: f32, z: f32, face: u32) -> f32 {
     match face >> 29 {
@@ -44,18 +44,18 @@ pub fn down(y: f32, z: f32, face: u32) -> f32 {
     }
 }
 
-/// Face and coordinate that a texture instruction holds in one register: the coordinate is from 0 to 1, so that three
-/// bits of it are known, and the face stands there.
+/// Splits the register of a texture instruction into face and coordinate. The coordinate is between 0 and 1, so three
+/// of its bits are known, and the face is stored in them.
 #[must_use]
 pub fn unpack(register: u32) -> (u32, f32) {
     let rest = register & 0x1fff_ffff;
-    // What is not zero has the second exponent bit set: it is at least 2^-63.
+    // Any nonzero coordinate has the second exponent bit set, because it is at least 2^-63.
     let bits = if rest == 0 { 0 } else { rest | 0x2000_0000 };
     (register >> 29, f32::from_bits(bits))
 }
 
-/// The texel next to a face's edge, on the face beyond it: face and texel. Both numbers may be from -1 to the size;
-/// `None` for the corners, where no texel is.
+/// Returns the neighbour of a texel across the edge of a face, as face and texel. Both numbers may range from -1 to the
+/// size. Returns `None` for the corners, which have no texel.
 #[must_use]
 pub fn cross_edge(face: u32, x: i64, y: i64, size: i64) -> Option<(u32, u32, u32)> {
     let inside = |v: i64| (0..size).contains(&v);
@@ -68,9 +68,10 @@ pub fn cross_edge(face: u32, x: i64, y: i64, size: i64) -> Option<(u32, u32, u32
         (false, false) => return None,
         _ => {}
     }
-    // Centres of texels in half texels from the middle of the face, which is `size` away from the middle of the cube.
+    // Texel centres in half texels from the middle of the face, which is `size` from the centre of the cube.
     let (s, t) = (2 * x + 1 - size, 2 * y + 1 - size);
-    // A point beyond the edge folds down onto the next face: it keeps to the edge and sinks by what it went beyond.
+    // A point outside the edge folds onto the next face: it stays at the edge and moves down by the amount by which it
+    // exceeded the edge.
     let sink = |v: i64| {
         if v.abs() > size {
             (size * v.signum(), v.abs() - size)
@@ -104,7 +105,7 @@ pub fn cross_edge(face: u32, x: i64, y: i64, size: i64) -> Option<(u32, u32, u32
 mod tests {
     use super::*;
 
-    /// A direction through the centre of a texel, and back.
+    /// Returns the direction through the centre of a texel.
     fn direction(face: u32, s: f32, t: f32) -> [f32; 3] {
         match face {
             0 => [1.0, -t, -s],
@@ -145,7 +146,7 @@ mod tests {
                         assert_eq!(got, None);
                         continue;
                     }
-                    // A hair beyond the edge, as a point of space: the texel of the next face nearest to it.
+                    // A point slightly outside the edge: the nearest texel of the next face.
                     let place = |v: i64| ((2 * v + 1) as f32 / n - 1.0).clamp(-1.0 - 1e-3, 1.0 + 1e-3);
                     let [dx, dy, dz] = direction(f, place(x), place(y));
                     let g = face(dx, dy, dz);

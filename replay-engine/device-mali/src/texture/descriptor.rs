@@ -1,7 +1,7 @@
-//! Descriptors of textures, their surfaces and samplers, taken apart.
+//! Parsers of texture, surface and sampler descriptors.
 //!
-//! Fields and values are facts of Mesa's `genxml/v6.xml` and `v7.xml`, the order of surfaces that of `pan_texture.c`
-//! (Copyright 2018-2020 Collabora, Ltd., Alyssa Rosenzweig, MIT). Both architectures have the same fields; they differ
+//! The fields and values are from Mesa's `genxml/v6.xml` and `v7.xml`, the order of surfaces from `pan_texture.c`
+//! (Copyright 2018-2020 Collabora, Ltd., Alyssa Rosenzweig, MIT). Both architectures have the same fields. They differ
 //! in the pixel format's component order and in the order of surfaces.
 
 use super::TexMemory;
@@ -9,20 +9,20 @@ use super::format::{Arch, PixelFormat, Swizzle, swizzle};
 use super::refusal::{Refusal, TexError};
 use super::tiling::Ordering;
 
-/// Bytes of a texture descriptor, and of a sampler descriptor.
+/// Size of a texture descriptor and of a sampler descriptor, bytes.
 pub const DESCRIPTOR_BYTES: usize = 32;
-/// Bytes of a surface descriptor.
+/// Size of a surface descriptor, bytes.
 pub const SURFACE_BYTES: u64 = 16;
 
-/// Surfaces that are read with the texture; those of a texture with more are read as they are needed.
+/// Maximum number of surfaces that are read with the texture. If a texture has more, they are read when needed.
 const MAX_CACHED_SURFACES: u32 = 64;
 
-/// Shape of a texture.
+/// Dimension of a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Six square faces.
     Cube,
-    /// A row; a texel buffer is one too.
+    /// One row; a texel buffer has this dimension too.
     D1,
     /// A rectangle.
     D2,
@@ -31,7 +31,7 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// From the field: 0 cube, 1 to 3.
+    /// Converts the field: 0 is cube, 1 to 3 are the other dimensions.
     #[must_use]
     pub fn from_bits(bits: u32) -> Self {
         match bits & 3 {
@@ -42,7 +42,7 @@ impl Dimension {
         }
     }
 
-    /// In words.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,52 +58,52 @@ impl Dimension {
     }
 }
 
-/// Where one level of one layer (face, sample) lies.
+/// Location of one level of one layer (face, sample).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
-    /// Its first texel; tags of compressed layouts are in the low bits.
+    /// Address of the first texel. The low bits hold tags of compressed layouts.
     pub pointer: u64,
-    /// From one row of texels, blocks or tiles to the next, bytes.
+    /// Distance from one row of texels, blocks or tiles to the next, bytes.
     pub row_stride: i32,
-    /// From one slice of a 3D texture to the next, bytes.
+    /// Distance from one slice of a 3D texture to the next, bytes.
     pub surface_stride: i32,
 }
 
-/// A texture descriptor.
+/// Parsed texture descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Texture {
-    /// The architecture it is for.
+    /// Architecture of the descriptor.
     pub arch: Arch,
-    /// Its shape.
+    /// Dimension of the texture.
     pub dimension: Dimension,
-    /// Its texels.
+    /// Format of the texels.
     pub format: PixelFormat,
-    /// Texels across at level 0, 1 to 65536.
+    /// Number of texels across at level 0, 1 to 65536.
     pub width: u32,
-    /// Texels down at level 0.
+    /// Number of texels down at level 0.
     pub height: u32,
-    /// Slices at level 0; 1 for what has none.
+    /// Number of slices at level 0; 1 if the texture has no depth.
     pub depth: u32,
-    /// Where the four results come from, among red, green, blue and alpha.
+    /// Source of each of the four results, among red, green, blue and alpha.
     pub swizzle: Swizzle,
     /// Order of texels in surfaces.
     pub ordering: Ordering,
-    /// Levels, 1 to 32.
+    /// Number of levels, 1 to 32.
     pub levels: u32,
-    /// Samples a texel.
+    /// Number of samples per texel.
     pub samples: u32,
-    /// Layers; of cubes, whole cubes.
+    /// Number of layers; for cubes, the number of whole cubes.
     pub layers: u32,
-    /// Least level of detail, 8 bits behind the point.
+    /// Minimum level of detail, with 8 fractional bits.
     pub min_lod: i32,
-    /// Greatest level of detail, 8 bits behind the point.
+    /// Maximum level of detail, with 8 fractional bits.
     pub max_lod: i32,
     /// Address of the surfaces.
     pub surfaces: u64,
     kept: Vec<Surface>,
 }
 
-/// The word at index `i` of a descriptor.
+/// Returns the word at index `i` of a descriptor.
 pub(super) fn word(bytes: &[u8], i: usize) -> u32 {
     bytes
         .get(i * 4..i * 4 + 4)
@@ -111,16 +111,16 @@ pub(super) fn word(bytes: &[u8], i: usize) -> u32 {
         .map_or(0, u32::from_le_bytes)
 }
 
-/// A field of `size` bits, under 32.
+/// Returns a field of `size` bits, below 32.
 fn field(word: u32, start: u32, size: u32) -> u32 {
     word >> start & ((1 << size) - 1)
 }
 
 impl Texture {
-    /// Takes a descriptor apart, without its surfaces.
+    /// Parses a descriptor without its surfaces.
     ///
     /// # Errors
-    /// It is no texture, or asks for something that is not implemented: AFBC, for one.
+    /// When it is not a texture descriptor, or requests an unsupported feature, for example AFBC.
     pub fn parse(arch: Arch, bytes: &[u8; DESCRIPTOR_BYTES]) -> Result<Self, Refusal> {
         let w: [u32; 8] = std::array::from_fn(|i| word(bytes, i));
         let found = field(w[0], 0, 4);
@@ -176,11 +176,11 @@ impl Texture {
         })
     }
 
-    /// Reads a descriptor, and its surfaces where they are not many. Surfaces that cannot be read now are read when
-    /// they are needed, and fail then.
+    /// Reads a descriptor, and its surfaces if there are few. Surfaces that cannot be read now are read when they are
+    /// needed, and fail then.
     ///
     /// # Errors
-    /// As [`Texture::parse`], and the descriptor cannot be read.
+    /// Returns the errors of [`Texture::parse`], and an error if the descriptor cannot be read.
     pub fn load<M: TexMemory>(arch: Arch, memory: &mut M, va: u64) -> Result<Self, TexError<M::Error>> {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         memory.read(va, &mut bytes).map_err(TexError::Memory)?;
@@ -199,7 +199,7 @@ impl Texture {
         Ok(texture)
     }
 
-    /// How many surfaces there are.
+    /// Returns the number of surfaces.
     #[must_use]
     pub fn surface_count(&self) -> u64 {
         [self.levels, self.dimension.faces(), self.samples]
@@ -207,8 +207,8 @@ impl Texture {
             .fold(u64::from(self.layers), |n, by| n.saturating_mul(u64::from(by)))
     }
 
-    /// Place of a surface in the array. Architecture 6 goes through layers, levels, faces, samples, the last fastest;
-    /// 7 through layers, faces, samples, levels.
+    /// Returns the index of a surface in the array. The order on architecture 6 is layers, levels, faces, samples, with
+    /// the last fastest; on architecture 7 it is layers, faces, samples, levels.
     fn surface_index(&self, layer: u32, face: u32, sample: u32, level: u32) -> u64 {
         let [layer, face, sample, level] = [layer, face, sample, level].map(u64::from);
         let [faces, samples, levels] = [self.dimension.faces(), self.samples, self.levels].map(u64::from);
@@ -232,10 +232,10 @@ impl Texture {
         })
     }
 
-    /// The surface of a level of a layer, face and sample that there are.
+    /// Returns the surface of an existing level of a layer, face and sample.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// When it cannot be read.
     pub fn surface<M: TexMemory>(
         &self,
         memory: &mut M,
@@ -251,53 +251,54 @@ impl Texture {
         }
     }
 
-    /// Texels across, down and in depth at a level.
+    /// Returns the number of texels across, down and in depth at a level.
     #[must_use]
     pub fn extent(&self, level: u32) -> [u32; 3] {
         [self.width, self.height, self.depth].map(|n| n.checked_shr(level).unwrap_or(0).max(1))
     }
 }
 
-/// What happens to coordinates outside a texture.
+/// Wrap mode for coordinates outside a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
-    /// They start again.
+    /// Coordinates repeat.
     Repeat,
-    /// The texel at the edge.
+    /// Coordinates are clamped to the texel at the edge.
     ClampToEdge,
     /// The border colour.
     ClampToBorder,
-    /// They turn round at each edge.
+    /// Coordinates are mirrored at each edge.
     MirroredRepeat,
-    /// They turn round once at 0, then the texel at the edge.
+    /// Coordinates are mirrored once at 0, then clamped to the texel at the edge.
     MirroredClampToEdge,
-    /// They turn round once at 0, then the border colour.
+    /// Coordinates are mirrored once at 0, then use the border colour.
     MirroredClampToBorder,
 }
 
-/// Choice of a level.
+/// Selection of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mipmap {
-    /// Level 0 alone.
+    /// Level 0 only.
     None,
     /// The nearest level.
     Nearest,
-    /// Between the two nearest.
+    /// Interpolation between the two nearest levels.
     Trilinear,
 }
 
-/// A comparison: what is in the texture against the reference. The driver turns the API's functions round for it.
+/// Comparison of a texel with the reference. The driver reverses the API's functions for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare(u8);
 
 impl Compare {
-    /// From the field: bit 0 less, bit 1 equal, bit 2 greater pass.
+    /// Converts the field: bit 0 set means less passes, bit 1 equal, bit 2 greater.
     #[must_use]
     pub fn from_bits(bits: u32) -> Self {
         Self((bits & 7) as u8)
     }
 
-    /// Whether the comparison of a texel with the reference passes. Against a NaN only "always" and "not equal" do.
+    /// Returns whether the comparison of a texel with the reference passes. With a NaN, only "always" and "not equal"
+    /// pass.
     #[must_use]
     pub fn passes(self, texel: f32, reference: f32) -> bool {
         match texel.partial_cmp(&reference) {
@@ -309,40 +310,40 @@ impl Compare {
     }
 }
 
-/// A sampler descriptor.
+/// Parsed sampler descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
-    /// Across, down and in depth.
+    /// Wrap modes across, down and in depth.
     pub wrap: [Wrap; 3],
-    /// Take sRGB formats as linear.
+    /// Whether sRGB formats are read as linear.
     pub srgb_override: bool,
-    /// Filter across the edges of a cube.
+    /// Whether filtering crosses the edges of a cube.
     pub seamless: bool,
-    /// Coordinates go from 0 to 1 and not to the number of texels.
+    /// Whether coordinates range from 0 to 1 instead of to the number of texels.
     pub normalized: bool,
-    /// Integer coordinates of a fetch are clamped to the texture.
+    /// Whether integer coordinates of a fetch are clamped to the texture.
     pub clamp_integer_coordinates: bool,
-    /// Layer numbers are clamped to those there are.
+    /// Whether layer numbers are clamped to the existing layers.
     pub clamp_layers: bool,
-    /// Take the nearest texel when the texture is made smaller.
+    /// Whether minification uses the nearest texel.
     pub minify_nearest: bool,
-    /// Take the nearest texel when it is made larger.
+    /// Whether magnification uses the nearest texel.
     pub magnify_nearest: bool,
-    /// Greatest level of detail that counts as making larger, 8 bits behind the point: 0 or 128.
+    /// Maximum level of detail that counts as magnification, with 8 fractional bits: 0 or 128.
     pub magnify_cutoff: i32,
-    /// Choice of a level.
+    /// Selection of a level.
     pub mipmap: Mipmap,
-    /// Least level of detail, 8 bits behind the point.
+    /// Minimum level of detail, with 8 fractional bits.
     pub min_lod: i32,
-    /// Greatest level of detail.
+    /// Maximum level of detail, with 8 fractional bits.
     pub max_lod: i32,
-    /// What is added to it.
+    /// Bias that is added to the level of detail.
     pub lod_bias: i32,
     /// Comparison of depths.
     pub compare: Compare,
-    /// More than one sample along an elongated footprint.
+    /// Whether more than one sample is taken along an elongated footprint.
     pub anisotropic: bool,
-    /// The border colour: `f32` or integers, as the texture's format has them.
+    /// Border colour: `f32` or integers, as the texture's format requires.
     pub border: [u32; 4],
 }
 
@@ -364,10 +365,10 @@ fn wrap(value: u32) -> Result<Wrap, Refusal> {
 }
 
 impl Sampler {
-    /// Takes a descriptor apart. It is the same on both architectures.
+    /// Parses a descriptor. Its layout is the same on both architectures.
     ///
     /// # Errors
-    /// It is no sampler, or asks for something that is not implemented.
+    /// When it is not a sampler descriptor, or requests an unsupported feature.
     pub fn parse(bytes: &[u8; DESCRIPTOR_BYTES]) -> Result<Self, Refusal> {
         let w: [u32; 8] = std::array::from_fn(|i| word(bytes, i));
         let found = field(w[0], 0, 4);
@@ -425,7 +426,7 @@ impl Sampler {
     /// Reads a descriptor.
     ///
     /// # Errors
-    /// As [`Sampler::parse`], and it cannot be read.
+    /// Returns the errors of [`Sampler::parse`], and an error if it cannot be read.
     pub fn load<M: TexMemory>(memory: &mut M, va: u64) -> Result<Self, TexError<M::Error>> {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         memory.read(va, &mut bytes).map_err(TexError::Memory)?;

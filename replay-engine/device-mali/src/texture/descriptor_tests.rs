@@ -1,4 +1,4 @@
-//! Descriptors that are refused, and bits that are looked at.
+//! Tests of rejected descriptors and of the bits that are checked.
 
 use super::super::format::Channel;
 use super::super::testing::{RGBA8, Recipe, SamplerRecipe};

@@ -1,30 +1,30 @@
-//! ETC2 and EAC: one texel out of a block of 4x4, by the Khronos Data Format Specification.
+//! ETC2 and EAC decoder for one texel of a 4x4 block, as in the Khronos Data Format Specification.
 //!
-//! Blocks are big-endian. Texels are numbered down the columns: texel (x, y) is number `4 * x + y`.
+//! Blocks are big-endian. Texels are numbered down the columns: texel (x, y) has number `4 * x + y`.
 
-/// A format of the family.
+/// Format of the ETC2 family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Etc2 {
-    /// Colour alone, 8 bytes; ETC1 is a part of it.
+    /// Colour only, 8 bytes; ETC1 is a subset.
     Rgb8,
     /// Colour with one bit of alpha, 8 bytes.
     Rgb8A1,
-    /// Eight bytes of alpha, then eight of colour.
+    /// Eight bytes of alpha, then eight bytes of colour.
     Rgba8,
     /// One component of 11 bits, 8 bytes.
     R11 {
-        /// From -1 to 1.
+        /// Whether the range is -1 to 1.
         signed: bool,
     },
     /// Two components of 11 bits, 16 bytes.
     Rg11 {
-        /// From -1 to 1.
+        /// Whether the ranges are -1 to 1.
         signed: bool,
     },
 }
 
 impl Etc2 {
-    /// Bytes of a block.
+    /// Returns the size of a block, bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
@@ -33,7 +33,7 @@ impl Etc2 {
         }
     }
 
-    /// Components of a texel.
+    /// Returns the number of components of a texel.
     #[must_use]
     pub fn components(self) -> u8 {
         match self {
@@ -44,7 +44,7 @@ impl Etc2 {
         }
     }
 
-    /// One texel of a block, x and y from 0 to 3; what the format lacks is 0, alpha 1.
+    /// Returns one texel of a block, with x and y from 0 to 3. Missing components are 0, and alpha is 1.
     #[must_use]
     pub fn texel(self, block: &[u8; 16], x: u32, y: u32) -> [f32; 4] {
         let [first, second] = halves(block);
@@ -75,7 +75,7 @@ fn byte(v: u8) -> f32 {
     super::number::unorm_to_f32(u32::from(v), 8)
 }
 
-/// Bits `high` down to `low` of a block.
+/// Returns bits `high` down to `low` of a block.
 fn bits(block: u64, high: u32, low: u32) -> i32 {
     (block >> low & ((1 << (high - low + 1)) - 1)) as i32
 }
@@ -84,7 +84,7 @@ fn signed3(v: i32) -> i32 {
     if v >= 4 { v - 8 } else { v }
 }
 
-/// Widens by repeating the upper bits.
+/// Widens a value by repeating its upper bits.
 fn widen(v: i32, from: u32) -> i32 {
     match from {
         4 => v << 4 | v,
@@ -102,7 +102,7 @@ fn shifted(base: [i32; 3], by: i32) -> [u8; 3] {
     base.map(|c| clamp(c + by))
 }
 
-/// What is added to a base colour, by table and index of a texel.
+/// Values that are added to a base colour, by table and index of a texel.
 const MODIFIERS: [[i32; 4]; 8] = [
     [2, 8, -2, -8],
     [5, 17, -5, -17],
@@ -114,14 +114,15 @@ const MODIFIERS: [[i32; 4]; 8] = [
     [47, 183, -47, -183],
 ];
 
-/// How far the paint colours of the T and H modes lie apart.
+/// Distances of the paint colours of the T and H modes.
 const DISTANCES: [i32; 8] = [3, 6, 11, 16, 23, 32, 41, 64];
 
-/// Colour of a texel; `None` is transparent black, which only formats with one bit of alpha have.
+/// Returns the colour of a texel. `None` is transparent black, which only formats with one bit of alpha have.
 fn colour(block: u64, x: u32, y: u32, punch: bool) -> Option<[u8; 3]> {
     let texel = 4 * x + y;
     let index = (bits(block, 16 + texel, 16 + texel) << 1 | bits(block, texel, texel)) as usize;
-    // The bit says individual or differential; with alpha it says opaque, and the block is always differential.
+    // The bit selects individual or differential mode. With alpha it means opaque, and the block is always
+    // differential.
     let bit = block >> 33 & 1 == 1;
     let opaque = !punch || bit;
     if !punch && !bit {
@@ -161,7 +162,7 @@ fn colour(block: u64, x: u32, y: u32, punch: bool) -> Option<[u8; 3]> {
     )
 }
 
-/// Two base colours, each for half of the block.
+/// Decodes two base colours, each for half of the block.
 fn halved(block: u64, x: u32, y: u32, index: usize, a: [i32; 3], b: [i32; 3], opaque: bool) -> Option<[u8; 3]> {
     let flipped = block >> 32 & 1 == 1;
     let second = if flipped { y >= 2 } else { x >= 2 };
@@ -173,7 +174,7 @@ fn halved(block: u64, x: u32, y: u32, index: usize, a: [i32; 3], b: [i32; 3], op
     if !opaque && index == 2 {
         return None;
     }
-    // Without alpha for this block's texels, the small modifiers are 0 where others are transparent.
+    // In blocks that are not opaque, the small modifiers are 0, and other texels are transparent.
     let by = if !opaque && index == 0 {
         0
     } else {
@@ -207,7 +208,7 @@ fn paint_h(block: u64, index: usize, opaque: bool) -> Option<[u8; 3]> {
         bits(block, 51, 51) << 3 | bits(block, 49, 47),
     ];
     let b = [bits(block, 46, 43), bits(block, 42, 39), bits(block, 38, 35)];
-    // The order of the two colours is the lowest bit of the distance.
+    // The order of the two colours encodes the lowest bit of the distance.
     let packed = |c: [i32; 3]| c[0] << 8 | c[1] << 4 | c[2];
     let low = i32::from(packed(a) >= packed(b));
     let d = DISTANCES[(bits(block, 34, 34) << 2 | bits(block, 32, 32) << 1 | low) as usize & 7];
@@ -221,7 +222,7 @@ fn paint_h(block: u64, index: usize, opaque: bool) -> Option<[u8; 3]> {
     }
 }
 
-/// Colours at three corners, in between on a plane.
+/// Decodes colours at three corners, interpolated on a plane.
 fn planar(block: u64, x: u32, y: u32) -> [u8; 3] {
     let origin = [
         widen(bits(block, 62, 57), 6),
@@ -245,7 +246,7 @@ fn planar(block: u64, x: u32, y: u32) -> [u8; 3] {
     std::array::from_fn(|i| clamp((x * (across[i] - origin[i]) + y * (down[i] - origin[i]) + 4 * origin[i] + 2) >> 2))
 }
 
-/// What is added to the base of an EAC block, by table and index of a texel.
+/// Values that are added to the base of an EAC block, by table and index of a texel.
 const EAC: [[i32; 8]; 16] = [
     [-3, -6, -9, -15, 2, 5, 8, 14],
     [-3, -7, -10, -13, 2, 6, 9, 12],
@@ -265,7 +266,7 @@ const EAC: [[i32; 8]; 16] = [
     [-3, -5, -7, -9, 2, 4, 6, 8],
 ];
 
-/// Base, multiplier, and the modifier of a texel.
+/// Returns base, multiplier, and the modifier of a texel.
 fn eac(block: u64, x: u32, y: u32) -> (i32, i32, i32) {
     let low = 45 - 3 * (4 * x + y);
     let modifier = EAC[bits(block, 51, 48) as usize & 15][bits(block, low + 2, low) as usize & 7];
@@ -285,7 +286,7 @@ fn eac_11(block: u64, x: u32, y: u32, signed: bool) -> f32 {
         modifier * multiplier * 8
     };
     if signed {
-        // -128 counts as -127: the range is symmetric.
+        // -128 counts as -127, so that the range is symmetric.
         let base = i32::from(base as u8 as i8).max(-127);
         (base * 8 + step).clamp(-1023, 1023) as f32 / 1023.0
     } else {

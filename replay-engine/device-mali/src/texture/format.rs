@@ -1,16 +1,16 @@
-//! Pixel formats: the 22 bits of a descriptor, taken apart into how texels lie in memory and which channel is which.
+//! Pixel formats: parser of the 22 bits of a descriptor into the memory layout of texels and the order of components.
 //!
-//! The numbers are facts of `genxml/v6.xml` and `v7.xml` and of `pan_format.c` of Mesa (Copyright 2019-2020
-//! Collabora, Ltd., MIT).
+//! The numbers are from `genxml/v6.xml` and `v7.xml` and from `pan_format.c` of Mesa (Copyright 2019-2020 Collabora,
+//! Ltd., MIT).
 
 use super::refusal::Refusal;
 
-/// The GPU architecture, as far as descriptors differ: Mali-G71 is 6, Mali-G52 is 7.
+/// GPU architecture, as far as descriptors differ: Mali-G71 is 6, Mali-G52 is 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
-    /// Bifrost of the first generation.
+    /// First generation of Bifrost.
     V6,
-    /// Bifrost of the second generation.
+    /// Second generation of Bifrost.
     V7,
 }
 
@@ -23,10 +23,10 @@ impl std::fmt::Display for Arch {
     }
 }
 
-/// Where one of four components comes from.
+/// Source of one of four components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// A component by number: red 0 to alpha 3.
+    /// A component by number: 0 (red) to 3 (alpha).
     Component(u8),
     /// Zero.
     Zero,
@@ -34,10 +34,10 @@ pub enum Channel {
     One,
 }
 
-/// Four components, each from somewhere.
+/// Sources of four components.
 pub type Swizzle = [Channel; 4];
 
-/// Reads a swizzle of four fields of three bits: 0 to 3 a component, 4 zero, 5 one.
+/// Parses a swizzle of four fields of three bits: 0 to 3 is a component, 4 is zero, 5 is one.
 pub(super) fn swizzle(bits: u32, field: &'static str) -> Result<Swizzle, Refusal> {
     let mut out = [Channel::Zero; 4];
     for (i, c) in out.iter_mut().enumerate() {
@@ -51,9 +51,9 @@ pub(super) fn swizzle(bits: u32, field: &'static str) -> Result<Swizzle, Refusal
     Ok(out)
 }
 
-/// Architecture 7 numbers the orders of components: number, where red, green, blue and alpha come from (0 to 3 a
-/// component of memory, 4 zero, 5 one). The name of an order reads memory from its start, so `ARGB` takes red from
-/// the second component.
+/// Component orders by their number on architecture 7: number, and source of red, green, blue and alpha (0 to 3 is a
+/// component of memory, 4 is zero, 5 is one). The name of an order lists memory from its start, so `ARGB` reads red
+/// from the second component.
 const ORDERS_V7: &[(u32, [u8; 4])] = &[
     (0, [0, 1, 2, 3]),
     (2, [1, 0, 2, 3]),
@@ -88,23 +88,23 @@ fn order_v7(bits: u32) -> Result<Swizzle, Refusal> {
     }))
 }
 
-/// What the numbers of a texel are.
+/// Kind of the numbers of a texel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Real numbers, carried as `f32`.
+    /// Real numbers, stored as `f32`.
     Float,
-    /// Signed integers, carried as `i32`.
+    /// Signed integers, stored as `i32`.
     Sint,
-    /// Unsigned integers, carried as `u32`.
+    /// Unsigned integers, stored as `u32`.
     Uint,
 }
 
-/// How a component is encoded.
+/// Encoding of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// Unsigned, the greatest value is 1.
+    /// Unsigned normalised; the greatest value is 1.
     Unorm,
-    /// Signed, the greatest value is 1; the two least are both -1.
+    /// Signed normalised; the greatest value is 1, and the two least values are both -1.
     Snorm,
     /// Unsigned integer.
     Uint,
@@ -112,91 +112,91 @@ pub enum Number {
     Sint,
     /// IEEE floating point of 16 or 32 bits.
     Float,
-    /// Signed, 16 bits behind the binary point.
+    /// Signed fixed point with 16 fractional bits.
     Fixed,
 }
 
-/// How texels lie in memory. Components are counted from the first byte, or from the lowest bit where they share one.
+/// Memory layout of texels. Components are counted from the first byte, or from the lowest bit if they share a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// No memory at all: every texel is (0, 0, 0, 0). What the driver binds where nothing is bound.
+    /// No memory: every texel is (0, 0, 0, 0). The driver binds this where the program binds nothing.
     Constant,
     /// `count` components of `bits` bits each: 8, 16 or 32.
     Plain {
-        /// Encoding of each.
+        /// Encoding of each component.
         number: Number,
-        /// Bits of each.
+        /// Width of each component in bits.
         bits: u8,
-        /// How many.
+        /// Number of components.
         count: u8,
     },
-    /// Components of different widths in one little-endian word of 2 or 4 bytes; width 0 is none.
+    /// Components of different widths in one little-endian word of 2 or 4 bytes. A component of width 0 does not exist.
     Packed {
-        /// Encoding of each.
+        /// Encoding of each component.
         number: Number,
-        /// Bits of each, from the lowest.
+        /// Widths of the components in bits, starting with the lowest component.
         widths: [u8; 4],
     },
     /// Three unsigned floats of 11, 11 and 10 bits.
     R11G11B10,
-    /// Three mantissas of 9 bits with one exponent of 5.
+    /// Three mantissas of 9 bits that share an exponent of 5 bits.
     Rgb9e5,
-    /// Depth of 24 bits in a word of four bytes, from this bit.
+    /// 24-bit depth in a word of four bytes, starting at this bit.
     Depth24 {
         /// Lowest bit.
         shift: u8,
     },
-    /// Depth as `f32` at this byte of eight.
+    /// Depth as `f32` at this byte of eight bytes.
     Depth32In64 {
         /// First byte.
         at: u8,
     },
-    /// A stencil byte, in the green component.
+    /// Stencil byte, in the green component.
     Stencil {
-        /// Bytes of a texel.
+        /// Size of a texel, bytes.
         bytes: u8,
-        /// Which byte it is.
+        /// Offset of the stencil byte.
         at: u8,
     },
-    /// Alpha alone, 8 bits.
+    /// Alpha only, 8 bits.
     Alpha8,
-    /// Red and alpha, 8 bits each; true when alpha comes first.
+    /// Red and alpha, 8 bits each.
     RedAlpha8 {
         /// Whether alpha comes first.
         alpha_first: bool,
     },
-    /// A block of 4x4 texels of the ETC2 family.
+    /// Block of 4x4 texels of the ETC2 family.
     Etc2(super::etc2::Etc2),
 }
 
-/// Extent and size of what is stored as one piece: a texel, or a compressed block.
+/// Extent and size of a unit of storage: a texel, or a compressed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Texels across.
+    /// Number of texels across.
     pub width: u32,
-    /// Texels down.
+    /// Number of texels down.
     pub height: u32,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u32,
 }
 
-/// A pixel format that can be read.
+/// Supported pixel format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PixelFormat {
-    /// The architecture whose table the number is from.
+    /// Architecture whose table the number is from.
     pub arch: Arch,
-    /// The 22 bits as they stand in the descriptor.
+    /// The 22 bits from the descriptor.
     pub raw: u32,
-    /// Where red, green, blue and alpha come from, among the components in memory.
+    /// Source of red, green, blue and alpha among the components in memory.
     pub order: Swizzle,
-    /// Red, green and blue are stored with the sRGB curve.
+    /// Whether red, green and blue are stored with the sRGB curve.
     pub srgb: bool,
-    /// How texels lie in memory.
+    /// Memory layout of texels.
     pub encoding: Encoding,
 }
 
-/// Formats of 8, 16 or 32 bits a component form families of 32 numbers: two bits count the components, three bits
-/// give the width.
+/// Returns the encoding of a format with 8, 16 or 32 bits per component. These formats form families of 32 numbers: two
+/// bits count the components, three bits select the width.
 fn family(index: u8) -> Option<Encoding> {
     use Number::{Float, Sint, Snorm, Uint, Unorm};
     let number = match index >> 5 {
@@ -274,10 +274,10 @@ fn encoding(arch: Arch, index: u8) -> Option<Encoding> {
 }
 
 impl PixelFormat {
-    /// Takes the 22 bits of a descriptor apart.
+    /// Parses the 22 bits of a descriptor.
     ///
     /// # Errors
-    /// The format, its order or a flag is not implemented.
+    /// When the format, its order or a flag is not implemented.
     pub fn parse(arch: Arch, raw: u32) -> Result<Self, Refusal> {
         let raw = raw & 0x3f_ffff;
         let index = (raw >> 12 & 0xff) as u8;
@@ -305,7 +305,7 @@ impl PixelFormat {
         Ok(format)
     }
 
-    /// Number in the table of formats.
+    /// Returns the number in the table of formats.
     #[must_use]
     pub fn index(&self) -> u8 {
         (self.raw >> 12 & 0xff) as u8
@@ -321,7 +321,7 @@ impl PixelFormat {
         }
     }
 
-    /// What the numbers of a texel are.
+    /// Returns the kind of the numbers of a texel.
     #[must_use]
     pub fn class(&self) -> Class {
         match self.encoding {
@@ -335,7 +335,7 @@ impl PixelFormat {
         }
     }
 
-    /// How many components memory holds.
+    /// Returns the number of components in memory.
     #[must_use]
     pub fn components(&self) -> u8 {
         match self.encoding {
@@ -349,7 +349,7 @@ impl PixelFormat {
         }
     }
 
-    /// Depth of fixed point: what it is compared with is clamped to 0..1.
+    /// Returns whether the format is fixed-point depth, for which the reference is clamped to 0..1.
     #[must_use]
     pub fn is_unorm(&self) -> bool {
         match self.encoding {
@@ -359,7 +359,7 @@ impl PixelFormat {
         }
     }
 
-    /// What is stored as one piece.
+    /// Returns the unit of storage.
     #[must_use]
     pub fn block(&self) -> Block {
         let texel = |bytes: u32| Block {

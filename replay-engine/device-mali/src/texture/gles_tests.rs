@@ -1,13 +1,13 @@
-//! Every sized internal format that OpenGL ES 3.1 requires of textures and images (its tables 8.13, 8.14 and 8.26), in
-//! the hardware's formats that Mesa's driver uses for them on both architectures: a texel worked out by hand.
+//! Tests of every sized internal format that OpenGL ES 3.1 requires of textures and images (its tables 8.13, 8.14 and
+//! 8.26). They use the hardware formats of Mesa's driver on both architectures, with a texel computed by hand.
 //!
-//! The compressed ones are in `etc2_tests.rs`. Which number and order stands for which format is a fact of Mesa's
-//! `pan_format.c` (Copyright 2019-2020 Collabora, Ltd., MIT).
+//! The compressed formats are in `etc2_tests.rs`. The number and order of each format are from Mesa's `pan_format.c`
+//! (Copyright 2019-2020 Collabora, Ltd., MIT).
 
 use super::testing::{Flat, Recipe, SamplerRecipe};
 use super::{Arch, Attribute, Class, Conversion, Dimension, FetchRequest, PixelFormat, RegisterFormat, fetch};
 
-/// Where components come from: the field of architecture 6 and the number of architecture 7.
+/// Component order: the field of architecture 6 and the number of architecture 7.
 #[derive(Clone, Copy, Debug)]
 struct Order(u32, u32);
 
@@ -16,13 +16,14 @@ const BGRA: Order = Order(0o3012, 4);
 const ABGR: Order = Order(0o0123, 12);
 const RGB1: Order = Order(0o5210, 16);
 const BGR1: Order = Order(0o5012, 20);
-/// One component; what lacks is 0, 0 and 1. Architecture 7 has no order for it: memory gives the same.
+/// One component; the missing ones are 0, 0 and 1. Architecture 7 has no order for it, because memory gives the same
+/// result.
 const R001: Order = Order(0o5440, 0);
 const RG01: Order = Order(0o5410, 0);
 const RRRR: Order = Order(0, 226);
 const SRGB: u32 = 1 << 8;
 
-/// A texel as it is sampled.
+/// Expected texel when it is sampled.
 #[derive(Clone, Copy, Debug)]
 enum Is {
     F([f32; 4]),
@@ -42,7 +43,7 @@ fn i(r: i32, g: i32, b: i32, a: i32) -> Is {
     Is::I([r, g, b, a])
 }
 
-/// Half floats, floats, shorts and words as bytes.
+/// Converts half floats, floats, shorts and words to bytes.
 fn h(of: &[u16]) -> Vec<u8> {
     of.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
@@ -55,15 +56,16 @@ fn fl(of: &[f32]) -> Vec<u8> {
     of.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// A format: its name, its number in the hardware's table with [`SRGB`], the order, bytes of a texel, what they are.
+/// Format: its name, its number in the hardware's table with [`SRGB`], the order, the bytes of a texel, and the
+/// expected texel.
 type Row = (&'static str, u32, Order, Vec<u8>, Is);
 
-/// Formats of colours, the same number on both architectures.
+/// Returns the colour formats, which have the same number on both architectures.
 fn colours() -> Vec<Row> {
-    // Halves of 1, -2 and 0.5; a word of ten bits each: 1023, 512, 1 and 2.
+    // Halves of 1, -2 and 0.5, and a word of ten-bit components: 1023, 512, 1 and 2.
     let (one, minus_two, half) = (0x3c00, 0xc000, 0x3800);
     let tens = w(&[0x3ff | 0x200 << 10 | 1 << 20 | 2 << 30]);
-    // The sRGB curve at 188 of 255.
+    // The value of the sRGB curve at 188 of 255.
     let bright = 0.502_886_5;
     vec![
         ("R8", 163, R001, vec![51], f(0.2, 0.0, 0.0, 1.0)),
@@ -191,10 +193,10 @@ fn colours() -> Vec<Row> {
     ]
 }
 
-/// Formats of depth and stencil, which differ between the architectures.
+/// Returns the depth and stencil formats, which differ between the architectures.
 fn depths(arch: Arch) -> Vec<Row> {
     let depth = |x: f32| match arch {
-        // All four components are the depth there; the driver's swizzle picks red.
+        // All four components are the depth; the driver's swizzle selects red.
         Arch::V6 => f(x, x, x, x),
         Arch::V7 => f(x, 0.0, 0.0, 1.0),
     };
@@ -211,13 +213,13 @@ fn depths(arch: Arch) -> Vec<Row> {
     ]
 }
 
-/// The 22 bits.
+/// Returns the 22 bits of a format.
 fn raw(arch: Arch, number: u32, order: Order) -> u32 {
     let order = if arch == Arch::V6 { order.0 } else { order.1 };
     number << 12 | order
 }
 
-/// What is stored without an order of its own reads as 0, 0 and 1 where it has no component, on both.
+/// Compares a texel. Missing components of a format without its own order read as 0, 0 and 1 on both architectures.
 fn same(is: Is, class: Class, bits: [u32; 4]) -> bool {
     match is {
         Is::F(want) => {
@@ -252,7 +254,7 @@ fn every_required_format_is_fetched_from_every_shape_that_may_have_it() {
                     continue;
                 }
                 for tiled in [false, true] {
-                    // Laid out as texels of as many bytes, all alike; then the format is put in its place.
+                    // Stored as texels of the same size, all equal; then the format is replaced.
                     let plain = [(1, 131), (2, 132), (4, 133), (8, 141), (12, 149), (16, 157)];
                     let (_, like) = plain.iter().find(|(n, _)| *n == bytes.len()).unwrap();
                     let mut r = Recipe::new(arch, like << 12, 5, 5);
@@ -289,7 +291,7 @@ fn every_required_format_is_fetched_from_every_shape_that_may_have_it() {
     assert_eq!((formats, fetched), (2 * 54, 2 * 2 * (49 * 4 + 5 * 3)));
 }
 
-/// The formats that image variables may have.
+/// Formats that image variables may have.
 const IMAGES: [&str; 13] = [
     "RGBA32F",
     "RGBA16F",
@@ -336,7 +338,7 @@ fn every_format_of_an_image_is_loaded_and_stored_again() {
                 .unwrap()
                 .store(loaded, 4)
                 .unwrap();
-            // The lower of the two numbers that are -1 is never stored.
+            // The lower of the two numbers for -1 is never stored.
             let back: Vec<u8> = bytes
                 .iter()
                 .map(|b| {

@@ -1,36 +1,37 @@
-//! Level of detail: which levels of a texture a sample takes, and how it filters there.
+//! Level of detail: selection of a sample's texture levels and of the filter in them.
 //!
-//! Levels of detail have 8 bits behind the point, as descriptors and instructions hold them.
+//! Levels of detail have 8 fractional bits, as in descriptors and instructions.
 
 use super::descriptor::{Mipmap, Sampler, Texture};
 
-/// How the level of detail is found.
+/// Source of the level of detail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lod {
     /// Zero.
     Zero,
-    /// This one, 8 bits behind the point.
+    /// A given level of detail, with 8 fractional bits.
     Explicit(i16),
-    /// From how coordinates change from one thread to its neighbours, plus a bias; not less than a least value.
+    /// Computed from the change of coordinates between a thread and its neighbours, plus a bias, and not less than a
+    /// minimum.
     Computed {
-        /// How coordinates change across and down.
+        /// Change of the coordinates across and down.
         derivatives: Derivatives,
-        /// Added, 8 bits behind the point.
+        /// Bias that is added, with 8 fractional bits.
         bias: i16,
     },
 }
 
-/// How coordinates change from a thread to its neighbours of a quad.
+/// Change of coordinates from a thread to its neighbours in a quad.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Derivatives {
-    /// To the thread at the right.
+    /// Change to the thread on the right.
     pub dx: [f32; 3],
-    /// To the thread below.
+    /// Change to the thread below.
     pub dy: [f32; 3],
 }
 
-/// Base-2 logarithm with 8 bits behind the point, rounded down; `i32::MIN` of zero and what is not a number. It is
-/// found by squaring, so that no library decides its last bit.
+/// Returns the base-2 logarithm with 8 fractional bits, rounded down; `i32::MIN` for zero and NaN. It is computed by
+/// squaring, so that the last bit does not depend on a library.
 fn log2(x: f64) -> i32 {
     if x.is_nan() || x <= 0.0 {
         return i32::MIN;
@@ -54,8 +55,8 @@ fn log2(x: f64) -> i32 {
 }
 
 impl Derivatives {
-    /// The level of detail for a texture of this extent: the logarithm of the longer of the two changes, in texels.
-    /// Hardware's own way is not documented; this is the API's formula.
+    /// Returns the level of detail for a texture of this extent: the logarithm of the longer of the two changes, in
+    /// texels. The hardware's formula is not documented; this is the API's formula.
     #[must_use]
     pub fn lod(&self, extent: [u32; 3], normalized: bool) -> i32 {
         let length = |d: [f32; 3]| {
@@ -67,27 +68,27 @@ impl Derivatives {
         };
         let (x, y) = (length(self.dx), length(self.dy));
         let squared = log2(if x > y { x } else { y });
-        // The logarithm of a root is half of it.
+        // The logarithm of a square root is half of the logarithm.
         (squared / 2).clamp(-0x8000, 0x7fff)
     }
 }
 
-/// What a sample takes.
+/// Levels and filter of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// Filter within a level.
+    /// Whether the filter in a level is linear.
     pub linear: bool,
     /// The level, or the first of two.
     pub first: u32,
-    /// The second level and its weight of 256.
+    /// The second level and its weight, out of 256.
     pub second: Option<(u32, u8)>,
 }
 
-/// Chooses levels for a level of detail.
+/// Selects the levels for a level of detail.
 #[must_use]
 pub fn choose(texture: &Texture, sampler: &Sampler, lod: i32) -> Levels {
     let lod = lod.saturating_add(sampler.lod_bias);
-    // The least wins where the limits contradict each other.
+    // If the limits contradict each other, the minimum wins.
     let lod = lod.min(sampler.max_lod).max(sampler.min_lod);
     let larger = lod <= sampler.magnify_cutoff;
     let nearest = if larger {
@@ -101,7 +102,7 @@ pub fn choose(texture: &Texture, sampler: &Sampler, lod: i32) -> Levels {
     let (first, second) = match sampler.mipmap {
         _ if larger => (0, None),
         Mipmap::None => (0, None),
-        // The nearest; of two as near, the larger picture.
+        // Selects the nearest level. If two are equally near, the larger level is used.
         Mipmap::Nearest => ((lod + 127) >> 8, None),
         Mipmap::Trilinear => (lod >> 8, Some((lod >> 8) + 1)),
     };

@@ -1,9 +1,10 @@
-//! What shaders read and write through descriptors: textures, texel buffers, images and attributes.
+//! Descriptor-based accesses of shaders: textures, texel buffers, images and attributes.
 //!
-//! Pure functions over a [`TexMemory`]: descriptors are taken apart once ([`Texture::load`], [`Sampler::load`],
-//! [`Attribute::load`]) and can be kept by the caller and shared by threads; an access takes one thread's operands and
-//! gives one thread's registers. Whatever is not implemented is a [`Refusal`] that names it, and never something else
-//! in its place. Any bytes may stand in a descriptor: no access panics, loops or takes memory for what they say.
+//! All functions are pure functions over a [`TexMemory`]. Descriptors are parsed once ([`Texture::load`],
+//! [`Sampler::load`], [`Attribute::load`]); the caller can keep them and share them between threads. An access takes
+//! one thread's operands and returns one thread's registers. An unsupported feature is a [`Refusal`] that names it; it
+//! is never replaced by something else. A descriptor may contain any bytes: no access panics, loops or allocates memory
+//! because of them.
 //!
 //! `TEXC`, for one thread:
 //!
@@ -82,14 +83,14 @@ pub use sample::{FetchRequest, SampleRequest, fetch, gather, sample};
 pub use texel::Texel;
 pub use tiling::Ordering;
 
-/// GPU memory as a thread reads it: through page tables, with rights checked.
+/// GPU memory as a thread reads it: through page tables, with checked rights.
 pub trait TexMemory {
-    /// Why a read failed.
+    /// Error of a failed read.
     type Error;
 
-    /// Fills `out` from an address. At most 32 bytes are read at once; they may cross a page.
+    /// Fills `out` with the bytes at an address. At most 32 bytes are read at once; they may cross a page.
     ///
     /// # Errors
-    /// Some of it cannot be read.
+    /// When part of the range cannot be read.
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Self::Error>;
 }

@@ -1,9 +1,9 @@
-//! Names of pixel formats, for messages. They are those of Mesa's `genxml/v6.xml` and `v7.xml` (Copyright 2019-2020
-//! Collabora, Ltd., MIT), so that they can be looked up.
+//! Names of pixel formats for messages, from Mesa's `genxml/v6.xml` and `v7.xml` (Copyright 2019-2020 Collabora, Ltd.,
+//! MIT), so that users can look them up.
 
 use super::format::Arch;
 
-/// The name of a pixel format's number; `reserved` where there is none.
+/// Returns the name of a pixel format's number, or `reserved` if there is none.
 #[must_use]
 pub fn format_name(arch: Arch, index: u8) -> &'static str {
     let own = match arch {

@@ -1,33 +1,34 @@
-//! Conversions between numbers as memory holds them and as registers do: correctly rounded, in integer arithmetic.
+//! Conversions between numbers in memory and in registers, correctly rounded, in integer arithmetic.
 //!
 //! Rounding, in one place:
 //!
 //! - unorm and snorm to float: the quotient `value / greatest`, rounded to nearest, ties to even. The least snorm value
 //!   and the one above it are both -1.
 //! - float to unorm and snorm: clamped to the range, NaN is 0, multiplied exactly, rounded to nearest, ties to even.
-//! - floats of 16, 11 and 10 bits to `f32`: exact. Back: rounded to nearest, ties to even; too large for 16 bits becomes
-//!   infinity, too large for 11 and 10 bits the greatest finite value (`EXT_packed_float`), negative for those 0.
+//! - floats of 16, 11 and 10 bits to `f32`: exact. Back: rounded to nearest, ties to even. A value too large for 16
+//!   bits becomes infinity. A value too large for 11 and 10 bits becomes the greatest finite value
+//!   (`EXT_packed_float`), and a negative value becomes 0 there.
 //! - shared exponent (`EXT_texture_shared_exponent`): decoding is exact, encoding the extension's algorithm.
 //! - integers to narrower integers: saturated. Integers to floats: rounded to nearest, ties to even.
 
-/// `2^exponent`, for exponents from -126 to 127.
+/// Returns `2^exponent`, for exponents from -126 to 127.
 fn power(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127).clamp(1, 254) as u32) << 23)
 }
 
-/// `value / greatest` rounded to nearest, ties to even; at most 1.
+/// Returns `value / greatest` rounded to nearest, ties to even; at most 1.
 fn ratio(value: u32, greatest: u32) -> f32 {
     if value >= greatest {
         return if greatest == 0 { 0.0 } else { 1.0 };
     }
     if greatest < 1 << 24 {
-        // Both are exact in single precision, so that the one division rounds correctly.
+        // Both are exact in single precision, so a single division rounds correctly.
         return value as f32 / greatest as f32;
     }
     if value == 0 {
         return 0.0;
     }
-    // 64 bits behind the point; what is left over only breaks ties.
+    // 64 fractional bits; the remainder only breaks ties.
     let wide = u128::from(value) << 64;
     let (quotient, rest) = ((wide / u128::from(greatest)) as u64, wide % u128::from(greatest) != 0);
     let zeros = quotient.leading_zeros();
@@ -39,7 +40,7 @@ fn ratio(value: u32, greatest: u32) -> f32 {
     (kept + u64::from(up)) as f32 * power(-24 - zeros as i32)
 }
 
-/// `x * greatest` for x from 0 to 1, rounded to nearest, ties to even.
+/// Returns `x * greatest` for x from 0 to 1, rounded to nearest, ties to even.
 fn scaled(x: f32, greatest: u32) -> u32 {
     let bits = x.to_bits();
     let (exponent, fraction) = (bits >> 23 & 0xff, bits & 0x7f_ffff);
@@ -55,25 +56,25 @@ fn scaled(x: f32, greatest: u32) -> u32 {
     (kept + u64::from(up)) as u32
 }
 
-/// The greatest value of `bits` bits, 1 to 32.
+/// Returns the greatest value of `bits` bits, 1 to 32.
 fn greatest(bits: u8) -> u32 {
     u32::MAX.wrapping_shr(32 - u32::from(bits.clamp(1, 32)))
 }
 
-/// The low `bits` bits of a value with their sign, 1 to 32.
+/// Returns the low `bits` bits of a value, sign-extended, 1 to 32.
 #[must_use]
 pub fn sign_extend(value: u32, bits: u8) -> i32 {
     let up = 32 - u32::from(bits.clamp(1, 32));
     (value.wrapping_shl(up) as i32).wrapping_shr(up)
 }
 
-/// Unsigned fixed point of `bits` bits, the greatest value being 1.
+/// Converts unsigned fixed point of `bits` bits, whose greatest value is 1.
 #[must_use]
 pub fn unorm_to_f32(value: u32, bits: u8) -> f32 {
     ratio(value & greatest(bits), greatest(bits))
 }
 
-/// Signed fixed point of `bits` bits (2 to 32), the greatest value being 1.
+/// Converts signed fixed point of `bits` bits (2 to 32), whose greatest value is 1.
 #[must_use]
 pub fn snorm_to_f32(value: u32, bits: u8) -> f32 {
     let value = sign_extend(value, bits);
@@ -81,7 +82,7 @@ pub fn snorm_to_f32(value: u32, bits: u8) -> f32 {
     if value < 0 { -size } else { size }
 }
 
-/// The nearest unsigned fixed-point number of `bits` bits.
+/// Returns the nearest unsigned fixed-point number of `bits` bits.
 #[must_use]
 pub fn f32_to_unorm(x: f32, bits: u8) -> u32 {
     if x.is_nan() || x <= 0.0 {
@@ -91,7 +92,7 @@ pub fn f32_to_unorm(x: f32, bits: u8) -> u32 {
     }
 }
 
-/// The nearest signed fixed-point number of `bits` bits (2 to 32), in the low bits.
+/// Returns the nearest signed fixed-point number of `bits` bits (2 to 32), in the low bits.
 #[must_use]
 pub fn f32_to_snorm(x: f32, bits: u8) -> u32 {
     if x.is_nan() {
@@ -102,13 +103,13 @@ pub fn f32_to_snorm(x: f32, bits: u8) -> u32 {
     value & greatest(bits)
 }
 
-/// 16 bits behind the binary point.
+/// Converts fixed point with 16 fractional bits.
 #[must_use]
 pub fn fixed_to_f32(value: i32) -> f32 {
     value as f32 * power(-16)
 }
 
-/// A float without sign, 5 bits of exponent and `mantissa` bits of fraction.
+/// Converts an unsigned float with 5 bits of exponent and `mantissa` bits of fraction.
 fn small_to_f32(value: u32, mantissa: u32) -> f32 {
     let (exponent, fraction) = (value >> mantissa & 31, value & ((1 << mantissa) - 1));
     match exponent {
@@ -118,19 +119,19 @@ fn small_to_f32(value: u32, mantissa: u32) -> f32 {
     }
 }
 
-/// The size of a number as a float of 5 bits of exponent and `mantissa` bits of fraction.
+/// Converts the magnitude of a number to a float with 5 bits of exponent and `mantissa` bits of fraction.
 fn f32_to_small(x: f32, mantissa: u32) -> u32 {
     let bits = x.to_bits() & 0x7fff_ffff;
     let infinity = 31 << mantissa;
     if bits > 0xff << 23 {
-        // A quiet NaN with as much of what it carries as there is room for.
+        // A quiet NaN with as much of its payload as fits.
         return infinity | 1 << (mantissa - 1) | (bits & 0x7f_ffff) >> (23 - mantissa);
     }
     let exponent = (bits >> 23) as i32 - 112;
     if exponent >= 31 {
         return infinity;
     }
-    // A subnormal single is far below the least of these.
+    // A subnormal single-precision number is far below the smallest of these floats.
     let full = u64::from(bits & 0x7f_ffff) | u64::from(bits >> 23 > 0) << 23;
     let shift = 23 - mantissa + (1 - exponent).max(0) as u32;
     if shift > 40 {
@@ -144,14 +145,14 @@ fn f32_to_small(x: f32, mantissa: u32) -> u32 {
     (base + kept + u32::from(up)).min(infinity)
 }
 
-/// IEEE half precision.
+/// Converts from IEEE half precision.
 #[must_use]
 pub fn f16_to_f32(half: u16) -> f32 {
     let size = small_to_f32(u32::from(half & 0x7fff), 10);
     if half >> 15 == 1 { -size } else { size }
 }
 
-/// IEEE half precision, rounded to nearest, ties to even.
+/// Converts to IEEE half precision, rounded to nearest, ties to even.
 #[must_use]
 pub fn f32_to_f16(x: f32) -> u16 {
     (f32_to_small(x, 10) | x.to_bits() >> 31 << 15) as u16
@@ -170,7 +171,7 @@ fn f32_to_unsigned_small(x: f32, mantissa: u32) -> u32 {
     }
 }
 
-/// Three floats of 11, 11 and 10 bits, from the lowest bit.
+/// Converts three floats of 11, 11 and 10 bits, starting with the lowest bit.
 #[must_use]
 pub fn r11g11b10_to_f32(word: u32) -> [f32; 3] {
     [
@@ -180,13 +181,13 @@ pub fn r11g11b10_to_f32(word: u32) -> [f32; 3] {
     ]
 }
 
-/// The nearest floats of 11, 11 and 10 bits.
+/// Returns the nearest floats of 11, 11 and 10 bits.
 #[must_use]
 pub fn f32_to_r11g11b10(c: [f32; 3]) -> u32 {
     f32_to_unsigned_small(c[0], 6) | f32_to_unsigned_small(c[1], 6) << 11 | f32_to_unsigned_small(c[2], 5) << 22
 }
 
-/// Three mantissas of 9 bits, then an exponent of 5 with bias 15 that they share.
+/// Converts three mantissas of 9 bits with a shared exponent of 5 bits and bias 15.
 #[must_use]
 pub fn rgb9e5_to_f32(word: u32) -> [f32; 3] {
     let scale = power((word >> 27) as i32 - 24);

@@ -1,9 +1,9 @@
-//! Conversions of numbers against slow second ones: search among all values, or wider arithmetic.
+//! Tests of number conversions against slow references: a search among all values, or wider arithmetic.
 
 use super::*;
 use proptest::prelude::*;
 
-/// All values of a small float, by the definition: sign, exponent and fraction in double precision.
+/// Returns the value of a small float by definition: sign, exponent and fraction in double precision.
 fn small_by_definition(value: u32, mantissa: u32) -> f64 {
     let (e, f) = ((value >> mantissa) as i32, f64::from(value & ((1 << mantissa) - 1)));
     let one = f64::from(1u32 << mantissa);
@@ -14,7 +14,7 @@ fn small_by_definition(value: u32, mantissa: u32) -> f64 {
     }
 }
 
-/// The finite value nearest to x, ties to the even one; as if the greatest had one more above it.
+/// Returns the finite value nearest to x, ties to even, as if there were one more value above the greatest.
 fn nearest_by_search(x: f64, mantissa: u32) -> u32 {
     let infinity = 31u32 << mantissa;
     let mut best = (f64::INFINITY, 0);
@@ -78,7 +78,7 @@ fn shared_exponents() {
         rgb9e5_to_f32(f32_to_rgb9e5([1e9, f32::NAN, -3.0])),
         [65_408.0, 0.0, 0.0]
     );
-    // 511.6 of the largest exponent's steps round up into the next exponent.
+    // 511.6 steps of the largest exponent round up into the next exponent.
     let x = rgb9e5_to_f32(f32_to_rgb9e5([511.75, 0.0, 0.0]));
     assert_eq!(x[0], 512.0);
     assert_eq!(f32_to_rgb9e5([0.0; 3]) & 0x7ff_ffff, 0);
@@ -107,7 +107,7 @@ fn narrow_norms_come_back_and_are_the_rounded_quotient() {
 proptest! {
     #[test]
     fn any_float_becomes_the_nearest_small_one(bits in any::<u32>(), low in 0u32..40) {
-        // Most patterns are far outside the range of a half, so that exponents near it are made common.
+        // Most bit patterns are far outside the range of a half, so exponents near it are made frequent.
         for x in [f32::from_bits(bits), f32::from_bits(bits & 0x007f_ffff | (100 + low) << 23)] {
             if x.is_nan() { continue; }
             for mantissa in [5u32, 6, 10] {
@@ -124,7 +124,7 @@ proptest! {
         let most = f64::from(u32::MAX >> (32 - bits));
         let v = v & u32::MAX >> (32 - bits);
         let x = unorm_to_f32(v, bits);
-        // No neighbour is nearer; the comparison is of exact products.
+        // No neighbour is nearer. The comparison uses exact products.
         let error = |x: f32| {
             let (m, e) = (u128::from(x.to_bits() & 0x7f_ffff | 1 << 23), x.to_bits() >> 23);
             let exact = u128::from(v) << 60;

@@ -1,6 +1,6 @@
-//! Texture operations as instructions hold them: the word that `TEXC` takes.
+//! Texture operations: decoder of the word that `TEXC` takes.
 //!
-//! Its fields are facts of Mesa's `bifrost.h` (Copyright 2019-2022 Collabora, Ltd., Alyssa Rosenzweig, MIT).
+//! The fields are from Mesa's `bifrost.h` (Copyright 2019-2022 Collabora, Ltd., Alyssa Rosenzweig, MIT).
 
 mod run;
 
@@ -11,30 +11,30 @@ use super::register::RegisterFormat;
 /// Maximum number of staging registers that an operation reads.
 pub const MAX_STAGING: usize = 9;
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Filtered sampling.
     Sample(LodMode),
-    /// A texel by its numbers.
+    /// Fetch of a texel by its numbers.
     Fetch,
-    /// One component of four texels.
+    /// Gather of one component of four texels.
     Gather(u8),
-    /// The level of detail that derivatives give.
+    /// Level of detail for the given derivatives.
     Gradient {
-        /// They are operands; otherwise they are those of the coordinates.
+        /// Whether the derivatives are operands; otherwise they are those of the coordinates.
         explicit: bool,
-        /// Do not add the sampler's bias.
+        /// Whether the sampler's bias is not added.
         no_bias: bool,
-        /// Do not clamp to the sampler's limits.
+        /// Whether the result is not clamped to the sampler's limits.
         no_clamp: bool,
     },
 }
 
-/// Where the level of detail of a sample comes from.
+/// Source of a sample's level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LodMode {
-    /// Two staging registers that a gradient operation made.
+    /// Two staging registers that a gradient operation wrote.
     Gradient,
     /// A staging register.
     Explicit,
@@ -46,16 +46,16 @@ pub enum LodMode {
     Computed,
 }
 
-/// A limit on results that are floats.
+/// Range to which float results are clamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clamp {
-    /// None.
+    /// No range.
     None,
-    /// Not negative.
+    /// 0 and above.
     Positive,
-    /// From -1 to 1.
+    /// -1 to 1.
     Signed,
-    /// From 0 to 1.
+    /// 0 to 1.
     Unit,
 }
 
@@ -69,7 +69,7 @@ impl Clamp {
         }
     }
 
-    /// NaN becomes the lower limit, where there is one.
+    /// Clamps a number. NaN becomes the lower limit, if there is one.
     fn apply(self, x: f32) -> f32 {
         let (low, high) = match self {
             Self::None => return x,
@@ -81,52 +81,52 @@ impl Clamp {
     }
 }
 
-/// Where the number of a descriptor comes from.
+/// Source of a descriptor's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// The operation itself.
+    /// A number in the operation itself.
     Immediate(u32),
     /// A staging register.
     Staging,
 }
 
-/// An operation on one texture.
+/// Operation on one texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Single {
-    /// What it does.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// Shape of the texture that the instruction takes it for.
+    /// Dimension of the texture that the instruction expects.
     pub dimension: Dimension,
-    /// A staging register holds the layer.
+    /// Whether a staging register holds the layer.
     pub array: bool,
-    /// A staging register holds a reference, and depths are compared with it.
+    /// Whether a staging register holds a reference, with which depths are compared.
     pub shadow: bool,
-    /// A staging register holds offsets and the number of a sample.
+    /// Whether a staging register holds offsets and the number of a sample.
     pub offset: bool,
     /// Number of the texture.
     pub texture: Index,
     /// Number of the sampler.
     pub sampler: Index,
-    /// Format of results.
+    /// Format of the results.
     pub format: RegisterFormat,
-    /// Limit on results.
+    /// Range to which the results are clamped.
     pub clamp: Clamp,
-    /// Components that are written, a bit each.
+    /// Components that are written, one bit each.
     pub mask: u8,
 }
 
-/// An operation on two textures at the same place.
+/// Operation on two textures at the same coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dual {
-    /// Its results go where a single operation's go.
+    /// The first operation, whose results go to the same registers as those of a single operation.
     pub primary: Single,
-    /// Its results go elsewhere.
+    /// The second operation, whose results go to other registers.
     pub secondary: Single,
-    /// First register of the second's results.
+    /// First register of the second operation's results.
     pub secondary_register: u32,
 }
 
-/// What a word of `TEXC` says.
+/// Decoded word of `TEXC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// One texture.
@@ -156,10 +156,10 @@ fn result(format: u32) -> Result<(RegisterFormat, Clamp), Refusal> {
 }
 
 impl Operation {
-    /// Takes the word apart.
+    /// Decodes the word.
     ///
     /// # Errors
-    /// It asks for something that is not implemented.
+    /// When it requests something that is not implemented.
     pub fn decode(word: u32) -> Result<Self, Refusal> {
         let immediate = bits(word, 11, 1) == 1;
         match (immediate, bits(word, 2, 2)) {
@@ -218,7 +218,7 @@ fn single(word: u32, immediate: bool) -> Result<Single, Refusal> {
         kind,
         dimension: Dimension::from_bits(bits(word, 18, 2)),
         array: bits(word, 17, 1) == 1,
-        // Of a gradient, these two bits are its own.
+        // In a gradient operation, these two bits have another meaning.
         shadow: shadow && !gradient,
         offset: offset && !gradient,
         texture,
@@ -237,7 +237,7 @@ fn dual(word: u32) -> Result<Dual, Refusal> {
             sampler: Index::Immediate(bits(word, sampler, 2)),
             clamp,
             mask: bits(word, mask, 4) as u8,
-            // A compute shader has no derivatives: its pairs are at level of detail 0.
+            // A compute shader has no derivatives, so its dual operations use level of detail 0.
             ..Single::simple(Dimension::D2, format, true)
         })
     };
@@ -249,8 +249,8 @@ fn dual(word: u32) -> Result<Dual, Refusal> {
 }
 
 impl Single {
-    /// The operation of `TEXS_2D` and `TEXS_CUBE`; the numbers of the descriptors stand in the instruction and are to
-    /// be filled in.
+    /// Returns the operation of `TEXS_2D` and `TEXS_CUBE`. The numbers of the descriptors are in the instruction, and
+    /// the caller fills them in.
     #[must_use]
     pub fn simple(dimension: Dimension, format: RegisterFormat, zero_lod: bool) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Operations: the word, the registers around it, and what comes out.
+//! Tests of texture operations: the word, the registers and the results.
 
 use super::super::format::Arch;
 use super::super::testing::{Flat, RGBA32F, Recipe, SamplerRecipe};
@@ -6,7 +6,7 @@ use super::super::{Derivatives, Texel, Texture};
 use super::*;
 use proptest::prelude::*;
 
-/// The fields of the word, as the compiler packs them.
+/// Fields of the word, as the compiler packs them.
 #[derive(Clone, Copy, Default)]
 struct Word {
     sampler_or_mode: u32,
@@ -66,7 +66,7 @@ fn the_word_of_a_recorded_fetch() {
 
 #[test]
 fn staging_registers_come_in_their_order() {
-    // Explicit level of detail, reference, layer, offsets, sampler, texture: all from registers.
+    // Explicit level of detail, reference, layer, offsets, sampler and texture, all from registers.
     let s = Word {
         sampler_or_mode: 15,
         op: 7,
@@ -182,7 +182,7 @@ fn samples_fetches_and_gathers_through_registers() {
         floats(s.run(&mut memory, &texture, &sampler, bits, &[], none).unwrap()),
         [1.0, 1.0, 0.0, 0.0]
     );
-    // A fetch takes its level from bits 8 on.
+    // A fetch takes its level from bit 8 upwards.
     let s = Word {
         op: 6,
         lod_or_fetch: 1,
@@ -204,7 +204,7 @@ fn samples_fetches_and_gathers_through_registers() {
         floats(s.run(&mut memory, &texture, &sampler, middle, &[0], none).unwrap()),
         [3.0, 3.0, 4.0, 4.0]
     );
-    // Floats as integers are refused, a texture of another shape too.
+    // Floats as integers are rejected, and so is a texture of another dimension.
     let s = Word {
         lod_or_fetch: 6,
         format: 14,

@@ -1,85 +1,85 @@
-//! Why a texture, an image or an attribute is not read or written.
+//! Reasons why a texture, an image or an attribute is not read or written.
 
 use super::format::Arch;
 use super::names::format_name;
 
-/// Something that a descriptor asks for and that is not computed. Nothing else is computed in its place: the job stops
-/// with this reason.
+/// Unsupported feature that a descriptor requests. It is never replaced by something else: the job stops with this
+/// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A descriptor of another kind, or none: hardware reports an invalid descriptor too.
+    /// A descriptor of another kind, or none. Hardware also reports an invalid descriptor.
     #[error("a {what} descriptor has type {found}, expected {expected}")]
     DescriptorType {
-        /// What was to be read.
+        /// What should have been read.
         what: &'static str,
-        /// The type in it.
+        /// Type in the descriptor.
         found: u32,
-        /// The type of such a descriptor.
+        /// Expected type.
         expected: u32,
     },
-    /// A pixel format that is not read, written or sampled.
+    /// A pixel format that cannot be read, written or sampled.
     #[error("pixel format {index} ({}) of architecture {arch} is not implemented", format_name(*arch, *index))]
     Format {
-        /// The architecture whose table the number is from.
+        /// Architecture whose table the number is from.
         arch: Arch,
         /// Number in the table of formats.
         index: u8,
     },
-    /// A format whose texels are not stored one by one where a single one is wanted.
+    /// A format whose texels are not stored individually, where a single texel is accessed.
     #[error("pixel format {index} ({}) cannot be loaded or stored as an attribute or image", format_name(*arch, *index))]
     BlockAccess {
-        /// The architecture whose table the number is from.
+        /// Architecture whose table the number is from.
         arch: Arch,
         /// Number in the table of formats.
         index: u8,
     },
-    /// A format that is read and not written.
+    /// A format that can be read but not written.
     #[error("storing pixel format {index} ({}) is not implemented", format_name(*arch, *index))]
     Store {
-        /// The architecture whose table the number is from.
+        /// Architecture whose table the number is from.
         arch: Arch,
         /// Number in the table of formats.
         index: u8,
     },
-    /// A bit of a descriptor whose effect is not known.
+    /// A descriptor bit with an unknown effect.
     #[error("{0} is not implemented")]
     Feature(&'static str),
-    /// A value of a descriptor's field that has no known meaning.
+    /// A value of a descriptor field without a known meaning.
     #[error("{field} has the value {value:#x}, which is not implemented")]
     Value {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u32,
     },
-    /// Texels of floating point or fixed point read as integers, or the reverse of it stored.
+    /// A read of float or fixed-point texels as integers, or a store of the reverse.
     #[error("a conversion between {from} and {to} is not implemented")]
     Conversion {
-        /// What there is.
+        /// Existing kind of number.
         from: &'static str,
-        /// What is wanted.
+        /// Requested kind of number.
         to: &'static str,
     },
-    /// An address that does not fit in 64 bits.
+    /// An address that exceeds 64 bits.
     #[error("the address of a texel or element leaves the address range")]
     Address,
-    /// An operation on a texture that cannot take it.
+    /// An operation on a texture that does not support it.
     #[error("{operation} on a {dimension} texture is not implemented")]
     Operation {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
-        /// The texture's dimension.
+        /// Dimension of the texture.
         dimension: &'static str,
     },
 }
 
-/// A texture access failed.
+/// Error of a texture access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TexError<E> {
-    /// Memory could not be read: the reason is the memory's own.
+    /// Memory could not be read, for the reason of the memory.
     #[error("memory of a texture, image or attribute could not be read")]
     Memory(E),
-    /// It is not computed.
+    /// The access is not supported.
     #[error("{0}")]
     Refused(Refusal),
 }

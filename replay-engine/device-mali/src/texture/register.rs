@@ -1,11 +1,11 @@
-//! Numbers as the shader's registers hold them: formats of registers, conversion and packing.
+//! Numbers in shader registers: register formats, conversion and packing.
 
 use super::format::Class;
 use super::number::{f16_to_f32, f32_to_f16};
 use super::refusal::Refusal;
 use super::texel::Texel;
 
-/// Format of the components in registers. Those of 16 bits lie two in a register, the first below.
+/// Format of the components in registers. Two 16-bit components share a register, with the first in the low half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegisterFormat {
     /// Half precision.
@@ -23,10 +23,10 @@ pub enum RegisterFormat {
 }
 
 impl RegisterFormat {
-    /// The number that instructions and conversion descriptors have for it: 0 f16, 1 f32, 2 s32, 3 u32, 4 s16, 5 u16.
+    /// Converts the number in instructions and conversion descriptors: 0 f16, 1 f32, 2 s32, 3 u32, 4 s16, 5 u16.
     ///
     /// # Errors
-    /// Another number: formats of 64 bits are not implemented.
+    /// When the number is another one: formats of 64 bits are not implemented.
     pub fn from_number(n: u32) -> Result<Self, Refusal> {
         Ok(match n {
             0 => Self::F16,
@@ -44,7 +44,7 @@ impl RegisterFormat {
         })
     }
 
-    /// The inverse of [`RegisterFormat::from_number`].
+    /// Returns the number of the format, the inverse of [`RegisterFormat::from_number`].
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -57,7 +57,7 @@ impl RegisterFormat {
         }
     }
 
-    /// The format that holds this class without a conversion: what `auto` stands for.
+    /// Returns the format that holds this class without a conversion, which `auto` selects.
     #[must_use]
     pub fn natural(class: Class) -> Self {
         match class {
@@ -67,13 +67,13 @@ impl RegisterFormat {
         }
     }
 
-    /// Whether two components share a register.
+    /// Returns whether two components share a register.
     #[must_use]
     pub fn is_half(self) -> bool {
         matches!(self, Self::F16 | Self::S16 | Self::U16)
     }
 
-    /// How many registers hold this many components.
+    /// Returns how many registers this many components need.
     #[must_use]
     pub fn registers(self, components: u32) -> u32 {
         if self.is_half() {
@@ -94,11 +94,11 @@ impl RegisterFormat {
         }
     }
 
-    /// Four components in this format, each in the low bits of a word. Integers become floats by value (what the
-    /// driver calls scaled formats); integers of another sign or width are saturated.
+    /// Converts a texel to four components in this format, each in the low bits of a word. Integers become floats by
+    /// value (the driver calls these scaled formats). Integers of another sign or width are saturated.
     ///
     /// # Errors
-    /// Floats as integers: no API has it, what hardware does is not known.
+    /// When floats are converted to integers: no API has this, and the hardware's behaviour is unknown.
     pub fn convert(self, texel: &Texel) -> Result<[u32; 4], Refusal> {
         let wrong = Refusal::Conversion {
             from: "a format of real numbers",
@@ -112,7 +112,8 @@ impl RegisterFormat {
         match (self, texel.class) {
             (Self::F32, Class::Float) => Ok(texel.bits),
             (Self::F16, Class::Float) => Ok(texel.as_floats().map(|x| u32::from(f32_to_f16(x)))),
-            // An integer that single precision cannot hold is infinite in half precision: no rounding twice.
+            // An integer that single precision cannot hold is infinite in half precision, so there is no double
+            // rounding.
             (Self::F16, _) => Ok(texel.bits.map(|b| u32::from(f32_to_f16(wide(b) as f32)))),
             (Self::F32, _) => Ok(texel.bits.map(|b| (wide(b) as f32).to_bits())),
             (_, Class::Float) => Err(wrong),
@@ -123,10 +124,10 @@ impl RegisterFormat {
         }
     }
 
-    /// The inverse: four components out of the low bits of words, as numbers of the class that memory wants.
+    /// Does the inverse: converts four components in the low bits of words to numbers of the class in memory.
     ///
     /// # Errors
-    /// A conversion between floats and integers.
+    /// When floats and integers are converted to each other.
     pub fn convert_back(self, values: [u32; 4], class: Class) -> Result<Texel, Refusal> {
         let from = match self {
             Self::F16 => Texel::floats(values.map(|v| f16_to_f32(v as u16))),
@@ -168,7 +169,7 @@ impl RegisterFormat {
         }
     }
 
-    /// Puts components into registers: returned are the registers, of which [`RegisterFormat::registers`] count.
+    /// Packs components into registers. Of the returned registers, the first [`RegisterFormat::registers`] are used.
     #[must_use]
     pub fn pack(self, values: [u32; 4]) -> [u32; 4] {
         if self.is_half() {
@@ -179,7 +180,7 @@ impl RegisterFormat {
         }
     }
 
-    /// The inverse of [`RegisterFormat::pack`].
+    /// Unpacks registers, the inverse of [`RegisterFormat::pack`].
     #[must_use]
     pub fn unpack(self, registers: [u32; 4]) -> [u32; 4] {
         if self.is_half() {

@@ -1,8 +1,8 @@
-//! Sampling, gathering and fetching: one thread's access to a texture.
+//! Texture access of one thread: sampling, gathering and fetching.
 //!
-//! Filtering is an approximation of the hardware's, whose precision is not documented: positions and weights are exact
-//! here (hardware rounds them to some 8 bits), products are summed in double precision and rounded once. Texels are
-//! decoded exactly, so that whatever takes a single texel is exact.
+//! Filtering approximates the hardware, whose precision is not documented. Positions and weights are exact here, while
+//! hardware rounds them to some 8 bits. Products are summed in double precision and rounded once. Texels are decoded
+//! exactly, so that an access to a single texel is exact.
 
 use super::TexMemory;
 use super::axis::{Axis, Tap};
@@ -14,27 +14,27 @@ use super::refusal::{Refusal, TexError};
 use super::texel::Texel;
 use super::tiling;
 
-/// What a sample or gather asks for.
+/// Parameters of a sample or gather.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleRequest {
-    /// Coordinates; those beyond the texture's dimension do not count.
+    /// Coordinates. Those beyond the texture's dimension are ignored.
     pub coordinates: [f32; 3],
     /// Face of a cube, 0 to 5.
     pub face: u32,
     /// Layer.
     pub layer: u32,
-    /// Added to the numbers of texels.
+    /// Offset that is added to the texel numbers.
     pub offset: [i8; 3],
     /// Level of detail.
     pub lod: Lod,
-    /// What depths are compared with, where they are.
+    /// Reference for depth comparison, if depths are compared.
     pub reference: Option<f32>,
 }
 
-/// What a fetch asks for.
+/// Parameters of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// Numbers of the texel; those beyond the texture's dimension do not count.
+    /// Texel numbers. Those beyond the texture's dimension are ignored.
     pub texel: [i32; 3],
     /// Face of a cube, 0 to 5.
     pub face: u32,
@@ -46,7 +46,7 @@ pub struct FetchRequest {
     pub sample: u32,
 }
 
-/// One level of a layer, made ready to read texels from.
+/// One level of a layer, prepared for reading texels.
 struct Level<'a> {
     texture: &'a Texture,
     surface: Surface,
@@ -54,7 +54,7 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// A texel that there is. No swizzle of the texture yet.
+    /// Reads an existing texel. The texture's swizzle is not applied yet.
     fn texel<M: TexMemory>(&self, memory: &mut M, x: u32, y: u32, z: u32) -> Result<Texel, TexError<M::Error>> {
         let (format, s) = (&self.texture.format, &self.surface);
         let block = format.block();
@@ -70,7 +70,7 @@ impl Level<'_> {
     }
 }
 
-/// A texture, a sampler and what is wanted of them.
+/// Texture and sampler with the parameters of the access.
 struct Access<'a> {
     texture: &'a Texture,
     sampler: &'a Sampler,
@@ -78,7 +78,7 @@ struct Access<'a> {
     layer: u32,
 }
 
-/// Up to eight texels with weights.
+/// Up to eight texels with weights, and their number.
 type Taps = ([Texel; 8], [f64; 8], usize);
 
 impl Access<'_> {
@@ -99,7 +99,7 @@ impl Access<'_> {
         })
     }
 
-    /// The border colour as a texel of this format: what memory lacks is what the format puts there.
+    /// Returns the border colour as a texel of this format. Components that memory lacks have the format's constants.
     fn border(&self) -> Texel {
         let format = &self.texture.format;
         let class = format.class();
@@ -108,7 +108,7 @@ impl Access<'_> {
             bits = bits.map(|b| f32::from_bits(b).clamp(0.0, 1.0).to_bits());
         }
         let border = Texel { class, bits };
-        // A channel that comes from nowhere is a constant of the format, and so it stays.
+        // A channel without a component in memory is a constant of the format and stays so.
         let kept: [Channel; 4] = std::array::from_fn(|i| match format.order[i] {
             Channel::Component(n) if n < format.components() => Channel::Component(i as u8),
             Channel::Component(3) => Channel::One,
@@ -118,12 +118,12 @@ impl Access<'_> {
         border.swizzled(&kept)
     }
 
-    /// A texel as the shader sees it, or the outcome of its comparison.
+    /// Returns a texel as the shader sees it, or the result of its comparison.
     fn seen(&self, texel: Texel) -> Texel {
         match self.request.reference {
             None => texel.swizzled(&self.texture.swizzle),
             Some(reference) => {
-                // A depth of fixed point is never outside 0..1, and so is not what it is compared with.
+                // Fixed-point depth is never outside 0..1, so the reference is clamped to this range too.
                 let reference = if self.texture.format.is_unorm() {
                     reference.clamp(0.0, 1.0)
                 } else {
@@ -148,7 +148,7 @@ impl Access<'_> {
         Ok(self.seen(texel))
     }
 
-    /// The texel nearest to the coordinates.
+    /// Returns the texel nearest to the coordinates.
     fn nearest<M: TexMemory>(&self, memory: &mut M, level: u32) -> Result<Texel, TexError<M::Error>> {
         let size = self.texture.extent(level);
         let used = self.axes();
@@ -172,7 +172,7 @@ impl Access<'_> {
         }
     }
 
-    /// The texels around the coordinates, first axis fastest, with their weights.
+    /// Returns the texels around the coordinates with their weights, first axis fastest.
     fn around<M: TexMemory>(&self, memory: &mut M, level: u32) -> Result<Taps, TexError<M::Error>> {
         if self.texture.dimension == Dimension::Cube && self.sampler.seamless {
             return self.around_on_cube(memory, level);
@@ -196,7 +196,7 @@ impl Access<'_> {
         Ok(out)
     }
 
-    /// The same across the edges of a cube. A corner has three texels: the fourth is their mean.
+    /// Returns the same across the edges of a cube. A corner has three texels, and the fourth is their mean.
     fn around_on_cube<M: TexMemory>(&self, memory: &mut M, level: u32) -> Result<Taps, TexError<M::Error>> {
         let [size, ..] = self.texture.extent(level);
         let pair = |i: usize| {
@@ -223,7 +223,7 @@ impl Access<'_> {
             }
         }
         if let Some(corner) = corner {
-            // Its neighbours across and down, and the one opposite.
+            // The neighbours across and down, and the opposite one.
             let others = [corner ^ 1, corner ^ 2, corner ^ 3];
             let mean = mean(others.map(|i| out.0[i]));
             out.0[corner] = mean.unwrap_or(out.0[corner ^ 3]);
@@ -231,9 +231,9 @@ impl Access<'_> {
         Ok(out)
     }
 
-    /// One level, filtered or not.
+    /// Samples one level, filtered or not.
     fn at_level<M: TexMemory>(&self, memory: &mut M, level: u32, linear: bool) -> Result<Texel, TexError<M::Error>> {
-        // Integers are not filtered: the API wants them sampled as nearest.
+        // Integers are not filtered: the API requires nearest sampling.
         if !linear || self.texture.format.class() != Class::Float {
             return self.nearest(memory, level);
         }
@@ -241,7 +241,7 @@ impl Access<'_> {
         let mut sums = [0f64; 4];
         for (t, w) in texels.iter().zip(weights).take(count) {
             for (sum, v) in sums.iter_mut().zip(t.as_floats()) {
-                // A weight of nothing takes nothing, not even of an infinity.
+                // A weight of zero adds nothing, even for an infinite value.
                 *sum += if w == 0.0 { 0.0 } else { w * f64::from(v) };
             }
         }
@@ -249,7 +249,7 @@ impl Access<'_> {
     }
 }
 
-/// The mean of three texels; `None` of integers, which have none.
+/// Returns the mean of three texels, or `None` for integers, which have no mean.
 fn mean(texels: [Texel; 3]) -> Option<Texel> {
     if texels[0].class != Class::Float {
         return None;
@@ -258,7 +258,7 @@ fn mean(texels: [Texel; 3]) -> Option<Texel> {
     Some(Texel::floats(std::array::from_fn(|i| (sum(i) / 3.0) as f32)))
 }
 
-/// The layer that counts; `None` when it does not exist.
+/// Returns the layer to access, or `None` if it does not exist.
 fn layer(texture: &Texture, clamp: bool, layer: u32) -> Option<u32> {
     match clamp {
         true => Some(layer.min(texture.layers - 1)),
@@ -288,7 +288,7 @@ fn access<'a>(
     }))
 }
 
-/// What no texel gives: zeros, in the class that the format has.
+/// Returns zeros in the class of the format, for accesses without a texel.
 fn nothing(texture: &Texture) -> Texel {
     Texel::zero(texture.format.class())
 }
@@ -305,10 +305,10 @@ fn levels(texture: &Texture, sampler: &Sampler, lod: Lod) -> Result<Levels, Refu
     Ok(level::choose(texture, sampler, lod))
 }
 
-/// Samples a texture with a sampler: chooses levels, filters, compares, applies the texture's swizzle.
+/// Samples a texture with a sampler: selects levels, filters, compares and applies the texture's swizzle.
 ///
 /// # Errors
-/// Memory cannot be read, or something is not implemented.
+/// When memory cannot be read, or something is not implemented.
 pub fn sample<M: TexMemory>(
     memory: &mut M,
     texture: &Texture,
@@ -334,11 +334,11 @@ pub fn sample<M: TexMemory>(
     })))
 }
 
-/// One component of the four texels that a linear filter would take from a level, in the order (0, 0), (1, 0), (0, 1),
-/// (1, 1): the driver turns it into the API's. The request's level of detail does not count.
+/// Returns one component of the four texels that a linear filter would use in a level, in the order (0, 0), (1, 0), (0,
+/// 1), (1, 1). The driver reorders them for the API. The level of detail of the request is ignored.
 ///
 /// # Errors
-/// Memory cannot be read, or something is not implemented.
+/// When memory cannot be read, or something is not implemented.
 pub fn gather<M: TexMemory>(
     memory: &mut M,
     texture: &Texture,
@@ -366,11 +366,11 @@ pub fn gather<M: TexMemory>(
     })
 }
 
-/// A texel by its numbers, without a filter. Outside the texture it is zero, whatever the format's alpha: the API leaves
-/// it open, and robust access allows it.
+/// Returns a texel by its numbers, without a filter. Outside the texture it is zero in all components, whatever the
+/// format's alpha. The API does not define this case, and robust access permits zeros.
 ///
 /// # Errors
-/// Memory cannot be read, or something is not implemented.
+/// When memory cannot be read, or something is not implemented.
 pub fn fetch<M: TexMemory>(
     memory: &mut M,
     texture: &Texture,

@@ -1,4 +1,4 @@
-//! Sampling against a slow reference that follows the API's formulas, with textures laid out by the tests' own hands.
+//! Tests of sampling against a slow reference with the API's formulas, on textures that the tests lay out themselves.
 
 use super::super::descriptor::Wrap;
 use super::super::format::Arch;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const ARCHES: [Arch; 2] = [Arch::V6, Arch::V7];
 
-/// Some value that tells every place from every other.
+/// Returns a value that is different for every location.
 fn some(place: [u32; 4], at: [u32; 3]) -> [f32; 4] {
     let mut h = 0x9e37_79b9u32;
     for v in place.into_iter().chain(at) {
@@ -33,7 +33,7 @@ fn request(coordinates: [f32; 3]) -> SampleRequest {
     }
 }
 
-/// The API's wrap functions; `None` is the border.
+/// Returns the API's wrap functions; `None` is the border.
 fn wrap_by_formula(mode: Wrap, i: i64, n: i64) -> Option<i64> {
     let mirror = |a: i64| if a >= 0 { a } else { -(1 + a) };
     match mode {
@@ -46,7 +46,7 @@ fn wrap_by_formula(mode: Wrap, i: i64, n: i64) -> Option<i64> {
     }
 }
 
-/// The API's linear and nearest filters of one level, for one to three axes.
+/// Applies the API's linear and nearest filters in one level, for one to three axes.
 fn reference(r: &Recipe, mode: Wrap, linear: bool, level: u32, c: [f32; 3], axes: usize, border: [f32; 4]) -> [f64; 4] {
     let size = r.size.map(|n| i64::from((n >> level).max(1)));
     let at = |i: [i64; 3]| -> [f64; 4] {
@@ -109,7 +109,7 @@ proptest! {
         for (g, w) in got.iter().zip(want) {
             prop_assert!((f64::from(*g) - w).abs() < 1e-6, "{:?} {:?}", got, want);
         }
-        // Not normalised: the same place in texels.
+        // Not normalised: the same position in texels.
         let s = SamplerRecipe { normalized: false, ..s };
         let c = std::array::from_fn(|i| c[i] * r.size[i] as f32);
         let again = sample(&mut memory, &texture, &s.make(), &request(c)).unwrap().as_floats();
@@ -128,7 +128,7 @@ proptest! {
         let mut q = request([c, 0.3, 0.0]);
         q.lod = Lod::Explicit(lod);
         let got = sample(&mut memory, &texture, &s.make(), &q).unwrap().as_floats();
-        // The sampler's least level of detail is 0.
+        // The sampler's minimum level of detail is 0.
         let lambda = (f64::from(lod) + f64::from(bias)).max(0.0) / 256.0;
         let level = |l: f64| reference(&r, Wrap::Repeat, linear, l.clamp(0.0, 4.0) as u32, q.coordinates, 2, [0.0; 4]);
         let want = match mipmap {
@@ -175,7 +175,7 @@ fn the_right_surface_is_taken_of_every_shape() {
                             };
                             let want = texel([layer, face, sample, level], [1, 0, 0]);
                             assert_eq!(fetch(&mut memory, &texture, &s, &place), Ok(want));
-                            // Whether surfaces were read before or are read now.
+                            // The result must not depend on when the surfaces are read.
                             assert_eq!(fetch(&mut memory, &few, &s, &place), Ok(want));
                         }
                     }
@@ -234,7 +234,7 @@ fn gathers_take_four_texels_in_rows_and_comparisons_pass_or_fail() {
         wrap: 9,
         ..Default::default()
     };
-    // The middle of texels (1, 1) to (2, 2).
+    // The centre of texels (1, 1) to (2, 2).
     let q = request([0.5, 0.5, 0.0]);
     for component in 0..4 {
         let got = gather(&mut memory, &texture, &recipe.make(), &q, component, 0)
@@ -254,7 +254,7 @@ fn gathers_take_four_texels_in_rows_and_comparisons_pass_or_fail() {
         got,
         [(0, 2), (1, 2), (0, 3), (1, 3)].map(|(x, y)| some([0; 4], [x, y, 0])[0])
     );
-    // The driver turns functions round: 6 is "texel >= reference", which the API calls "reference <= texel".
+    // The driver reverses functions: 6 is "texel >= reference", which the API calls "reference <= texel".
     let compare = SamplerRecipe {
         compare: 6,
         linear: true,
@@ -287,7 +287,7 @@ fn gathers_take_four_texels_in_rows_and_comparisons_pass_or_fail() {
 fn a_cube_is_smooth_across_edges_and_corners() {
     let mut r = Recipe::new(Arch::V7, RGBA32F, 4, 4);
     r.dimension = Dimension::Cube;
-    // A picture that is a function of direction is the same from either side of an edge.
+    // An image that is a function of direction looks the same from either side of an edge.
     let direction = |face: u32, s: f32, t: f32| match face {
         0 => [1.0, -t, -s],
         1 => [-1.0, -t, s],

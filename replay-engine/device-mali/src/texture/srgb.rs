@@ -1,16 +1,16 @@
-//! The sRGB curve, in arithmetic that gives the same bits on every machine.
+//! sRGB curve in arithmetic that gives the same bits on every machine.
 
 use std::sync::OnceLock;
 
-/// `x^2.4` for x from 0 to 1, as the fifth root of `x^12`: products, quotients and sums alone, so that no library's
-/// power function decides the last bit.
+/// Returns `x^2.4` for x from 0 to 1, as the fifth root of `x^12`. It uses only products, quotients and sums, so that
+/// the last bit does not depend on a library's power function.
 fn power_2_4(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
     let x3 = x * x * x;
     let target = x3 * x3 * x3 * x3;
-    // x^3 lies below the root for x under 1; the steps fall towards it from above after the first.
+    // x^3 is below the root for x under 1. After the first step, the values decrease towards the root.
     let mut y = x3.max(1e-6);
     for _ in 0..64 {
         let y4 = y * y * y * y;
@@ -23,7 +23,7 @@ fn power_2_4(x: f64) -> f64 {
     y
 }
 
-/// The linear value of an encoded one, both 0 to 1.
+/// Returns the linear value of an encoded value, both 0 to 1.
 fn linear(x: f64) -> f64 {
     if x <= 0.04045 {
         x / 12.92
@@ -32,31 +32,31 @@ fn linear(x: f64) -> f64 {
     }
 }
 
-/// The linear value of each code.
+/// Returns the linear value of each code.
 fn decoded() -> &'static [f32; 256] {
     static TABLE: OnceLock<[f32; 256]> = OnceLock::new();
     TABLE.get_or_init(|| std::array::from_fn(|i| linear(i as f64 / 255.0) as f32))
 }
 
-/// Where one code ends and the next begins.
+/// Returns the boundaries between adjacent codes.
 fn limits() -> &'static [f64; 255] {
     static TABLE: OnceLock<[f64; 255]> = OnceLock::new();
     TABLE.get_or_init(|| std::array::from_fn(|i| linear((i as f64 + 0.5) / 255.0)))
 }
 
-/// The linear value of an 8-bit code.
+/// Returns the linear value of an 8-bit code.
 #[must_use]
 pub fn srgb_to_linear(code: u8) -> f32 {
     decoded()[usize::from(code)]
 }
 
-/// The linear value of an encoded value that came from 8 bits.
+/// Returns the linear value of an encoded value that came from 8 bits.
 #[must_use]
 pub fn srgb_value_to_linear(value: f32) -> f32 {
     srgb_to_linear(super::number::f32_to_unorm(value, 8) as u8)
 }
 
-/// The 8-bit code nearest to a linear value on the encoded scale; NaN is 0.
+/// Returns the 8-bit code nearest to a linear value on the encoded scale; NaN becomes 0.
 #[must_use]
 pub fn linear_to_srgb(x: f32) -> u8 {
     let x = if x > 0.0 { f64::from(x) } else { 0.0 };

@@ -1,11 +1,11 @@
-//! Textures made for tests, laid out as the driver does, and memory to hold them.
+//! Test textures with the driver's memory layout, and memory that holds them.
 
 use super::TexMemory;
 use super::descriptor::{Dimension, Sampler, Texture};
 use super::format::{Arch, PixelFormat};
 use super::texel::Texel;
 
-/// Memory from address 0 on.
+/// Memory that starts at address 0.
 #[derive(Clone)]
 pub(super) struct Flat(pub Vec<u8>);
 
@@ -36,17 +36,17 @@ impl Flat {
     }
 }
 
-/// What a texture is made from.
+/// Parameters of a test texture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
     pub arch: Arch,
     pub dimension: Dimension,
-    /// The 22 bits.
+    /// The 22 bits of the pixel format.
     pub format: u32,
     pub size: [u32; 3],
     pub levels: u32,
     pub layers: u32,
-    /// Logarithm of the samples.
+    /// Binary logarithm of the number of samples.
     pub samples: u32,
     pub tiled: bool,
     pub swizzle: u32,
@@ -56,7 +56,7 @@ pub(super) const RGBA8: u32 = 187 << 12;
 pub(super) const RGBA32F: u32 = 191 << 12;
 
 impl Recipe {
-    /// A tiled 2D texture of this format, whose number is given without an order.
+    /// Creates a tiled 2D texture of this format, whose number has no order.
     pub(super) fn new(arch: Arch, format: u32, width: u32, height: u32) -> Self {
         Self {
             arch,
@@ -75,8 +75,8 @@ impl Recipe {
         self.size.map(|n| (n >> level).max(1))
     }
 
-    /// Builds it with texels from a function of (layer, face, sample, level) and (x, y, z): descriptor at 0, surfaces
-    /// from 1024, texels from 16384. Formats of one texel a block.
+    /// Builds the texture with texels from a function of (layer, face, sample, level) and (x, y, z): the descriptor at
+    /// 0, surfaces from 1024, texels from 16384. The format must have one texel per block.
     pub(super) fn build(&self, texel: impl Fn([u32; 4], [u32; 3]) -> Texel) -> Flat {
         let format = PixelFormat::parse(self.arch, self.format).unwrap();
         let bytes = format.block().bytes;
@@ -154,7 +154,7 @@ impl Recipe {
     }
 }
 
-/// Bits of a sampler: see [`sampler`].
+/// Parameters of a test sampler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SamplerRecipe {
     pub wrap: u32,

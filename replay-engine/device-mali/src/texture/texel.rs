@@ -1,4 +1,4 @@
-//! One texel: from the bytes of memory to four numbers, and back.
+//! Texels: conversion between the bytes of memory and four numbers.
 
 use super::format::{Channel, Class, Encoding, Number, PixelFormat, Swizzle};
 use super::number::{
@@ -8,23 +8,23 @@ use super::number::{
 use super::refusal::Refusal;
 use super::srgb::{linear_to_srgb, srgb_value_to_linear};
 
-/// Four numbers and what they are.
+/// Four numbers with their class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Texel {
-    /// What the bits are: `f32`, `i32` or `u32`.
+    /// Class of the bits: `f32`, `i32` or `u32`.
     pub class: Class,
     /// Red, green, blue, alpha.
     pub bits: [u32; 4],
 }
 
 impl Texel {
-    /// All zero.
+    /// Returns a texel of zeros.
     #[must_use]
     pub fn zero(class: Class) -> Self {
         Self { class, bits: [0; 4] }
     }
 
-    /// Real numbers.
+    /// Creates a texel of real numbers.
     #[must_use]
     pub fn floats(values: [f32; 4]) -> Self {
         Self {
@@ -33,13 +33,13 @@ impl Texel {
         }
     }
 
-    /// The bits as real numbers; meaningful for that class alone.
+    /// Returns the bits as real numbers; meaningful for that class only.
     #[must_use]
     pub fn as_floats(&self) -> [f32; 4] {
         self.bits.map(f32::from_bits)
     }
 
-    /// The components in another order.
+    /// Returns the components in another order.
     #[must_use]
     pub fn swizzled(&self, order: &Swizzle) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Texel {
     }
 }
 
-/// One, in this class.
+/// Returns one in this class.
 fn one(class: Class) -> u32 {
     match class {
         Class::Float => 1f32.to_bits(),
@@ -61,7 +61,7 @@ fn one(class: Class) -> u32 {
     }
 }
 
-/// The number in the low `bits` bits.
+/// Decodes the number in the low `bits` bits.
 fn decode_number(number: Number, bits: u8, value: u32) -> u32 {
     match number {
         Number::Unorm => unorm_to_f32(value, bits).to_bits(),
@@ -74,7 +74,7 @@ fn decode_number(number: Number, bits: u8, value: u32) -> u32 {
     }
 }
 
-/// The nearest number of `bits` bits. Integers are saturated.
+/// Encodes the nearest number of `bits` bits. Integers are saturated.
 fn encode_number(number: Number, bits: u8, value: u32) -> u32 {
     let most = u32::MAX >> (32 - u32::from(bits.clamp(1, 32)));
     match number {
@@ -90,7 +90,7 @@ fn encode_number(number: Number, bits: u8, value: u32) -> u32 {
     }
 }
 
-/// Component `i` of components of `bits` bits, which start at byte boundaries.
+/// Returns component `i` of components of `bits` bits, which start at byte boundaries.
 fn plain(bytes: &[u8; 16], bits: u8, i: usize) -> u32 {
     let size = usize::from(bits / 8);
     let mut word = [0; 4];
@@ -105,8 +105,8 @@ fn word(bytes: &[u8; 16]) -> u32 {
 }
 
 impl PixelFormat {
-    /// One texel out of the piece of memory that holds it. `x` and `y` say which, for formats of blocks. sRGB is
-    /// decoded when `srgb` is set and the format has it.
+    /// Decodes one texel from the unit of storage that contains it. `x` and `y` select the texel in block formats. sRGB
+    /// is decoded if `srgb` is set and the format has it.
     #[must_use]
     pub fn decode(&self, bytes: &[u8; 16], x: u32, y: u32, srgb: bool) -> Texel {
         let class = self.class();
@@ -150,7 +150,7 @@ impl PixelFormat {
         }
         let mut texel = Texel { class, bits }.swizzled(&self.order);
         if self.srgb && srgb {
-            // Alpha is never on the curve.
+            // Alpha is always linear.
             for c in &mut texel.bits[..3] {
                 *c = srgb_value_to_linear(f32::from_bits(*c)).to_bits();
             }
@@ -158,13 +158,13 @@ impl PixelFormat {
         texel
     }
 
-    /// The bytes of a texel; as many as [`PixelFormat::block`] says. Memory components that no channel of the format
-    /// shows are 0.
+    /// Encodes a texel to as many bytes as [`PixelFormat::block`] says. Memory components that no channel of the format
+    /// reads are 0.
     ///
     /// # Errors
-    /// The format is read only.
+    /// When the format is read-only.
     pub fn encode(&self, texel: &Texel) -> Result<[u8; 16], Refusal> {
-        // What memory holds in each component is the first channel that is read from there.
+        // Each memory component holds the first channel that is read from it.
         let mut values = [0; 4];
         for (i, to) in values.iter_mut().enumerate() {
             let channel = self.order.iter().position(|c| *c == Channel::Component(i as u8));

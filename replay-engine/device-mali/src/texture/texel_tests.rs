@@ -1,4 +1,4 @@
-//! Texels of every plain and packed format: decoded by hand-written rules, and back to the same bytes.
+//! Tests of texels of every plain and packed format: decoded by hand-written rules, and encoded back to the same bytes.
 
 use super::super::format::Arch;
 use super::*;
@@ -78,7 +78,7 @@ fn depth_and_stencil_as_they_are_sampled() {
         v6(79).decode(&bytes(&[0, 0, 0, 0, 0x5a, 1, 2, 3]), 0, 0, true).bits[1],
         0x5a
     );
-    // Architecture 7: the order GRBA puts the stencil into red.
+    // Architecture 7: the order GRBA moves the stencil to red.
     let f = PixelFormat::parse(Arch::V7, 85 << 12 | 2).unwrap();
     assert_eq!(
         f.decode(&bytes(&z24s8), 0, 0, true),
@@ -92,7 +92,7 @@ fn depth_and_stencil_as_they_are_sampled() {
         f.decode(&bytes(&0.25f32.to_le_bytes()), 0, 0, true).as_floats(),
         [0.25, 0.0, 0.0, 1.0]
     );
-    // Luminance and alpha of both architectures.
+    // Luminance and alpha on both architectures.
     let f = PixelFormat::parse(Arch::V7, 24 << 12 | 228).unwrap();
     assert_eq!(
         f.decode(&bytes(&[255, 51]), 0, 0, true).as_floats(),
@@ -127,7 +127,7 @@ fn what_cannot_be_stored_says_so() {
     );
 }
 
-/// Formats whose texels come back to the same bytes, if they hold no NaN and no second least snorm.
+/// Formats whose texels are encoded back to the same bytes, if they contain no NaN and no second least snorm.
 const STORED: [u32; 48] = [
     99, 100, 107, 108, 115, 116, 123, 124, 131, 132, 133, 139, 140, 141, 147, 148, 149, 155, 156, 157, 163, 164, 171,
     172, 179, 180, 187, 188, 195, 196, 197, 203, 204, 205, 219, 220, 221, 64, 65, 67, 71, 73, 186, 89, 199, 207, 223,
@@ -139,7 +139,8 @@ proptest! {
     fn texels_come_back_to_the_same_bytes(of in any::<[u8; 16]>(), which in 0usize..48, order in 0usize..4) {
         let order = [0o3210u32, 0o3012, 0o0123, 0o0321][order];
         let f = PixelFormat::parse(Arch::V6, STORED[which] << 12 | order).unwrap();
-        // Channels that memory lacks hide components of other orders, so that only full formats are turned round.
+        // Channels that memory lacks hide components of other orders, so only formats with four components are
+        // reordered.
         let f = if f.components() == 4 { f } else { v6(STORED[which]) };
         let t = f.decode(&of, 0, 0, true);
         let size = f.block().bytes as usize;

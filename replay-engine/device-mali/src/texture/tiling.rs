@@ -1,38 +1,38 @@
-//! Where a texel lies: linear rows, and tiles of 16x16 texels (4x4 blocks) in the order that Mali calls U-interleaved.
+//! Offsets of texels: in linear rows, and in tiles of 16x16 texels (4x4 blocks) in Mali's U-interleaved order.
 //!
-//! The order within a tile is that of Mesa's `pan_tiling.c` (Copyright 2011-2013 Luc Verhaegen, 2018 Alyssa
-//! Rosenzweig, 2019 Collabora, Ltd., MIT): from the highest bit `y3, x3^y3, y2, x2^y2, y1, x1^y1, y0, x0^y0`.
+//! The order in a tile is from Mesa's `pan_tiling.c` (Copyright 2011-2013 Luc Verhaegen, 2018 Alyssa Rosenzweig, 2019
+//! Collabora, Ltd., MIT): from the highest bit `y3, x3^y3, y2, x2^y2, y1, x1^y1, y0, x0^y0`.
 
 use super::refusal::Refusal;
 
-/// How a surface's texels or blocks are ordered.
+/// Order of a surface's texels or blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
     /// Rows.
     Linear,
-    /// Tiles of this many texels or blocks a side, a power of two up to 16: 16 for texels, 4 for compressed blocks.
+    /// Tiles with this many texels or blocks per side, a power of two up to 16: 16 for texels, 4 for compressed blocks.
     Interleaved {
         /// Side of a tile.
         side: u32,
     },
 }
 
-/// Bits 0 to 3 spread to the even places.
+/// Spreads bits 0 to 3 to the even bit positions.
 fn spread(v: u32) -> u32 {
     v & 1 | (v & 2) << 1 | (v & 4) << 2 | (v & 8) << 3
 }
 
-/// Number of a texel in its tile; x and y below the side, which is at most 16.
+/// Returns the number of a texel in its tile. x and y must be below the side, which is at most 16.
 #[must_use]
 pub fn in_tile(x: u32, y: u32) -> u32 {
     (spread(x) ^ spread(y)) | spread(y) << 1
 }
 
-/// Distance of a texel or block from the start of its surface, bytes: row `y`, column `x`, `bytes` each, `row_stride`
-/// from one row (of texels, blocks or tiles) to the next.
+/// Returns the offset of a texel or block from the start of its surface, bytes: row `y`, column `x`, `bytes` per texel
+/// or block, `row_stride` from one row (of texels, blocks or tiles) to the next.
 ///
 /// # Errors
-/// It does not fit.
+/// When the offset does not fit in the type.
 pub fn offset(ordering: Ordering, x: u32, y: u32, bytes: u32, row_stride: i64) -> Result<i64, Refusal> {
     let (column, row) = match ordering {
         Ordering::Linear => (u64::from(x), y),
@@ -50,10 +50,10 @@ pub fn offset(ordering: Ordering, x: u32, y: u32, bytes: u32, row_stride: i64) -
         .ok_or(Refusal::Address)
 }
 
-/// An address and a distance from it.
+/// Adds an offset to an address.
 ///
 /// # Errors
-/// It does not fit.
+/// When the result does not fit in the type.
 pub fn address(base: u64, distance: i64) -> Result<u64, Refusal> {
     base.checked_add_signed(distance).ok_or(Refusal::Address)
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same by its definition, bit by bit.
+    /// Computes the same by definition, bit by bit.
     fn by_definition(x: u32, y: u32) -> u32 {
         (0..4).fold(0, |at, b| {
             let (xb, yb) = (x >> b & 1, y >> b & 1);
@@ -81,7 +81,7 @@ mod tests {
                 assert!(!std::mem::replace(&mut seen[at as usize], true));
             }
         }
-        // From a picture of the order: the first four go round a square.
+        // From a picture of the order: the first four form a square.
         assert_eq!(
             [in_tile(0, 0), in_tile(1, 0), in_tile(1, 1), in_tile(0, 1)],
             [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-//! The C library: the executor in C, a header for this program's buffers, and its tables.
+//! Writer of the C library: the executor in C, a header for the program's buffers, and its tables.
 
 use super::{File, describe_buffer, sanitize_comment};
 use crate::input_layout::Piece;
@@ -8,7 +8,7 @@ use trace_core::recording::ElementType;
 
 const EXECUTOR: &str = include_str!("../../templates/c/kinescope_replay.c");
 const INTERFACE: &str = include_str!("../../templates/c/kinescope_replay.h");
-/// Bytes on a line of an array.
+/// Number of bytes on a line of an array.
 const LINE: usize = 24;
 
 pub(super) fn files(program: &Program) -> Vec<File> {
@@ -22,12 +22,12 @@ pub(super) fn files(program: &Program) -> Vec<File> {
     ]
 }
 
-/// What is put over zeroed memory, one run behind the other.
+/// Concatenates the runs that are written over zeroed memory.
 pub(super) fn memory(p: &Program) -> Vec<u8> {
     p.memory.iter().flat_map(|(_, b)| b.iter().copied()).collect()
 }
 
-/// The images, one behind the other.
+/// Concatenates the images.
 pub(super) fn images(p: &Program) -> Vec<u8> {
     p.images.iter().flat_map(|i| i.iter().copied()).collect()
 }
@@ -36,7 +36,7 @@ fn element(e: ElementType) -> &'static str {
     match e {
         ElementType::U8 => "uint8_t",
         ElementType::I8 => "int8_t",
-        // Floats of 16 bits have no type in C99: their bits.
+        // C99 has no type for 16-bit floats, so their bits are used.
         ElementType::U16 | ElementType::F16 | ElementType::BF16 => "uint16_t",
         ElementType::I16 => "int16_t",
         ElementType::U32 => "uint32_t",
@@ -176,7 +176,7 @@ fn source(p: &Program) -> String {
     out
 }
 
-/// An array of pointers, made of a structure that may be NULL.
+/// Writes an array of pointers, filled from a structure that may be NULL.
 fn pointers(out: &mut String, name: &str, kind: &str, list: &[ProgramBuffer]) {
     let _ = writeln!(out, "    {kind}in_{name}[{}] = {{0}};", list.len().max(1));
     if list.is_empty() {

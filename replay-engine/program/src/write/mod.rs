@@ -1,4 +1,4 @@
-//! Writes a program as source code: a folder with a Rust crate, a C library and a page that says how to use them.
+//! Writer of a program as source code: a folder with a Rust crate, a C library and a README.
 
 mod c;
 mod readme;
@@ -9,32 +9,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 use trace_core::recording::ElementType;
 
-/// What was written.
+/// Summary of the written files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFiles {
-    /// Files, relative to the folder, by name.
+    /// Files, relative to the folder, sorted by name.
     pub files: Vec<PathBuf>,
-    /// Bytes of the program's own data: body, memory, images.
+    /// Size of the program's own data, bytes: body, memory, images.
     pub data_bytes: u64,
 }
 
-/// A program could not be written.
+/// Error of writing a program.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The folder holds something already.
+    /// The folder is not empty.
     #[error("{}: it is not empty; name a folder that is not there yet", .0.display())]
     NotEmpty(PathBuf),
-    /// A file or folder could not be made.
+    /// A file or folder could not be created.
     #[error("{}: {source}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
 
-/// A file of the folder.
+/// File of the folder.
 struct File {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -49,10 +49,10 @@ impl File {
     }
 }
 
-/// Writes a program into a folder that is empty or not there. It appears whole or not at all.
+/// Writes a program to a folder that is empty or does not exist. The folder appears complete or not at all.
 ///
 /// # Errors
-/// When the folder holds something, or cannot be written.
+/// When the folder is not empty or cannot be written.
 pub fn write(program: &Program, folder: &Path) -> Result<WrittenFiles, WriteError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -70,7 +70,7 @@ pub fn write(program: &Program, folder: &Path) -> Result<WrittenFiles, WriteErro
     files.extend(c::files(program));
     files.push(File::new("README.md", readme::format_readme(program)));
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    // Beside it, so that the last step is one rename.
+    // The temporary folder is next to the target, so that the last step is one rename.
     let parent = match folder.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
@@ -83,7 +83,7 @@ pub fn write(program: &Program, folder: &Path) -> Result<WrittenFiles, WriteErro
         std::fs::rename(&beside, folder).map_err(failed(folder))
     });
     if let Err(e) = result {
-        // What stays behind is told by the error that counts.
+        // A failed removal is ignored: the first error is the one that counts.
         let _ = std::fs::remove_dir_all(&beside);
         return Err(e);
     }
@@ -111,7 +111,7 @@ fn write_files(files: &[File], folder: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Text of a recording on one line of a comment, in which nothing ends the comment.
+/// Converts text of a recording to one line of a comment that cannot end the comment.
 fn sanitize_comment(text: &str) -> String {
     let one = |c: char| {
         if c.is_control() || c == '*' || c == '\\' || c == '`' {
@@ -123,7 +123,7 @@ fn sanitize_comment(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
-/// What a buffer holds, for a comment: `image`, 784 × f32.
+/// Describes the contents of a buffer for a comment: `image`, 784 × f32.
 fn describe_buffer(bytes: u64, element: ElementType) -> String {
     let size = element.bytes().max(1) as u64;
     format!("{} × {}, little-endian", bytes / size, element.name())

@@ -1,4 +1,4 @@
-//! The page beside the sources: what they do and what they ask of the machine.
+//! Writer of the README next to the sources: what they do and what they need from the machine.
 
 use super::{describe_buffer, sanitize_comment};
 use crate::program::{Program, ProgramBuffer};

@@ -1,10 +1,10 @@
-//! The Rust crate: the executor's own sources, the runner, and a module with this program's tables.
+//! Writer of the Rust crate: the executor's own sources, the runner, and a module with the program's tables.
 
 use super::{File, describe_buffer, sanitize_comment};
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;
 
-/// The executor, as it runs in every replay.
+/// Sources of the executor that runs in every replay.
 const EXECUTOR: &[(&str, &str)] = &[
     ("src/lib.rs", include_str!("../../../core/src/lib.rs")),
     ("src/action.rs", include_str!("../../../core/src/action.rs")),
@@ -67,7 +67,7 @@ fn tables(p: &Program) -> String {
         "//! What this program puts into memory, does and reads back. Made by Kinescope; not for editing.\n\n",
     );
     let mut add = |text: std::fmt::Arguments<'_>| {
-        // Writing into a string does not fail.
+        // Writing to a string does not fail.
         let _ = out.write_fmt(text);
     };
     add(format_args!("use crate::{{ImagePiece, Piece}};\n\n"));
@@ -144,7 +144,7 @@ fn tables(p: &Program) -> String {
     out
 }
 
-/// A struct with a field for each buffer, and its fields by number.
+/// Formats a struct with a field for each buffer, and its fields by number.
 fn buffers(name: &str, reference: &str, list: &[ProgramBuffer], what: &str) -> String {
     let mut out = format!("/// {what}\n#[derive(Debug, Default)]\npub struct {name}<'a> {{\n");
     for b in list {

@@ -1,4 +1,4 @@
-//! Conversions between numbers of different kinds and sizes.
+//! Conversions between numbers of different types and sizes.
 
 use super::float::source;
 use super::{Scalar, join};
@@ -6,7 +6,7 @@ use crate::shader::float::{bits, clamp, round_whole, round16, round32, widen16};
 use crate::shader::mods::{Clamp, Mods, Round};
 use bifrost::Op;
 
-/// A float as an integer: rounded as asked, brought into the range; what is no number is 0.
+/// Converts a float to an integer: rounded as requested and clamped. NaN becomes 0.
 fn to_int(x: f32, round: Round, low: f64, high: f64) -> i64 {
     if x.is_nan() {
         return 0;
@@ -22,7 +22,7 @@ fn to_u32(m: &Mods, x: f32) -> u32 {
     to_int(x, m.round, 0.0, f64::from(u32::MAX)) as u32
 }
 
-/// An integer as a float of 32 bits. Every integer of 32 bits is one of 64 exactly.
+/// Converts an integer to a 32-bit float. Every 32-bit integer is exact in 64 bits.
 fn float(m: &Mods, x: f64) -> u32 {
     bits(round32(x, m.round))
 }
@@ -31,11 +31,11 @@ fn halves(m: &Mods, s: [u32; 4], of: impl Fn(f32) -> i64) -> u32 {
     join(m.pick[0].pair(s[0], false).map(|h| of(widen16(h as u16)) as u32))
 }
 
-/// The smallest half that is no denormal.
+/// Smallest half that is not denormal.
 const SMALLEST_HALF: f32 = 1.0 / 16_384.0;
 
-/// A number, or a zero of its sign where the clause has no denormal halves. What is smaller than all others is no
-/// less a denormal where rounding would make it one of them.
+/// Returns a number, or a zero of its sign if the clause flushes denormal halves. A number below the smallest normal
+/// half is flushed even if rounding would make it that half.
 fn flushed(m: &Mods, x: f32) -> f32 {
     if m.flushes && x.abs() < SMALLEST_HALF {
         0f32.copysign(x)
@@ -44,7 +44,7 @@ fn flushed(m: &Mods, x: f32) -> f32 {
     }
 }
 
-/// Two floats of 32 bits as two of 16.
+/// Converts two 32-bit floats to 16-bit floats.
 fn pack(m: &Mods, s: [u32; 4]) -> u32 {
     join(std::array::from_fn(|n| {
         let h = round16(f64::from(flushed(m, source(m, s, n))), m.round);

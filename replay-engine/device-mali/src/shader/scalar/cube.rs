@@ -1,4 +1,4 @@
-//! Directions into a cube map: which face, and where on it.
+//! Cube map directions: the face and the coordinates on it.
 
 use super::Scalar;
 use super::float::source;
@@ -6,8 +6,8 @@ use crate::shader::mods::Mods;
 use crate::texture::{cube_across, cube_down, cube_face as face_of, cube_major};
 use bifrost::Op;
 
-/// The face that a direction meets, in the three highest bits: the sources are those of `CUBEFACE1`, which stands beside
-/// `CUBEFACE2`.
+/// Returns the face of a direction, in the three highest bits. The sources are those of `CUBEFACE1`, which is in the
+/// same tuple as `CUBEFACE2`.
 pub(crate) fn cube_face(m: &Mods, s: [u32; 4]) -> u32 {
     face_of(source(m, s, 0), source(m, s, 1), source(m, s, 2))
 }
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_direction_finds_its_face_and_place() {
-        // CUBEFACE1 without a sign turned round, from its encoding.
+        // CUBEFACE1 without negated sources, decoded from its encoding.
         let i = Instruction::decode(Unit::Fma, 0x70_6800).unwrap();
         let m = Mods::from_instruction(&i);
         let d = [0.25f32, -2.0, 1.0].map(f32::to_bits);

@@ -1,4 +1,4 @@
-//! Floats of 32 and 16 bits.
+//! Operations on 32-bit and 16-bit floats.
 
 use super::small::truth_halves;
 use super::{Scalar, compare_floats as compare, join, truth};
@@ -9,7 +9,7 @@ use crate::shader::float::{
 use crate::shader::mods::{Clamp, Mods, Round, Special};
 use bifrost::{Op, Value};
 
-/// A source as a float: widened from a half where that is asked, then its magnitude, then its negative.
+/// Returns a source as a float: widened from a half if requested, then its magnitude, then its negation.
 #[inline(always)]
 pub(crate) fn source(m: &Mods, s: [u32; 4], n: usize) -> f32 {
     let x = match m.pick[n].bits {
@@ -24,12 +24,12 @@ fn signs(m: &Mods, n: usize, x: f32) -> f32 {
     if m.neg[n] { -x } else { x }
 }
 
-/// A source as two floats.
+/// Returns a source as two floats.
 fn pair(m: &Mods, s: [u32; 4], n: usize) -> [f32; 2] {
     m.pick[n].pair(s[n], false).map(|h| signs(m, n, widen16(h as u16)))
 }
 
-/// Brings a result of 16 bits into its range.
+/// Clamps a 16-bit result to its range.
 fn clamp16(h: u16, to: Clamp) -> u16 {
     if to == Clamp::None {
         return h;
@@ -45,7 +45,7 @@ fn word(m: &Mods, x: f64) -> u32 {
     bits(clamp(round32(x, m.round), m.clamp))
 }
 
-/// A fused product and sum, with what is special of a factor that is 0.
+/// Returns a fused multiply-add, with the special treatment of a factor of 0.
 fn product_and_sum(m: &Mods, a: f32, b: f32, c: f32) -> f64 {
     let zero = a == 0.0 || b == 0.0;
     match m.special {
@@ -58,7 +58,7 @@ fn product_and_sum(m: &Mods, a: f32, b: f32, c: f32) -> f64 {
     }
 }
 
-/// The exponent that a result is scaled by.
+/// Returns the exponent by which a result is scaled.
 fn power(m: &Mods, word: u32) -> i32 {
     if m.special == Special::Scale16 {
         i32::from(word as i16)
@@ -71,7 +71,7 @@ fn sum(m: &Mods, a: f32, b: f32) -> f64 {
     odd_sum_in(f64::from(a), f64::from(b), m.round)
 }
 
-/// The greater or lesser of two; a zero is less than another when its sign alone is negative.
+/// Returns the greater or lesser of two numbers. -0 is less than +0.
 fn extreme(m: &Mods, a: f32, b: f32, max: bool) -> f32 {
     if a.is_nan() || b.is_nan() {
         return match (m.nan_propagates, a.is_nan()) {
@@ -87,13 +87,13 @@ fn extreme(m: &Mods, a: f32, b: f32, max: bool) -> f32 {
     if first { a } else { b }
 }
 
-/// The fraction of a number: in `[0.5, 1)`, or for a logarithm in `[0.75, 1.5)`, for a root in `[0.25, 1)`.
+/// Returns the fraction of a number: in `[0.5, 1)`, or for a logarithm in `[0.75, 1.5)`, for a root in `[0.25, 1)`.
 fn fraction(m: &Mods, x: f32) -> f32 {
     if x == 0.0 || x.is_nan() {
         return x;
     }
     if x.is_infinite() {
-        // A logarithm takes the infinity from the table, and a finite fraction.
+        // A logarithm takes infinity from the table, and a finite fraction.
         return if m.log { 1f32.copysign(x) } else { x };
     }
     let f = match (m.log, m.sqrt) {
@@ -104,7 +104,7 @@ fn fraction(m: &Mods, x: f32) -> f32 {
     (f as f32).copysign(x)
 }
 
-/// The power of two that goes with the fraction.
+/// Returns the exponent that belongs to the fraction.
 fn exponent(m: &Mods, x: f32) -> i32 {
     if x == 0.0 || !x.is_finite() {
         return 0;
@@ -117,7 +117,7 @@ fn exponent(m: &Mods, x: f32) -> i32 {
     if m.neg[0] { -e } else { e }
 }
 
-/// A number less what its own logarithm's fraction is: the second source is reduced first.
+/// Adds the first source and the second source, which is first reduced to the fraction that a logarithm uses.
 fn add_reduced(m: &Mods, s: [u32; 4]) -> u32 {
     let (a, b) = (source(m, s, 0), source(m, s, 1));
     let reduced = if b == 0.0 || !b.is_finite() {
@@ -128,18 +128,18 @@ fn add_reduced(m: &Mods, s: [u32; 4]) -> u32 {
     bits(a + reduced)
 }
 
-/// A float result with what its clause suppresses taken out.
+/// Returns a float result without the values that its clause suppresses.
 pub(crate) fn suppressed32(m: &Mods, s: [u32; 4]) -> u32 {
     suppressed(m, s[0], 0x7f80_0000)
 }
 
-/// The same of two halves.
+/// Returns the same for two halves.
 pub(crate) fn suppressed16(m: &Mods, s: [u32; 4]) -> u32 {
     join([s[0] & 0xffff, s[0] >> 16].map(|h| suppressed(m, h, 0x7c00)))
 }
 
 fn suppressed(m: &Mods, word: u32, infinity: u32) -> u32 {
-    // The sign stands above the exponent.
+    // The sign is above the exponent.
     let magnitude = word & !(infinity.wrapping_add(infinity & infinity.wrapping_neg()));
     match magnitude.cmp(&infinity) {
         std::cmp::Ordering::Equal if m.no_infinity => word - 1,
@@ -148,7 +148,7 @@ fn suppressed(m: &Mods, word: u32, infinity: u32) -> u32 {
     }
 }
 
-/// Rounds to a whole number, which keeps the sign of what it was.
+/// Rounds to an integer that keeps the sign of the number.
 fn whole(m: &Mods, x: f32) -> f32 {
     (round_whole(f64::from(x), m.round) as f32).copysign(x)
 }
@@ -221,7 +221,7 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         Op::FroundV2f16 => |m, s| each_half(m, s, |x| exact16(whole(m, x))),
         Op::FrexpmF32 => |m, s| bits(fraction(m, source(m, s, 0))),
         Op::FrexpmV2f16 => |m, s| each_half(m, s, |x| exact16(fraction(m, x))),
-        // The sign of the source is no matter here: `neg` turns the result around.
+        // The sign of the source does not matter here: `neg` negates the result.
         Op::FrexpeF32 => |m, s| {
             let plain = Mods { neg: [false; 3], ..*m };
             exponent(m, source(&plain, s, 0)) as u32

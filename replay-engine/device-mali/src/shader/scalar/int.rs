@@ -1,10 +1,10 @@
-//! Integers of 32 bits, bits, and choices between words.
+//! Operations on 32-bit integers and bits, and selections between words.
 
 use super::{Scalar, compare, truth};
 use crate::shader::mods::{Mods, Mux, Round};
 use bifrost::Op;
 
-/// A shift of the first source by a byte of the third, then an operation with the second.
+/// Shifts the first source by a byte of the third, then applies an operation with the second.
 #[inline(always)]
 fn shift(m: &Mods, s: [u32; 4], left: bool, with: impl Fn(u32, u32) -> u32) -> u32 {
     let by = m.pick[2].word(s[2], false) & 31;
@@ -14,7 +14,7 @@ fn shift(m: &Mods, s: [u32; 4], left: bool, with: impl Fn(u32, u32) -> u32) -> u
     if m.not_result { !result } else { result }
 }
 
-/// One of two words.
+/// Selects one of two words.
 pub(crate) fn choose(mux: Mux, s: [u32; 4]) -> u32 {
     let first = match mux {
         Mux::Negative => s[2] >> 31 != 0,
@@ -25,13 +25,13 @@ pub(crate) fn choose(mux: Mux, s: [u32; 4]) -> u32 {
     if first { s[0] } else { s[1] }
 }
 
-/// The mean of two numbers, rounded down or up.
+/// Returns the mean of two numbers, rounded down or up.
 fn mean(a: i64, b: i64, round: Round) -> u32 {
     let up = i64::from(round == Round::Up);
     ((a + b + up) >> 1) as u32
 }
 
-/// Products of bytes, summed.
+/// Returns the sum of the products of bytes.
 fn dot(m: &Mods, s: [u32; 4]) -> u32 {
     let byte = |word: u32, n: u32, signed: bool| {
         let b = (word >> (8 * n)) as u8;
@@ -42,8 +42,8 @@ fn dot(m: &Mods, s: [u32; 4]) -> u32 {
         .sum::<i32>() as u32
 }
 
-/// The high word of a sum of 64 bits whose second operand is shifted first: the low words of both operands, then the
-/// high ones. `None` for other operations than those that make the low word.
+/// Returns the operation for the high word of a 64-bit sum whose second operand is shifted first. Its sources are the
+/// low words of both operands, then the high words. Returns `None` for operations that do not compute the low word.
 pub(crate) fn wide_sum(op: Op) -> Option<Scalar> {
     fn high(m: &Mods, s: [u32; 4], second: u64) -> u32 {
         let first = u64::from(s[0]) | u64::from(s[2]) << 32;
@@ -51,7 +51,7 @@ pub(crate) fn wide_sum(op: Op) -> Option<Scalar> {
     }
     Some(match op {
         Op::ShaddxlI64 => |m, s| high(m, s, u64::from(s[1]) | u64::from(s[3]) << 32),
-        // The operand of 32 bits or of 16 is extended; the other high word does not count.
+        // The 32-bit or 16-bit operand is extended; the other high word is ignored.
         Op::ShaddxlS32 => |m, s| high(m, s, m.pick[1].word(s[1], true) as i32 as i64 as u64),
         Op::ShaddxlU32 => |m, s| high(m, s, u64::from(m.pick[1].word(s[1], false))),
         _ => return None,

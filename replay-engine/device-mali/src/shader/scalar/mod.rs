@@ -1,8 +1,8 @@
-//! What every arithmetic operation computes, one lane at a time: the definition that the vector forms follow.
+//! Scalar definition of every arithmetic operation, for one lane, which the vector forms follow.
 //!
-//! The names, sources and modifiers are those of the table of the crate `bifrost`. What they mean is written in our
-//! words from Mesa's compiler (how it builds each function of a shading language from them) and from what its recorded
-//! programs compute.
+//! The names, sources and modifiers are those of the table of the crate `bifrost`. Their meaning is described in our
+//! own words. The sources are Mesa's compiler (how it builds each shading language function from them) and the results
+//! of its recorded programs.
 
 mod convert;
 mod cube;
@@ -18,11 +18,11 @@ use super::mods::{Cmp, Mods, Truth};
 use bifrost::Op;
 use std::cmp::Ordering;
 
-/// An operation on the words of up to four sources.
+/// Operation on the words of up to four sources.
 pub(crate) type Scalar = fn(&Mods, [u32; 4]) -> u32;
 
-/// What an operation computes; `None` for one that needs more than its sources (messages, branches, other lanes), and
-/// for one that is not implemented.
+/// Returns the definition of an operation. Returns `None` for an operation that needs more than its sources (messages,
+/// branches, other lanes), or that is not implemented.
 pub(crate) fn scalar(op: Op) -> Option<Scalar> {
     int::scalar(op)
         .or_else(|| small::scalar(op))
@@ -31,7 +31,7 @@ pub(crate) fn scalar(op: Op) -> Option<Scalar> {
         .or_else(|| cube::scalar(op))
 }
 
-/// Whether a comparison of two ordered things holds.
+/// Returns whether a comparison of two ordered values holds.
 #[inline(always)]
 pub(crate) fn compare<T: PartialOrd>(cmp: Cmp, a: T, b: T) -> bool {
     match cmp {
@@ -42,12 +42,12 @@ pub(crate) fn compare<T: PartialOrd>(cmp: Cmp, a: T, b: T) -> bool {
         Cmp::Lt => a < b,
         Cmp::Le => a <= b,
         Cmp::GtLt => matches!(a.partial_cmp(&b), Some(Ordering::Less | Ordering::Greater)),
-        // Floats are compared by `compare_floats`; integers have one order.
+        // Floats are compared by `compare_floats`; integers have only one order.
         Cmp::Total => a < b,
     }
 }
 
-/// Whether a comparison of two floats holds.
+/// Returns whether a comparison of two floats holds.
 #[inline(always)]
 pub(crate) fn compare_floats(cmp: Cmp, a: f32, b: f32) -> bool {
     match cmp {
@@ -56,7 +56,7 @@ pub(crate) fn compare_floats(cmp: Cmp, a: f32, b: f32) -> bool {
     }
 }
 
-/// The word that a comparison gives.
+/// Returns the word of a comparison's result.
 #[inline(always)]
 pub(crate) fn truth(holds: bool, kind: Truth) -> u32 {
     match (holds, kind) {
@@ -67,7 +67,7 @@ pub(crate) fn truth(holds: bool, kind: Truth) -> u32 {
     }
 }
 
-/// Two halves as a word.
+/// Joins two halves to a word.
 #[inline(always)]
 pub(crate) fn join(halves: [u32; 2]) -> u32 {
     halves[0] & 0xffff | halves[1] << 16

@@ -1,27 +1,27 @@
-//! Pairs of 16 bits and quadruples of 8 bits in a word.
+//! Operations on pairs of 16-bit values and quadruples of 8-bit values in a word.
 
 use super::{Scalar, compare, join};
 use crate::shader::mods::{Mods, Mux, Round, Truth};
 use bifrost::Op;
 
-/// An operation on pairs of halves, which are extended to words as asked.
+/// Applies an operation to pairs of halves, which are extended to words as requested.
 #[inline(always)]
 fn halves(m: &Mods, s: [u32; 4], signed: bool, of: impl Fn(u32, u32) -> u32) -> u32 {
     let (a, b) = (m.pick[0].pair(s[0], signed), m.pick[1].pair(s[1], signed));
     join([of(a[0], b[0]), of(a[1], b[1])])
 }
 
-/// An operation on quadruples of bytes.
+/// Applies an operation to quadruples of bytes.
 #[inline(always)]
 fn bytes(m: &Mods, s: [u32; 4], of: impl Fn(u8, u8) -> u8) -> u32 {
     let (a, b) = (m.pick[0].bytes(s[0]), m.pick[1].bytes(s[1]));
     u32::from_le_bytes(std::array::from_fn(|n| of(a[n], b[n])))
 }
 
-/// A shift of halves by bytes of the third source, then an operation with the second.
+/// Shifts halves by bytes of the third source, then applies an operation with the second.
 #[inline(always)]
 fn shift_halves(m: &Mods, s: [u32; 4], shift: impl Fn(u16, u32) -> u16, with: impl Fn(u16, u16) -> u16) -> u32 {
-    // Two digits name the byte for each half.
+    // Two digits select the byte for each half.
     let by = m.pick[2].bytes(s[2]);
     let half = |word: u32, n: usize| (word >> (16 * n)) as u16;
     join(std::array::from_fn(|n| {
@@ -32,7 +32,7 @@ fn shift_halves(m: &Mods, s: [u32; 4], shift: impl Fn(u16, u32) -> u16, with: im
     }))
 }
 
-/// A shift of bytes by bytes of the third source, then an operation with the second.
+/// Shifts bytes by bytes of the third source, then applies an operation with the second.
 #[inline(always)]
 fn shift_bytes(m: &Mods, s: [u32; 4], shift: impl Fn(u8, u32) -> u8, with: impl Fn(u8, u8) -> u8) -> u32 {
     let by = m.pick[2].bytes(s[2]);
@@ -44,7 +44,7 @@ fn shift_bytes(m: &Mods, s: [u32; 4], shift: impl Fn(u8, u32) -> u8, with: impl 
     }))
 }
 
-/// What a comparison of halves gives.
+/// Returns the result of a comparison of halves.
 fn truth16(holds: bool, kind: Truth) -> u32 {
     match (holds, kind) {
         (false, _) => 0,
@@ -66,7 +66,7 @@ fn truth8(holds: bool, kind: Truth) -> u8 {
     }
 }
 
-/// Compares halves, extended to words.
+/// Compares halves that are extended to words.
 fn icmp_halves(m: &Mods, s: [u32; 4], signed: bool) -> u32 {
     halves(m, s, signed, |a, b| {
         let holds = if signed {
@@ -78,7 +78,7 @@ fn icmp_halves(m: &Mods, s: [u32; 4], signed: bool) -> u32 {
     })
 }
 
-/// One half of two for each half.
+/// Selects one of two halves for each half.
 fn mux_halves(m: &Mods, s: [u32; 4]) -> u32 {
     let [a, b, c]: [[u32; 2]; 3] = std::array::from_fn(|n| m.pick[n].pair(s[n], false));
     join(std::array::from_fn(|n| {
@@ -104,7 +104,7 @@ fn mux_bytes(m: &Mods, s: [u32; 4]) -> u32 {
     }))
 }
 
-/// Compares two halves and takes one of two others.
+/// Compares two halves and selects one of two other halves.
 fn csel_halves(m: &Mods, s: [u32; 4], signed: bool) -> u32 {
     let half = |word: u32, n: usize| {
         let h = (word >> (16 * n)) as u16;

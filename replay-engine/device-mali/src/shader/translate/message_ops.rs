@@ -1,4 +1,4 @@
-//! The ADD operations that are more than arithmetic: what they send to other units, and where branches lead.
+//! Translation of the non-arithmetic ADD operations: messages to other units, and branch targets.
 
 use super::{ClauseTranslation, temporary};
 use crate::shader::block::{AtomicOp, Message, NarrowAccess, Space, Target};
@@ -43,7 +43,8 @@ impl ClauseTranslation<'_, '_> {
                 let from = self.operands(i, tuple);
                 let base = self.shared_base(i);
                 let (low, high) = (self.constant(base as u32), self.constant((base >> 32) as u32));
-                // The sum of the low words, which FMA made in this tuple, is less than what was added: a carry.
+                // FMA computed the sum of the low words in this tuple. The sum is less than the added word if there is
+                // a carry.
                 let carry = self.scratch();
                 let mut c = Step::new(Kind::IcmpUGt, [low, temporary(false, tuple), 0, 0], carry);
                 c.numbers[0] = 1;
@@ -118,7 +119,7 @@ impl ClauseTranslation<'_, '_> {
                 staging,
             }),
             Op::Nop if !self.is_result_used(true, tuple) => None,
-            // The face is that of the sources of the operation beside it.
+            // The face is that of the sources of the tuple's FMA operation.
             Op::Cubeface2 if fma.op() == Op::Cubeface1 => {
                 let from = self.operands(fma, tuple);
                 let mut s = Step::new(Kind::Scalar(cube_face), from, to);
@@ -143,7 +144,7 @@ impl ClauseTranslation<'_, '_> {
         }
     }
 
-    /// Whether so many staging registers are there; otherwise the operation cannot be executed.
+    /// Returns whether this many staging registers exist. Otherwise the operation cannot be executed.
     fn has_staging(&mut self, i: &Instruction, first: u8, words: u8) -> bool {
         let fits = u16::from(first) + u16::from(words) <= TEMPORARIES;
         if !fits {
@@ -152,8 +153,8 @@ impl ClauseTranslation<'_, '_> {
         fits
     }
 
-    /// What of a message's place in its clause has no meaning: a result that is taken though it gives none, a second
-    /// message, a branch with tuples behind it.
+    /// Rejects meaningless combinations of a message and its clause: a result that is used although the message has
+    /// none, a second message, or tuples after a branch.
     pub(super) fn check_message(&mut self, i: &Instruction, message: Option<&Message>, tuple: usize) {
         let Some(message) = message else { return };
         if matches!(message, Message::Permute { .. } | Message::Ballot { .. }) {
@@ -279,7 +280,7 @@ impl ClauseTranslation<'_, '_> {
         })
     }
 
-    /// Where a source that must be a constant leads.
+    /// Returns the target of a source that must be a constant.
     fn target(&mut self, i: &Instruction, n: usize, tuple: usize) -> Option<Target> {
         let found = match (i.source(n), self.clause.tuples.get(tuple)) {
             (Some(Source::Uniform { high }), Some(t)) => match uniform(t.registers.uniform) {
@@ -356,7 +357,7 @@ impl ClauseTranslation<'_, '_> {
     }
 }
 
-/// Staging registers that an operation takes by itself: as many as can be told before it runs.
+/// Returns the number of staging registers that an operation uses, as far as it is known before it runs.
 fn staging_count(i: &Instruction) -> u8 {
     let (Staging::Read(count) | Staging::Write(count) | Staging::ReadWrite(count)) = i.op().staging() else {
         return 0;
@@ -401,7 +402,8 @@ fn is_branch(op: Op) -> bool {
     )
 }
 
-/// Whether an operation loads or stores: words of registers, bytes of memory.
+/// Returns whether an operation is a load (`true`) or a store (`false`), with its register words and memory bytes.
+/// Returns `None` for other operations.
 fn access(op: Op) -> Option<(bool, u8, u8)> {
     Some(match op {
         Op::LoadI8 => (true, 1, 1),
@@ -424,7 +426,7 @@ fn access(op: Op) -> Option<(bool, u8, u8)> {
     })
 }
 
-/// What an atomic's name means, and the operand that the name gives.
+/// Returns the meaning of an atomic's name, and the operand that the name implies.
 pub(super) fn atomic(name: Value) -> Option<(AtomicOp, Option<u64>)> {
     Some(match name {
         Value::Aadd => (AtomicOp::Add, None),

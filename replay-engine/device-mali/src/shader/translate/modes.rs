@@ -1,12 +1,15 @@
-//! The modes that a clause sets for its float operations, and what of them is not computed.
+//! Clause modes of float operations, and the modes that are not implemented.
 //!
-//! | mode | computed | from |
-//! |---|---|---|
-//! | flush-to-zero, always | conversions between 16 and 32 bits, the only ones that Mesa's compiler puts there | its `fquantize2f16`: what lies below the smallest normal half becomes a zero of its sign, before any rounding |
-//! | suppression of infinity, of NaN | operations that give floats by plain arithmetic | `bifrost.h`: infinity becomes the greatest number of its sign, what is no number `+0` |
+//! Two modes are implemented:
 //!
-//! The other modes of flushing are named by Mesa and described by nobody, and so are precise division and roots. Of
-//! write elision only is known that something is not written. Each is refused by name.
+//! - Flush-to-zero, always: for conversions between 16 and 32 bits, the only operations for which Mesa's compiler sets
+//!   it. Its `fquantize2f16` defines the effect: a number below the smallest normal half becomes a zero of its sign,
+//!   before any rounding.
+//! - Suppression of infinity and of NaN: for operations that return floats by plain arithmetic. `bifrost.h` defines the
+//!   effect: infinity becomes the greatest number of its sign, NaN becomes `+0`.
+//!
+//! Mesa names the other flush modes, but nobody describes them. The same holds for precise division and roots. Of write
+//! elision it is only known that something is not written. Each of these is rejected by name.
 
 use super::ClauseTranslation;
 use crate::shader::lanes::{Kind, Step};
@@ -14,21 +17,21 @@ use crate::shader::mods::Mods;
 use crate::shader::scalar::{Scalar, suppressed16, suppressed32, wide_sum};
 use bifrost::{Flow, Header, Instruction, Modifier, Op, Value};
 
-/// Bits of the header that mean nothing.
+/// Bits of the header that have no meaning.
 const RESERVED: u64 = 0x1f | 1 << 14;
 
-/// What the model does about infinities and what is no number in a result.
+/// Behaviour of an operation for infinities and NaN in its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResultKind {
-    /// One float of 32 bits, or two of 16, by plain arithmetic.
+    /// Plain arithmetic on one 32-bit float or two 16-bit floats.
     Float { bits: u32 },
-    /// It compares floats, or makes integers of them.
+    /// Comparison of floats, or conversion of floats to integers.
     Integer,
-    /// An approximation, a table, a message: what suppression means there nobody says.
+    /// An approximation, a table or a message, for which the effect of suppression is not documented.
     Other,
 }
 
-/// Whether an operation looks at floats or makes them.
+/// Returns whether an operation reads or returns floats.
 fn is_float_op(i: &Instruction) -> bool {
     let name = i.op().name();
     let bound = ["TEX", "LD_ATTR", "LD_CVT", "ST_CVT", "VAR_TEX", "LD_VAR"];
@@ -94,7 +97,7 @@ fn has_suppression(h: Header) -> bool {
 }
 
 impl ClauseTranslation<'_, '_> {
-    /// Refuses what the header asks for and nobody describes.
+    /// Rejects header modes that are not documented.
     pub(super) fn header(&mut self) {
         let h = self.clause.header;
         match h.flush_to_zero() {
@@ -105,7 +108,7 @@ impl ClauseTranslation<'_, '_> {
         match h.exceptions() {
             2 => self.push_unknown("exceptions for precise division"),
             3 => self.push_unknown("exceptions for precise square roots"),
-            // Whether exceptions are counted does not show in any result.
+            // Counting of exceptions does not affect any result.
             _ => {}
         }
         if matches!(h.flow(), Flow::Elision | Flow::ElisionReconverge) {
@@ -116,7 +119,7 @@ impl ClauseTranslation<'_, '_> {
         }
     }
 
-    /// Refuses an operation of which is not known what it computes in the modes of its clause.
+    /// Rejects an operation whose result in the modes of its clause is not known.
     pub(super) fn check_modes(&mut self, i: &Instruction) {
         let h = self.clause.header;
         if h.flush_to_zero() != 2 && !has_suppression(h) || !is_float_op(i) {
@@ -136,7 +139,7 @@ impl ClauseTranslation<'_, '_> {
         }
     }
 
-    /// The modifiers of an operation with the modes of its clause.
+    /// Returns the modifiers of an operation, including the modes of its clause.
     pub(super) fn mods(&self, i: &Instruction) -> Mods {
         Mods {
             flushes: self.clause.header.flush_to_zero() == 2 && is_float_op(i),
@@ -144,7 +147,7 @@ impl ClauseTranslation<'_, '_> {
         }
     }
 
-    /// Takes out of a result what the clause suppresses.
+    /// Removes the values that the clause suppresses from a result.
     pub(super) fn suppress(&mut self, i: &Instruction, place: u16) {
         let h = self.clause.header;
         let ResultKind::Float { bits } = result_kind(i.op()) else {
@@ -163,7 +166,7 @@ impl ClauseTranslation<'_, '_> {
         self.steps.push(s);
     }
 
-    /// A sum of 64 bits: FMA makes its low word, `SHADDXH` beside it the high one.
+    /// Translates a 64-bit sum: FMA computes its low word, `SHADDXH` in the same tuple the high word.
     pub(super) fn high_sum(&mut self, i: &Instruction, fma: &Instruction, tuple: usize, to: u16) {
         let Some(of) = wide_sum(fma.op()) else {
             self.push_unknown(format!("+{} beside *{}", i.op().name(), fma.op().name()));
@@ -176,7 +179,7 @@ impl ClauseTranslation<'_, '_> {
         self.steps.push(s);
     }
 
-    /// Whether FMA's sum of 64 bits goes into the address of the message beside it, which is not implemented.
+    /// Rejects a 64-bit sum of FMA that goes into the address of the tuple's message, which is not implemented.
     pub(super) fn refuse_sent_sum(&mut self, fma: &Instruction, add: &Instruction) {
         let addressed = !matches!(add.op().message(), bifrost::Message::None | bifrost::Message::Barrier);
         if addressed && wide_sum(fma.op()).is_some() {

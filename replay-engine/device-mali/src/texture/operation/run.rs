@@ -1,6 +1,6 @@
-//! A texture operation carried out for one thread: its registers in their order, then what a texture holds there.
+//! Executor of a texture operation for one thread: it reads the registers in their order and accesses the texture.
 //!
-//! The order of staging registers is a fact of Mesa's `bifrost_compile.c` (Copyright 2019-2022 Collabora, Ltd., Alyssa
+//! The order of staging registers is from Mesa's `bifrost_compile.c` (Copyright 2019-2022 Collabora, Ltd., Alyssa
 //! Rosenzweig, MIT).
 
 use super::{Clamp, Index, Kind, LodMode, Single};
@@ -13,7 +13,7 @@ use crate::texture::refusal::{Refusal, TexError};
 use crate::texture::sample::{FetchRequest, SampleRequest, fetch, gather, sample};
 use crate::texture::texel::Texel;
 
-/// Takes staging registers one after another; one that is not there is 0.
+/// Iterator over staging registers; a missing register is 0.
 struct Staging<'a>(std::slice::Iter<'a, u32>);
 
 impl Staging<'_> {
@@ -27,7 +27,7 @@ impl Staging<'_> {
 }
 
 impl Single {
-    /// Registers that hold coordinates or derivatives beyond the first two operands.
+    /// Returns the number of registers that hold coordinates or derivatives beyond the first two operands.
     fn coordinates_staged(&self) -> usize {
         let solid = usize::from(self.dimension == Dimension::D3);
         match self.kind {
@@ -48,7 +48,7 @@ impl Single {
         }
     }
 
-    /// How many staging registers it reads, at most [`MAX_STAGING`].
+    /// Returns the number of staging registers that the operation reads, at most [`MAX_STAGING`].
     #[must_use]
     pub fn staging(&self) -> usize {
         let flags = [
@@ -61,7 +61,7 @@ impl Single {
         self.coordinates_staged() + self.lods_staged() + flags.iter().filter(|f| **f).count()
     }
 
-    /// Numbers of the texture and of the sampler, given the staging registers.
+    /// Returns the numbers of the texture and of the sampler for the given staging registers.
     #[must_use]
     pub fn indices(&self, staging: &[u32]) -> (u32, u32) {
         let count = self.staging();
@@ -84,7 +84,7 @@ impl Single {
         (texture, sampler)
     }
 
-    /// Registers that it writes, a bit each from the first.
+    /// Returns the registers that the operation writes, one bit each, starting with the first.
     #[must_use]
     pub fn written_mask(&self) -> u8 {
         if self.format.is_half() {
@@ -94,7 +94,7 @@ impl Single {
         }
     }
 
-    /// Whether it wants to know how coordinates change from thread to thread.
+    /// Returns whether the operation needs the change of coordinates between threads.
     #[must_use]
     pub fn needs_derivatives(&self) -> bool {
         matches!(
@@ -103,11 +103,12 @@ impl Single {
         )
     }
 
-    /// Carries it out for one thread: `x` and `y` are its two operands, `derivatives` count where
-    /// [`Single::needs_derivatives`] says so. Returned are four registers, of which [`Single::written`] are written.
+    /// Executes the operation for one thread. `x` and `y` are its two operands. `derivatives` are used if
+    /// [`Single::needs_derivatives`] returns `true`. Returns four registers, of which those in [`Single::written_mask`]
+    /// are written.
     ///
     /// # Errors
-    /// Memory cannot be read, or something is not implemented.
+    /// When memory cannot be read, or something is not implemented.
     pub fn run<M: TexMemory>(
         &self,
         memory: &mut M,
@@ -131,10 +132,10 @@ impl Single {
         )
     }
 
-    /// The same for `TEXS_CUBE`, whose face stands in a register of its own, in the three highest bits.
+    /// Does the same for `TEXS_CUBE`, whose face is in its own register, in the three highest bits.
     ///
     /// # Errors
-    /// As [`Single::run`].
+    /// Returns the errors of [`Single::run`].
     pub fn run_cube<M: TexMemory>(
         &self,
         memory: &mut M,
@@ -177,7 +178,7 @@ impl Single {
             let lod = lod.clamp(i32::from(i16::MIN), i32::from(i16::MAX));
             return Ok([lod as u32 & 0xffff, 0, 0, 0]);
         }
-        // What is bound where nothing is bound is zero in every format, and of every shape.
+        // The placeholder for an unbound texture is zero in every format and every dimension.
         if texture.format.encoding == Encoding::Constant {
             return Ok([0; 4]);
         }
@@ -253,7 +254,7 @@ impl Single {
         Ok(self.format.pack(self.format.convert(&clamped)?))
     }
 
-    /// Derivatives that are operands: those across begin in the operands, those down follow.
+    /// Returns derivatives that are operands: those across start in the operands, and those down follow.
     fn explicit(&self, x: u32, y: u32, staging: &[u32]) -> Derivatives {
         let mut rest = Staging(staging.iter());
         let two = self.dimension != Dimension::D1;
