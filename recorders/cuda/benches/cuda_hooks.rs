@@ -1,8 +1,9 @@
-//! What a call of the CUDA driver costs more with the recorder's library: where nothing is recorded, and where it is.
+//! Benchmark of CUDA driver calls with the recorder's library: the extra time when a call is not recorded, and when it
+//! is.
 //!
 //! The library is the real one. It is loaded into a process of this program with a driver that does nothing
-//! (`driver.c`), whose functions are asked for as programs do; each case is a process of its own, the first one without
-//! the library.
+//! (`driver.c`), and its functions are looked up as programs do. Each case is a process of its own, the first one
+//! without the library.
 #![allow(
     unsafe_code,
     reason = "calls functions of a C library, as a program of CUDA does; why each is sound stands at it"
@@ -17,12 +18,12 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Names the case in a process that measures one.
+/// Environment variable that selects the case which a process measures.
 const CASE: &str = "KINESCOPE_BENCH_CASE";
-/// Where that process writes its figures.
+/// Environment variable with the file that this process writes its figures to.
 const FIGURES: &str = "KINESCOPE_BENCH_FIGURES";
 
-/// A case: its name, whether the library is there, and what the environment says; `{}` is a file that is not there.
+/// A case: its name, whether the library is loaded, and the environment; `{}` is a file that does not exist.
 struct Case {
     name: &'static str,
     library: bool,
@@ -79,7 +80,7 @@ type Launch = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> u32;
 
-/// The functions that are measured, as the loader gives them.
+/// The measured functions, as the loader returns them.
 struct Functions {
     stream_query: Plain,
     event_record: Two,
@@ -91,11 +92,11 @@ struct Functions {
 fn functions() -> &'static Functions {
     static ALL: OnceLock<Functions> = OnceLock::new();
     ALL.get_or_init(|| {
-        // SAFETY: a name that ends in a zero; the driver of the benchmark is never unloaded.
+        // SAFETY: the name ends in a zero; the driver of the benchmark is never unloaded.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         assert!(!library.is_null(), "the benchmark's driver is not there");
         let find = |name: &CStr| {
-            // SAFETY: a handle of the loader's, and a name that ends in a zero.
+            // SAFETY: the handle is from the loader, and the name ends in a zero.
             let at = unsafe { libc::dlsym(library, name.as_ptr()) };
             assert!(!at.is_null(), "{name:?}");
             at
@@ -116,19 +117,19 @@ fn functions() -> &'static Functions {
             )
         };
         let mut at = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         assert_eq!(unsafe { alloc(&raw mut at, 4096) }, 0);
         Functions { at, ..all }
     })
 }
 
 fn stream_query(f: &Functions) -> u32 {
-    // SAFETY: the default stream.
+    // SAFETY: the handle is the default stream.
     unsafe { (f.stream_query)(std::ptr::null_mut()) }
 }
 
 fn event_record(f: &Functions) -> u32 {
-    // SAFETY: the driver of the benchmark looks at neither.
+    // SAFETY: the driver of the benchmark reads neither argument.
     unsafe { (f.event_record)(0x1000 as *mut c_void, std::ptr::null_mut()) }
 }
 
@@ -136,7 +137,7 @@ fn launch(f: &Functions) -> u32 {
     let (mut a, mut b, mut n) = (f.at, f.at + 1024, 256u32);
     let mut parameters: [*mut c_void; 3] = [(&raw mut a).cast(), (&raw mut b).cast(), (&raw mut n).cast()];
     let (none, p) = (std::ptr::null_mut(), parameters.as_mut_ptr());
-    // SAFETY: as many parameters as the driver of the benchmark says that its function has.
+    // SAFETY: there are as many parameters as the driver of the benchmark reports for its function.
     unsafe {
         (f.launch)(
             0x2000 as *mut c_void,
@@ -156,11 +157,11 @@ fn launch(f: &Functions) -> u32 {
 
 fn copy(f: &Functions) -> u32 {
     let bytes = [7u8; 64];
-    // SAFETY: as many bytes as are told.
+    // SAFETY: the source has as many bytes as the length says.
     unsafe { (f.copy)(f.at, bytes.as_ptr().cast(), bytes.len(), std::ptr::null_mut()) }
 }
 
-/// What is measured: a name, the call, and how much more it may take when it is recorded, in nanoseconds.
+/// A measured call: name, call, and maximum extra time when it is recorded, in nanoseconds.
 type Measured = (&'static str, fn(&Functions) -> u32, Option<f64>);
 
 const MEASURED: [Measured; 4] = [
@@ -169,7 +170,7 @@ const MEASURED: [Measured; 4] = [
     ("cuLaunchKernel, 20 bytes of arguments", launch, Some(2000.0)),
     ("cuMemcpyHtoDAsync, 64 bytes", copy, None),
 ];
-/// How much more a call may take that is not recorded.
+/// Maximum extra time of a call that is not recorded, in nanoseconds.
 const MAX_OUTSIDE: f64 = 100.0;
 
 #[divan::bench]
@@ -211,7 +212,7 @@ fn one(figures: &Path) {
     divan::main();
     let mut text = String::new();
     for (_, call, _) in MEASURED {
-        // The median of many short runs: what else the machine does meanwhile is in few of them.
+        // The median of many short runs: other load on the machine affects only a few of them.
         let mut runs: Vec<f64> = (0..101)
             .map(|_| {
                 let begun = Instant::now();
@@ -225,7 +226,7 @@ fn one(figures: &Path) {
     std::fs::write(figures, text).expect("the figures");
 }
 
-/// Runs every case, and prints what they tell together.
+/// Runs every case and prints the combined figures.
 fn all() {
     let folder = tempfile::tempdir().expect("a folder");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/driver.c");

@@ -1,4 +1,4 @@
-//! Calls that take and give back memory of the device, and contexts that take theirs with them.
+//! Calls that allocate and free device memory, and contexts that take their memory with them.
 
 use crate::deferred_frees::FreeCondition;
 use crate::memory::{DriverMemoryKind, WindowRefusal};
@@ -35,30 +35,30 @@ pub(crate) fn record_allocation(
     r.record(begun, CallEvent::Allocation(row), EntryPayload::Nothing);
 }
 
-/// Waits for what a context has; `None`: for the calling thread's.
+/// Waits for the work of a context; `None` for the calling thread's.
 pub(crate) fn wait_for_context(context: Option<usize>) -> Result<(), CudaError> {
     let d = driver();
     let Some(context) = context else {
-        // SAFETY: waits, as the driver's own function does before it gives memory back.
+        // SAFETY: the call only waits, as the driver's own function does before it frees memory.
         return unsafe { d.cuCtxSynchronize() };
     };
     // SAFETY: as above.
     with_context(context, || unsafe { d.cuCtxSynchronize() })
 }
 
-/// Does something with a context as the thread's.
+/// Runs `work` with a context as the thread's current one.
 fn with_context<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
     let d = driver();
     let mut before: CuContext = std::ptr::null_mut();
-    // SAFETY: a context that is not destroyed, as far as is known.
+    // SAFETY: the context is not destroyed, as far as is known.
     unsafe { d.cuCtxPushCurrent_v2(context as CuContext)? };
     let done = work();
-    // SAFETY: the thread's own comes back.
+    // SAFETY: this restores the thread's own context.
     let _ = unsafe { d.cuCtxPopCurrent_v2(&raw mut before) };
     done
 }
 
-/// `bytes` bytes from the window: their address. `None`: the driver shall serve them.
+/// Allocates `bytes` bytes from the window and returns their address. Returns `None` if the driver must serve them.
 fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<u64> {
     if bytes == 0 {
         return None;
@@ -68,7 +68,7 @@ fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<u64> {
         Ok(at) => Some(at),
         Err(WindowRefusal::NoWindow) => None,
         Err(WindowRefusal::Refused) => {
-            // What leaves may be enough.
+            // The memory that deferred frees release can be enough.
             let here = crate::memory::current_context();
             let memory = lock(&r.memory);
             let (leaving, idle) = (memory.has_deferred_frees(), memory.list_idle(here));
@@ -83,7 +83,7 @@ fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<u64> {
     }
 }
 
-/// An allocation that the driver serves.
+/// Serves an allocation by the driver.
 fn allocate_by_driver(
     r: &Recorder,
     call: Call<'_>,
@@ -93,9 +93,9 @@ fn allocate_by_driver(
 ) -> CuResult {
     let result = call();
     if is_ok(result) && !at.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let address = unsafe { *at };
-        // Of pools of every origin the driver knows whether the host reaches their memory.
+        // The driver knows for pools of every origin whether the host can access their memory.
         let served = match served {
             DriverMemoryKind::Plain if is_managed(address) => DriverMemoryKind::Managed,
             served => served,
@@ -108,15 +108,15 @@ fn allocate_by_driver(
     result
 }
 
-/// Whether host and device share the memory at an address, as the driver says.
+/// Returns whether host and device share the memory at an address, according to the driver.
 fn is_managed(at: u64) -> bool {
     let mut managed = 0u32;
-    // SAFETY: a question with a place for the answer, which is of four bytes.
+    // SAFETY: the query has a valid pointer for the answer, which is four bytes.
     let asked = unsafe { driver().cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
     asked.is_ok() && managed != 0
 }
 
-/// An allocation from the window, or by the driver where that has none: what is answered.
+/// Serves an allocation from the window, or by the driver if the window has no room. Returns the program's result.
 fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted: bool) -> CuResult {
     let served = if at.is_null() || !wanted {
         None
@@ -125,7 +125,7 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
     };
     match served {
         Some(address) => {
-            // SAFETY: the program's place for the answer, which is not null.
+            // SAFETY: the program's pointer for the answer is not null.
             unsafe { *at = address };
             SUCCESS
         }
@@ -153,17 +153,17 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
     }
 }
 
-/// The address that an allocation has, where it has one.
+/// Returns the address of an allocation, or 0 if the call failed.
 fn address_of(at: *mut CuDevicePtr, result: CuResult) -> u64 {
     if is_ok(result) && !at.is_null() {
-        // SAFETY: the place holds the answer where the call succeeded.
+        // SAFETY: the pointer holds the answer if the call succeeded.
         unsafe { *at }
     } else {
         0
     }
 }
 
-/// `cuMemAlloc`.
+/// Handles `cuMemAlloc`.
 pub(crate) fn alloc(r: &Recorder, _form: Form, call: Call<'_>, at: *mut CuDevicePtr, bytes: usize) -> CuResult {
     r.record_device();
     let begun = r.session.start_call();
@@ -174,7 +174,7 @@ pub(crate) fn alloc(r: &Recorder, _form: Form, call: Call<'_>, at: *mut CuDevice
     result
 }
 
-/// `cuMemAllocPitch`.
+/// Handles `cuMemAllocPitch`.
 #[allow(clippy::too_many_arguments, reason = "those of the driver's function")]
 pub(crate) fn alloc_pitch(
     r: &Recorder,
@@ -188,7 +188,7 @@ pub(crate) fn alloc_pitch(
 ) -> CuResult {
     r.record_device();
     let begun = r.session.start_call();
-    // Drivers round rows up to this much.
+    // Drivers round rows up to this multiple.
     let row = width.checked_next_multiple_of(512);
     let bytes = row.and_then(|r| r.checked_mul(height)).filter(|b| *b > 0);
     let bytes = bytes.unwrap_or(0) as u64;
@@ -202,7 +202,7 @@ pub(crate) fn alloc_pitch(
         && !asked
         && let Some(row) = row
     {
-        // SAFETY: the program's place for the answer, which is not null where the window serves.
+        // SAFETY: the program's pointer for the answer is not null if the window serves the allocation.
         unsafe { *pitch = row };
     }
     let address = address_of(at, result);
@@ -210,7 +210,7 @@ pub(crate) fn alloc_pitch(
     result
 }
 
-/// `cuMemAllocManaged`.
+/// Handles `cuMemAllocManaged`.
 pub(crate) fn alloc_managed(
     r: &Recorder,
     _form: Form,
@@ -228,7 +228,7 @@ pub(crate) fn alloc_managed(
     result
 }
 
-/// `cuMemAllocAsync`.
+/// Handles `cuMemAllocAsync`.
 pub(crate) fn alloc_async(
     r: &Recorder,
     form: Form,
@@ -240,7 +240,7 @@ pub(crate) fn alloc_async(
     allocate_in_stream(r, form, call, at, bytes, stream, None)
 }
 
-/// `cuMemAllocFromPoolAsync`.
+/// Handles `cuMemAllocFromPoolAsync`.
 pub(crate) fn alloc_from_pool(
     r: &Recorder,
     form: Form,
@@ -265,7 +265,7 @@ fn allocate_in_stream(
     r.record_device();
     let begun = r.session.start_call();
     let bytes = bytes as u64;
-    // Memory of a graph that is captured is the graph's own.
+    // Memory of a captured graph belongs to the graph.
     let mut kind = AllocationKind::TakeInOrder;
     let result = if r.capture_flag(stream, form) == 0 {
         let may = pools::can_serve(r, pool);
@@ -291,7 +291,7 @@ fn allocate_in_stream(
     result
 }
 
-/// `cuMemFree`.
+/// Handles `cuMemFree`.
 pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -> CuResult {
     let begun = r.session.start_call();
     let mut memory = lock(&r.memory);
@@ -308,12 +308,12 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
         return result;
     };
     let result = if r.captures.load(Ordering::Relaxed) > 0 {
-        // A wait would end the capture: the memory goes with the next one that is allowed.
+        // A wait would end the capture: the memory is freed with the next wait that is allowed.
         memory.defer_free(at, FreeCondition::Idle);
         SUCCESS
     } else {
         let idle = memory.list_idle(context);
-        // Nobody waits for the lock while this waits for the device.
+        // No other thread must wait for the lock while this one waits for the device.
         drop(memory);
         let other = crate::memory::current_context() != context;
         match wait_for_context((other && context != 0).then_some(context)) {
@@ -332,7 +332,7 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
     result
 }
 
-/// `cuMemFreeAsync`: the memory goes when the stream has come so far.
+/// Handles `cuMemFreeAsync`: the memory is freed when the stream reaches this point.
 pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDevicePtr, stream: CuStream) -> CuResult {
     let begun = r.session.start_call();
     let piece = lock(&r.memory).find_piece(at);
@@ -353,12 +353,12 @@ pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDeviceP
     result
 }
 
-/// Memory of the window goes when a stream has done what it has now.
+/// Frees memory of the window once a stream has done its current work.
 fn free_in_stream(r: &Recorder, form: Form, at: u64, context: usize, stream: CuStream) -> CuResult {
     let real = Recorder::real_stream(stream, form);
     let until = match record_event(real) {
         Ok(event) => FreeCondition::Event(event),
-        // The stream may be of another context than the calling thread's: of the memory's own, most likely.
+        // The stream can belong to another context than the calling thread's: most likely to the memory's own.
         Err(e) if e.result() == Some(INVALID_HANDLE) && context != crate::memory::current_context() => {
             with_context(context, || record_event(real)).map_or(FreeCondition::Gone, FreeCondition::Event)
         }
@@ -370,11 +370,11 @@ fn free_in_stream(r: &Recorder, form: Form, at: u64, context: usize, stream: CuS
     SUCCESS
 }
 
-/// Puts an event of the recorder's own behind what a stream has.
+/// Records an event of the recorder's own after a stream's current work.
 fn record_event(stream: CuStream) -> Result<usize, CudaError> {
     let d = driver();
     let mut event: CuEvent = std::ptr::null_mut();
-    // SAFETY: a place for the answer, and a stream of the program's.
+    // SAFETY: the pointer is valid for the answer, and the stream is the program's.
     unsafe {
         d.cuEventCreate(&raw mut event, EVENT_NO_TIMING)?;
         d.cuEventRecord(event, stream).inspect_err(|_| {

@@ -1,5 +1,5 @@
-//! Copies in batches: each of them is a copy by itself, in the order in which they are listed, which is one of those
-//! that the device may take.
+//! Batched copies: each is a copy by itself, in the listed order, which is one of the orders that the device can
+//! choose.
 
 use crate::copies::{CopyStream, unified};
 use crate::recorder::{Recorder, is_ok};
@@ -8,10 +8,10 @@ use cuda_driver::{CuDevicePtr, CuResult};
 /// Maximum number of copies of a batch.
 const MAX_BATCH_COPIES: usize = 1 << 20;
 
-/// `cuMemcpyBatchAsync`.
+/// Handles `cuMemcpyBatchAsync`.
 ///
 /// # Safety
-/// There are as many places, sources and sizes as are told, as the driver asks for.
+/// The lists have as many destinations, sources and sizes as the count says, as the driver requires.
 pub(crate) unsafe fn copies(
     r: &Recorder,
     at: CopyStream,
@@ -29,9 +29,9 @@ pub(crate) unsafe fn copies(
     }
     let mut result = None;
     for n in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (to, from, bytes) = unsafe { (*to.add(n), *from.add(n), *bytes.add(n)) };
-        // The driver is asked once; the other copies are told as it answered.
+        // The driver is called once; the other copies get the same result.
         let mut once = || *result.get_or_insert_with(&mut *call);
         let answered = unified(r, at, &mut once, to, from, bytes);
         if !is_ok(answered) {

@@ -1,5 +1,5 @@
-//! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it
-//! is first used, and of a container only what the device runs.
+//! Code of the program: its modules and libraries, and their functions. Code is stored when a function of it is first
+//! used, and of a container only what the device runs.
 
 mod owners;
 mod parameters;
@@ -23,41 +23,41 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
 
-/// What is known of a function that is launched.
+/// Properties of a launched function.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionInfo {
-    /// Its number in the recording.
+    /// Number of the function in the recording.
     pub number: u32,
-    /// Offset and size of each parameter; `None`: nobody knows.
+    /// Offset and size of each parameter; `None` if unknown.
     pub layout: Option<Arc<Vec<[u32; 2]>>>,
-    /// Bytes of its parameter buffer.
+    /// Size of its parameter buffer, bytes.
     pub bytes: u32,
-    /// Whether its launches are recorded one by one.
+    /// Launches of the function are recorded one by one.
     pub is_selected: bool,
-    /// Whether it exchanges memory with other devices or processes: a kernel of NCCL.
+    /// The function exchanges memory with other devices or processes: a kernel of NCCL.
     pub collective: bool,
 }
 
 #[derive(Debug)]
 struct LoadedCode {
-    /// How much was loaded before it.
+    /// Number of modules loaded before it.
     place: u64,
     library: bool,
     source: ImageSource,
     origin: String,
-    /// Its number in the recording, once a function of it was used, or a variable was asked for.
+    /// Number of the module in the recording, once one of its functions was used or one of its variables was requested.
     number: Option<u32>,
-    /// Whether its code is in the recording, or why it is not: a function of it was used.
+    /// The code is in the recording, or the reason why not: one of its functions was used.
     stored: bool,
-    /// Names of variables whose addresses were not asked for yet.
+    /// Names of variables whose addresses were not yet requested.
     variables: Vec<String>,
-    /// Parameters of its functions by name, where the driver does not tell them.
+    /// Parameters of its functions by name, if the driver does not report them.
     parameters: HashMap<String, parameters::Layout>,
-    /// Variables that the program asked for, until they are told.
+    /// Variables that the program requested, until they are recorded.
     globals: Vec<CallGlobal>,
-    /// Where variables lie: first byte and bytes.
+    /// Locations of variables: first address and size in bytes.
     places: Vec<(u64, u64)>,
-    /// The context that it was loaded in, where it belongs to one.
+    /// The context that it was loaded in, if it belongs to one.
     context: usize,
 }
 
@@ -73,30 +73,30 @@ struct NamedFunction {
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     loaded: HashMap<usize, LoadedCode>,
-    /// How much was loaded so far.
+    /// Number of modules loaded so far.
     count: u64,
-    /// What libraries are in contexts.
+    /// Modules of libraries in contexts.
     modules: HashMap<usize, owners::LibraryModule>,
-    /// Whether parameters have to be read off code: the driver does not tell them.
+    /// Parameters have to be read from the code: the driver does not report them.
     reads_parameters: bool,
     named: HashMap<usize, NamedFunction>,
     known: HashMap<usize, FunctionInfo>,
-    /// Variables whose places became known and that nobody asked for yet.
+    /// Variables whose addresses became known and were not yet taken.
     fresh: Vec<(u64, u64)>,
 }
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// A text of the program's; empty for none.
+/// Returns a string of the program; empty for a null pointer.
 fn text(at: *const c_char) -> String {
     if at.is_null() {
         return String::new();
     }
-    // SAFETY: the program gave it to the driver as a text.
+    // SAFETY: the program passed it to the driver as a string.
     unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
 }
 
-/// A module or library is loaded from memory.
+/// Handles the load of a module or library from memory.
 pub(crate) fn load(
     r: &Recorder,
     call: Call<'_>,
@@ -106,7 +106,7 @@ pub(crate) fn load(
     library: bool,
 ) -> CuResult {
     let begun = r.session.start_call();
-    // The program may reuse the memory as soon as the call is back.
+    // The program can reuse the memory as soon as the call returns.
     let (source, origin) = find_source(image as u64);
     let result = call();
     note(r, handle, result, source, origin, library);
@@ -114,7 +114,7 @@ pub(crate) fn load(
     result
 }
 
-/// A module or library is loaded from a file.
+/// Handles the load of a module or library from a file.
 pub(crate) fn load_file(
     r: &Recorder,
     call: Call<'_>,
@@ -138,7 +138,7 @@ pub(crate) fn load_file(
 
 fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: ImageSource, origin: String, library: bool) {
     if is_ok(result) && !handle.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let handle = unsafe { *handle } as usize;
         let mut code = lock(&r.code);
         code.count += 1;
@@ -164,7 +164,7 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: ImageS
     }
 }
 
-/// A module or library goes.
+/// Handles the unload of a module or library.
 pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *mut c_void) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
@@ -188,7 +188,7 @@ pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *
     result
 }
 
-/// A function of a module or a kernel of a library is asked for by its name.
+/// Handles the lookup of a module's function or a library's kernel by name.
 pub(crate) fn named(
     r: &Recorder,
     call: Call<'_>,
@@ -199,7 +199,7 @@ pub(crate) fn named(
 ) -> CuResult {
     let result = call();
     if is_ok(result) && !function.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let handle = unsafe { *function } as usize;
         let mut code = lock(&r.code);
         let named = NamedFunction {
@@ -207,7 +207,7 @@ pub(crate) fn named(
             owner: code.origin(owner as usize),
             kernel,
         };
-        // A handle may come again for another function.
+        // A handle can be reused for another function.
         let was = code.named.get(&handle);
         if was.is_some_and(|was| was.name != named.name || was.owner != named.owner) {
             code.known.remove(&handle);
@@ -218,7 +218,7 @@ pub(crate) fn named(
     result
 }
 
-/// Where a variable is, is asked for by its name.
+/// Handles the lookup of a variable's address by name.
 pub(crate) fn variable(
     r: &Recorder,
     call: Call<'_>,
@@ -231,7 +231,7 @@ pub(crate) fn variable(
     if is_ok(result) && !at.is_null() && !bytes.is_null() {
         let global = CallGlobal {
             name: text(name),
-            // SAFETY: the driver has put the answers there.
+            // SAFETY: the driver has written the answers.
             at: unsafe { *at },
             // SAFETY: as above.
             bytes: unsafe { *bytes } as u64,
@@ -240,8 +240,8 @@ pub(crate) fn variable(
         let owner = code.origin(owner as usize);
         if let Some(loaded) = code.loaded.get_mut(&owner) {
             loaded.globals.push(global);
-            // The program may copy to it, and may never launch a function of the module: a replay has to know the
-            // place.
+            // The program can copy to the variable without ever launching a function of the module: a replay has to
+            // know the address.
             loaded.assign_number(r);
             loaded.record_globals(r);
         }
@@ -249,11 +249,11 @@ pub(crate) fn variable(
     result
 }
 
-/// Why the code of a module is not in the recording of which only variables were asked for.
+/// Why the code of a module is missing in the recording if only its variables were requested.
 const UNUSED: &str = "no function of it is launched";
 
 impl LoadedCode {
-    /// Its number in the recording, which it gets now where it has none.
+    /// Returns the module's number in the recording, and assigns one if it has none.
     fn assign_number(&mut self, r: &Recorder) -> u32 {
         if let Some(number) = self.number {
             return number;
@@ -270,7 +270,7 @@ impl LoadedCode {
         number
     }
 
-    /// Puts the variables that are known into the module's entry, where it has one.
+    /// Adds the known variables to the module's entry, if it has one.
     fn record_globals(&mut self, r: &Recorder) {
         let (Some(number), false) = (self.number, self.globals.is_empty()) else {
             return;
@@ -290,11 +290,11 @@ impl LoadedCode {
     }
 }
 
-/// The function of a kernel is asked for.
+/// Handles the lookup of a kernel's function.
 pub(crate) fn kernel_function(r: &Recorder, call: Call<'_>, function: *mut CuFunction, kernel: CuKernel) -> CuResult {
     let result = call();
     if is_ok(result) && !function.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let handle = unsafe { *function } as usize;
         let mut code = lock(&r.code);
         if let Some(n) = code.named.get(&(kernel as usize)) {
@@ -309,7 +309,7 @@ pub(crate) fn kernel_function(r: &Recorder, call: Call<'_>, function: *mut CuFun
     result
 }
 
-/// An attribute of a function or kernel is set.
+/// Handles the set of an attribute of a function or kernel.
 pub(crate) fn set_attribute(
     r: &Recorder,
     call: Call<'_>,
@@ -337,10 +337,10 @@ pub(crate) fn set_attribute(
     result
 }
 
-/// What is known of a function, asked for when it is new.
+/// Returns the properties of a function, and queries them if it is new.
 pub(crate) fn function(r: &Recorder, handle: CuFunction) -> FunctionInfo {
     thread_local! {
-        /// Functions that this thread launched, as of a state of [`Recorder::changes`].
+        /// Functions that this thread launched, as of a value of [`Recorder::changes`].
         static SEEN: RefCell<(u64, HashMap<usize, FunctionInfo, ByHandle>)> = RefCell::default();
     }
     let changes = r.changes.load(Ordering::Acquire);
@@ -358,7 +358,7 @@ pub(crate) fn function(r: &Recorder, handle: CuFunction) -> FunctionInfo {
     let waits = code.has_pending_query(handle);
     let fresh = std::mem::take(&mut code.fresh);
     drop(code);
-    // What variables hold at the begin of a part of a program is in no call that is recorded.
+    // No recorded call holds the content of variables at the start of a part of a program.
     if r.is_partial() && r.is_inside() {
         r.snapshot_variables(fresh);
     }
@@ -375,7 +375,7 @@ pub(crate) fn function(r: &Recorder, handle: CuFunction) -> FunctionInfo {
 }
 
 impl Code {
-    /// Whether something of a function's module is still to be asked for.
+    /// Returns whether a query about a function's module is still pending.
     fn has_pending_query(&self, handle: CuFunction) -> bool {
         let owner = self
             .named
@@ -384,7 +384,7 @@ impl Code {
         owner.is_some_and(|l| !l.variables.is_empty())
     }
 
-    /// Where variables of code lie that was used: first byte and bytes.
+    /// Returns the locations of variables of used code: first address and size in bytes.
     pub fn list_variables(&self) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> = self.loaded.values().flat_map(|l| l.places.iter().copied()).collect();
         all.retain(|(_, bytes)| *bytes > 0);
@@ -393,7 +393,7 @@ impl Code {
         all
     }
 
-    /// A context is gone: modules that were loaded in it, and where variables of libraries lay in it.
+    /// Forgets a destroyed context: its modules, and the addresses of library variables in it.
     pub fn forget_context(&mut self, context: usize) {
         let gone: Vec<usize> = self
             .loaded
@@ -409,7 +409,7 @@ impl Code {
             .for_each(|l| l.places.clear());
         let (known, loaded) = (&mut self.known, &self.loaded);
         self.named.retain(|function, n| {
-            // What a kernel of a library was there may come again for something else.
+            // The handle of a library's kernel in this context can be reused for something else.
             let of_library = loaded.get(&n.owner).is_some_and(|l| l.library);
             let stays = !gone.contains(&n.owner) && (n.kernel || !of_library);
             if !stays {
@@ -482,13 +482,13 @@ impl Code {
         known
     }
 
-    /// The number of a module of which a function is used; its code is stored now.
+    /// Returns the number of a module that has a used function, and stores its code.
     fn store_used_module(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
         let reads_parameters = self.reads_parameters;
         let loaded = self.loaded.get_mut(&owner)?;
         if !std::mem::replace(&mut loaded.stored, true) {
             let (mut kind, mut missing) = (CodeKind::default(), String::new());
-            // What code runs there depends on the device, and nothing may have asked for one yet.
+            // The code that runs depends on the device, and nothing may have queried it yet.
             r.record_device();
             let capability = r.session.tables().facts.device.capability;
             let code = extract_code(&loaded.source, Capability::new(capability[0], capability[1]));
@@ -521,7 +521,7 @@ impl Code {
             if let Some(bytes) = bytes {
                 r.session.store_code(number, bytes);
             }
-            // What was copied is stored now.
+            // The copy is stored now and not needed any more.
             if let ImageSource::Copied(_) = loaded.source {
                 loaded.source = ImageSource::Missing("it is stored already".to_owned());
             }
@@ -533,7 +533,8 @@ impl Code {
         number
     }
 
-    /// Asks where the variables of a module are. Not while a graph is captured: it may load the module.
+    /// Queries the addresses of a module's variables. It does nothing during graph capture: the query can load the
+    /// module.
     fn query_variables(&mut self, r: &Recorder, owner: usize) {
         let Some(loaded) = self.loaded.get_mut(&owner) else {
             return;
@@ -548,7 +549,7 @@ impl Code {
             text.push(0);
             let (mut at, mut bytes) = (0, 0);
             let owner = owner as *mut c_void;
-            // SAFETY: a handle that the driver gave and that was not given back, and a text that ends in a zero.
+            // SAFETY: the handle is the driver's and was not released, and the string ends in a zero.
             let found = unsafe {
                 if loaded.library {
                     d.cuLibraryGetGlobal(&raw mut at, &raw mut bytes, owner, text.as_ptr().cast())
@@ -558,7 +559,7 @@ impl Code {
             };
             if found.is_ok() {
                 let mut managed = 0u32;
-                // SAFETY: an address that the driver has just given, and a place of four bytes for the answer.
+                // SAFETY: the driver has just returned the address, and the pointer is valid for four bytes of answer.
                 let asked = unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
                 if asked.is_ok() && managed != 0 {
                     r.note_not_recorded(
@@ -584,7 +585,7 @@ impl Code {
 fn attribute(handle: CuFunction, kernel: bool, which: i32) -> u32 {
     let d = driver();
     let (mut value, mut device): (i32, CuDevice) = (0, 0);
-    // SAFETY: questions with places for the answers.
+    // SAFETY: the queries have valid pointers for the answers.
     let asked = unsafe {
         if kernel {
             d.cuCtxGetDevice(&raw mut device)
@@ -596,7 +597,7 @@ fn attribute(handle: CuFunction, kernel: bool, which: i32) -> u32 {
     asked.map_or(0, |()| u32::try_from(value).unwrap_or(0))
 }
 
-/// Names of the variables of a module.
+/// Returns the names of a module's variables.
 fn variables(kind: CodeKind, code: &[u8]) -> Vec<String> {
     let of_cubin = || {
         let all = Cubin::parse(code).and_then(|c| c.variables().map(|v| v.iter().map(|v| v.name.to_owned()).collect()));

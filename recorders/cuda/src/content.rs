@@ -1,14 +1,14 @@
-//! What copies moved, as it stands in the program's own memory.
+//! Content of copies, read from the program's own memory.
 
 use crate::process_memory::read_process_memory;
 use crate::recorder::Recorder;
 use cuda_session::{EntryPayload, Slot};
 use trace_core::recording::CopyRow;
 
-/// Bytes that are read at once: longer content is handed over in parts, so that it is never all in memory twice.
+/// Size of one read, bytes: longer content is handed over in parts, so that it is never all in memory twice.
 const PIECE: u64 = 64 << 20;
 
-/// What a copy moved, as it stands in this process's memory at an address.
+/// Returns the content of a copy, from this process's memory at an address.
 pub(crate) fn content_at(r: &Recorder, from: u64, pitch: u64, row: &CopyRow) -> EntryPayload {
     if row.total().is_none_or(|n| n <= PIECE) {
         return gather(from, pitch, row.bytes, row.rows).map_or(EntryPayload::Nothing, EntryPayload::Content);
@@ -20,7 +20,7 @@ pub(crate) fn content_at(r: &Recorder, from: u64, pitch: u64, row: &CopyRow) -> 
     }
 }
 
-/// Supplies what was awaited, as it stands in this process's memory at an address.
+/// Supplies awaited content from this process's memory at an address.
 pub(crate) fn supply(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) {
     if row.total().is_some_and(|n| n > PIECE) && supply_parts(r, slot, from, pitch, row) {
         r.session.supply_parts(slot);
@@ -30,7 +30,8 @@ pub(crate) fn supply(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &Copy
     r.session.supply(slot, content);
 }
 
-/// Hands a copy's content over in parts, which begin where pages of the device do. `false`: some of it is not there.
+/// Hands a copy's content over in parts that start at pages of the device. Returns `false` if some of it is not
+/// readable.
 fn supply_parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
     let Some(total) = row.total() else { return false };
     let (device, page) = (row.device(), trace_core::PAGE_SIZE as u64);
@@ -55,7 +56,7 @@ fn supply_parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) 
     true
 }
 
-/// Bytes of rows from the byte `first` of all of them on.
+/// Reads bytes of rows, from byte `first` of all rows on. Returns `false` if some of them are not readable.
 fn read_rows(from: u64, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bool {
     let mut at = first;
     let mut rest = to;
@@ -75,7 +76,7 @@ fn read_rows(from: u64, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bo
     true
 }
 
-/// Bytes of memory of this process, of a copy's rows: one after another.
+/// Reads the rows of a copy from this process's memory, one after another. Returns `None` if some are not readable.
 fn gather(from: u64, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
     let total = usize::try_from(bytes.checked_mul(rows)?).ok()?;
     let mut all = vec![0; total];

@@ -1,4 +1,4 @@
-//! Contexts that take what was made in them with them, and that reach memory of each other.
+//! Contexts: their destruction, and their access to each other's memory.
 
 use crate::recorder::{Recorder, is_ok, lock};
 use crate::resolve::driver;
@@ -6,12 +6,12 @@ use cuda_driver::{CuContext, CuDevice, CuResult};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// `cuCtxEnablePeerAccess`: functions of this context may reach memory of another one.
+/// Handles `cuCtxEnablePeerAccess`: functions of this context can access memory of another one.
 pub(crate) fn enable_peer_access(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
     let result = call();
     let here = crate::memory::current_context_and_device();
     let (d, mut owner, mut popped): (_, CuDevice, CuContext) = (driver(), 0, std::ptr::null_mut());
-    // SAFETY: a context that the program has just named; the thread's own comes back.
+    // SAFETY: the program has just passed the context; the thread's own is restored.
     let asked = is_ok(result)
         && unsafe {
             d.cuCtxPushCurrent_v2(peer).is_ok() && {
@@ -26,7 +26,7 @@ pub(crate) fn enable_peer_access(r: &Recorder, call: Call<'_>, peer: CuContext) 
     result
 }
 
-/// A context is destroyed.
+/// Handles the destruction of a context.
 pub(crate) fn destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuResult {
     let result = call();
     if is_ok(result) {
@@ -35,15 +35,16 @@ pub(crate) fn destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuRes
     result
 }
 
-/// A device's primary context, which the runtime uses; `None`: there is none, or nothing is known of the device.
+/// Returns a device's primary context, which the runtime uses. Returns `None` if there is none or the device is
+/// unknown.
 fn find_primary_context(r: &Recorder, device: CuDevice) -> Option<usize> {
-    // Asking makes the context where there is none: not of a device of which nothing is known.
+    // The query creates a missing context: do not query a device without known memory.
     if !lock(&r.memory).has_memory_on(device) || !is_active(device) {
         return None;
     }
     let d = driver();
     let mut context: CuContext = std::ptr::null_mut();
-    // SAFETY: asks which one it is, and leaves it retained as often as it was.
+    // SAFETY: the call queries the context, and its retain count stays the same.
     let asked = unsafe {
         d.cuDevicePrimaryCtxRetain(&raw mut context, device)
             .and_then(|()| d.cuDevicePrimaryCtxRelease_v2(device))
@@ -51,15 +52,15 @@ fn find_primary_context(r: &Recorder, device: CuDevice) -> Option<usize> {
     asked.is_ok().then_some(context as usize)
 }
 
-/// Whether a device has its primary context; a driver that does not say so is taken to have it.
+/// Returns whether a device has its primary context; `true` if the driver does not say.
 fn is_active(device: CuDevice) -> bool {
     let (mut flags, mut active) = (0, 0);
-    // SAFETY: a question with places for the answers.
+    // SAFETY: the query has valid pointers for the answers.
     let asked = unsafe { driver().cuDevicePrimaryCtxGetState(device, &raw mut flags, &raw mut active) };
     asked.is_err() || active != 0
 }
 
-/// The primary context is reset.
+/// Handles the reset of a primary context.
 pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
     let context = find_primary_context(r, device);
     let result = call();
@@ -69,7 +70,7 @@ pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult 
     result
 }
 
-/// The primary context is released: where that was the last time, it is no more.
+/// Handles the release of a primary context: the last release destroys it.
 pub(crate) fn release(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
     let context = find_primary_context(r, device);
     let result = call();
@@ -79,7 +80,7 @@ pub(crate) fn release(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResul
     result
 }
 
-/// A context is gone: what was awaited in it is taken up as it stands, and what was made in it is no more.
+/// Forgets a destroyed context: takes its awaited content as it is now, and removes everything created in it.
 fn forget_context(r: &Recorder, context: usize) {
     r.context_done(context);
     lock(&r.snapshots).forget_context(context);

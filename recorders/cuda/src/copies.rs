@@ -1,4 +1,4 @@
-//! Copies and fills: what came from the host is taken up when the call returns, what goes to the host when it is there.
+//! Copies and fills: content from the host is read when the call returns, content for the host when it has arrived.
 
 use crate::content::content_at;
 use crate::recorder::{Form, Recorder, is_ok, lock};
@@ -12,11 +12,10 @@ use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Maximum number of slices of a copy that are told one by one: a program that asks for nonsense is the driver's to
-/// refuse.
+/// Maximum number of slices of a copy that are recorded one by one: the driver refuses a program that requests more.
 const MAX_SLICES: usize = 1 << 20;
 
-/// A stream, where a call names one.
+/// A stream, if a call names one.
 #[derive(Clone, Copy)]
 pub(crate) struct CopyStream {
     stream: CuStream,
@@ -25,7 +24,7 @@ pub(crate) struct CopyStream {
 }
 
 impl CopyStream {
-    /// The default stream, and the call waits until it is done.
+    /// Returns the default stream; the call waits until the copy is done.
     pub fn synchronous(form: Form) -> Self {
         Self {
             stream: std::ptr::null_mut(),
@@ -34,7 +33,7 @@ impl CopyStream {
         }
     }
 
-    /// A stream, and the call does not wait.
+    /// Returns a stream; the call does not wait.
     pub fn asynchronous(stream: CuStream, form: Form) -> Self {
         Self {
             stream,
@@ -44,7 +43,7 @@ impl CopyStream {
     }
 }
 
-/// A copy of rows.
+/// Records a copy of rows.
 pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -> CuResult {
     let begun = r.session.start_call();
     let captured = r.capture_flag(at.stream, at.form);
@@ -53,7 +52,7 @@ pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -
         flags: captured | if at.waits { 0 } else { CALL_ASYNC },
         ..row
     };
-    // What the host wrote into memory that it shares with the device is no call: it is told before it is read.
+    // Host writes to memory that is shared with the device are not calls: they are recorded before the copy reads them.
     if captured == 0 && r.is_inside() {
         let read = shared_memory::find_copy_source(r, &row);
         if !read.is_empty() {
@@ -70,7 +69,8 @@ pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -
         return result;
     }
     let work = lock(&r.progress).add_work(key);
-    // Copies on the device come back before they are done; those to memory that the driver does not know are done then.
+    // Copies on the device return before they are done; copies to memory that the driver does not know are done on
+    // return.
     let done = match kind {
         Some(CopyKind::HostToDevice) => at.waits,
         Some(CopyKind::DeviceToHost) => at.waits || !r.is_pinned(row.to, row.to_pitch, &row),
@@ -111,7 +111,7 @@ fn linear(to: u64, from: u64, bytes: usize, kind: CopyKind) -> CopyRow {
     }
 }
 
-/// From the host to the device.
+/// Handles a copy from the host to the device.
 pub(crate) fn to_device(
     r: &Recorder,
     at: CopyStream,
@@ -123,7 +123,7 @@ pub(crate) fn to_device(
     copy(r, at, call, linear(to, from as u64, bytes, CopyKind::HostToDevice))
 }
 
-/// From the device to the host.
+/// Handles a copy from the device to the host.
 pub(crate) fn to_host(
     r: &Recorder,
     at: CopyStream,
@@ -135,7 +135,7 @@ pub(crate) fn to_host(
     copy(r, at, call, linear(to as u64, from, bytes, CopyKind::DeviceToHost))
 }
 
-/// From the device to the device.
+/// Handles a copy from the device to the device.
 pub(crate) fn on_device(
     r: &Recorder,
     at: CopyStream,
@@ -147,7 +147,7 @@ pub(crate) fn on_device(
     copy(r, at, call, linear(to, from, bytes, CopyKind::DeviceToDevice))
 }
 
-/// From a device to a device.
+/// Handles a copy from one device to another.
 pub(crate) fn between_peers(
     r: &Recorder,
     at: CopyStream,
@@ -161,7 +161,7 @@ pub(crate) fn between_peers(
     on_device(r, at, call, to, from, bytes)
 }
 
-/// Between addresses of which the driver finds out what they are.
+/// Handles a copy between addresses whose kind the driver finds out.
 pub(crate) fn unified(
     r: &Recorder,
     at: CopyStream,
@@ -187,7 +187,8 @@ fn copy_kind(to_device: bool, from_device: bool) -> CopyKind {
     }
 }
 
-/// One side of a copy of rows: whether it is the device's, its first byte and pitch. `None`: an array.
+/// Returns one side of a copy of rows: whether it is the device's, its first address and pitch. Returns `None` for an
+/// array.
 fn side(r: &Recorder, kind: u32, host: u64, device: u64, pitch: usize, x: usize, y: usize) -> Option<(bool, u64, u64)> {
     let base = match kind {
         MEMORY_HOST => (false, host),
@@ -199,15 +200,15 @@ fn side(r: &Recorder, kind: u32, host: u64, device: u64, pitch: usize, x: usize,
     Some((base.0, at, pitch as u64))
 }
 
-/// `cuMemcpy2D`.
+/// Handles `cuMemcpy2D`.
 ///
 /// # Safety
-/// The form is the program's, which the driver reads too.
+/// The structure is the program's, and the driver reads it as well.
 pub(crate) unsafe fn rows(r: &Recorder, at: CopyStream, call: Call<'_>, copy2d: *const Copy2d) -> CuResult {
     if copy2d.is_null() {
         return call();
     }
-    // SAFETY: not null, and the driver is about to read it.
+    // SAFETY: the pointer is not null, and the driver is about to read it.
     let c = unsafe { *copy2d };
     let from = side(
         r,
@@ -251,15 +252,15 @@ fn build_row(
     }
 }
 
-/// `cuMemcpy3D`: its slices are told as one copy where they follow each other, otherwise one by one.
+/// Handles `cuMemcpy3D`: contiguous slices are recorded as one copy, other slices one by one.
 ///
 /// # Safety
-/// As [`rows`].
+/// The same as [`rows`].
 pub(crate) unsafe fn slices(r: &Recorder, at: CopyStream, call: Call<'_>, copy3d: *const Copy3d) -> CuResult {
     if copy3d.is_null() {
         return call();
     }
-    // SAFETY: not null, and the driver is about to read it.
+    // SAFETY: the pointer is not null, and the driver is about to read it.
     let c = unsafe { *copy3d };
     let rows = flatten(r, &c);
     match rows.as_slice() {
@@ -267,7 +268,7 @@ pub(crate) unsafe fn slices(r: &Recorder, at: CopyStream, call: Call<'_>, copy3d
         many => {
             let mut result = None;
             for row in many {
-                // The driver is asked once; the other slices are told as it answered.
+                // The driver is called once; the other slices get the same result.
                 let answered = copy(r, at, &mut || *result.get_or_insert_with(&mut *call), *row);
                 if !is_ok(answered) {
                     return answered;
@@ -278,7 +279,7 @@ pub(crate) unsafe fn slices(r: &Recorder, at: CopyStream, call: Call<'_>, copy3d
     }
 }
 
-/// The copies of rows that a copy of slices is.
+/// Returns the row copies that make up a copy of slices.
 pub(crate) fn flatten(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
     if c.source_kind == MEMORY_ARRAY || c.to_kind == MEMORY_ARRAY || c.depth == 0 {
         return vec![build_row(r, None, None, c.width, c.height.saturating_mul(c.depth))];
@@ -324,7 +325,7 @@ pub(crate) fn flatten(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
         .collect()
 }
 
-/// Memory set to a value.
+/// Records a fill of memory.
 pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -> CuResult {
     let begun = r.session.start_call();
     let captured = r.capture_flag(at.stream, at.form);
@@ -344,7 +345,7 @@ pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -
     result
 }
 
-/// A fill of elements that follow each other.
+/// Returns a fill of consecutive elements.
 pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillRow {
     FillRow {
         to,
@@ -357,7 +358,7 @@ pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillR
     }
 }
 
-/// A fill of rows.
+/// Returns a fill of rows.
 pub(crate) fn element_rows(to: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> FillRow {
     FillRow {
         to,

@@ -1,33 +1,33 @@
-//! Memory of the window that the program gave back and that work may still use: when each piece is free.
+//! Deferred frees: window memory that the program has freed but that pending work can still use.
 
 use crate::resolve::driver;
 use cuda_driver::CuEvent;
 use std::collections::BTreeMap;
 
-/// When memory that the program gave back is free.
+/// The condition under which memory that the program freed can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreeCondition {
-    /// When the event is done, which is the recorder's own.
+    /// The event, which is the recorder's own, is complete.
     Event(usize),
-    /// When its context was waited for: no event could be put behind what uses it.
+    /// The context was waited for: no event could be recorded after the work that uses the memory.
     Idle,
-    /// When its context is gone: what uses it is of another one, of which nothing is known.
+    /// The context is destroyed: the work that uses the memory is in another, unknown context.
     Gone,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct DeferredFree {
     until: FreeCondition,
-    /// The context that the piece was taken in.
+    /// The context of the allocation.
     context: usize,
-    /// Tells it from a piece that leaves later at the same place.
+    /// Distinguishes it from a later deferred free at the same address.
     number: u64,
 }
 
-/// A piece that leaves: its first byte, and its number.
+/// A deferred free: its first address, and its number.
 pub(crate) type DeferredFreeId = (u64, u64);
 
-/// All pieces that leave, by their first bytes.
+/// All deferred frees, by their first addresses.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredFrees {
     pieces: BTreeMap<u64, DeferredFree>,
@@ -42,13 +42,13 @@ impl DeferredFrees {
         self.pieces.insert(at, left);
     }
 
-    /// A piece is gone, with its event; `with_context`: that one is gone already.
+    /// Removes a deferred free with its event. `with_context`: the event was destroyed with its context.
     pub fn remove(&mut self, at: u64, with_context: bool) {
         if let Some(left) = self.pieces.remove(&at)
             && let FreeCondition::Event(event) = left.until
             && !with_context
         {
-            // SAFETY: an event of the recorder's own.
+            // SAFETY: the event is the recorder's own.
             let _ = unsafe { driver().cuEventDestroy_v2(event as CuEvent) };
         }
     }
@@ -61,7 +61,8 @@ impl DeferredFrees {
         self.pieces.is_empty()
     }
 
-    /// Pieces that are free once a context was waited for. What leaves while it is waited for is not among them.
+    /// Returns the frees that complete with a wait for a context. Frees that are deferred during the wait are not among
+    /// them.
     pub fn list_idle(&self, context: usize) -> Vec<DeferredFreeId> {
         let idle = self
             .pieces
@@ -70,15 +71,15 @@ impl DeferredFrees {
         idle.map(|(at, left)| (*at, left.number)).collect()
     }
 
-    /// Whether one of these still leaves.
+    /// Returns whether a free is still deferred.
     pub fn is_pending(&self, (at, number): DeferredFreeId) -> bool {
         self.pieces.get(&at).is_some_and(|left| left.number == number)
     }
 
-    /// Pieces whose events are done. Asking is not allowed while a graph is captured.
+    /// Returns the frees whose events are complete. The query is not allowed during graph capture.
     pub fn list_done(&self) -> Vec<u64> {
         let done = self.pieces.iter().filter(|(_, left)| match left.until {
-            // SAFETY: an event of the recorder's own.
+            // SAFETY: the event is the recorder's own.
             FreeCondition::Event(event) => unsafe { driver().cuEventQuery(event as CuEvent) }.is_ok(),
             FreeCondition::Idle | FreeCondition::Gone => false,
         });

@@ -1,4 +1,4 @@
-//! Graphs: what is captured or built is done by each launch of a graph, and is told behind it, node by node.
+//! Graphs: each launch of a graph does what was captured or built, and is recorded after the launch, node by node.
 
 mod feedback;
 mod nodes;
@@ -16,16 +16,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use trace_core::recording::{CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, FillRow, LaunchRow};
 
-/// A graph that can be launched.
+/// An executable graph.
 #[derive(Clone, Debug, Default)]
 struct ExecGraph {
-    /// Its nodes in an order that keeps the edges.
+    /// Its nodes in topological order.
     nodes: Vec<Node>,
-    /// It was changed in a way that could not be followed: nobody knows what it does.
+    /// The graph was changed in a way that the recorder could not follow: its work is unknown.
     unknown: bool,
 }
 
-/// Graphs that can be launched.
+/// All executable graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
     ready: HashMap<usize, Arc<ExecGraph>>,
@@ -33,7 +33,7 @@ pub(crate) struct Graphs {
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// A graph is made ready to be launched.
+/// Handles the instantiation of a graph.
 pub(crate) fn instantiate(
     r: &Recorder,
     call: Call<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn instantiate(
             nodes: list_nodes(r, graph),
             unknown: false,
         };
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let handle = unsafe { *exec } as usize;
         lock(&r.graphs).ready.insert(handle, Arc::new(ready));
     }
@@ -56,7 +56,7 @@ pub(crate) fn instantiate(
     result
 }
 
-/// `cuGraphExecUpdate`: a graph takes the place of the one that was made ready.
+/// Handles `cuGraphExecUpdate`: a graph replaces the instantiated one.
 pub(crate) fn update(r: &Recorder, call: Call<'_>, exec: CuGraphExec, graph: CuGraph) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
@@ -71,7 +71,7 @@ pub(crate) fn update(r: &Recorder, call: Call<'_>, exec: CuGraphExec, graph: CuG
     result
 }
 
-/// A node of a graph that was made ready does something else from now on; `None`: what, could not be told.
+/// Changes the work of a node in an executable graph; `None` if the new work is unknown.
 fn change(
     r: &Recorder,
     call: Call<'_>,
@@ -95,10 +95,10 @@ fn change(
     result
 }
 
-/// A node's launch is changed.
+/// Handles a change of a node's launch.
 ///
 /// # Safety
-/// The form is the program's, which the driver reads too.
+/// The structure is the program's, and the driver reads it as well.
 pub(crate) unsafe fn set_kernel(
     r: &Recorder,
     call: Call<'_>,
@@ -106,15 +106,15 @@ pub(crate) unsafe fn set_kernel(
     node: CuGraphNode,
     form: *const KernelNode,
 ) -> CuResult {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let to = unsafe { form.as_ref().map(|form| read_launch(r, form)) };
     change(r, call, "cuGraphExecKernelNodeSetParams", exec, node, to)
 }
 
-/// The same by the first form, which ends before the kernel and the context.
+/// Handles the same change with the first version of the structure, which ends before the kernel and the context.
 ///
 /// # Safety
-/// As [`set_kernel`], of a form of so many bytes.
+/// The same as [`set_kernel`], with a structure of that size.
 pub(crate) unsafe fn set_kernel_by_first(
     r: &Recorder,
     call: Call<'_>,
@@ -127,17 +127,17 @@ pub(crate) unsafe fn set_kernel_by_first(
     if form.is_null() {
         return call();
     }
-    // SAFETY: the caller's promise: so many bytes are there, and the place has more.
+    // SAFETY: the caller guarantees the source bytes, and the destination is larger.
     unsafe {
         std::ptr::copy_nonoverlapping(form.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), FIRST);
         set_kernel(r, call, exec, node, whole.as_ptr())
     }
 }
 
-/// A node's copy is changed.
+/// Handles a change of a node's copy.
 ///
 /// # Safety
-/// As [`set_kernel`].
+/// The same as [`set_kernel`].
 pub(crate) unsafe fn set_copy(
     r: &Recorder,
     call: Call<'_>,
@@ -145,15 +145,15 @@ pub(crate) unsafe fn set_copy(
     node: CuGraphNode,
     form: *const Copy3d,
 ) -> CuResult {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let to = unsafe { form.as_ref() }.map(|form| NodeWork::Copies(flatten(r, form)));
     change(r, call, "cuGraphExecMemcpyNodeSetParams", exec, node, to)
 }
 
-/// A node's fill is changed.
+/// Handles a change of a node's fill.
 ///
 /// # Safety
-/// As [`set_kernel`].
+/// The same as [`set_kernel`].
 pub(crate) unsafe fn set_fill(
     r: &Recorder,
     call: Call<'_>,
@@ -161,18 +161,18 @@ pub(crate) unsafe fn set_fill(
     node: CuGraphNode,
     form: *const FillNode,
 ) -> CuResult {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let to = unsafe { form.as_ref() }.map(read_fill);
     change(r, call, "cuGraphExecMemsetNodeSetParams", exec, node, to)
 }
 
-/// A node calls another function of the host, of which a finding tells.
+/// Handles a change of a node's host function, which a finding reports.
 pub(crate) fn set_host(r: &Recorder, call: Call<'_>, exec: CuGraphExec, node: CuGraphNode) -> CuResult {
     let to = Some(NodeWork::Nothing);
     change(r, call, "cuGraphExecHostNodeSetParams", exec, node, to)
 }
 
-/// A node's graph is changed.
+/// Handles a change of a node's child graph.
 pub(crate) fn set_child(
     r: &Recorder,
     call: Call<'_>,
@@ -184,10 +184,10 @@ pub(crate) fn set_child(
     change(r, call, "cuGraphExecChildGraphNodeSetParams", exec, node, to)
 }
 
-/// `cuGraphExecNodeSetParams`: a node is changed, of whatever kind.
+/// Handles `cuGraphExecNodeSetParams`: a change of a node of any kind.
 ///
 /// # Safety
-/// As [`set_kernel`].
+/// The same as [`set_kernel`].
 pub(crate) unsafe fn set_any(
     r: &Recorder,
     call: Call<'_>,
@@ -195,7 +195,7 @@ pub(crate) unsafe fn set_any(
     node: CuGraphNode,
     form: *const NodeForm,
 ) -> CuResult {
-    // SAFETY: the caller's promise; the form of its kind stands in the form of all kinds.
+    // SAFETY: guaranteed by the caller; the structure for all kinds contains the structure of this kind.
     let to = unsafe {
         form.as_ref().and_then(|all| {
             let at = all.form.as_ptr();
@@ -215,7 +215,7 @@ pub(crate) unsafe fn set_any(
     change(r, call, "cuGraphExecNodeSetParams", exec, node, to)
 }
 
-/// `cuGraphNodeSetEnabled`: launches leave a node out, or do it again.
+/// Handles `cuGraphNodeSetEnabled`: launches skip a node, or run it again.
 pub(crate) fn set_enabled(
     r: &Recorder,
     call: Call<'_>,
@@ -238,7 +238,7 @@ pub(crate) fn set_enabled(
     result
 }
 
-/// `cuGraphExecDestroy`.
+/// Handles `cuGraphExecDestroy`.
 pub(crate) fn destroy(r: &Recorder, _form: Form, call: Call<'_>, exec: CuGraphExec) -> CuResult {
     let result = call();
     if is_ok(result) {
@@ -247,7 +247,7 @@ pub(crate) fn destroy(r: &Recorder, _form: Form, call: Call<'_>, exec: CuGraphEx
     result
 }
 
-/// `cuGraphLaunch`.
+/// Handles `cuGraphLaunch`.
 pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec, stream: CuStream) -> CuResult {
     let ready = lock(&r.graphs).ready.get(&(exec as usize)).cloned();
     let ready = ready.filter(|ready| !ready.unknown);
@@ -327,7 +327,7 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
         }
         NodeWork::Child(_) | NodeWork::Nothing => {}
     });
-    // A graph is done as a whole: what is recorded ends behind it, and not behind one of its launches.
+    // A graph runs as a whole: the recorded range ends after the graph and not after one of its launches.
     if launches > 0 {
         r.count_launches(launches);
     }

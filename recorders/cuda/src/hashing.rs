@@ -1,8 +1,8 @@
-//! Hashes of pages, made by the device: what did not change since the last snapshot does not cross the bus.
+//! Page hashes computed by the device: content that did not change since the last snapshot does not cross the bus.
 //!
-//! A small function of PTX is loaded into the program's context when it is first needed, and runs on a stream of its
-//! own while the context is idle: a snapshot has waited for everything before. What it needs of memory is the driver's
-//! own, outside the window. Where any of that fails, memory is copied and hashed on the host.
+//! A small PTX function is loaded into the program's context when it is first needed. It runs on a stream of its own
+//! while the context is idle: a snapshot has waited for all earlier work. Its memory is the driver's own, outside the
+//! window. If any of this fails, memory is copied and hashed on the host.
 
 use crate::resolve::driver;
 use cuda_driver::{CuDevicePtr, CuFunction, CuModule, CuStream, CudaError, STREAM_NON_BLOCKING};
@@ -12,23 +12,23 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 const PAGE: u64 = trace_core::PAGE_SIZE as u64;
-/// Pages that are hashed at once: 4 GiB of memory, whose hashes take 16 MiB.
+/// Maximum number of pages hashed at once: 4 GiB of memory, whose hashes take 16 MiB.
 const MAX_PAGES: u64 = 1 << 20;
-/// Ranges that are hashed at once.
+/// Maximum number of ranges hashed at once.
 const MAX_RANGES: usize = 1 << 16;
-/// Threads of a block, of which each 32 hash a page at a time.
+/// Threads of a block; each group of 32 hashes one page at a time.
 const THREADS: u32 = 128;
-/// Maximum number of blocks; each takes further pages when it is done.
+/// Maximum number of blocks; each continues with further pages when it is done.
 const MAX_BLOCKS: u64 = 4096;
 
-/// What hashes memory of each context that was asked for; none where it did not load or did not run.
+/// The hasher of each context that needed one; none if it did not load or run.
 #[derive(Debug, Default)]
 pub(crate) struct Hashers {
     of: HashMap<usize, Option<Hasher>>,
     why: Option<CudaError>,
 }
 
-/// What is loaded into a context.
+/// Objects loaded into a context.
 #[derive(Debug)]
 struct Hasher {
     module: CuModule,
@@ -38,10 +38,10 @@ struct Hasher {
     hashes: Buffer,
 }
 
-// SAFETY: handles of the driver's, which any thread may use.
+// SAFETY: the handles are the driver's, and any thread can use them.
 unsafe impl Send for Hasher {}
 
-/// Memory of the device; none at first.
+/// A buffer of device memory; empty at first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buffer {
     at: CuDevicePtr,
@@ -49,14 +49,14 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Makes it at least so long. What it held is lost.
+    /// Grows the buffer to at least this size. Its content is lost.
     fn grow(&mut self, bytes: usize) -> Result<(), CudaError> {
         if self.bytes >= bytes {
             return Ok(());
         }
         self.free();
         let bytes = bytes.next_power_of_two();
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { driver().cuMemAlloc_v2(&raw mut self.at, bytes)? };
         self.bytes = bytes;
         Ok(())
@@ -64,26 +64,26 @@ impl Buffer {
 
     fn free(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: memory of this value, which nothing uses: every run is waited for.
+            // SAFETY: the memory belongs to this value and is unused: every run is waited for.
             let _ = unsafe { driver().cuMemFree_v2(self.at) };
         }
         *self = Self::default();
     }
 }
 
-/// A range as the device's function reads it.
+/// A range in the layout that the device's function reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 struct Entry {
     from: u64,
     end: u64,
-    /// Number of its first page among those of all ranges.
+    /// Index of its first page among the pages of all ranges.
     first: u64,
 }
 
 impl Hashers {
-    /// The hashes of the pages of each range: first byte and bytes. All of them are memory that this context reaches,
-    /// and begin at multiples of eight bytes. `None`: the device does not hash.
+    /// Returns the page hashes of each range (first address and size in bytes), or `None` if the device does not hash.
+    /// This context must have access to all ranges, and they start at multiples of eight bytes.
     pub fn hash(&mut self, context: usize, ranges: &[(u64, u64)]) -> Option<Vec<Vec<PageHash>>> {
         let why = &mut self.why;
         let hasher = self.of.entry(context).or_insert_with(|| match Hasher::load() {
@@ -105,12 +105,12 @@ impl Hashers {
         }
     }
 
-    /// A context is gone.
+    /// Forgets a destroyed context.
     pub fn forget(&mut self, context: usize) {
         self.of.remove(&context);
     }
 
-    /// Why the device did not hash, where it did not.
+    /// Returns why the device did not hash, or `None` if it did.
     pub fn error(&self) -> Option<&CudaError> {
         self.why.as_ref()
     }
@@ -128,7 +128,7 @@ impl Hasher {
             ranges: Buffer::default(),
             hashes: Buffer::default(),
         };
-        // SAFETY: texts that end in zeros, and places for the answers.
+        // SAFETY: the strings end in zeros, and the pointers are valid for the answers.
         let loaded = unsafe {
             d.cuModuleLoadData(&raw mut made.module, text.as_ptr().cast())
                 .and_then(|()| d.cuModuleGetFunction(&raw mut made.function, made.module, c"kinescope_hash".as_ptr()))
@@ -147,7 +147,7 @@ impl Hasher {
         let d = driver();
         self.ranges.free();
         self.hashes.free();
-        // SAFETY: handles of this value, where they are any; nothing runs.
+        // SAFETY: the handles, if any, belong to this value; nothing runs.
         unsafe {
             if !self.stream.is_null() {
                 let _ = d.cuStreamDestroy_v2(self.stream);
@@ -160,7 +160,7 @@ impl Hasher {
 
     fn hash(&mut self, ranges: &[(u64, u64)]) -> Result<Vec<Vec<PageHash>>, CudaError> {
         let mut all: Vec<Vec<PageHash>> = ranges.iter().map(|_| Vec::new()).collect();
-        // Parts of ranges, as many as are hashed at once; which range each is of.
+        // Parts of ranges, as many as are hashed at once, and the range of each part.
         let (mut entries, mut owners, mut pages) = (Vec::new(), Vec::new(), 0);
         for (n, (at, bytes)) in ranges.iter().enumerate() {
             let end = at + bytes;
@@ -208,8 +208,8 @@ impl Hasher {
             (&raw mut out).cast(),
         ];
         let blocks = pages.div_ceil(u64::from(THREADS / 32)).min(MAX_BLOCKS) as u32;
-        // SAFETY: the buffers are as long as what is copied, which stays until the stream is waited for; the function
-        // takes these parameters, and reads no memory but that of the ranges.
+        // SAFETY: the buffers are as long as the copied data, which stays until the stream is waited for. The function
+        // takes these parameters and reads only the memory of the ranges.
         unsafe {
             d.cuMemcpyHtoDAsync_v2(table, entries.as_ptr().cast(), size_of_val(entries), self.stream)?;
             let launched = d.cuLaunchKernel(
@@ -229,7 +229,7 @@ impl Hasher {
                 let bytes = size_of_val(hashes.as_slice());
                 d.cuMemcpyDtoHAsync_v2(hashes.as_mut_ptr().cast(), out, bytes, self.stream)
             });
-            // Whatever failed, what was begun is done before its memory goes.
+            // Whatever failed, started work must end before its memory is freed.
             let waited = d.cuStreamSynchronize(self.stream);
             copied.and(waited)?;
         }
@@ -247,8 +247,8 @@ impl Hasher {
     }
 }
 
-/// The function: 32 threads hash a page, word by word as `cuda_session::hash_page` does. Each thread has every 32nd
-/// word; the sums are then added up. A page that its range fills is read without looking at the range's ends.
+/// Returns the PTX function: 32 threads hash a page, word by word as `cuda_session::hash_page` does. Each thread takes
+/// every 32nd word; the sums are then added up. A page that its range fills is read without checks of the range's ends.
 fn build_ptx() -> String {
     let mut t = String::from(
         "\
@@ -311,7 +311,7 @@ FOUND:
  add.u64 %d13, %d10, %d12;
 ",
     );
-    // Writing to a text cannot fail.
+    // A write to a string cannot fail.
     let _ = write!(
         t,
         " add.u64 %d14, %d11, 1;
@@ -400,7 +400,7 @@ END:
     t
 }
 
-/// Adds a word to the two sums, and goes on to the next one's place.
+/// Adds a word to the two sums, and advances to the next word's offset.
 fn mix(t: &mut String, word: u32) {
     let [a, b] = HASH_FIRST;
     let [c, e] = HASH_SECOND;

@@ -1,5 +1,5 @@
-//! The driver's functions that are recorded: for each a function of its name that calls the driver's and hands over what
-//! was done. Everything that is not here is forwarded untouched, because it is never replaced.
+//! Recorded functions of the driver: for each a function of the same name that calls the driver's and hands over what
+//! was done. Everything else is forwarded untouched, because it is never replaced.
 
 use crate::recorder::{Form, Recorder, When, is_ok};
 use crate::resolve::{Hook, find_replacement, real};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicPtr;
 
-/// `CUipcMemHandle`: what another process gave for its memory, by value.
+/// `CUipcMemHandle`: another process's handle of its memory, by value.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct IpcHandle([u8; 64]);
@@ -22,11 +22,11 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The recorder is at work on this thread: what the driver calls of its own functions meanwhile is not the program's.
+/// Guard for a thread in the recorder: driver functions that the driver itself calls meanwhile are not the program's.
 pub(crate) struct Inside;
 
 impl Inside {
-    /// `None` when this thread is inside already, or is ending.
+    /// Enters the recorder. Returns `None` if this thread is already inside or is ending.
     pub fn enter() -> Option<Self> {
         let entered = INSIDE.try_with(|inside| !inside.replace(true));
         entered.unwrap_or(false).then_some(Self)
@@ -41,7 +41,7 @@ impl Drop for Inside {
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Does a call the recorder's way, or as it came where nothing is recorded. The driver is asked once at most.
+/// Runs a call through the recorder, or passes it through if it is not recorded. The driver is called at most once.
 #[inline]
 fn recorded(when: When, call: Call<'_>, way: impl FnOnce(&Recorder, Call<'_>) -> CuResult) -> CuResult {
     match process::recorder_or_begin() {
@@ -67,7 +67,7 @@ fn recorded_by(recorder: &Recorder, call: Call<'_>, way: impl FnOnce(&Recorder, 
     }
 }
 
-/// A text that ends in a zero as one for the loader.
+/// Returns a zero-terminated string in the loader's form.
 const fn text(name: &'static str) -> &'static std::ffi::CStr {
     match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -77,7 +77,7 @@ const fn text(name: &'static str) -> &'static std::ffi::CStr {
 
 macro_rules! hooks {
     ($($name:ident, $when:ident, $form:ident ($($arg:ident: $type:ty),*) => |$r:ident, $f:ident, $c:ident| $way:expr;)*) => {
-        /// The table of all that is replaced.
+        /// Table of all replaced functions.
         pub(crate) static HOOKS: &[Hook] = &[$(
             Hook {
                 name: const { text(concat!(stringify!($name), "\0")) },
@@ -95,10 +95,10 @@ macro_rules! hooks {
         }
 
         $(
-            /// As the driver's function of this name, and recorded.
+            /// Calls the driver's function of this name and records it.
             ///
             /// # Safety
-            /// As the driver's.
+            /// The same as the driver's function.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's own functions")]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> CuResult {
@@ -108,10 +108,10 @@ macro_rules! hooks {
                 }
                 // SAFETY: the driver's function of this name has this signature.
                 let real = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> CuResult>(at) };
-                // SAFETY: with the program's own arguments.
+                // SAFETY: the call has the program's own arguments.
                 let mut call = || unsafe { real($($arg),*) };
                 #[allow(unused_unsafe, reason = "some ways are safe to go")]
-                // SAFETY: pointers are the program's, and are read as the driver reads them.
+                // SAFETY: the pointers are the program's, and are read as the driver reads them.
                 recorded(When::$when, &mut call, |$r, $c| { let $f = Form::$form; unsafe { $way } })
             }
         )*
@@ -356,13 +356,13 @@ hooks! {
     cuGetProcAddress, Always, Legacy (symbol: *const c_char, to: *mut *mut c_void, version: c_int, flags: u64) => |_r, _f, call| { let _ = (symbol, version, flags); instead_of(to, call()) };
 }
 
-/// What the driver gave for a name, or ours in its place.
+/// Replaces the driver's answer for a name by this library's function.
 ///
 /// # Safety
-/// `to` is the program's place for the answer.
+/// `to` is the program's pointer for the answer.
 unsafe fn instead_of(to: *mut *mut c_void, result: CuResult) -> CuResult {
     if is_ok(result) && !to.is_null() {
-        // SAFETY: the caller's promise; the driver has put the answer there.
+        // SAFETY: guaranteed by the caller; the driver has written the answer.
         unsafe {
             if let Some(ours) = find_replacement(*to) {
                 *to = ours;

@@ -1,4 +1,4 @@
-//! Memory of the host that the driver knows: pinned, or registered. Copies from and to it go on while the program does.
+//! Host memory that the driver knows: pinned or registered. Copies from and to it run while the program continues.
 
 use crate::recorder::{Recorder, is_ok, lock};
 use cuda_driver::{CuDevicePtr, CuResult};
@@ -8,12 +8,12 @@ use trace_core::recording::{AllocationKind, OrderRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// `cuMemAllocHost` and `cuMemHostAlloc`.
+/// Handles `cuMemAllocHost` and `cuMemHostAlloc`.
 pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: usize) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
     let address = if is_ok(result) && !at.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         (unsafe { *at }) as u64
     } else {
         0
@@ -22,7 +22,7 @@ pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: u
     result
 }
 
-/// `cuMemHostRegister`.
+/// Handles `cuMemHostRegister`.
 pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usize) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
@@ -40,14 +40,14 @@ fn pinned(r: &Recorder, begun: CallStart, at: u64, bytes: usize, result: CuResul
     crate::allocations::record_allocation(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
 }
 
-/// `cuMemFreeHost` and `cuMemHostUnregister`; `stays`: the memory is there behind the call.
+/// Handles `cuMemFreeHost` and `cuMemHostUnregister`. `stays`: the memory still exists after the call.
 ///
-/// What copies were to bring there is read when they have: before the memory is gone.
+/// Content of pending copies to the memory is read once they are done, before the memory is freed.
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -> CuResult {
     let begun = r.session.start_call();
     let at = at as u64;
     let bytes = lock(&r.memory).pinned.get(&at).copied();
-    // The driver waits as well, before it gives the memory back.
+    // The driver waits as well before it frees the memory.
     if let Some(bytes) = bytes {
         r.wait_for_awaited(Some((at, bytes)));
     }
@@ -64,13 +64,14 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -
     result
 }
 
-/// `cuMemHostGetDevicePointer`. Where host and device have the same address, launches that are given it are looked at.
+/// Handles `cuMemHostGetDevicePointer`. If host and device have the same address, the arguments of launches are checked
+/// for it.
 ///
 /// # Safety
-/// The place is the program's, for the driver's answer.
+/// The pointer is the program's, for the driver's answer.
 pub(crate) unsafe fn device_pointer(r: &Recorder, call: Call<'_>, to: *mut CuDevicePtr, at: *mut c_void) -> CuResult {
     let result = call();
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     if is_ok(result) && !to.is_null() && unsafe { *to } != at as u64 {
         let (what, why) = crate::unsupported::POINTER_OF_HOST;
         r.note_not_recorded(what, why);

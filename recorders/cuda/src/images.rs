@@ -1,26 +1,26 @@
-//! Images of code: where their bytes are, how long they are, and what of them the device runs.
+//! Code images: the location and length of their bytes, and the part that the device runs.
 
 use crate::process_memory::read_process_memory;
 use cuda_code::{Capability, Form, Image, fatbin};
 use trace_core::recording::CodeKind;
 
-/// Longest text of a module.
+/// Maximum size of a module's text, bytes.
 const MAX_TEXT: usize = 256 << 20;
-/// Maximum number of bytes of an image that are looked at.
+/// Maximum size of an image that is read, bytes.
 const MAX_IMAGE: u64 = 4 << 30;
 
-/// Where the bytes of an image are.
+/// Location of an image's bytes.
 #[derive(Debug)]
 pub(crate) enum ImageSource {
-    /// In memory that stays as it is while the process runs: a mapped file.
+    /// Memory that stays unchanged while the process runs: a mapped file.
     Mapped(u64, u64),
-    /// In a copy, because the program may reuse the memory, or another may take the file's place.
+    /// A copy, because the program can reuse the memory, or another file can replace this one.
     Copied(Vec<u8>),
-    /// Nowhere that could be found, and why.
+    /// Not found, with the reason.
     Missing(String),
 }
 
-/// The code of an image that the device runs.
+/// Returns the part of an image that the device runs.
 pub(crate) fn extract_code(source: &ImageSource, device: Capability) -> Result<(CodeKind, Vec<u8>), String> {
     let read;
     let bytes: &[u8] = match source {
@@ -48,11 +48,11 @@ pub(crate) fn extract_code(source: &ImageSource, device: Capability) -> Result<(
     }
 }
 
-/// Finds how long an image is and whether it stays where it is.
+/// Finds the length of an image and whether it stays at its address.
 pub(crate) fn find_source(at: u64) -> (ImageSource, String) {
     let nowhere = |why: &str| (ImageSource::Missing(why.to_owned()), "memory".to_owned());
     let mut head = [0u8; 64];
-    // A short text may end before.
+    // A short text can end earlier.
     let known = read_process_memory(at, &mut head)
         || read_process_memory(at, head.get_mut(..fatbin::WRAPPER_BYTES).unwrap_or_default());
     if !known {
@@ -82,7 +82,7 @@ pub(crate) fn find_source(at: u64) -> (ImageSource, String) {
     }
 }
 
-/// The image that a file holds now: it may be gone when a function of it is used.
+/// Reads an image from a file now: the file can be gone when a function of it is used.
 pub(crate) fn read_file(path: &str) -> ImageSource {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn read_file(path: &str) -> ImageSource {
     }
 }
 
-/// Bytes of the image that begins with `head`.
+/// Returns the size of the image that starts with `head`, in bytes.
 fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
     if let Ok(bytes) = fatbin::total_bytes(head) {
         return Some(bytes);
@@ -107,7 +107,7 @@ fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
     let u16_at = |n: usize| Some(u64::from(u16::from_le_bytes(head.get(n..n + 2)?.try_into().ok()?)));
     let u64_at = |n: usize| Some(u64::from_le_bytes(head.get(n..n + 8)?.try_into().ok()?));
     if head.starts_with(b"\x7fELF") {
-        // The tables of sections and segments stand at the end of what the compiler writes.
+        // The compiler writes the tables of sections and segments at the end.
         let sections = u64_at(0x28)?.checked_add(u16_at(0x3a)?.checked_mul(u16_at(0x3c)?)?)?;
         let segments = u64_at(0x20)?.checked_add(u16_at(0x36)?.checked_mul(u16_at(0x38)?)?)?;
         return Some(sections.max(segments));
@@ -117,7 +117,7 @@ fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
     let mut piece = [0u8; 4096];
     while text < MAX_TEXT {
         let from = at.checked_add(text as u64)?;
-        // No further than the page's end, behind which nothing may be.
+        // Not beyond the end of the page: the next page can be unmapped.
         let left = 4096 - (from % 4096) as usize;
         let part = piece.get_mut(..left)?;
         if !read_process_memory(from, part) {
@@ -131,7 +131,7 @@ fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
     None
 }
 
-/// The file that a range of memory is mapped from, as it stands in it.
+/// Returns the file that backs a mapped range, if its content is the same.
 fn mapped_file(at: u64, bytes: u64) -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let end = at.checked_add(bytes)?;

@@ -1,5 +1,5 @@
-//! Launches that are recorded one by one, with memory before and after each; of everything else only what there is has
-//! to be known.
+//! Launches that are recorded one by one, with memory before and after each. Outside them only existing objects are
+//! tracked.
 
 use crate::code::FunctionInfo;
 use crate::launches::{LaunchShape, read_arguments};
@@ -16,10 +16,10 @@ use trace_core::recording::{CallEvent, LaunchRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Which launches are recorded, and those that there were.
+/// The selected launches, and those so far.
 pub(crate) struct SelectedKernels {
     wanted: LaunchSelection,
-    /// By the function's number.
+    /// Counters by function number.
     launched: Mutex<HashMap<u32, LaunchCounter>>,
 }
 
@@ -31,12 +31,12 @@ impl SelectedKernels {
         }
     }
 
-    /// Whether launches of a function of this name are recorded.
+    /// Returns whether launches of a function of this name are recorded.
     pub fn is_selected(&self, name: &str) -> bool {
         self.wanted.patterns.is_match(name)
     }
 
-    /// A launch of a function comes: its number among those of the function, from 1 on, where it is recorded.
+    /// Counts a launch of a function. Returns its number among the function's launches, from 1 on, if it is recorded.
     fn next(&self, function: u32, threads: u64) -> Option<u64> {
         let mut all = lock(&self.launched);
         let launched = all.entry(function).or_default();
@@ -52,7 +52,7 @@ impl SelectedKernels {
     }
 }
 
-/// A launch, where launches are recorded one by one.
+/// Handles a launch when launches are recorded one by one.
 ///
 /// # Safety
 /// The pointers are those of the program's call.
@@ -95,7 +95,7 @@ pub(crate) unsafe fn launch(
         }
         return result;
     };
-    // One at a time: what memory holds before and after is told of this launch.
+    // One at a time: memory before and after must belong to this launch.
     let mut snapshots = lock(&r.snapshots);
     let launch = r.launch_count() + 1;
     let which = SnapshotLaunch {
@@ -104,7 +104,7 @@ pub(crate) unsafe fn launch(
         function_launch: own,
     };
     row.stream = r.stream_number(stream, form);
-    // SAFETY: the caller's promise; the driver reads the same.
+    // SAFETY: guaranteed by the caller; the driver reads the same.
     let buffer = unsafe { read_arguments(known, parameters, extra) };
     crate::pinned_access::check_arguments(r, buffer.as_deref());
     if buffer.is_none() {
@@ -135,7 +135,7 @@ pub(crate) unsafe fn launch(
     result
 }
 
-/// A launch that is wanted is a graph's.
+/// Notes that a selected launch is part of a graph.
 pub(crate) fn note_graph_launch(r: &Recorder) {
     r.note_not_recorded(
         "graph",

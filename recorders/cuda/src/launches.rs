@@ -1,4 +1,4 @@
-//! Launches: which function, with which arguments, on how many threads.
+//! Launches: function, arguments and number of threads.
 
 use crate::code::{self, FunctionInfo};
 use crate::kernels;
@@ -16,10 +16,10 @@ use trace_core::recording::{CallEvent, LaunchRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Maximum number of attributes of a launch that are looked at.
+/// Maximum number of a launch's attributes that are read.
 const MAX_ATTRIBUTES: u32 = 64;
 
-/// What a launch is, apart from its function and its arguments.
+/// Properties of a launch other than its function and its arguments.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LaunchShape {
     pub grid: [u32; 3],
@@ -44,11 +44,11 @@ impl LaunchShape {
     }
 }
 
-/// The arguments of a launch as one buffer, laid out as the function's parameters are; `None` where they cannot be
-/// told.
+/// Returns the arguments of a launch as one buffer in the layout of the function's parameters, or `None` if they are
+/// unknown.
 ///
 /// # Safety
-/// The pointers are those of a launch: as many parameters as the function has, each as long as it says.
+/// The pointers are those of a launch: as many parameters as the function has, each of the size that it states.
 pub(crate) unsafe fn read_arguments(
     known: &FunctionInfo,
     parameters: *mut *mut c_void,
@@ -59,13 +59,13 @@ pub(crate) unsafe fn read_arguments(
         let layout = layout?;
         let mut buffer = vec![0u8; known.bytes as usize];
         for (n, [at, bytes]) in layout.iter().enumerate() {
-            // SAFETY: the caller's promise: there are as many pointers as parameters.
+            // SAFETY: the caller guarantees as many pointers as parameters.
             let from = unsafe { *parameters.add(n) }.cast::<u8>();
             let to = buffer.get_mut(*at as usize..)?.get_mut(..*bytes as usize)?;
             if from.is_null() {
                 return None;
             }
-            // SAFETY: the caller's promise: the parameter is as long as the function says, and the place as well.
+            // SAFETY: the caller guarantees the parameter's size, and the destination has the same size.
             unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
         }
         return Some(buffer);
@@ -91,11 +91,11 @@ pub(crate) unsafe fn read_arguments(
     if buffer.is_null() || size > 1 << 20 {
         return (size == 0).then(Vec::new);
     }
-    // SAFETY: the program says that the buffer has this many bytes, which the driver reads too.
+    // SAFETY: the program states that the buffer has this many bytes, and the driver reads them as well.
     Some(unsafe { std::slice::from_raw_parts(buffer, size) }.to_vec())
 }
 
-/// The arguments of a launch could not be told.
+/// Notes that the arguments of a launch are unknown.
 pub(crate) fn note_missing_arguments(r: &Recorder) {
     r.note_not_recorded(
         "arguments",
@@ -103,7 +103,7 @@ pub(crate) fn note_missing_arguments(r: &Recorder) {
     );
 }
 
-/// A launch.
+/// Handles a launch.
 ///
 /// # Safety
 /// The pointers are those of the program's call.
@@ -120,7 +120,7 @@ pub(crate) unsafe fn launch(
 ) -> CuResult {
     if let Some(kernels) = &r.kernels {
         let known = code::function(r, function);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         return unsafe { kernels::launch(r, kernels, &known, form, call, shape, stream, parameters, extra) };
     }
     let begun = r.session.start_call();
@@ -129,9 +129,9 @@ pub(crate) unsafe fn launch(
     if known.collective {
         note_collective(r, &known);
     }
-    // SAFETY: the caller's promise; the driver reads the same.
+    // SAFETY: guaranteed by the caller; the driver reads the same.
     let buffer = unsafe { read_arguments(&known, parameters, extra) };
-    // What a captured launch reaches is looked at by nobody when its graph is launched.
+    // The memory that a captured launch accesses is not checked when its graph is launched.
     let shared = if captured == 0 {
         shared_memory::find_reached(r, buffer.as_deref())
     } else {
@@ -191,7 +191,7 @@ fn note_collective(r: &Recorder, known: &FunctionInfo) {
     );
 }
 
-/// An attribute of a launch that a replay does not set, told once.
+/// Notes once that a launch has an attribute that a replay does not set.
 fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     let why = match attribute {
@@ -205,7 +205,7 @@ fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
             "launches record events when all of their blocks have begun: the recording does not hold what waits for these"
         }
         LAUNCH_UPDATABLE => "kernels change nodes of graphs by themselves: what these do then is not recorded",
-        // Hints for caches, schedulers and memory, which make no difference to results.
+        // Hints for caches, schedulers and memory, which do not affect results.
         0..=16 => return,
         _ => "launches have attributes that the recorder does not know, and that a replay does not set",
     };
@@ -215,10 +215,10 @@ fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
     }
 }
 
-/// `cuLaunchKernelEx`.
+/// Handles `cuLaunchKernelEx`.
 ///
 /// # Safety
-/// As [`launch`].
+/// The same as [`launch`].
 pub(crate) unsafe fn launch_ex(
     r: &Recorder,
     form: Form,
@@ -231,7 +231,7 @@ pub(crate) unsafe fn launch_ex(
     if config.is_null() {
         return call();
     }
-    // SAFETY: not null, and the driver reads it too.
+    // SAFETY: the pointer is not null, and the driver reads it as well.
     let c = unsafe { *config };
     let mut shape = LaunchShape {
         grid: c.grid,
@@ -241,7 +241,7 @@ pub(crate) unsafe fn launch_ex(
     };
     if !c.attributes.is_null() {
         for n in 0..c.attribute_count.min(MAX_ATTRIBUTES) as usize {
-            // SAFETY: there are as many attributes as the form says.
+            // SAFETY: there are as many attributes as the structure says.
             let a: LaunchAttribute = unsafe { *c.attributes.add(n) };
             let [low, high, ..] = a.value;
             match a.id {
@@ -253,6 +253,6 @@ pub(crate) unsafe fn launch_ex(
             }
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { launch(r, form, call, function, shape, c.stream, parameters, extra) }
 }

@@ -1,12 +1,12 @@
-//! The recorder of CUDA programs: a library for `LD_PRELOAD` that stands between a program and NVIDIA's driver.
+//! Recorder of CUDA programs: an `LD_PRELOAD` library between a program and NVIDIA's driver.
 //!
-//! Programs, and the copies of NVIDIA's runtime inside them, ask the loader for the driver's functions by name, or the
-//! driver itself by `cuGetProcAddress`. Each pointer that they are given and that is one of [`hooks`] is replaced by a
-//! function of ours, which calls the driver's and hands over what was done. Which version of a function a program gets
-//! stays NVIDIA's choice; what is not known here is forwarded untouched. `docs/recording-cuda.md` tells how a program is
-//! started with it.
+//! Programs, and the copies of NVIDIA's runtime inside them, look up the driver's functions by name through the loader,
+//! or through the driver's `cuGetProcAddress`. Each returned pointer to one of the [`hooks`] is replaced by a function
+//! of this library, which calls the driver's and hands over what was done. NVIDIA still chooses which version of a
+//! function a program gets; unknown functions are forwarded untouched. `docs/recording-cuda.md` describes how to start
+//! a program with this library.
 //!
-//! Whatever goes wrong in here ends the recording, says so in the file, and is never the reason why a program fails.
+//! A failure in this library ends the recording and is written to the file. It never makes the program fail.
 #![allow(
     unsafe_code,
     reason = "functions in the place of a driver's are foreign calls on both sides; why each is sound stands at it"

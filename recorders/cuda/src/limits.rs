@@ -1,9 +1,9 @@
-//! Limits of contexts: how much stack, heap and room for printing kernels have. A replay sets them before it begins.
+//! Limits of contexts: sizes of stack, heap and print buffer for kernels. A replay sets them before it starts.
 
 use crate::recorder::{Recorder, is_ok};
 use cuda_driver::{CuResult, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 
-/// `cuCtxSetLimit`. Of what was set one time and another the most is told: a replay sets it once.
+/// Handles `cuCtxSetLimit`. The largest of several values is recorded: a replay sets each limit once.
 pub(crate) fn set(r: &Recorder, call: &mut dyn FnMut() -> CuResult, limit: u32, value: usize) -> CuResult {
     let begun = r.session.start_call();
     let result = call();

@@ -1,6 +1,6 @@
-//! Memory that a program maps itself: addresses that it reserves, physical memory that it makes, and where it maps which.
+//! Memory that a program maps itself: reserved addresses, created physical memory, and the mappings between them.
 //!
-//! Reservations are served from one range behind the window, so that a replay finds the same addresses free.
+//! Reservations are served from one range after the window, so that a replay finds the same addresses free.
 
 use crate::allocations::record_allocation;
 use crate::memory::{WINDOW_BASE, WINDOW_BYTES, reserve_at};
@@ -17,18 +17,18 @@ use trace_core::recording::{AllocationKind, CallWindow, OrderRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// First address of the range that reservations are served from.
+/// First address of the range for reservations.
 const RESERVED_BASE: u64 = WINDOW_BASE + WINDOW_BYTES;
-/// How long that range is, where the driver gives as much. PyTorch reserves more than the device's memory for each of its
+/// Size of that range if the driver grants it, bytes. PyTorch reserves more than the device's memory for each of its
 /// segments.
 const RESERVED_BYTES: u64 = 4 << 40;
-/// The shortest range that is tried.
+/// Minimum size of the range, bytes.
 const MIN_RESERVED: u64 = 64 << 30;
 
-/// What lies between two reservations: what is mapped in one never lies next to what is mapped in another.
+/// Gap between two reservations, bytes, so that mappings in different reservations are never adjacent.
 const GAP: u64 = GRANULE;
 
-/// Reservations are addresses alone.
+/// A backing without memory: reservations are only addresses.
 struct AddressesOnly;
 
 impl Backing for AddressesOnly {
@@ -46,29 +46,29 @@ impl Backing for AddressesOnly {
 /// Physical memory that the program has a handle of.
 #[derive(Clone, Copy, Debug)]
 struct PhysicalMemory {
-    /// Tells it from memory that had the same handle before.
+    /// Distinguishes it from earlier memory with the same handle.
     number: u64,
-    /// Its device; `None`: it is the host's, or another process's.
+    /// Its device; `None` if it is the host's or another process's.
     device: Option<CuDevice>,
 }
 
-/// What is known of the program's own mappings.
+/// State of the program's own mappings.
 #[derive(Debug, Default)]
 pub(crate) struct Mappings {
     range: Option<Window>,
     tried: bool,
     made: u64,
     handles: HashMap<CuMemHandle, PhysicalMemory>,
-    /// What is mapped now, by first address: bytes, and whether a row told of it.
+    /// Current mappings by first address: size in bytes, and whether a row recorded them.
     now: BTreeMap<u64, (u64, bool)>,
-    /// Which memory was mapped where.
+    /// Addresses of each memory's mappings.
     places: PhysicalMappings,
 }
 
-/// `cuMemCreate`.
+/// Handles `cuMemCreate`.
 ///
 /// # Safety
-/// The form is the program's, which the driver reads too.
+/// The structure is the program's, and the driver reads it as well.
 pub(crate) unsafe fn create(
     r: &Recorder,
     call: Call<'_>,
@@ -78,7 +78,7 @@ pub(crate) unsafe fn create(
 ) -> CuResult {
     let result = call();
     if is_ok(result) && !handle.is_null() && !properties.is_null() {
-        // SAFETY: the caller's promise, and the driver's answer.
+        // SAFETY: guaranteed by the caller, with the driver's answer.
         let (handle, kind, location) = unsafe { (*handle, (*properties).kind, (*properties).location) };
         let is_device = kind == ALLOCATION_PINNED && location.kind == LOCATION_DEVICE;
         note(r, handle, is_device.then_some(location.id));
@@ -86,14 +86,14 @@ pub(crate) unsafe fn create(
     result
 }
 
-/// `cuMemImportFromShareableHandle`.
+/// Handles `cuMemImportFromShareableHandle`.
 ///
 /// # Safety
-/// The place is the program's, for the driver's answer.
+/// The pointer is the program's, for the driver's answer.
 pub(crate) unsafe fn import(r: &Recorder, call: Call<'_>, handle: *mut CuMemHandle) -> CuResult {
     let result = unsupported::forward(r, call, unsupported::IMPORTED);
     if is_ok(result) && !handle.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         note(r, unsafe { *handle }, None);
     }
     result
@@ -107,15 +107,15 @@ fn note(r: &Recorder, handle: CuMemHandle, device: Option<CuDevice>) {
     mappings.handles.insert(handle, PhysicalMemory { number, device });
 }
 
-/// `cuMemRelease`: the memory stays as long as it is mapped. A handle that comes again is noted anew.
+/// Handles `cuMemRelease`: the memory stays as long as it is mapped. A reused handle is noted again.
 pub(crate) fn release(_r: &Recorder, call: Call<'_>, _handle: CuMemHandle) -> CuResult {
     call()
 }
 
-/// `cuMemAddressReserve`.
+/// Handles `cuMemAddressReserve`.
 ///
 /// # Safety
-/// The place is the program's.
+/// The pointer is the program's.
 pub(crate) unsafe fn reserve(
     r: &Recorder,
     call: Call<'_>,
@@ -134,7 +134,7 @@ pub(crate) unsafe fn reserve(
     }
     match lock(&r.memory).reserve_addresses(r, bytes as u64) {
         Some(address) => {
-            // SAFETY: the program's place for the answer, which is not null.
+            // SAFETY: the program's pointer for the answer is not null.
             unsafe { *at = address };
             SUCCESS
         }
@@ -167,7 +167,7 @@ impl crate::memory::Memory {
     }
 }
 
-/// `cuMemAddressFree`.
+/// Handles `cuMemAddressFree`.
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) -> CuResult {
     let mut memory = lock(&r.memory);
     let mappings = &mut memory.mappings;
@@ -184,7 +184,7 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) 
     SUCCESS
 }
 
-/// `cuMemMap`.
+/// Handles `cuMemMap`.
 pub(crate) fn map(
     r: &Recorder,
     call: Call<'_>,
@@ -201,7 +201,7 @@ pub(crate) fn map(
         return result;
     }
     let mut memory = lock(&r.memory);
-    // Memory of a handle that nobody was told of is taken for the device's own.
+    // Memory with an unknown handle is assumed to be the device's own.
     let physical = match memory.mappings.handles.get(&handle) {
         Some(physical) => *physical,
         None => {
@@ -238,14 +238,14 @@ pub(crate) fn map(
     result
 }
 
-/// `cuMemUnmap`: of all mappings in a range.
+/// Handles `cuMemUnmap`, which unmaps all mappings in a range.
 pub(crate) fn unmap(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
     if !is_ok(result) {
         return result;
     }
-    // The driver waits for what uses them.
+    // The driver waits for the work that uses them.
     let mut gone = Vec::new();
     let mut memory = lock(&r.memory);
     let end = at.saturating_add(bytes as u64);
@@ -263,10 +263,10 @@ pub(crate) fn unmap(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize)
     result
 }
 
-/// `cuMemSetAccess`: from then on the device reaches what is mapped there.
+/// Handles `cuMemSetAccess`: from then on the device can access the mappings.
 ///
 /// # Safety
-/// There are as many forms as the program says, which the driver reads too.
+/// There are as many structures as the program says, and the driver reads them as well.
 pub(crate) unsafe fn set_access(
     r: &Recorder,
     call: Call<'_>,
@@ -283,7 +283,7 @@ pub(crate) unsafe fn set_access(
     let device = Some(memory.device()).filter(|d| *d >= 0);
     let device = device.or_else(|| crate::memory::current_context_and_device().map(|(_, device)| device));
     for n in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let description = unsafe { *descriptions.add(n) };
         let is_own = device.is_none_or(|device| description.location.id == device);
         if description.location.kind == LOCATION_DEVICE && is_own {

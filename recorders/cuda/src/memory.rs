@@ -1,5 +1,4 @@
-//! Memory of the device: allocations are served from one window of addresses, so that a replay finds the same ones
-//! free.
+//! Device memory: allocations are served from one address window, so that a replay finds the same addresses free.
 
 use crate::deferred_frees::{DeferredFreeId, DeferredFrees, FreeCondition};
 use crate::mappings::Mappings;
@@ -15,31 +14,30 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use trace_core::recording::CallWindow;
 
-/// Where the window begins: an address that drivers give to whoever asks for it, and that programs and their libraries
-/// leave alone.
+/// First address of the window: drivers grant it on request, and programs and their libraries do not use it.
 pub(crate) const WINDOW_BASE: u64 = 0x1539_4000_0000;
-/// How long the window is, where the driver gives as much: addresses cost nothing.
+/// Size of the window if the driver grants it, bytes: addresses cost nothing.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
 const DEVICE_DIRECT_RDMA: i32 = 110;
-/// The shortest window that is tried.
+/// Minimum size of the window, bytes.
 const MIN_WINDOW: u64 = 16 << 30;
 
 const _: () = assert!(WINDOW_BASE.is_multiple_of(GRANULE));
 
-/// A piece of memory that a snapshot tells.
+/// A piece of memory in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// First byte.
+    /// First address.
     pub at: u64,
-    /// Number of bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it was served from the window.
+    /// The piece was served from the window.
     pub in_window: bool,
 }
 
 impl Piece {
-    /// A variable of a module.
+    /// Returns the piece of a module's variable.
     pub fn variable((at, bytes): (u64, u64)) -> Self {
         Self {
             at,
@@ -49,16 +47,16 @@ impl Piece {
     }
 }
 
-/// What memory is that the driver served itself.
+/// Kind of memory that the driver served itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DriverMemoryKind {
-    /// The device's.
+    /// Device memory.
     Plain,
     /// Memory that host and device share.
     Managed,
-    /// A graph's own, which is there while the graph runs.
+    /// A graph's own memory, which exists while the graph runs.
     OfGraph,
-    /// The device's, which the program mapped itself and which nobody reaches yet.
+    /// Device memory that the program mapped itself and that no device can access yet.
     Mapped,
 }
 
@@ -70,39 +68,39 @@ struct DriverAllocation {
     device: CuDevice,
 }
 
-/// What is known of the device's memory.
+/// State of the device's memory.
 pub(crate) struct Memory {
-    /// Whether a window is wanted.
+    /// A window is requested.
     wanted: bool,
     window: Option<Window>,
     mapped: WindowBacking,
-    /// The context that each piece of the window was taken in.
+    /// The context of each allocation in the window.
     taken_in: BTreeMap<u64, usize>,
-    /// Pieces of the window that the program has given back and that may still be used.
+    /// Allocations of the window that the program has freed but that can still be in use.
     deferred_frees: DeferredFrees,
     /// Allocations that the driver served itself, by first address.
     driver_allocations: BTreeMap<u64, DriverAllocation>,
-    /// First bytes of what was given back since somebody asked.
+    /// First addresses of memory freed since the last query.
     gone: Vec<u64>,
-    /// Memory of the host that is pinned: first byte and bytes.
+    /// Pinned host memory: first address and size in bytes.
     pub pinned: BTreeMap<u64, u64>,
     /// Addresses that the program reserved, and physical memory that it mapped there.
     pub mappings: Mappings,
 }
 
-/// Physical memory behind the window.
+/// Physical memory of the window.
 struct WindowBacking {
     device: CuDevice,
-    /// What is mapped: by first byte, bytes and the memory's handle.
+    /// Mappings by first address: size in bytes and the memory's handle.
     handles: BTreeMap<u64, (u64, u64)>,
-    /// Other devices that the program lets reach this one's memory.
+    /// Other devices that the program allows to access this device's memory.
     peers: Vec<CuDevice>,
-    /// Whether network cards and the like may reach it too, as they may the driver's own.
+    /// Network cards and similar devices can access it as well, as they can the driver's own memory.
     direct: bool,
 }
 
 impl WindowBacking {
-    /// Says who may reach a mapping.
+    /// Sets which devices can access a mapping.
     fn allow(&self, at: u64, bytes: u64) -> Result<(), CudaError> {
         let of = |id: CuDevice| AccessDescription {
             location: MemLocation {
@@ -112,7 +110,7 @@ impl WindowBacking {
             flags: ACCESS_READ_WRITE,
         };
         let all: Vec<AccessDescription> = [self.device].iter().chain(&self.peers).map(|id| of(*id)).collect();
-        // SAFETY: a mapping of the window, and as many forms as are told.
+        // SAFETY: the mapping is in the window, and there are as many structures as the length says.
         unsafe { driver().cuMemSetAccess(at, bytes as usize, all.as_ptr(), all.len()) }
     }
 }
@@ -135,17 +133,17 @@ impl Backing for WindowBacking {
             flags: [0, u8::from(self.direct), 0, 0, 0, 0, 0, 0],
         };
         let mut handle = 0;
-        // SAFETY: forms of this function, and addresses of the window, which is reserved and not mapped there.
+        // SAFETY: the structures belong to this function. The addresses are in the window, reserved and not mapped.
         unsafe { d.cuMemCreate(&raw mut handle, length, &raw const properties, 0)? };
         // SAFETY: as above.
         let mapped = unsafe { d.cuMemMap(at, length, 0, handle, 0) }.and_then(|()| {
             self.allow(at, bytes).inspect_err(|_| {
-                // SAFETY: what was just mapped.
+                // SAFETY: the range was just mapped.
                 let _ = unsafe { d.cuMemUnmap(at, length) };
             })
         });
         if let Err(e) = mapped {
-            // SAFETY: the memory is mapped nowhere.
+            // SAFETY: the memory is not mapped.
             let _ = unsafe { d.cuMemRelease(handle) };
             return Err(e);
         }
@@ -155,29 +153,29 @@ impl Backing for WindowBacking {
 
     fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), CudaError> {
         let d = driver();
-        // SAFETY: a mapping of this window, which nothing uses: whoever gives it back waited for the device.
+        // SAFETY: the mapping is in this window and unused: the caller waited for the device before the free.
         unsafe { d.cuMemUnmap(at, bytes as usize)? };
         match self.handles.remove(&at) {
-            // SAFETY: mapped nowhere any more.
+            // SAFETY: the memory is not mapped any more.
             Some((_, handle)) => unsafe { d.cuMemRelease(handle) },
             None => Ok(()),
         }
     }
 }
 
-/// Why an allocation is not served from the window: the driver serves it, and says itself what it has against that.
+/// Why an allocation is not served from the window. The driver then serves it, and reports its own errors.
 pub(crate) enum WindowRefusal {
-    /// There is no window, or it is of another device.
+    /// There is no window, or it belongs to another device.
     NoWindow,
-    /// There is no room or no memory left in it, or the memory could not be mapped.
+    /// The window has no room or no memory left, or the memory could not be mapped.
     Refused,
 }
 
-/// The context of the calling thread, and its device.
+/// Returns the context of the calling thread, and its device.
 pub(crate) fn current_context_and_device() -> Option<(usize, CuDevice)> {
     let d = driver();
     let (mut device, mut context): (CuDevice, CuContext) = (0, std::ptr::null_mut());
-    // SAFETY: questions with places for the answers.
+    // SAFETY: the queries have valid pointers for the answers.
     let asked = unsafe {
         d.cuCtxGetCurrent(&raw mut context)
             .and_then(|()| d.cuCtxGetDevice(&raw mut device))
@@ -185,10 +183,10 @@ pub(crate) fn current_context_and_device() -> Option<(usize, CuDevice)> {
     (asked.is_ok() && !context.is_null()).then_some((context as usize, device))
 }
 
-/// The context of the calling thread; 0: none.
+/// Returns the context of the calling thread, or 0 if it has none.
 pub(crate) fn current_context() -> usize {
     let mut context: CuContext = std::ptr::null_mut();
-    // SAFETY: a question with a place for the answer.
+    // SAFETY: the query has a valid pointer for the answer.
     let asked = unsafe { driver().cuCtxGetCurrent(&raw mut context) };
     asked.map_or(0, |()| context as usize)
 }
@@ -213,7 +211,7 @@ impl Memory {
         }
     }
 
-    /// Reserves the window, at the first call.
+    /// Reserves the window on the first call.
     fn reserve(&mut self, recorder: &Recorder) {
         if !self.wanted || self.window.is_some() {
             return;
@@ -221,7 +219,7 @@ impl Memory {
         match reserve() {
             Ok((window, device)) => {
                 let mut direct = 0;
-                // SAFETY: a question with a place for the answer.
+                // SAFETY: the query has a valid pointer for the answer.
                 let asked = unsafe { driver().cuDeviceGetAttribute(&raw mut direct, DEVICE_DIRECT_RDMA, device) };
                 self.mapped.direct = asked.is_ok() && direct != 0;
                 let (base, bytes) = window.range();
@@ -241,13 +239,13 @@ impl Memory {
         }
     }
 
-    /// `bytes` bytes from the window, at least 1: their address.
+    /// Allocates `bytes` bytes from the window, at least 1, and returns their address.
     pub fn take(&mut self, recorder: &Recorder, bytes: u64) -> Result<u64, WindowRefusal> {
         self.reserve(recorder);
         self.reclaim(recorder, &[]);
         let here = current_context_and_device();
         let window = self.window.as_mut().ok_or(WindowRefusal::NoWindow)?;
-        // The window is of the device that was used first.
+        // The window belongs to the device that was used first.
         let (context, _) = here
             .filter(|(_, device)| *device == self.mapped.device)
             .ok_or(WindowRefusal::NoWindow)?;
@@ -260,25 +258,25 @@ impl Memory {
         }
     }
 
-    /// What of the window begins at an address and is the program's: its bytes, and the context that it was taken in.
+    /// Returns the size in bytes and the context of the program's allocation at this window address.
     pub fn find_piece(&self, at: u64) -> Option<(u64, usize)> {
         let (first, bytes) = self.window.as_ref()?.find(at)?;
         let is_taken = first == at && !self.deferred_frees.contains(at);
         is_taken.then(|| (bytes, self.taken_in.get(&at).copied().unwrap_or(0)))
     }
 
-    /// The piece of the window that an address lies in: first byte, bytes, context.
+    /// Returns the window allocation that contains an address: first address, size in bytes, context.
     pub fn find_containing(&self, at: u64) -> Option<(u64, u64, usize)> {
         let (first, bytes) = self.window.as_ref()?.find(at)?;
         Some((first, bytes, self.taken_in.get(&first).copied().unwrap_or(0)))
     }
 
-    /// Whether allocations are served from addresses that the recorder chooses.
+    /// Returns whether allocations are served from addresses that the recorder chooses.
     pub fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// The program mapped memory of the device; it is reached once it is said who may.
+    /// Adds device memory that the program mapped; it is accessible once the program grants access.
     pub fn add_mapping(&mut self, at: u64, bytes: u64, device: CuDevice) {
         let own = DriverAllocation {
             bytes,
@@ -289,7 +287,7 @@ impl Memory {
         self.driver_allocations.insert(at, own);
     }
 
-    /// The program said that the device may reach what is mapped in a range, or that it may not.
+    /// Grants or revokes the device's access to the mappings in a range.
     pub fn allow_mapped(&mut self, at: u64, bytes: u64, allowed: bool) {
         let end = at.saturating_add(bytes);
         for (_, own) in self.driver_allocations.range_mut(at..end) {
@@ -301,12 +299,12 @@ impl Memory {
         }
     }
 
-    /// Whether an address lies in the window, whatever is there.
+    /// Returns whether an address lies in the window, allocated or not.
     pub fn is_in_window(&self, at: u64) -> bool {
         self.window.as_ref().is_some_and(|w| w.contains(at))
     }
 
-    /// Gives back a piece of the window that nothing uses.
+    /// Frees an unused allocation of the window.
     pub fn free(&mut self, at: u64) -> Result<(), CudaError> {
         self.gone.push(at);
         self.taken_in.remove(&at);
@@ -317,20 +315,21 @@ impl Memory {
         }
     }
 
-    /// A piece of the window is the program's no more, and is given back later.
+    /// Defers the free of a window allocation that the program no longer owns.
     pub fn defer_free(&mut self, at: u64, until: FreeCondition) {
         self.gone.push(at);
         let context = self.taken_in.get(&at).copied().unwrap_or(0);
         self.deferred_frees.insert(at, until, context);
     }
 
-    /// What is free once a context was waited for: asked before the wait, since more may leave meanwhile.
+    /// Returns the frees that complete with a wait for a context. Call it before the wait, because more can be deferred
+    /// meanwhile.
     pub fn list_idle(&self, context: usize) -> Vec<DeferredFreeId> {
         self.deferred_frees.list_idle(context)
     }
 
-    /// Gives back what is used no more: pieces whose context was waited for since they left, and those whose events are
-    /// done.
+    /// Frees memory that is no longer used: the given frees, whose context was waited for, and those with complete
+    /// events.
     pub fn reclaim(&mut self, recorder: &Recorder, idle: &[DeferredFreeId]) {
         if self.deferred_frees.is_empty() {
             return;
@@ -341,17 +340,17 @@ impl Memory {
             done.extend(self.deferred_frees.list_done());
         }
         for at in done {
-            // What cannot be unmapped stays mapped; its addresses are free.
+            // Memory that cannot be unmapped stays mapped; its addresses are free.
             let _ = self.free(at);
         }
     }
 
-    /// Whether something leaves that is still used.
+    /// Returns whether freed memory is still in use.
     pub fn has_deferred_frees(&self) -> bool {
         !self.deferred_frees.is_empty()
     }
 
-    /// The memory which host and device share that an address lies in.
+    /// Returns the range shared by host and device that contains an address.
     pub fn find_shared(&self, at: u64) -> Option<SharedRange> {
         let pinned = self.pinned.range(..=at).next_back();
         if let Some((first, bytes)) = pinned.filter(|(first, bytes)| at - **first < **bytes) {
@@ -365,7 +364,7 @@ impl Memory {
             .find(|range| at >= range.at && at - range.at < range.bytes)
     }
 
-    /// All managed memory.
+    /// Returns all managed memory.
     pub fn managed(&self) -> impl Iterator<Item = SharedRange> + '_ {
         let managed = self
             .driver_allocations
@@ -378,7 +377,7 @@ impl Memory {
         })
     }
 
-    /// An allocation that the driver served.
+    /// Adds an allocation that the driver served.
     pub fn add_driver_allocation(&mut self, at: u64, bytes: u64, served: DriverMemoryKind) {
         let (context, device) = current_context_and_device().unwrap_or((0, -1));
         let own = DriverAllocation {
@@ -390,14 +389,14 @@ impl Memory {
         self.driver_allocations.insert(at, own);
     }
 
-    /// One is given back: its bytes.
+    /// Removes an allocation that the driver served, and returns its size in bytes.
     pub fn remove_driver_allocation(&mut self, at: u64) -> Option<u64> {
         let own = self.driver_allocations.remove(&at)?;
         self.gone.push(at);
         Some(own.bytes)
     }
 
-    /// A context is gone, with all that was taken in it.
+    /// Forgets a destroyed context with all of its allocations.
     pub fn forget_context(&mut self, context: usize) {
         let gone: Vec<u64> = self
             .driver_allocations
@@ -415,13 +414,13 @@ impl Memory {
             .map(|(at, _)| *at)
             .collect();
         for at in gone {
-            // Its event went with the context.
+            // The event was destroyed with the context.
             self.deferred_frees.remove(at, true);
             let _ = self.free(at);
         }
     }
 
-    /// The program lets another device reach memory of this one: it reaches the window's as it does the driver's.
+    /// Allows another device to access memory of this one: it can access the window's memory as it can the driver's.
     pub fn allow_peer(&mut self, other: CuDevice, owner: CuDevice) {
         if owner != self.mapped.device || other == owner || self.mapped.peers.contains(&other) {
             return;
@@ -433,24 +432,24 @@ impl Memory {
             .iter()
             .map(|(at, (bytes, _))| (*at, *bytes))
             .collect();
-        // Where one is refused, so are the others.
+        // If one mapping is refused, so are the others.
         let allowed = all.iter().try_for_each(|(at, bytes)| self.mapped.allow(*at, *bytes));
         if allowed.is_err() {
             self.mapped.peers.retain(|peer| *peer != other);
         }
     }
 
-    /// Whether anything is known to be on a device.
+    /// Returns whether a device has any known memory.
     pub fn has_memory_on(&self, device: CuDevice) -> bool {
         self.mapped.device == device || self.driver_allocations.values().any(|o| o.device == device)
     }
 
-    /// The device that the window is of; -1: there is none.
+    /// Returns the device of the window, or -1 if there is no window.
     pub fn device(&self) -> CuDevice {
         self.mapped.device
     }
 
-    /// Whether an address is of the device's memory, as far as is known here.
+    /// Returns whether an address is in known device memory.
     pub fn is_device(&self, at: u64) -> bool {
         if self.is_in_window(at) {
             return true;
@@ -459,7 +458,7 @@ impl Memory {
         own.is_some_and(|(first, own)| at - first < own.bytes)
     }
 
-    /// All memory that a snapshot tells, by address: that of the window first.
+    /// Returns all memory of a snapshot by address, the window's memory first.
     pub fn pieces(&self) -> Vec<Piece> {
         let window = self.window.iter().flat_map(Window::allocations);
         let window = window
@@ -481,37 +480,37 @@ impl Memory {
         window.chain(own).collect()
     }
 
-    /// What was given back since this was last asked: first bytes.
+    /// Returns the first addresses of memory freed since the last call.
     pub fn take_freed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
     }
 
-    /// Whether functions that run in a context of a device reach a piece, word by word to its end.
+    /// Returns whether functions in a context of a device can access a piece, word by word to its end.
     pub fn is_accessible(&self, piece: &Piece, (context, device): (usize, CuDevice)) -> bool {
         if piece.in_window {
             return device == self.mapped.device;
         }
         let whole = piece.at.is_multiple_of(8) && piece.bytes.is_multiple_of(8);
         let own = self.driver_allocations.get(&piece.at);
-        // What the program maps itself belongs to no context.
+        // Memory that the program maps itself belongs to no context.
         let is_of = |o: &DriverAllocation| o.context == context || o.context == 0 && o.device == device;
         whole && own.is_some_and(|o| o.served == DriverMemoryKind::Plain && is_of(o))
     }
 }
 
-/// Asks for a range of addresses at its place, a shorter one where the driver does not give the whole.
+/// Reserves a range at a fixed address, or a shorter one if the driver does not grant the whole size.
 pub(crate) fn reserve_at(base: u64, most: u64, least: u64) -> Result<u64, String> {
     let d = driver();
     let mut bytes = most;
     let mut last = String::new();
     while bytes >= least {
         let mut at = 0;
-        // SAFETY: a range of addresses alone; the driver says where it is.
+        // SAFETY: the call only reserves addresses; the driver returns where.
         match unsafe { d.cuMemAddressReserve(&raw mut at, bytes as usize, 0, base, 0) } {
             Ok(()) if at == base => return Ok(bytes),
             Ok(()) => {
                 last = format!("the driver gave {at:#x} in the place of {base:#x}");
-                // SAFETY: what was just reserved, and is not used.
+                // SAFETY: the range was just reserved and is not used.
                 let _ = unsafe { d.cuMemAddressFree(at, bytes as usize) };
             }
             Err(e) => last = e.to_string(),
@@ -521,11 +520,11 @@ pub(crate) fn reserve_at(base: u64, most: u64, least: u64) -> Result<u64, String
     Err(last)
 }
 
-/// Asks for the window.
+/// Reserves the window.
 fn reserve() -> Result<(Window, CuDevice), String> {
     let d = driver();
     let (mut device, mut able) = (0, 0);
-    // SAFETY: questions with places for the answers.
+    // SAFETY: the queries have valid pointers for the answers.
     unsafe {
         d.cuCtxGetDevice(&raw mut device).map_err(|e| e.to_string())?;
         d.cuDeviceGetAttribute(&raw mut able, DEVICE_VIRTUAL_MEMORY, device)
@@ -539,13 +538,13 @@ fn reserve() -> Result<(Window, CuDevice), String> {
 }
 
 impl Recorder {
-    /// Whether an address is of the device's memory; the driver is asked where it is not known here.
+    /// Returns whether an address is in device memory; the driver is queried if it is unknown here.
     pub fn is_device(&self, at: u64) -> bool {
         if crate::recorder::lock(&self.memory).is_device(at) {
             return true;
         }
         let mut kind = 0u32;
-        // SAFETY: a question with a place for the answer, which is of four bytes.
+        // SAFETY: the query has a valid pointer for the answer, which is four bytes.
         let asked = unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) };
         asked.is_ok() && kind == MEMORY_DEVICE
     }

@@ -1,20 +1,20 @@
-//! Memory of the host that kernels reach by themselves: found by addresses of pinned memory among the arguments of launches.
+//! Detection of host memory that kernels access directly: addresses of pinned memory among the arguments of launches.
 
 use crate::recorder::{Recorder, lock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// First byte of all pinned memory that there was, and one past the last.
+/// First address of all pinned memory so far, and one past the last.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 static END: AtomicU64 = AtomicU64::new(0);
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Memory of the host was pinned.
+/// Adds pinned host memory.
 pub(crate) fn add_pinned(at: u64, bytes: u64) {
     FIRST.fetch_min(at, Ordering::Relaxed);
     END.fetch_max(at.saturating_add(bytes), Ordering::Relaxed);
 }
 
-/// Looks at the arguments of a launch, where something was pinned and nothing was found yet.
+/// Checks the arguments of a launch, if memory was pinned and nothing was found yet.
 #[inline]
 pub(crate) fn check_arguments(r: &Recorder, arguments: Option<&[u8]>) {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));

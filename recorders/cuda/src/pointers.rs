@@ -1,4 +1,4 @@
-//! Questions about addresses of the window: they are answered as for memory that the driver serves by itself.
+//! Queries about window addresses: the answers are those for memory that the driver serves itself.
 
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
@@ -11,7 +11,7 @@ type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`.
 const POINTER_CONTEXT: i32 = 1;
 
-/// `cuMemGetAddressRange`: of memory of the window it is the program's own piece, and not what is mapped around it.
+/// Handles `cuMemGetAddressRange`: for window memory it returns the program's allocation, not the mapping around it.
 pub(crate) fn address_range(
     r: &Recorder,
     _form: Form,
@@ -24,7 +24,7 @@ pub(crate) fn address_range(
     let Some((first, length, _)) = around else {
         return call();
     };
-    // SAFETY: the program's places for the answers; null where it does not want one.
+    // SAFETY: the pointers for the answers are the program's, or null if it does not want one.
     unsafe {
         if !base.is_null() {
             *base = first;
@@ -36,16 +36,16 @@ pub(crate) fn address_range(
     SUCCESS
 }
 
-/// Puts what is so of the program's own piece in the place of what the driver says of what is mapped around it.
+/// Replaces the driver's answer about the mapping by the value for the program's own allocation.
 ///
 /// # Safety
-/// The place is for the value of this attribute.
+/// The pointer is valid for a value of this attribute.
 unsafe fn correct_attribute(piece: (u64, u64, usize), attribute: i32, value: *mut c_void) {
     let (first, bytes, context) = piece;
     if value.is_null() {
         return;
     }
-    // SAFETY: the caller's promise: values of these attributes are words.
+    // SAFETY: the caller guarantees the pointer; values of these attributes are words.
     unsafe {
         match attribute {
             POINTER_RANGE_START => *value.cast::<u64>() = first,
@@ -56,10 +56,10 @@ unsafe fn correct_attribute(piece: (u64, u64, usize), attribute: i32, value: *mu
     }
 }
 
-/// `cuPointerGetAttribute`.
+/// Handles `cuPointerGetAttribute`.
 ///
 /// # Safety
-/// The place is for the value of this attribute, as the driver asks for.
+/// The pointer is valid for a value of this attribute, as the driver requires.
 pub(crate) unsafe fn attribute(
     r: &Recorder,
     call: Call<'_>,
@@ -72,9 +72,9 @@ pub(crate) unsafe fn attribute(
         return result;
     }
     match lock(&r.memory).find_containing(at) {
-        // Memory that is mapped belongs to no context, of which some drivers say that it is no answer.
+        // Mapped memory belongs to no context, for which some drivers return an error.
         Some(piece) if is_ok(result) || attribute == POINTER_CONTEXT => {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { correct_attribute(piece, attribute, value) };
             SUCCESS
         }
@@ -82,10 +82,10 @@ pub(crate) unsafe fn attribute(
     }
 }
 
-/// `cuPointerGetAttributes`.
+/// Handles `cuPointerGetAttributes`.
 ///
 /// # Safety
-/// There are as many attributes and places as are told, as the driver asks for.
+/// There are as many attributes and pointers as the count says, as the driver requires.
 pub(crate) unsafe fn attributes(
     r: &Recorder,
     call: Call<'_>,
@@ -101,14 +101,14 @@ pub(crate) unsafe fn attributes(
         && let Some(piece) = lock(&r.memory).find_containing(at)
     {
         for n in 0..count as usize {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { correct_attribute(piece, *attributes.add(n), *values.add(n)) };
         }
     }
     result
 }
 
-/// `cuMemRetainAllocationHandle`: memory that the driver serves by itself has none.
+/// Handles `cuMemRetainAllocationHandle`: memory that the driver serves itself has no handle.
 pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at: *mut c_void) -> CuResult {
     if lock(&r.memory).find_containing(at as u64).is_some() {
         return INVALID_VALUE;
@@ -116,7 +116,7 @@ pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at
     call()
 }
 
-/// `cuIpcGetMemHandle`: memory of the window cannot be shared so.
+/// Handles `cuIpcGetMemHandle`: window memory cannot be shared this way.
 pub(crate) fn share(r: &Recorder, call: Call<'_>, at: CuDevicePtr) -> CuResult {
     r.note_not_recorded(
         "shared memory",

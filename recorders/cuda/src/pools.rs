@@ -1,4 +1,4 @@
-//! Pools of memory: which ones give plain memory of a device, so that the window may serve in their place.
+//! Memory pools: which of them give plain device memory, so that the window can serve instead.
 
 use crate::recorder::{Recorder, is_ok, lock};
 use crate::resolve::driver;
@@ -7,24 +7,24 @@ use std::collections::BTreeSet;
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// What is known of pools.
+/// Known pools.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// Pools of plain memory of a device, which nobody else shares.
+    /// Pools of plain device memory that is not shared with anyone.
     plain: BTreeSet<(usize, CuDevice)>,
     /// Devices whose `cuMemAllocAsync` takes from a pool that is not known to be plain.
     others: BTreeSet<CuDevice>,
 }
 
 impl Pools {
-    /// Whether a pool gives plain memory of a device. A device's default pool does.
+    /// Returns whether a pool gives plain memory of a device. A device's default pool does.
     fn is_plain(&mut self, pool: CuMemPool, device: CuDevice) -> bool {
         let key = (pool as usize, device);
         if self.plain.contains(&key) {
             return true;
         }
         let mut default: CuMemPool = std::ptr::null_mut();
-        // SAFETY: a question with a place for the answer.
+        // SAFETY: the query has a valid pointer for the answer.
         let asked = unsafe { driver().cuDeviceGetDefaultMemPool(&raw mut default, device) };
         let is_default = asked.is_ok() && default == pool && !pool.is_null();
         if is_default {
@@ -34,7 +34,7 @@ impl Pools {
     }
 }
 
-/// Whether the window may serve in the place of a pool, for the calling thread's device; `None`: of the device's own
+/// Returns whether the window can serve instead of a pool, for the calling thread's device; `None` for the device's own
 /// pool.
 pub(crate) fn can_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
     let Some((_, device)) = crate::memory::current_context_and_device() else {
@@ -47,7 +47,7 @@ pub(crate) fn can_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
     }
 }
 
-/// The driver served memory of a pool that is not known to be of the device alone, and that the host does not share.
+/// Notes that the driver served pool memory that is not known to belong to the device alone without host access.
 pub(crate) fn note_driver_pool(r: &Recorder) {
     r.note_not_recorded(
         "pools",
@@ -55,11 +55,11 @@ pub(crate) fn note_driver_pool(r: &Recorder) {
     );
 }
 
-/// `cuMemPoolCreate`: memory of pools that other processes share, or that is not the device's alone, is the driver's to
-/// serve.
+/// Handles `cuMemPoolCreate`: the driver must serve pools that other processes share, or that are not only the
+/// device's.
 ///
 /// # Safety
-/// The form is the program's, which the driver reads too.
+/// The structure is the program's, and the driver reads it as well.
 pub(crate) unsafe fn create(
     r: &Recorder,
     call: Call<'_>,
@@ -68,10 +68,10 @@ pub(crate) unsafe fn create(
 ) -> CuResult {
     let result = call();
     if is_ok(result) && !pool.is_null() && !properties.is_null() {
-        // SAFETY: the caller's promise: a form that begins with these four words, and the driver's answer.
+        // SAFETY: the caller guarantees a structure that starts with these four words, and the driver's answer.
         let ([kind, shared, location, device], pool) = unsafe { (*properties, *pool) };
         let mut pools = lock(&r.pools);
-        // The handle may have been another pool's.
+        // The handle can be a reused one of another pool.
         pools.plain.retain(|(known, _)| *known != pool as usize);
         if kind == ALLOCATION_PINNED && shared == 0 && location == LOCATION_DEVICE {
             pools.plain.insert((pool as usize, device as CuDevice));
@@ -87,7 +87,7 @@ pub(crate) unsafe fn create(
     result
 }
 
-/// `cuDeviceSetMemPool`: `cuMemAllocAsync` takes from this pool from now on.
+/// Handles `cuDeviceSetMemPool`: `cuMemAllocAsync` takes from this pool from now on.
 pub(crate) fn set_current(r: &Recorder, call: Call<'_>, device: CuDevice, pool: CuMemPool) -> CuResult {
     let result = call();
     if is_ok(result) {
@@ -101,10 +101,10 @@ pub(crate) fn set_current(r: &Recorder, call: Call<'_>, device: CuDevice, pool: 
     result
 }
 
-/// `cuMemSetMemPool`: the same by a place and a kind of memory.
+/// Handles `cuMemSetMemPool`: the same for a location and a kind of memory.
 ///
 /// # Safety
-/// The place is the program's, which the driver reads too.
+/// The location is the program's, and the driver reads it as well.
 pub(crate) unsafe fn set_for_location(
     r: &Recorder,
     call: Call<'_>,
@@ -115,7 +115,7 @@ pub(crate) unsafe fn set_for_location(
     if place.is_null() {
         return call();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let MemLocation { kind: location, id } = unsafe { *place };
     if location == LOCATION_DEVICE && kind == ALLOCATION_PINNED {
         set_current(r, call, id, pool)

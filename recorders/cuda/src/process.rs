@@ -1,4 +1,4 @@
-//! The process around the recorder: where the recording goes, how it ends with the program, what a fork leaves.
+//! The process around the recorder: the recording's file, its end with the program, and forks.
 
 use crate::hooks::Inside;
 use crate::recorder::Recorder;
@@ -10,36 +10,36 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The recorder of this process, which is made once and never freed: other threads may be inside it when the process
+/// The recorder of this process, which is created once and never freed: other threads can be inside it when the process
 /// ends.
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
-/// This process is not recorded: nobody wants it, it could not be, or it is a child of the one that is.
+/// This process is not recorded: recording is off or failed, or the process is a child of the recorded one.
 static OFF: AtomicBool = AtomicBool::new(false);
 static BEGIN: Mutex<()> = Mutex::new(());
-/// A recorder is made, or is being made: a child of this process has none of its own.
+/// A recorder exists or is being created: a child of this process has none of its own.
 static BEGUN: AtomicBool = AtomicBool::new(false);
-/// The process that the recorder is of. A child that shares memory with its parent until it becomes another program has
-/// another number.
+/// The process that the recorder belongs to. A child that shares memory with its parent until it executes another
+/// program has another number.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Says something to whoever started the program.
+/// Prints a message for the user who started the program.
 pub(crate) fn say(message: impl Display) {
     let line = format!("kinescope: {message}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// The recorder, while calls are recorded.
+/// Returns the recorder, while calls are recorded.
 #[inline]
 pub(crate) fn recorder() -> Option<&'static Recorder> {
     if OFF.load(Ordering::Relaxed) {
         return None;
     }
     let at = RECORDER.load(Ordering::Acquire);
-    // SAFETY: null, or made from a box and never freed.
+    // SAFETY: the pointer is null, or is from a box that is never freed.
     unsafe { at.as_ref() }
 }
 
-/// As [`recorder`], begun at the first call of the driver.
+/// Returns the same as [`recorder`], and starts the recording on the first call of the driver.
 #[inline]
 pub(crate) fn recorder_or_begin() -> Option<&'static Recorder> {
     if OFF.load(Ordering::Relaxed) {
@@ -50,11 +50,11 @@ pub(crate) fn recorder_or_begin() -> Option<&'static Recorder> {
         begin();
         return recorder();
     }
-    // SAFETY: made from a box and never freed.
+    // SAFETY: the pointer is from a box that is never freed.
     Some(unsafe { &*at })
 }
 
-/// Begins the recording of this process, where one is wanted and none was begun.
+/// Starts the recording of this process, if one is requested and none was started.
 #[cold]
 fn begin() {
     let _one = BEGIN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,13 +65,13 @@ fn begin() {
         OFF.store(true, Ordering::Relaxed);
         return;
     };
-    // Before anything is begun: a child that is made meanwhile has nothing to go on with.
+    // This must come first, so that a child that is forked meanwhile has nothing to continue.
     at_ends();
     BEGUN.store(true, Ordering::Relaxed);
     let to = free_name(&settings.to);
     let wanted = settings.to.clone();
     let begun = Recorder::begin(&to, settings).or_else(|e| {
-        // Another process of the program may have taken the name meanwhile.
+        // Another process of the program can have taken the name meanwhile.
         let other = free_name(&wanted);
         match Settings::from_environment() {
             Some(settings) if other != to => Recorder::begin(&other, settings),
@@ -91,7 +91,7 @@ fn begin() {
     }
 }
 
-/// The file of this process: the one that is named, or one beside it where another process has that.
+/// Returns the file of this process: the requested one, or one in the same folder if another process has that.
 fn free_name(to: &Path) -> PathBuf {
     if !to.exists() {
         return to.to_owned();
@@ -100,13 +100,13 @@ fn free_name(to: &Path) -> PathBuf {
     to.with_file_name(format!("{stem}-{}.kine", std::process::id()))
 }
 
-/// What the thread that writes does first when the program ends: whether there is more of it.
+/// Does the first work of the writer thread when the program ends. Returns whether there is more of it.
 fn at_end() -> bool {
     recorder().is_some_and(Recorder::drain_at_exit)
 }
 
-/// Ends the recording and writes it. Called again it does nothing. It takes neither locks nor memory: a program may end
-/// in a handler of a signal.
+/// Ends the recording and writes it. A second call does nothing. It takes no locks and allocates no memory: a program
+/// can end in a signal handler.
 pub(crate) fn finish() {
     if PROCESS.load(Ordering::Relaxed) == std::process::id()
         && let Some(recorder) = recorder()
@@ -125,13 +125,13 @@ extern "C" fn at_exit() {
 }
 
 extern "C" fn in_child() {
-    // The thread that writes is the parent's, and so is the device's state: a child cannot go on with either.
+    // The writer thread and the device's state are the parent's: a child cannot continue with either.
     if BEGUN.load(Ordering::Relaxed) {
         OFF.store(true, Ordering::Relaxed);
     }
 }
 
-/// Signals that end a process that does nothing about them.
+/// Signals that end a process without a handler for them.
 const ENDING: [c_int; 10] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -145,28 +145,29 @@ const ENDING: [c_int; 10] = [
     libc::SIGTERM,
 ];
 
-/// A signal ends the process: the recording is written, and then the signal does what it does by default. What the
-/// program did last before it crashed is what its recording is looked at for.
+/// Handles a signal that ends the process: writes the recording and then runs the signal's default action. The last
+/// calls before a crash are what the user wants to see in the recording.
 ///
 /// # Safety
-/// Called by the kernel alone.
+/// Only the kernel calls it.
 unsafe extern "C" fn at_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     finish();
-    // The default is back (SA_RESETHAND). A fault comes again where it was; what was sent has to be sent again.
-    // SAFETY: the kernel's, which lies there while the handler runs.
+    // SA_RESETHAND has restored the default action. A fault occurs again at its instruction; a sent signal must be sent
+    // again.
+    // SAFETY: the structure is the kernel's, and valid while the handler runs.
     let sent = unsafe { info.as_ref() }.is_none_or(|i| i.si_code <= 0);
     if sent || !matches!(signal, libc::SIGILL | libc::SIGBUS | libc::SIGFPE | libc::SIGSEGV) {
-        // SAFETY: sends a signal to this thread.
+        // SAFETY: the call sends a signal to this thread.
         unsafe { libc::raise(signal) };
     }
 }
 
-/// Takes the signals that end the process, and that the program does nothing about. Those that it takes up later are its
-/// own, and those that it has taken up are left alone: what it does about them is not known.
+/// Installs handlers for signals that end the process and that the program does not handle. The program can replace
+/// them later. Existing handlers stay, because their effect is unknown.
 fn take_signals() {
     for signal in ENDING {
-        // SAFETY: the actions are whole; the function is of this library, which stays loaded, and takes neither locks
-        // nor memory.
+        // SAFETY: the actions are complete; the function is in this library, which stays loaded, and takes no locks and
+        // no memory.
         unsafe {
             let mut was: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(signal, std::ptr::null(), &raw mut was) != 0 || was.sa_sigaction != libc::SIG_DFL {
@@ -182,11 +183,11 @@ fn take_signals() {
     }
 }
 
-/// Sees to it that the end of the process is the end of the recording.
+/// Registers hooks so that the end of the process ends the recording.
 fn at_ends() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions of this library, which stays loaded.
+        // SAFETY: the functions are in this library, which stays loaded.
         unsafe {
             libc::atexit(at_exit);
             libc::pthread_atfork(None, None, Some(in_child));
@@ -197,15 +198,16 @@ fn at_ends() {
 
 macro_rules! exits {
     ($($name:ident)+) => { $(
-        /// As the C library's: ends the process without what it does at an orderly end. The recording is written.
+        /// Writes the recording, then ends the process as the C library's function does, without the work of an orderly
+        /// exit.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(code: c_int) -> ! {
             finish();
             loop {
-                // SAFETY: ends the process.
+                // SAFETY: the call ends the process.
                 unsafe { libc::syscall(libc::SYS_exit_group, code) };
             }
         }
@@ -214,7 +216,7 @@ macro_rules! exits {
 
 exits! { _exit _Exit }
 
-/// For programs that say what of them is to be recorded: `begin` and `end`, other texts are notes. 0: it was taken up.
+/// Marks the recorded part of a program: `begin` and `end`; other texts are notes. Returns 0 if the mark was accepted.
 ///
 /// # Safety
 /// The text ends in a zero.
@@ -226,7 +228,7 @@ pub unsafe extern "C" fn kinescope_mark(text: *const libc::c_char) -> c_int {
     let (Some(recorder), Some(_inside)) = (recorder(), Inside::enter()) else {
         return -1;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned();
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| recorder.mark(&text)));
     if done.is_ok() { 0 } else { -1 }

@@ -1,5 +1,5 @@
-//! What copies between host and device bring, where it is not there when the call is back: copies to the host are read
-//! when they are known to be done.
+//! Readbacks and other content that is not available when the call returns: copies to the host are read once they are
+//! known to be done.
 
 use crate::allocations::wait_for_context;
 use crate::content;
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trace_core::recording::{CallEvent, CopyRow};
 
-/// Bytes of what is awaited that are taken up at once when the program ends.
+/// Size of awaited content that is read at once when the program ends, bytes.
 const MAX_BYTES_AT_ONCE: u64 = 64 << 20;
-/// The longest that the recorder waits for a stream by itself; then it does not any more.
+/// Maximum time that the recorder waits for a stream by itself; after it, it does not wait any more.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Copies to the host that are not known to be done.
@@ -22,19 +22,19 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Readbacks {
     waiting: Vec<PendingReadback>,
     next: u64,
-    /// What was awaited when the program ended, last one first.
+    /// Copies that were pending when the program ended, last one first.
     last: Option<Vec<PendingReadback>>,
 }
 
 #[derive(Debug)]
 struct PendingReadback {
     stream: u64,
-    /// The context that it was asked for in.
+    /// The context of the copy's call.
     context: usize,
     work: u64,
     slot: Slot,
     row: CopyRow,
-    /// Counts up from one to the next.
+    /// Increases from one to the next.
     number: u64,
 }
 
@@ -44,23 +44,23 @@ impl PendingReadback {
     }
 }
 
-/// One past the last byte of a copy's rows at an address.
+/// Returns one past the last address of a copy's rows.
 fn end(at: u64, pitch: u64, c: &CopyRow) -> u64 {
     at.saturating_add(pitch.max(c.bytes).saturating_mul(c.rows.saturating_sub(1)))
         .saturating_add(c.bytes)
 }
 
-/// Whether a copy to the host writes what rows at an address of the host hold.
+/// Returns whether a copy to the host writes what rows at a host address hold.
 pub(crate) fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
     read.to < end(from, pitch, row) && from < end(read.to, read.to_pitch, read)
 }
 
 impl Recorder {
-    /// A copy to the host that is done when its stream has come to the piece of work of this number.
+    /// Adds a copy to the host that is done when its stream reaches the work of this number.
     pub fn add_readback(&self, begun: CallStart, key: u64, work: u64, row: CopyRow) {
         let slot = self.session.new_slot();
         let mut reads = lock(&self.reads);
-        // What it writes over before anybody looked is not known any more.
+        // Content that it overwrites before it was read stays unknown.
         reads.waiting.retain(|w| {
             let stays = !overlaps(&w.row, row.to, row.to_pitch, &row);
             if !stays {
@@ -82,12 +82,12 @@ impl Recorder {
         self.record(begun, CallEvent::Copy(row), EntryPayload::Awaited(slot));
     }
 
-    /// Whether a copy that is not known to be done brings something to a range of the host's memory.
+    /// Returns whether a copy that is not known to be done writes to a range of host memory.
     pub fn is_awaited(&self, at: u64, bytes: u64) -> bool {
         lock(&self.reads).waiting.iter().any(|w| w.is_at(at, bytes))
     }
 
-    /// Whether the driver knows memory of the host: copies from and to it go on while the program does.
+    /// Returns whether the driver knows host memory: copies from and to it run while the program continues.
     pub fn is_pinned(&self, at: u64, pitch: u64, row: &CopyRow) -> bool {
         let end = end(at, pitch, row);
         let memory = lock(&self.memory);
@@ -96,14 +96,14 @@ impl Recorder {
         drop(memory);
         pinned || {
             let mut kind = 0u32;
-            // SAFETY: a question with a place for the answer, which is of four bytes.
+            // SAFETY: the query has a valid pointer for the answer, which is four bytes.
             unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) }.is_ok()
         }
     }
 
-    /// Whether what a copy from the host brings to the device stands there when the call is back. Memory that the driver
-    /// knows is read when the copy's turn comes: where an earlier copy or a function of the host has yet to fill it, this
-    /// waits for the stream.
+    /// Returns whether the source of a copy from the host is complete when the call returns. The driver reads memory
+    /// that it knows when the copy runs. If an earlier copy or a host function has yet to fill it, this waits for the
+    /// stream.
     pub fn is_source_ready(&self, stream: CuStream, form: Form, from: u64, pitch: u64, row: &CopyRow) -> bool {
         let key = Self::stream_key(stream, form);
         let copied = |w: &PendingReadback| overlaps(&w.row, from, pitch, row);
@@ -123,12 +123,13 @@ impl Recorder {
         waited
     }
 
-    /// Waits until a stream is done, but not for what only the program may do: a function of the host can wait for it.
+    /// Waits until a stream is done, for a limited time: a host function can wait for the program. Returns `false` if
+    /// the stream is not done.
     pub fn wait_bounded(&self, stream: CuStream) -> bool {
         static TIRED: AtomicBool = AtomicBool::new(false);
         let (begun, mut pause) = (Instant::now(), Duration::from_micros(10));
         while self.captures.load(Ordering::Relaxed) == 0 && !TIRED.load(Ordering::Relaxed) {
-            // SAFETY: a question about a stream that the program has just used.
+            // SAFETY: the query is about a stream that the program has just used.
             match unsafe { driver().cuStreamQuery(stream) } {
                 Ok(()) => return true,
                 Err(e) if e.result() != Some(NOT_READY) => return false,
@@ -143,37 +144,37 @@ impl Recorder {
         false
     }
 
-    /// The host has waited for a stream.
+    /// Notes that the host has waited for a stream.
     pub fn stream_done(&self, key: u64) {
         let reached = lock(&self.progress).stream_done(key);
         self.complete(&reached);
     }
 
-    /// The host has waited for an event.
+    /// Notes that the host has waited for an event.
     pub fn event_done(&self, event: usize) {
         let reached = lock(&self.progress).event_done(event);
         self.complete(&reached);
     }
 
-    /// The host has waited for the calling thread's context, or for all but what `result` says failed.
+    /// Notes that the host has waited for the calling thread's context, or for all except what `result` says failed.
     pub fn all_done(&self, result: Option<CuResult>) {
         if result.is_none_or(is_ok) {
             self.context_done(crate::memory::current_context());
         }
     }
 
-    /// The host has waited for a context: takes up what copies brought that were asked for in it.
+    /// Notes that the host has waited for a context, and reads the copies that were requested in it.
     pub fn context_done(&self, context: usize) {
         self.complete_where(|w| w.context == context, true);
     }
 
-    /// Takes up what copies brought to a range of the host's memory; where it is not `there` any more, it is not known.
+    /// Reads the copies to a range of host memory. If the memory is not `there` any more, their content stays unknown.
     pub fn complete_at(&self, at: u64, bytes: u64, there: bool) {
         self.complete_where(|w| w.is_at(at, bytes), there);
     }
 
-    /// Waits for the contexts of copies to the host that are not known to be done, of those to a range of its memory or of
-    /// all, and takes up what they brought. A wait is not allowed while a graph is captured.
+    /// Waits for the contexts of pending copies to the host, to a range of its memory or all, and reads the copies. A
+    /// wait is not allowed during graph capture.
     pub fn wait_for_awaited(&self, range: Option<(u64, u64)>) {
         let is_one = |w: &PendingReadback| range.is_none_or(|(at, bytes)| w.is_at(at, bytes));
         let mut contexts: Vec<usize> = lock(&self.reads)
@@ -185,7 +186,7 @@ impl Recorder {
         contexts.sort_unstable();
         contexts.dedup();
         for context in contexts {
-            // What comes meanwhile was not waited for.
+            // Copies that are added meanwhile were not waited for.
             let so_far = lock(&self.reads).waiting.last().map_or(0, |w| w.number);
             let waited = self.captures.load(Ordering::Relaxed) == 0 && wait_for_context(Some(context)).is_ok();
             if waited {
@@ -194,7 +195,7 @@ impl Recorder {
         }
     }
 
-    /// Takes up what copies brought of which streams are known to have done so many pieces of work.
+    /// Reads the copies of streams that are known to have reached these positions.
     fn complete(&self, reached: &StreamPositions) {
         self.complete_where(|w| reached.get(&w.stream).is_some_and(|n| w.work <= *n), true);
     }
@@ -207,7 +208,7 @@ impl Recorder {
         let waiting = std::mem::take(&mut reads.waiting);
         let (done, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(done);
         reads.waiting = waiting;
-        // Whoever takes up much may have to wait for room: nobody waits for the list meanwhile.
+        // A read of much content can wait for space in the queue: the list must not be locked meanwhile.
         drop(reads);
         for w in &done {
             if there {
@@ -218,17 +219,18 @@ impl Recorder {
         }
     }
 
-    /// What is awaited still will not be known.
+    /// Marks content that is still awaited as unknown.
     pub fn forget_awaited(&self) {
         self.complete_where(|_| true, false);
     }
 
-    /// The program ends: takes up some of what was awaited then. Whether there is more: not all of it is held at once.
+    /// Reads some of the content that was awaited when the program ended. Returns whether there is more: not all of it
+    /// is held at once.
     pub fn complete_last(&self) -> bool {
         let mut reads = lock(&self.reads);
         let mut last = match reads.last.take() {
             Some(last) => last,
-            // What other threads go on to do is not theirs to lengthen the end with.
+            // Work that other threads add from now on must not delay the end.
             None => std::mem::take(&mut reads.waiting).into_iter().rev().collect(),
         };
         drop(reads);

@@ -1,4 +1,4 @@
-//! The recorder of this process: its session, what it knows of memory, streams and code, and how calls go into the file.
+//! The recorder of this process: its session, its state of memory, streams and code, and how calls go into the file.
 
 use crate::code::Code;
 use crate::graphs::Graphs;
@@ -26,11 +26,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{CALL_CAPTURED, CallDevice, CallEvent, CallProcess, CallRow, OrderRow};
 
-/// Hashes handles and numbers, of which there are few and which nobody chooses: quickly.
+/// A fast hash for handles and numbers, of which there are few and which no attacker chooses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HandleHash(u64);
 
-/// Makes maps of handles quick.
+/// Hasher for fast maps of handles.
 pub(crate) type ByHandle = BuildHasherDefault<HandleHash>;
 
 impl Hasher for HandleHash {
@@ -41,7 +41,7 @@ impl Hasher for HandleHash {
     }
 
     fn write_u64(&mut self, n: u64) {
-        // The upper bits choose among handles that are multiples of much.
+        // The upper bits distinguish handles that are multiples of large numbers.
         let mixed = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ mixed >> 32;
     }
@@ -55,39 +55,39 @@ impl Hasher for HandleHash {
     }
 }
 
-/// Where a stream stands among default streams.
+/// Form of a function, which selects the default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The function's usual form: stream 0 is the default stream of all threads.
     Legacy,
-    /// Its other form: stream 0 is the calling thread's own.
+    /// The per-thread form: stream 0 is the calling thread's own default stream.
     PerThread,
 }
 
-/// When a function is recorded. Where it is not, its call passes through as it came.
+/// When a function is recorded. At other times its call passes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Always: memory of the window is the recorder's own to give back.
+    /// Always: the recorder must free window memory itself.
     Always,
-    /// As long as anything may still be recorded: what memory, code, streams and graphs there are has to be known.
+    /// As long as anything can still be recorded: existing memory, code, streams and graphs must be known.
     Known,
-    /// Where launches are wanted.
+    /// When launches are recorded.
     Launch,
-    /// Where everything is recorded.
+    /// When everything is recorded.
     Work,
 }
 
-/// What is recorded now. Each holds what those before it hold.
+/// The current scope of the recording. Each phase includes the phases before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Phase {
-    /// Nothing any more.
+    /// Nothing is recorded any more.
     Over,
-    /// Nothing yet: only what there is has to be known.
+    /// Nothing is recorded yet: existing objects are tracked.
     Outside,
-    /// Launches that are wanted.
+    /// Selected launches are recorded.
     Launches,
-    /// Everything.
+    /// Everything is recorded.
     All,
 }
 
@@ -101,13 +101,13 @@ pub(crate) struct Recorder {
     pub code: Mutex<Code>,
     pub graphs: Mutex<Graphs>,
     pub snapshots: Mutex<Snapshots>,
-    /// What memory that host and device share held when it was last looked at.
+    /// Content of memory shared by host and device at the last check.
     pub shared: Mutex<SharedContent>,
-    /// Launches that are recorded one by one, where not everything is.
+    /// Launches that are recorded one by one, if not everything is.
     pub kernels: Option<SelectedKernels>,
-    /// Streams that are captured into graphs now.
+    /// Number of streams that are being captured into graphs.
     pub captures: AtomicUsize,
-    /// Counts up when handles of functions or streams may have come to stand for others.
+    /// Increases when handles of functions or streams can have been reused.
     pub changes: AtomicU64,
     phase: AtomicU8,
     range: RecordedRange,
@@ -169,7 +169,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// The range that is recorded begins.
+    /// Starts the recorded range.
     fn enter(&self) {
         let phase = match self.kernels {
             Some(_) => Phase::Launches,
@@ -178,7 +178,7 @@ impl Recorder {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Whether a function is recorded now.
+    /// Returns whether a function is recorded now.
     #[inline]
     pub fn is_recorded(&self, when: When) -> bool {
         let least = match when {
@@ -190,17 +190,17 @@ impl Recorder {
         self.phase.load(Ordering::Relaxed) >= least as u8 && self.session.is_going()
     }
 
-    /// Whether events and content are recorded now. What memory, streams and code there are is known at any time.
+    /// Returns whether events and content are recorded now. Memory, streams and code are tracked at any time.
     pub fn is_inside(&self) -> bool {
         self.is_recorded(When::Work)
     }
 
-    /// Whether this is a part of a program that began before it.
+    /// Returns whether this records a part of a program that started before it.
     pub fn is_partial(&self) -> bool {
         self.range == RecordedRange::Marks
     }
 
-    /// A program's mark.
+    /// Handles a program's mark.
     pub fn mark(&self, text: &str) {
         if self.range == RecordedRange::Marks {
             let is_in = self.is_recorded(When::Launch);
@@ -221,7 +221,7 @@ impl Recorder {
         self.note(text);
     }
 
-    /// The range that is recorded ends.
+    /// Ends the recorded range.
     fn leave(&self) {
         if self.kernels.is_none() {
             self.wait_for_awaited(None);
@@ -250,12 +250,12 @@ impl Recorder {
         );
     }
 
-    /// Counts a launch; behind the last one that is wanted the recording ends. Its number, from 1 on.
+    /// Counts a launch and returns its number, from 1 on. The recording ends after the last launch to record.
     pub fn count_launch(&self) -> u64 {
         self.count_launches(1)
     }
 
-    /// As [`Recorder::launched`], of launches that one call makes.
+    /// Does the same as [`Recorder::count_launch`] for the launches of one call.
     pub fn count_launches(&self, count: u64) -> u64 {
         let n = self.launches.fetch_add(count, Ordering::Relaxed) + count;
         if let RecordedRange::First(last) = self.range
@@ -267,12 +267,12 @@ impl Recorder {
         n
     }
 
-    /// How many launches there were.
+    /// Returns the number of launches so far.
     pub fn launch_count(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
     }
 
-    /// Hands a call over.
+    /// Hands a call over to the session.
     pub fn record(&self, begun: CallStart, call: CallEvent, with: EntryPayload) {
         if self.is_inside() {
             self.session.record(begun, thread(), call, with);
@@ -303,18 +303,18 @@ impl Recorder {
         self.record(begun, CallEvent::Call(row), EntryPayload::Arguments(bytes));
     }
 
-    /// Tells once that the program uses something that the recording does not hold, with the first event that it does so at.
+    /// Notes once, with the first event, that the program uses something that the recording does not hold.
     pub fn note_not_recorded(&self, what: &str, why: impl Into<String>) {
         let finding = Finding::new(FindingKind::NotRecorded, what, why).at_event(self.session.next_event());
         self.session.tables().add_finding(finding);
     }
 
-    /// Whether this is the first time that it is asked: whether something is said.
+    /// Returns whether this is the first call, so that a message appears once.
     pub fn is_first_time(&self) -> bool {
         !self.said.swap(true, Ordering::Relaxed)
     }
 
-    /// The recorder has a fault: the recording ends, and the program goes on.
+    /// Ends the recording after an error in the recorder; the program continues.
     pub fn fail(&self) {
         if !self.fault_told.swap(true, Ordering::Relaxed) {
             say("the recorder has a fault: the recording ends here, and the program goes on");
@@ -322,7 +322,7 @@ impl Recorder {
         self.session.stop("the recorder had a fault");
     }
 
-    /// A stream as it is told apart from all others: its handle, or the thread's own default stream.
+    /// Returns the unique key of a stream: its handle, or the thread's own default stream.
     pub fn stream_key(stream: CuStream, form: Form) -> u64 {
         match (stream as usize, form) {
             (0, Form::Legacy) | (STREAM_LEGACY, _) => STREAM_LEGACY as u64,
@@ -331,7 +331,7 @@ impl Recorder {
         }
     }
 
-    /// A stream for the recorder's own calls, which are of the usual form.
+    /// Returns a stream for the recorder's own calls, which have the usual form.
     pub fn real_stream(stream: CuStream, form: Form) -> CuStream {
         match (stream as usize, form) {
             (0, Form::PerThread) => STREAM_PER_THREAD as CuStream,
@@ -339,10 +339,10 @@ impl Recorder {
         }
     }
 
-    /// Number of a stream in the recording.
+    /// Returns the number of a stream in the recording.
     pub fn stream_number(&self, stream: CuStream, form: Form) -> u32 {
         thread_local! {
-            /// The stream that this thread asked for last: the state of [`Recorder::changes`], its key, its number.
+            /// The stream of this thread's last query: the value of [`Recorder::changes`], its key, its number.
             static LAST: Cell<(u64, u64, u32)> = const { Cell::new((u64::MAX, 0, 0)) };
         }
         let key = Self::stream_key(stream, form);
@@ -364,24 +364,24 @@ impl Recorder {
         number
     }
 
-    /// Handles of functions or streams may stand for others from now on.
+    /// Invalidates caches, because handles of functions or streams can be reused from now on.
     pub fn invalidate_caches(&self) {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// [`CALL_CAPTURED`] where a call on this stream goes into a graph.
+    /// Returns [`CALL_CAPTURED`] if a call on this stream goes into a graph.
     pub fn capture_flag(&self, stream: CuStream, form: Form) -> u32 {
         if self.captures.load(Ordering::Relaxed) == 0 {
             return 0;
         }
         let real = Self::real_stream(stream, form);
         let mut status = 0;
-        // SAFETY: a question about a stream that the program has just used.
+        // SAFETY: the query is about a stream that the program has just used.
         let asked = unsafe { driver().cuStreamIsCapturing(real, &raw mut status) };
         if asked.is_ok() && status != 0 { CALL_CAPTURED } else { 0 }
     }
 
-    /// Tells the device that the program uses, once there is a context.
+    /// Records the device that the program uses, once there is a context.
     pub fn record_device(&self) {
         if self.device_told.load(Ordering::Relaxed) {
             return;
@@ -389,7 +389,7 @@ impl Recorder {
         let d = driver();
         let mut device: CuDevice = 0;
         let mut context: CuContext = std::ptr::null_mut();
-        // SAFETY: questions, with places for the answers.
+        // SAFETY: the queries have valid pointers for the answers.
         let there = unsafe {
             d.cuCtxGetCurrent(&raw mut context).is_ok()
                 && !context.is_null()
@@ -406,7 +406,7 @@ impl Recorder {
         };
         let mut name = [0u8; 256];
         let (mut memory, mut uuid, mut version) = (0, Uuid::default(), 0);
-        // SAFETY: as above; the name's place is as long as is said. What is not answered stays as it is.
+        // SAFETY: as above; the name's buffer has the stated length. Values without an answer stay as they are.
         unsafe {
             let _ = d.cuDeviceGetName(name.as_mut_ptr().cast(), 255, device);
             let _ = d.cuDeviceTotalMem_v2(&raw mut memory, device);
@@ -439,13 +439,13 @@ impl Recorder {
         tables.mark_changed();
     }
 
-    /// The program ends: what was awaited is taken up as it stands, some of it each time. Whether there is more. On the
-    /// thread that writes.
+    /// Reads some of the awaited content when the program ends. Returns whether there is more. Runs on the writer
+    /// thread.
     pub fn drain_at_exit(&self) -> bool {
         if self.session.is_going() && self.complete_last() {
             return true;
         }
-        // Whoever is at a snapshot does not end.
+        // A thread inside a snapshot does not end the process.
         if let Ok(snapshots) = self.snapshots.try_lock() {
             snapshots.print_stats();
         }
@@ -453,11 +453,11 @@ impl Recorder {
     }
 }
 
-/// Longest command line that is told, and most of its words.
+/// Maximum size of the recorded command line, bytes, and maximum number of its words.
 const MAX_COMMAND: usize = 64 << 10;
 const MAX_WORDS: usize = 256;
 
-/// The command line of this process.
+/// Returns the command line of this process.
 fn command_line() -> Vec<String> {
     let mut bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     bytes.truncate(MAX_COMMAND);
@@ -468,7 +468,7 @@ fn command_line() -> Vec<String> {
         .collect()
 }
 
-/// Whether a call succeeded.
+/// Returns whether a call succeeded.
 pub(crate) fn is_ok(result: CuResult) -> bool {
     result == SUCCESS
 }

@@ -1,5 +1,5 @@
-//! How programs find the driver's functions: the loader's `dlsym` stands here before the C library's, and what it or the
-//! driver's `cuGetProcAddress` gives is replaced where it is a function that is recorded.
+//! Lookup of the driver's functions: this `dlsym` precedes the C library's. Results of it and of the driver's
+//! `cuGetProcAddress` are replaced if the function is recorded.
 
 use crate::hooks::HOOKS;
 use cuda_driver::Driver;
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// The C library's `dlsym`, once it was looked up.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
-/// The driver's library, as the loader names it.
+/// The driver's library, by the loader's name.
 const DRIVER: &CStr = c"libcuda.so.1";
-/// Version of the C library's `dlsym` on each machine; newer ones keep the old name's version.
+/// Version of the C library's `dlsym` on each machine; newer libraries keep the version of the old symbol.
 #[cfg(target_arch = "x86_64")]
 const DLSYM_VERSION: &CStr = c"GLIBC_2.2.5";
 #[cfg(not(target_arch = "x86_64"))]
@@ -21,13 +21,13 @@ const DLSYM_VERSION: &CStr = c"GLIBC_2.17";
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// A function of the driver that is recorded.
+/// A recorded function of the driver.
 pub(crate) struct Hook {
     /// Its name, as the driver exports it.
     pub name: &'static CStr,
-    /// Ours.
+    /// The replacement in this library.
     pub ours: *const c_void,
-    /// The driver's, once it is known.
+    /// The driver's function, once it is known.
     pub real: &'static AtomicPtr<c_void>,
 }
 
@@ -37,7 +37,7 @@ unsafe impl Sync for Hook {}
 fn real_dlsym() -> Option<Dlsym> {
     let mut at = REAL_DLSYM.load(Ordering::Relaxed);
     if at == 0 {
-        // SAFETY: both texts end in a zero; the loader answers null where there is none.
+        // SAFETY: both strings end in a zero; the loader returns null if there is no such function.
         at = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), DLSYM_VERSION.as_ptr()) } as usize;
         REAL_DLSYM.store(at, Ordering::Relaxed);
     }
@@ -45,22 +45,22 @@ fn real_dlsym() -> Option<Dlsym> {
     (at != 0).then(|| unsafe { std::mem::transmute::<usize, Dlsym>(at) })
 }
 
-/// Whether the driver is loaded.
+/// Returns whether the driver is loaded.
 ///
 /// # Safety
-/// Called where the loader may be asked.
+/// The caller must be where calls of the loader are allowed.
 unsafe fn is_loaded() -> bool {
     static LOADED: AtomicBool = AtomicBool::new(false);
     if LOADED.load(Ordering::Relaxed) {
         return true;
     }
-    // SAFETY: a text that ends in a zero. The handle is kept: the driver is never unloaded.
+    // SAFETY: the string ends in a zero. The handle is kept: the driver is never unloaded.
     let handle = unsafe { libc::dlopen(DRIVER.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     LOADED.store(!handle.is_null(), Ordering::Relaxed);
     !handle.is_null()
 }
 
-/// The function of ours that a program gets in the place of one that it asks for; null: it gets what it asked for.
+/// Returns the replacement for a function that the program looks up, or null if it gets the original.
 extern "C" fn find_hook(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     let Some(real) = real_dlsym() else {
         return std::ptr::null_mut();
@@ -68,17 +68,17 @@ extern "C" fn find_hook(handle: *mut c_void, name: *const c_char) -> *mut c_void
     if name.is_null() {
         return std::ptr::null_mut();
     }
-    // Names of the driver's: `cuInit`, and not `cudaMalloc`, `cublasCreate` or `curl_easy_init`.
-    // SAFETY: a name ends in a zero; a byte is looked at only when the one before was none.
+    // Names of the driver's: `cuInit`, but not `cudaMalloc`, `cublasCreate` or `curl_easy_init`.
+    // SAFETY: a name ends in a zero; a byte is read only if the one before is not zero.
     let is_cuda = unsafe {
         *name == b'c' as c_char && *name.add(1) == b'u' as c_char && (*name.add(2) as u8).is_ascii_uppercase()
     };
-    // Where the driver is not loaded it is not loaded for a question.
-    // SAFETY: a text that ends in a zero; nothing is loaded.
+    // A lookup must not load the driver.
+    // SAFETY: the string ends in a zero; nothing is loaded.
     if !is_cuda || !unsafe { is_loaded() } {
         return std::ptr::null_mut();
     }
-    // SAFETY: as the program called it.
+    // SAFETY: the arguments are the program's.
     let found = unsafe { real(handle, name) };
     if found.is_null() {
         return found;
@@ -86,13 +86,13 @@ extern "C" fn find_hook(handle: *mut c_void, name: *const c_char) -> *mut c_void
     find_replacement(found).unwrap_or(std::ptr::null_mut())
 }
 
-// The C library looks at who called to know which library is next, so that everything that is not ours has to be a jump
-// and not a call: the return address stays the program's.
+// The C library uses the caller's address to find the next library. All other lookups must therefore be a jump and not
+// a call: the return address stays the program's.
 #[cfg(target_arch = "x86_64")]
-/// As the C library's, but for functions of the driver that are recorded.
+/// Replaces the C library's `dlsym`: the same, except for recorded functions of the driver.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -116,10 +116,10 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 }
 
 #[cfg(target_arch = "aarch64")]
-/// As the C library's, but for functions of the driver that are recorded.
+/// Replaces the C library's `dlsym`: the same, except for recorded functions of the driver.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// Ours by the address of the driver's.
+/// Returns the replacements by the address of the driver's function.
 fn by_address() -> &'static HashMap<usize, usize> {
     static MAP: OnceLock<HashMap<usize, usize>> = OnceLock::new();
     MAP.get_or_init(|| {
@@ -158,12 +158,12 @@ fn by_address() -> &'static HashMap<usize, usize> {
     })
 }
 
-/// The function of ours for one of the driver's.
+/// Returns the replacement for a function of the driver.
 pub(crate) fn find_replacement(found: *mut c_void) -> Option<*mut c_void> {
     by_address().get(&(found as usize)).map(|ours| *ours as *mut c_void)
 }
 
-/// A function of the driver by the name that it exports; null where it has none.
+/// Returns a function of the driver by its exported name, or null if there is none.
 fn find(name: &CStr) -> *mut c_void {
     static LIBRARY: AtomicUsize = AtomicUsize::new(0);
     let Some(real) = real_dlsym() else {
@@ -171,18 +171,18 @@ fn find(name: &CStr) -> *mut c_void {
     };
     let mut library = LIBRARY.load(Ordering::Relaxed);
     if library == 0 {
-        // SAFETY: loads the driver, or tells the one that is loaded; it is never unloaded.
+        // SAFETY: the call loads the driver or returns the loaded one; it is never unloaded.
         library = unsafe { libc::dlopen(DRIVER.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) } as usize;
         LIBRARY.store(library, Ordering::Relaxed);
     }
     if library == 0 {
         return std::ptr::null_mut();
     }
-    // SAFETY: a handle of the loader's and a name that ends in a zero.
+    // SAFETY: the handle is from the loader, and the name ends in a zero.
     unsafe { real(library as *mut c_void, name.as_ptr()) }
 }
 
-/// The driver's function behind a hook; null where it has none.
+/// Returns the driver's function for a hook, or null if it has none.
 pub(crate) fn real(hook: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let at = hook.load(Ordering::Relaxed);
     if !at.is_null() {
@@ -193,7 +193,7 @@ pub(crate) fn real(hook: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     at
 }
 
-/// The driver's own functions, for what the recorder asks by itself.
+/// Returns the driver's own functions, for the recorder's own calls.
 pub(crate) fn driver() -> &'static Driver {
     static ALL: OnceLock<Driver> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -210,13 +210,13 @@ pub(crate) fn driver() -> &'static Driver {
     })
 }
 
-/// The number that the system gives the calling thread.
+/// Returns the system's id of the calling thread.
 pub(crate) fn thread() -> u32 {
     thread_local! {
         static OWN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }
     let ask = || {
-        // SAFETY: a question without arguments.
+        // SAFETY: the query has no arguments.
         let id: c_int = unsafe { libc::gettid() };
         u32::try_from(id).unwrap_or(0)
     };

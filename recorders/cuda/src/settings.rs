@@ -1,66 +1,66 @@
-//! What of a program is recorded, as the environment says it.
+//! Settings from the environment: which part of a program is recorded.
 
 use crate::process::say;
 use cuda_code::names::Patterns;
 use cuda_session::Pick;
 use std::path::PathBuf;
 
-/// Where the recording goes. Without it nothing is recorded, and calls only pass through.
+/// File of the recording. Without it nothing is recorded, and calls only pass through.
 const RECORD_TO: &str = "KINESCOPE_RECORD_TO";
-/// Bytes, about, at which the recording ends while the program goes on; 0: none.
+/// Approximate file size at which the recording ends while the program continues, bytes; 0 for no limit.
 const RECORD_LIMIT: &str = "KINESCOPE_RECORD_LIMIT";
-/// `whole`, `first:N` for the first N launches, or `marks` for what lies between two marks.
+/// `whole`, `first:N` for the first N launches, or `marks` for the range between two marks.
 const RANGE: &str = "KINESCOPE_CUDA_RANGE";
-/// Patterns of names: launches of such functions are recorded one by one, with memory before and after, and nothing
+/// Patterns of names: launches of these functions are recorded one by one, with memory before and after, and nothing
 /// else.
 const KERNELS: &str = "KINESCOPE_CUDA_KERNELS";
-/// Which launches of each such function: `first`, `largest`, `every:N` or `all`.
+/// Selected launches of each such function: `first`, `largest`, `every:N` or `all`.
 const PICK: &str = "KINESCOPE_CUDA_PICK";
-/// At most so many launches of each such function; 0: any number.
+/// Maximum number of launches of each such function; 0 for any number.
 const LIMIT_VARIABLE: &str = "KINESCOPE_CUDA_MOST";
-/// `no`: allocations are the driver's own, and their addresses are told as they are.
+/// `no`: the driver serves all allocations, and their addresses are recorded as they are.
 const WINDOW: &str = "KINESCOPE_CUDA_WINDOW";
-/// `no`: memory is copied to the host to see what changed; `check`: both, and the two have to agree.
+/// `no`: memory is copied to the host to find changes; `check`: both ways, which must agree.
 const HASH: &str = "KINESCOPE_CUDA_HASH";
-/// `yes`: says at the end what snapshots of memory took.
+/// `yes`: prints the cost of memory snapshots at the end.
 const STATS: &str = "KINESCOPE_CUDA_STATS";
 
-/// How much of a program is recorded.
+/// The recorded part of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordedRange {
-    /// All of it.
+    /// The whole program.
     Whole,
-    /// Up to and with this many launches.
+    /// Up to and including this many launches.
     First(u64),
-    /// What lies between the program's marks.
+    /// The range between the program's marks.
     Marks,
 }
 
-/// Launches that are recorded one by one.
+/// Selection of launches that are recorded one by one.
 #[derive(Debug)]
 pub(crate) struct LaunchSelection {
     /// Names of functions.
     pub patterns: Patterns,
-    /// The patterns as they were given.
+    /// The original text of the patterns.
     pub text: String,
-    /// Which launches of each.
+    /// Selected launches of each function.
     pub pick: Pick,
-    /// At most so many of each.
+    /// Maximum number of launches of each function.
     pub max_launches: Option<u64>,
 }
 
-/// Where memory is looked at for changes.
+/// Processor that checks memory for changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hashing {
-    /// On the device, where that is faster.
+    /// The device, if it is faster.
     Device,
-    /// On the host.
+    /// The host.
     Host,
-    /// On both, and differences are told.
+    /// Both, and differences are reported.
     Check,
 }
 
-/// What the environment says.
+/// Settings from the environment.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub to: PathBuf,
@@ -83,7 +83,7 @@ impl RecordedRange {
 }
 
 impl Settings {
-    /// `None`: nothing is recorded, which is said where something was wanted.
+    /// Reads the settings. Returns `None` if nothing is recorded, with a message if a recording was requested.
     pub fn from_environment() -> Option<Self> {
         let to = std::env::var_os(RECORD_TO)
             .filter(|v| !v.is_empty())
@@ -121,7 +121,7 @@ impl Settings {
         })
     }
 
-    /// What is recorded in words, as the recording tells it.
+    /// Describes what is recorded, in the recording's wording.
     pub fn describe(&self) -> String {
         let range = match self.range {
             RecordedRange::Whole => "whole".to_owned(),

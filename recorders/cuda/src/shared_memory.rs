@@ -1,7 +1,7 @@
-//! Memory that host and device share, managed or pinned: what the host wrote there is found by hashes of its pages before a
-//! launch that reaches it, and what the launch wrote there by their hashes behind it.
+//! Memory shared by host and device, managed or pinned. Page hashes before a launch that accesses it find the host's
+//! writes; page hashes after it find the launch's writes.
 //!
-//! Both are told as copies, so that a replay brings the one to the device and compares the other.
+//! Both are recorded as copies, so that a replay brings the former to the device and compares the latter.
 
 use crate::process_memory::read_process_memory;
 use crate::recorder::{Form, Recorder, lock};
@@ -10,39 +10,39 @@ use cuda_session::{EntryPayload, PageHashes, hash_pages};
 use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow};
 
-/// First byte of all shared memory that there was, and one past the last.
+/// First address of all shared memory so far, and one past the last.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 static END: AtomicU64 = AtomicU64::new(0);
 
 /// A range of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SharedRange {
-    /// First byte.
+    /// First address.
     pub at: u64,
-    /// Number of bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it moves between host and device, and is not the host's alone.
+    /// The memory moves between host and device, and does not belong to the host alone.
     pub managed: bool,
 }
 
-/// What is known of shared memory: its content when it was last looked at.
+/// Known content of shared memory: page hashes of the last check.
 pub(crate) type SharedContent = PageHashes;
 
-/// Which way a change went.
+/// The side that made a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChangeSource {
     Host,
     Launch,
 }
 
-/// Host and device share memory from now on.
+/// Adds a range that host and device share from now on.
 pub(crate) fn add_range(at: u64, bytes: u64) {
     FIRST.fetch_min(at, Ordering::Relaxed);
     END.fetch_max(at.saturating_add(bytes), Ordering::Relaxed);
 }
 
-/// The shared memory that a launch with these arguments reaches. Memory that is managed names other such memory: where a
-/// launch reaches some of it, all of it counts.
+/// Returns the shared memory that a launch with these arguments accesses. Managed memory can point to other managed
+/// memory: a launch that accesses some of it counts as an access to all of it.
 #[inline]
 pub(crate) fn find_reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<SharedRange> {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
@@ -68,7 +68,7 @@ pub(crate) fn find_reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<Shared
     found
 }
 
-/// The managed memory that a copy reads, if any.
+/// Returns the managed memory that a copy reads, if any.
 #[inline]
 pub(crate) fn find_copy_source(r: &Recorder, row: &CopyRow) -> Vec<SharedRange> {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
@@ -80,8 +80,8 @@ pub(crate) fn find_copy_source(r: &Recorder, row: &CopyRow) -> Vec<SharedRange> 
     found.filter(|range| range.managed).into_iter().collect()
 }
 
-/// A launch that reaches shared memory is about to be made in a stream: tells what the host wrote there. `false`: what it
-/// wrote cannot be known.
+/// Records the host's writes before a launch in a stream that accesses shared memory. Returns `false` if the writes
+/// cannot be known.
 pub(crate) fn record_host_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) -> bool {
     if !r.wait_bounded(Recorder::real_stream(stream, form)) {
         r.note_not_recorded(
@@ -94,7 +94,7 @@ pub(crate) fn record_host_writes(r: &Recorder, ranges: &[SharedRange], stream: C
     true
 }
 
-/// The launch was made: tells what it wrote there.
+/// Records the writes of a launch to shared memory, after the launch.
 pub(crate) fn record_launch_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) {
     if r.wait_bounded(Recorder::real_stream(stream, form)) {
         record_changes(r, ranges, stream, form, ChangeSource::Launch);
@@ -106,7 +106,7 @@ pub(crate) fn record_launch_writes(r: &Recorder, ranges: &[SharedRange], stream:
     );
 }
 
-/// The range that is recorded ends: tells what the host wrote into managed memory behind the last launch that reached it.
+/// Records the host's writes to managed memory after the last launch that accessed it, when the recorded range ends.
 pub(crate) fn record_final_writes(r: &Recorder) {
     let known = |range: &SharedRange| lock(&r.shared).has_range(range.at, range.bytes);
     let mut ranges: Vec<SharedRange> = lock(&r.memory).managed().collect();
@@ -148,12 +148,12 @@ fn record_changes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: 
     }
 }
 
-/// What shared memory holds, where it is there.
+/// Returns the content of shared memory, if it is readable.
 fn content(range: &SharedRange) -> Option<Vec<u8>> {
     let mut content = vec![0; usize::try_from(range.bytes).ok()?];
-    // The kernel does not read managed memory for others: it moves when the process itself reaches it.
+    // The kernel does not read managed memory for other processes: it moves when the process itself accesses it.
     if range.managed {
-        // SAFETY: the driver gave the process this memory, of so many bytes, and it was not given back.
+        // SAFETY: the driver gave the process this memory of this size, and it was not freed.
         unsafe { std::ptr::copy_nonoverlapping(range.at as *const u8, content.as_mut_ptr(), content.len()) };
         return Some(content);
     }

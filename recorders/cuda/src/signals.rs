@@ -1,9 +1,8 @@
-//! Signals of the process and threads of the recorder: these take none, so that a program that waits for one itself gets
-//! it.
+//! Signal masks of the recorder's threads: they take no signals, so that a program that waits for a signal gets it.
 
-/// Makes something while this thread takes no signals: a thread that begins meanwhile takes none ever.
+/// Runs `make` while this thread takes no signals: a thread that is started meanwhile never takes any.
 pub(crate) fn without_signals<T>(make: impl FnOnce() -> T) -> T {
-    // SAFETY: sets of signals are whole, and of this function; a mask is changed of this thread alone.
+    // SAFETY: the signal sets are complete and local to this function; only this thread's mask changes.
     let was = unsafe {
         let (mut all, mut was): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
@@ -12,7 +11,7 @@ pub(crate) fn without_signals<T>(make: impl FnOnce() -> T) -> T {
     };
     let made = make();
     if let Some(was) = was {
-        // SAFETY: the mask that this thread had.
+        // SAFETY: the mask is the thread's previous one.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const was, std::ptr::null_mut()) };
     }
     made

@@ -1,5 +1,5 @@
-//! Snapshots: what memory holds at a moment, as copies that no call made. Of a second snapshot only pages that changed
-//! are copied from the device.
+//! Snapshots: the content of memory at one time, as copies that no call made. A second snapshot copies only changed
+//! pages from the device.
 
 use crate::hashing::Hashers;
 use crate::memory::{Memory, Piece};
@@ -16,36 +16,36 @@ use trace_core::recording::{
     AllocationKind, AllocationRow, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow, OrderKind, OrderRow,
 };
 
-/// Bytes of a page.
+/// Size of a page, bytes.
 const PAGE: u64 = trace_core::PAGE_SIZE as u64;
-/// Bytes that are read at once, and that a row of a snapshot has at most, about.
+/// Size of one read, and approximate maximum size of a snapshot row, bytes.
 const PIECE: u64 = 64 << 20;
-/// Bytes between two places that are read with them: a copy of its own takes longer.
+/// Maximum gap between two ranges that are read together, bytes: a separate copy takes longer.
 const MAX_GAP_BYTES: u64 = 64 << 10;
-/// Less memory than this is copied sooner than it is hashed on the device.
+/// Minimum size of memory that is hashed on the device, bytes: a copy of less is faster.
 const MIN_HASHED: u64 = 1 << 20;
 
-/// A launch that is recorded by itself.
+/// A launch that is recorded individually.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SnapshotLaunch {
-    /// The function's number in the recording.
+    /// Number of the function in the recording.
     pub function: u32,
-    /// The launch's number among all of the program, from 1 on.
+    /// Number of the launch among all of the program's, from 1 on.
     pub launch: u64,
-    /// And among those of the function.
+    /// Number of the launch among the function's, from 1 on.
     pub function_launch: u64,
 }
 
-/// When a snapshot is taken.
+/// The time at which a snapshot is taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
-    /// The recorded range begins: everything is told.
+    /// The recorded range starts: everything is recorded.
     Begin,
-    /// It ends, likewise.
+    /// The recorded range ends: everything is recorded.
     End,
-    /// A launch is about to be made: what changed since the snapshot before is told.
+    /// Before a launch: changes since the previous snapshot are recorded.
     Before(SnapshotLaunch),
-    /// It is done, likewise.
+    /// After a launch: changes since the previous snapshot are recorded.
     After(SnapshotLaunch),
 }
 
@@ -64,7 +64,7 @@ impl Moment {
     }
 }
 
-/// What snapshots took, for whoever wants to know.
+/// Cost of snapshots, for the statistics.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     snapshots: u64,
@@ -76,14 +76,14 @@ struct Stats {
     copying: Duration,
 }
 
-/// What is known of memory between snapshots.
+/// State of memory between snapshots.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     hashing: Hashing,
     hashers: Hashers,
-    /// Hashes of what the recording holds.
+    /// Hashes of the recorded content.
     hashes: PageHashes,
-    /// Allocations that rows have told of.
+    /// Allocations that rows have recorded.
     recorded_allocations: BTreeMap<u64, u64>,
     is_reported: bool,
     stats: Stats,
@@ -101,12 +101,12 @@ impl Snapshots {
         }
     }
 
-    /// A context is gone with all that was made in it.
+    /// Forgets a destroyed context with everything created in it.
     pub fn forget_context(&mut self, context: usize) {
         self.hashers.forget(context);
     }
 
-    /// Says what snapshots took, where somebody wants to know.
+    /// Prints the cost of snapshots, if requested.
     pub fn print_stats(&self) {
         let s = &self.stats;
         if self.is_reported {
@@ -129,18 +129,18 @@ impl Snapshots {
     }
 }
 
-/// A row that is to be told: a part of a piece of memory.
+/// A planned row: a part of a piece of memory.
 struct RowPlan {
     piece: Piece,
-    /// Its bytes, from the piece's first on.
+    /// Its bytes, relative to the start of the piece.
     range: Range<u64>,
-    /// What of it has to be read, likewise.
+    /// The bytes that have to be read, relative to the start of the piece.
     needs: Vec<Range<u64>>,
-    /// What is read is looked at for changes, with hashes of the device to compare with.
+    /// The content is checked for changes, against hashes of the device if there are any.
     look: Option<Option<Vec<PageHash>>>,
 }
 
-/// Memory that was read: where it begins, and the bytes; none where it could not be read.
+/// Memory that was read: its start address and its bytes; none if it could not be read.
 struct Span {
     at: u64,
     bytes: u64,
@@ -148,17 +148,17 @@ struct Span {
 }
 
 impl Recorder {
-    /// Records what memory holds now. `false`: it cannot be read, and nothing is told.
+    /// Records the current content of memory. Returns `false` if it cannot be read; then nothing is recorded.
     pub fn snapshot(&self, moment: Moment) -> bool {
         let mut snapshots = lock(&self.snapshots);
         self.snapshot_with(&mut snapshots, moment)
     }
 
-    /// As [`Recorder::snapshot`].
+    /// Does the same as [`Recorder::snapshot`] with snapshots that are already locked.
     pub fn snapshot_with(&self, snapshots: &mut Snapshots, moment: Moment) -> bool {
         let begun = self.session.start_call();
-        // A wait is not allowed while a graph is captured, and would end the capture.
-        // SAFETY: waits for the device.
+        // A wait is not allowed during graph capture, and would end the capture.
+        // SAFETY: the call waits for the device.
         if self.captures.load(Ordering::Relaxed) > 0 || unsafe { driver().cuCtxSynchronize() }.is_err() {
             self.note_not_recorded(
                 "snapshot",
@@ -166,13 +166,13 @@ impl Recorder {
             );
             return false;
         }
-        // What memory holds behind something is read behind it; what it holds before something is there before it.
+        // A snapshot after an event follows the event; a snapshot before an event precedes it.
         let behind = matches!(moment, Moment::End | Moment::After(_));
         if behind {
             self.record_wait(begun);
         }
         let variables = lock(&self.code).list_variables();
-        // Held until all is read: memory that another thread gives back meanwhile waits for that.
+        // The lock is held until all is read: a free in another thread waits for it.
         let mut memory = lock(&self.memory);
         for gone in memory.take_freed() {
             snapshots.hashes.forget(gone);
@@ -196,13 +196,13 @@ impl Recorder {
         true
     }
 
-    /// What variables hold at the begin, of code that is first used behind it.
+    /// Records the initial content of variables of code that is first used after the start.
     pub fn snapshot_variables(&self, variables: Vec<(u64, u64)>) {
         if variables.is_empty() || self.captures.load(Ordering::Relaxed) > 0 {
             return;
         }
         let begun = self.session.start_call();
-        // SAFETY: waits for the device.
+        // SAFETY: the call waits for the device.
         if unsafe { driver().cuCtxSynchronize() }.is_err() {
             return;
         }
@@ -214,7 +214,7 @@ impl Recorder {
         self.record_wait(begun);
     }
 
-    /// The host waited for everything.
+    /// Records that the host waited for everything.
     fn record_wait(&self, begun: CallStart) {
         let order = OrderRow {
             kind: OrderKind::ContextDone as u32,
@@ -227,7 +227,7 @@ impl Recorder {
             .record(begun, thread(), CallEvent::Order(order), EntryPayload::Nothing);
     }
 
-    /// Tells of memory that host and device shared when the range began: a replay may have it elsewhere.
+    /// Records memory that host and device shared at the start of the range: a replay can have it at another address.
     fn record_shared_ranges(&self, begun: CallStart, memory: &Memory) {
         let managed = memory.managed().map(|m| (AllocationKind::TakeManaged, m.at, m.bytes));
         let pinned = memory.pinned.iter();
@@ -245,7 +245,7 @@ impl Recorder {
         }
     }
 
-    /// The row that begins a snapshot.
+    /// Records the row that starts a snapshot.
     fn record_snapshot_start(&self, begun: CallStart, moment: Moment, pieces: usize) {
         let (about, arguments) = match moment {
             Moment::Begin | Moment::End => (u32::try_from(pieces).unwrap_or(u32::MAX), EntryPayload::Nothing),
@@ -265,7 +265,7 @@ impl Recorder {
         self.session.record(begun, thread(), CallEvent::Call(row), arguments);
     }
 
-    /// Tells of allocations that came and went since the last snapshot, where calls that make them are not told.
+    /// Records allocations and frees since the last snapshot, if their calls are not recorded.
     fn record_allocations(&self, begun: CallStart, snapshots: &mut Snapshots, pieces: &[Piece]) {
         let now: BTreeMap<u64, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
         let row = |kind: AllocationKind, at: u64, bytes: u64| {
@@ -292,7 +292,7 @@ impl Recorder {
         snapshots.recorded_allocations = now;
     }
 
-    /// Tells what pieces of memory hold: all of it, or what changed.
+    /// Records the content of pieces of memory: all of it, or the changes.
     fn record_pieces(
         &self,
         begun: CallStart,
@@ -301,7 +301,7 @@ impl Recorder {
         pieces: &[Piece],
         whole: bool,
     ) {
-        // What is held of memory matters where there is another snapshot.
+        // The recorded content is needed only if another snapshot follows.
         let keeps = self.kernels.is_some() || self.is_partial();
         let mut hashes = match snapshots.hashing {
             Hashing::Host => BTreeMap::new(),
@@ -375,7 +375,7 @@ impl Recorder {
         self.record_group(begun, snapshots, group, whole, keeps);
     }
 
-    /// Reads what rows need, and tells them.
+    /// Reads the content that rows need, and records the rows.
     fn record_group(&self, begun: CallStart, snapshots: &mut Snapshots, group: Vec<RowPlan>, whole: bool, keeps: bool) {
         let mut spans = read(&group, &mut snapshots.stats);
         for plan in group {
@@ -470,7 +470,7 @@ impl Recorder {
     }
 }
 
-/// Hashes of the pieces that the device can hash, by their first bytes.
+/// Returns the hashes of the pieces that the device can hash, by their first addresses.
 fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTreeMap<u64, Vec<PageHash>> {
     let context = crate::memory::current_context_and_device();
     let able: Vec<(u64, u64)> = pieces
@@ -494,7 +494,7 @@ fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTr
     }
 }
 
-/// A range in portions that are no longer than may be and begin where pages do, but for the first one.
+/// Splits a range into portions of limited length; each except the first starts at a page.
 fn split_into_rows(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut all = Vec::new();
     let mut from = range.start;
@@ -507,13 +507,13 @@ fn split_into_rows(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
     all
 }
 
-/// What two ranges share.
+/// Returns the intersection of two ranges.
 fn intersect(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (both.start < both.end).then_some(both)
 }
 
-/// Reads what rows need: what lies near each other in the same granule at once.
+/// Reads the content that rows need; nearby ranges in the same granule are read at once.
 fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
     let mut spans: Vec<(Span, bool)> = Vec::new();
     for plan in group {
@@ -540,7 +540,7 @@ fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
     let mut read = Vec::with_capacity(spans.len());
     for (mut span, _) in spans {
         let mut content = vec![0u8; span.bytes as usize];
-        // SAFETY: as many bytes as the place has; the driver says of memory that is not there that it is not.
+        // SAFETY: the buffer has this many bytes; the driver returns an error for memory that does not exist.
         let copied = unsafe { driver().cuMemcpyDtoH_v2(content.as_mut_ptr().cast(), span.at, content.len()) };
         if copied.is_ok() {
             stats.copied += span.bytes;
@@ -553,7 +553,7 @@ fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
     read
 }
 
-/// Bytes of what was read; they are taken where they are all of it.
+/// Returns bytes of the memory read, by move if they are all of a span.
 fn content(spans: &mut [Span], at: u64, bytes: u64) -> Option<Vec<u8>> {
     let n = spans.partition_point(|s| s.at <= at).checked_sub(1)?;
     let span = spans.get_mut(n).filter(|s| at + bytes <= s.at + s.bytes)?;

@@ -1,16 +1,16 @@
-//! How far each stream has come, as far as the host knows: which work is done when the host has waited for something.
+//! Progress of each stream, as far as the host knows it from its waits.
 
 use crate::recorder::ByHandle;
 use cuda_driver::STREAM_LEGACY;
 use std::collections::{HashMap, HashSet};
 
-/// How far streams have come: for each the number of its last piece of work that is done.
+/// Positions of streams: for each the number of its last completed work.
 pub(crate) type StreamPositions = HashMap<u64, u64, ByHandle>;
 
 /// The default stream of all threads.
 const LEGACY: u64 = STREAM_LEGACY as u64;
 
-/// Functions of the host in a stream: the numbers of the first and the last one, and the context that they were given in.
+/// Host functions in a stream: the numbers of the first and the last one, and their context.
 #[derive(Clone, Copy, Debug)]
 struct HostWork {
     first: u64,
@@ -18,18 +18,18 @@ struct HostWork {
     context: usize,
 }
 
-/// Numbers of work in streams, and what events stand behind.
+/// Numbers of work in streams, and the positions of events.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Pieces of work that each stream was given.
+    /// Amount of work submitted to each stream.
     given: StreamPositions,
-    /// What is done before the next piece of work of a stream begins.
+    /// Work that is done before a stream's next work starts.
     behind: HashMap<u64, StreamPositions, ByHandle>,
-    /// What is done when an event is.
+    /// Work that is done when an event is complete.
     events: HashMap<usize, StreamPositions, ByHandle>,
-    /// Functions of the host that streams may not have done yet.
+    /// Host functions that streams may not have completed yet.
     host: HashMap<u64, HostWork, ByHandle>,
-    /// Streams that the default stream does not wait for, and that do not wait for it.
+    /// Streams that do not synchronize with the default stream.
     apart: HashSet<u64, ByHandle>,
 }
 
@@ -41,7 +41,7 @@ fn join(to: &mut StreamPositions, from: &StreamPositions) {
 }
 
 impl Progress {
-    /// A stream was made; `apart`: it and the default stream do not wait for each other.
+    /// Adds a stream. `apart`: it and the default stream do not synchronize.
     pub fn add_stream(&mut self, stream: u64, apart: bool) {
         if apart {
             self.apart.insert(stream);
@@ -50,8 +50,8 @@ impl Progress {
         }
     }
 
-    /// What a stream's next piece of work waits for without being told: the default stream waits for all that are not
-    /// apart from it, and these wait for it.
+    /// Adds the implicit dependencies of a stream's next work: the default stream and all streams that are not `apart`
+    /// wait for each other.
     fn imply(&mut self, stream: u64) {
         let of = |reached: &StreamPositions, stream: u64| reached.get(&stream).copied().unwrap_or(0);
         if stream == LEGACY {
@@ -74,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// A stream is given a piece of work: its number.
+    /// Adds work to a stream and returns its number.
     pub fn add_work(&mut self, stream: u64) -> u64 {
         self.imply(stream);
         let n = self.given.entry(stream).or_default();
@@ -82,7 +82,7 @@ impl Progress {
         *n
     }
 
-    /// A stream is given a function of the host to call.
+    /// Adds a host function to a stream.
     pub fn add_host_work(&mut self, stream: u64, context: usize) {
         let n = self.add_work(stream);
         let first = self.host.get(&stream).map_or(n, |h| h.first);
@@ -90,13 +90,14 @@ impl Progress {
         self.host.insert(stream, HostWork { first, last, context });
     }
 
-    /// How far streams of a context have come with functions of the host once it was waited for. Asked before the wait.
+    /// Returns the positions of a context's streams after their host functions, valid after a wait for it. Call it
+    /// before the wait.
     pub fn host_positions(&self, context: usize) -> StreamPositions {
         let of = self.host.iter().filter(|(_, h)| h.context == context);
         of.map(|(stream, h)| (*stream, h.last)).collect()
     }
 
-    /// Whether a stream's last piece of work may wait for a function of the host that is not known to be done.
+    /// Returns whether a stream's last work can wait for a host function that is not known to be done.
     pub fn is_behind_host(&self, stream: u64) -> bool {
         if self.host.is_empty() {
             return false;
@@ -107,7 +108,7 @@ impl Progress {
             .any(|(s, h)| reached.get(s).is_some_and(|n| *n >= h.first))
     }
 
-    /// The host knows how far streams have come.
+    /// Notes the positions that streams are known to have reached.
     pub fn mark_reached(&mut self, reached: &StreamPositions) {
         self.host.retain(|stream, h| {
             let done = reached.get(stream).copied().unwrap_or(0);
@@ -124,21 +125,21 @@ impl Progress {
         reached
     }
 
-    /// An event is put behind what a stream has.
+    /// Records an event after a stream's current work.
     pub fn record(&mut self, event: usize, stream: u64) {
         self.imply(stream);
         let reached = self.of_stream(stream);
         self.events.insert(event, reached);
     }
 
-    /// A stream waits for an event.
+    /// Makes a stream wait for an event.
     pub fn wait(&mut self, stream: u64, event: usize) {
         if let Some(reached) = self.events.get(&event) {
             join(self.behind.entry(stream).or_default(), reached);
         }
     }
 
-    /// What is done when the host has waited for a stream.
+    /// Returns the completed work after a wait for a stream.
     pub fn stream_done(&mut self, stream: u64) -> StreamPositions {
         if stream == LEGACY {
             self.imply(stream);
@@ -148,14 +149,14 @@ impl Progress {
         reached
     }
 
-    /// What is done when the host has waited for an event.
+    /// Returns the completed work after a wait for an event.
     pub fn event_done(&mut self, event: usize) -> StreamPositions {
         let reached = self.events.get(&event).cloned().unwrap_or_default();
         self.mark_reached(&reached);
         reached
     }
 
-    /// An event stands behind nothing: it was made, or it is no more and another one may come to have its handle.
+    /// Forgets the position of an event: it is new, or it is destroyed and its handle can be reused.
     pub fn forget_event(&mut self, event: usize) {
         self.events.remove(&event);
     }

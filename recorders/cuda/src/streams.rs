@@ -1,4 +1,4 @@
-//! Streams, events and waits: what is done before what.
+//! Streams, events and waits: the order of completed work.
 
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
@@ -29,7 +29,7 @@ fn record_order(
     r.record(begun, CallEvent::Order(row), EntryPayload::Nothing);
 }
 
-/// `cuStreamCreate`, and with a priority.
+/// Handles `cuStreamCreate`, also with a priority.
 pub(crate) fn stream_create(
     r: &Recorder,
     call: Call<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn stream_create(
     let result = call();
     let mut number = None;
     if is_ok(result) && !stream.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let handle = unsafe { *stream } as usize;
         number = Some(
             r.session
@@ -56,7 +56,7 @@ pub(crate) fn stream_create(
     result
 }
 
-/// `cuStreamDestroy`: what it has is done before it goes.
+/// Handles `cuStreamDestroy`: the stream's work is done before it is destroyed.
 pub(crate) fn stream_destroy(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
     let begun = r.session.start_call();
     let number = r.stream_number(stream, form);
@@ -65,7 +65,7 @@ pub(crate) fn stream_destroy(r: &Recorder, form: Form, call: Call<'_>, stream: C
     result
 }
 
-/// `cuStreamSynchronize`.
+/// Handles `cuStreamSynchronize`.
 pub(crate) fn stream_wait(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
     let begun = r.session.start_call();
     let number = r.stream_number(stream, form);
@@ -77,7 +77,7 @@ pub(crate) fn stream_wait(r: &Recorder, form: Form, call: Call<'_>, stream: CuSt
     result
 }
 
-/// `cuStreamQuery`: told only where the answer is that all is done.
+/// Handles `cuStreamQuery`, which is recorded only if all work is done.
 pub(crate) fn stream_query(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
@@ -89,7 +89,7 @@ pub(crate) fn stream_query(r: &Recorder, form: Form, call: Call<'_>, stream: CuS
     result
 }
 
-/// `cuStreamWaitEvent`.
+/// Handles `cuStreamWaitEvent`.
 pub(crate) fn stream_waits(
     r: &Recorder,
     form: Form,
@@ -110,11 +110,11 @@ pub(crate) fn stream_waits(
     result
 }
 
-/// `cuEventCreate`.
+/// Handles `cuEventCreate`.
 pub(crate) fn event_create(r: &Recorder, _form: Form, call: Call<'_>, event: *mut CuEvent, _flags: u32) -> CuResult {
     let result = call();
     if is_ok(result) && !event.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let handle = unsafe { *event } as usize;
         r.session.tables().new_event(handle);
         lock(&r.progress).forget_event(handle);
@@ -122,14 +122,14 @@ pub(crate) fn event_create(r: &Recorder, _form: Form, call: Call<'_>, event: *mu
     result
 }
 
-/// `cuEventDestroy`.
+/// Handles `cuEventDestroy`.
 pub(crate) fn event_destroy(r: &Recorder, call: Call<'_>, event: CuEvent) -> CuResult {
-    // Before another event of another thread can have its handle.
+    // This must precede the destruction: another thread's new event can reuse the handle.
     lock(&r.progress).forget_event(event as usize);
     call()
 }
 
-/// `cuEventRecord`.
+/// Handles `cuEventRecord`.
 pub(crate) fn event_record(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent, stream: CuStream) -> CuResult {
     let begun = r.session.start_call();
     let captured = r.capture_flag(stream, form);
@@ -143,7 +143,7 @@ pub(crate) fn event_record(r: &Recorder, form: Form, call: Call<'_>, event: CuEv
     result
 }
 
-/// `cuEventRecordWithFlags`.
+/// Handles `cuEventRecordWithFlags`.
 pub(crate) fn event_record_with(
     r: &Recorder,
     form: Form,
@@ -155,7 +155,7 @@ pub(crate) fn event_record_with(
     event_record(r, form, call, event, stream)
 }
 
-/// `cuEventSynchronize`.
+/// Handles `cuEventSynchronize`.
 pub(crate) fn event_wait(r: &Recorder, _form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
     let begun = r.session.start_call();
     let result = call();
@@ -167,7 +167,7 @@ pub(crate) fn event_wait(r: &Recorder, _form: Form, call: Call<'_>, event: CuEve
     result
 }
 
-/// `cuEventQuery`: told only where the answer is that it is done.
+/// Handles `cuEventQuery`, which is recorded only if the event is complete.
 pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
     let mut result = None;
     let answered = call();
@@ -177,7 +177,7 @@ pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEve
     result.unwrap_or(answered)
 }
 
-/// `cuCtxSynchronize`.
+/// Handles `cuCtxSynchronize`.
 pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResult {
     let begun = r.session.start_call();
     let host = lock(&r.progress).host_positions(crate::memory::current_context());
@@ -198,7 +198,7 @@ pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResul
     result
 }
 
-/// `cuLaunchHostFunc` and `cuStreamAddCallback`.
+/// Handles `cuLaunchHostFunc` and `cuStreamAddCallback`.
 pub(crate) fn host_function(
     r: &Recorder,
     form: Form,
@@ -233,11 +233,11 @@ pub(crate) fn host_function(
     result
 }
 
-/// `cuStreamBeginCapture`, and into a graph that is there.
+/// Handles `cuStreamBeginCapture`, also into an existing graph.
 pub(crate) fn capture_begin(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream, mode: u32) -> CuResult {
     let begun = r.session.start_call();
     let number = r.stream_number(stream, form);
-    // Counted before: a call of another thread on this stream may already go into the graph.
+    // Counted before the call: another thread's call on this stream can already go into the graph.
     r.captures.fetch_add(1, Ordering::Relaxed);
     let result = call();
     if !is_ok(result) {
@@ -247,7 +247,7 @@ pub(crate) fn capture_begin(r: &Recorder, form: Form, call: Call<'_>, stream: Cu
     result
 }
 
-/// `cuStreamEndCapture`.
+/// Handles `cuStreamEndCapture`.
 pub(crate) fn capture_end(
     r: &Recorder,
     form: Form,
@@ -259,7 +259,7 @@ pub(crate) fn capture_end(
     let number = r.stream_number(stream, form);
     let was = r.capture_flag(stream, form) != 0;
     let result = call();
-    // It may fail and end the capture, or fail and leave it.
+    // The call can fail and still end the capture, or fail and leave it active.
     if is_ok(result) || (was && r.capture_flag(stream, form) == 0) {
         let _ = r
             .captures

@@ -1,11 +1,11 @@
-//! Calls that do something which a recording cannot hold: they go on to the driver, and the recording says so.
+//! Unsupported calls, whose work a recording cannot hold: they go on to the driver, and the recording notes them.
 
 use crate::recorder::{Recorder, is_ok};
 use cuda_driver::CuResult;
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Where a finding stands, and why.
+/// Location of a finding, and its reason.
 pub(crate) type UnsupportedFeature = (&'static str, &'static str);
 
 pub(crate) const TEXTURES: UnsupportedFeature = (
@@ -57,7 +57,7 @@ pub(crate) const MANY_DEVICES: UnsupportedFeature = (
     "the program launches a function on several devices at once, which is not in the recording",
 );
 
-/// As [`forward`], of a call that is told by its name.
+/// Does the same as [`forward`] for a call with the given name.
 pub(crate) fn forward_named(r: &Recorder, call: Call<'_>, name: &str) -> CuResult {
     let result = call();
     if is_ok(result) {
@@ -67,7 +67,7 @@ pub(crate) fn forward_named(r: &Recorder, call: Call<'_>, name: &str) -> CuResul
     result
 }
 
-/// Goes on to the driver, and says what is not in the recording where that succeeded.
+/// Forwards a call to the driver and, if it succeeds, notes what the recording lacks.
 pub(crate) fn forward(r: &Recorder, call: Call<'_>, (what, why): UnsupportedFeature) -> CuResult {
     let result = call();
     if is_ok(result) {

@@ -1,12 +1,12 @@
-//! Where a field of the kernel's structures lies: from the descriptions of its types that it shows
-//! (`/sys/kernel/btf/vmlinux`). Format: the kernel's `Documentation/bpf/btf.rst`.
+//! Offsets of fields in the kernel's structures, from the type descriptions in `/sys/kernel/btf/vmlinux`. Format: the
+//! kernel's `Documentation/bpf/btf.rst`.
 
 use crate::kernel::Kernel;
 
-/// Where the kernel shows them.
+/// File of the kernel's type descriptions.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u64 = 0xeb9f;
-/// Bytes of a type before what its kind adds, and of a member.
+/// Size of a type without the data of its kind, and of a member, bytes.
 const TYPE: usize = 12;
 const MEMBER: usize = 12;
 const STRUCT: u32 = 4;
@@ -24,7 +24,7 @@ fn place(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(word(bytes, at)?).ok()
 }
 
-/// Bytes that a type of a kind and a count has behind its head; `None` for a kind that is not known.
+/// Returns the size of the data after a type's header, by kind and count, in bytes; `None` for an unknown kind.
 fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
     let each = match kind {
         1 | 14 | 17 => return Some(4),
@@ -37,7 +37,7 @@ fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
     count.checked_mul(each)
 }
 
-/// The offset in bytes of a member of a structure; `None` where the types do not tell it.
+/// Returns the offset of a structure's member in bytes, or `None` if the types do not contain it.
 #[must_use]
 pub fn find_member_offset(types: &[u8], structure: &str, member: &str) -> Option<u64> {
     if number(types, 0, 2)? != MAGIC {
@@ -64,7 +64,7 @@ pub fn find_member_offset(types: &[u8], structure: &str, member: &str) -> Option
                 let m = members.checked_add(n.checked_mul(MEMBER)?)?;
                 if is(place(all, m)?, member) {
                     let bits = word(all, m.checked_add(8)?)?;
-                    // With bit fields in it the upper byte is a width.
+                    // In a structure with bit fields the upper byte is a width.
                     let bits = if info >> 31 == 1 { bits & 0xff_ffff } else { bits };
                     return Some(u64::from(bits / 8));
                 }
@@ -75,7 +75,7 @@ pub fn find_member_offset(types: &[u8], structure: &str, member: &str) -> Option
     None
 }
 
-/// Where in a device's structure the pointer to its name lies.
+/// Returns the offset of the pointer to its name in a device's structure.
 pub(crate) fn find_device_name_offset(kernel: &dyn Kernel) -> Option<u64> {
     let types = kernel.read_bytes(TYPES).ok()?;
     find_member_offset(&types, "device", "kobj")?.checked_add(find_member_offset(&types, "kobject", "name")?)
@@ -85,7 +85,8 @@ pub(crate) fn find_device_name_offset(kernel: &dyn Kernel) -> Option<u64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Types of a kernel whose devices have eight bytes before their object, and whose objects begin with their name.
+    /// Returns the types of a kernel whose devices have eight bytes before their object, and whose objects start with
+    /// their name.
     pub(crate) fn types() -> Vec<u8> {
         let strings = b"\0int\0device\0kobj\0kobject\0name\0parent\0";
         let name = |n: &str| {

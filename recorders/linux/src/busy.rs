@@ -1,21 +1,21 @@
-//! Who uses the device that is to be taken from its driver: the text console, a network interface that is up, mounted
-//! disks, programs with its nodes open.
+//! Users of the device that is to be unbound from its driver: the text console, a network interface that is up, mounted
+//! disks, programs with open nodes.
 
 use crate::device::Device;
 use crate::error::RecordError;
 use crate::kernel::{Kernel, list_names, read_trimmed};
 
-/// Bit of a network interface's flags that says it is up.
+/// Bit of a network interface's flags: the interface is up.
 const UP: u32 = 1;
-/// Maximum number of processes that are told.
+/// Maximum number of processes that are listed.
 const MAX_LISTED_PROCESSES: usize = 4;
-/// Base class of PCI functions that are storage controllers.
+/// PCI base class of storage controllers.
 const STORAGE: u32 = 1;
 
-/// Checks that nobody uses the device.
+/// Checks that the device is not in use.
 ///
 /// # Errors
-/// When somebody does: who, and what to do.
+/// Returns an error if the device is in use, with the user and what to do.
 pub(crate) fn check(kernel: &dyn Kernel, device: &Device) -> Result<(), RecordError> {
     let found = console(kernel, device)
         .or_else(|| network(kernel, device))
@@ -30,7 +30,7 @@ pub(crate) fn check(kernel: &dyn Kernel, device: &Device) -> Result<(), RecordEr
     }
 }
 
-/// The frame buffers of the device: `fb0`.
+/// Returns the frame buffers of the device: `fb0`.
 pub(crate) fn frame_buffers(kernel: &dyn Kernel, device: &Device) -> Vec<String> {
     let mut all = list_names(kernel, "/sys/class/graphics");
     all.retain(|fb| {
@@ -72,7 +72,7 @@ fn storage(kernel: &dyn Kernel, device: &Device) -> Option<String> {
         .then(|| "it is a storage controller with a driver, and its disks would vanish; unmount them first".to_owned())
 }
 
-/// Programs that have a node of the device open.
+/// Returns the programs that have a node of the device open.
 fn open_nodes(kernel: &dyn Kernel, device: &Device) -> Option<String> {
     let mut nodes: Vec<String> = list_names(kernel, &format!("{}/drm", device.folder()))
         .iter()

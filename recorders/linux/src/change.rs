@@ -1,5 +1,5 @@
-//! One change of the machine: what it was before, and how it is undone. Undoing twice, or what was never done, does
-//! nothing.
+//! One change of the machine: the earlier state, and how to restore it. An undo of a change that was already undone, or
+//! never made, does nothing.
 
 use crate::kernel::{Kernel, link_name, list_names, read_trimmed};
 use rustix::io::Errno;
@@ -8,40 +8,40 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Time between two tries of what the kernel says is busy, and how many there are: ten seconds.
+/// Time between two attempts when the kernel reports busy, and their maximum number: ten seconds.
 const TICK: Duration = Duration::from_millis(50);
 const TRIES: u32 = 200;
-/// Time between two looks that find nothing.
+/// Time between two polls that find nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Tries after which a process that was asked to end is killed: three seconds.
+/// Number of attempts after which a process that was asked to end is killed: three seconds.
 const TRIES_BEFORE_KILL: u32 = 60;
-/// What the kernel shows where no driver is prescribed.
+/// The kernel's text for a device without a driver override.
 pub(crate) const NO_OVERRIDE: &str = "(null)";
 
 /// A change of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Change {
-    /// Another text was written to a file of the kernel's.
+    /// New text was written to a file of the kernel.
     Written {
         /// The file.
         path: String,
-        /// What is to be in it again.
+        /// The text to restore.
         before: String,
     },
-    /// A folder was made: an instance of the tracer.
+    /// A folder was created: an instance of the tracer.
     Folder {
         /// The folder.
         path: String,
     },
-    /// A probe was put into the kernel.
+    /// A probe was added to the kernel.
     Probe {
         /// The file that lists probes.
         list: String,
         /// Its group and name, `kinescope/ioremap`.
         name: String,
     },
-    /// A device was taken from its driver.
+    /// A device was unbound from its driver.
     Unbound {
         /// The folder of the bus, `/sys/bus/pci`.
         bus: String,
@@ -50,7 +50,7 @@ pub enum Change {
         /// The device's name on the bus.
         device: String,
     },
-    /// A device was given to a driver.
+    /// A device was bound to a driver.
     Bound {
         /// The folder of the bus.
         bus: String,
@@ -68,18 +68,18 @@ pub enum Change {
     Process {
         /// Its number.
         pid: u32,
-        /// When it was started, in the kernel's ticks: numbers are used again.
+        /// Its start time in the kernel's ticks, because process ids are reused.
         started: u64,
     },
-    /// A command was started: it and every process that comes of it have this mark in their environment.
+    /// A command was started: it and every process that it starts have this mark in their environment.
     Command {
-        /// What [`MARK`] is set to.
+        /// Value of [`MARK`].
         mark: String,
     },
 }
 
-/// Variable of the environment by which the processes of a recorded command are known, whatever session or group they
-/// are in and whose children they have become.
+/// Environment variable that identifies the processes of a recorded command, whatever session, group or parent they
+/// have.
 pub const MARK: &str = "KINESCOPE_RECORDING";
 
 impl fmt::Display for Change {
@@ -97,7 +97,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Whether the kernel says that something is used just now.
+/// Returns whether the error is the kernel's report that something is busy.
 fn is_busy(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error().map(Errno::from_raw_os_error),
@@ -105,7 +105,7 @@ fn is_busy(e: &io::Error) -> bool {
     )
 }
 
-/// Tries until the kernel does not say that it is busy.
+/// Repeats `work` until the kernel does not report busy.
 fn retry_while_busy(kernel: &dyn Kernel, mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..TRIES {
         match work() {
@@ -116,21 +116,21 @@ fn retry_while_busy(kernel: &dyn Kernel, mut work: impl FnMut() -> io::Result<()
     work()
 }
 
-/// The driver that a device is bound to.
+/// Returns the driver that a device is bound to.
 pub(crate) fn find_bound_driver(kernel: &dyn Kernel, bus: &str, device: &str) -> Option<String> {
     link_name(kernel, &format!("{bus}/devices/{device}/driver"))
 }
 
-/// Whether a module is loaded.
+/// Returns whether a module is loaded.
 pub(crate) fn is_loaded(kernel: &dyn Kernel, module: &str) -> bool {
     let all = kernel.read("/proc/modules").unwrap_or_default();
     all.lines().any(|l| l.split(' ').next() == Some(module))
 }
 
-/// When a process was started; `None` when it has ended.
+/// Returns the start time of a process, or `None` if it has ended.
 pub(crate) fn find_start_time(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
     let stat = read_trimmed(kernel, &format!("/proc/{pid}/stat"))?;
-    // Its name stands in brackets and may hold anything; the state is the first field behind it, the start the 20th.
+    // The name is in parentheses and can hold anything; the state is the first field after it, the start time the 20th.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
@@ -140,12 +140,12 @@ pub(crate) fn find_start_time(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// The living processes that have a mark in their environment.
+/// Returns the running processes that have a mark in their environment.
 fn list_marked_processes(kernel: &dyn Kernel, mark: &str) -> Vec<(u32, u64)> {
     let wanted = format!("{MARK}={mark}");
     let all = list_names(kernel, "/proc").into_iter().filter_map(|name| {
         let pid: u32 = name.parse().ok()?;
-        // One that has ended has none.
+        // An ended process has none.
         let environment = kernel.read_bytes(&format!("/proc/{pid}/environ")).ok()?;
         let has = environment.split(|b| *b == 0).any(|v| v == wanted.as_bytes());
         has.then(|| Some((pid, find_start_time(kernel, pid)?)))?
@@ -153,8 +153,8 @@ fn list_marked_processes(kernel: &dyn Kernel, mark: &str) -> Vec<(u32, u64)> {
     all.collect()
 }
 
-/// Ends what has a mark: asks each process once, and kills what is still there after a while. A process that is about to
-/// start another may have done so between two looks, so nothing must be found twice.
+/// Ends the processes that have a mark: asks each process once, and kills those that remain after a while. A process
+/// can start another between two polls, so two polls in a row must find nothing.
 fn end_marked_processes(kernel: &dyn Kernel, mark: &str) -> io::Result<()> {
     let mut asked = Vec::new();
     let mut quiet = 0;
@@ -181,10 +181,10 @@ fn end_marked_processes(kernel: &dyn Kernel, mark: &str) -> io::Result<()> {
 }
 
 impl Change {
-    /// Undoes it.
+    /// Undoes the change.
     ///
     /// # Errors
-    /// When the kernel does not let it be undone; trying again later does no harm.
+    /// Returns an error if the kernel refuses; a later retry does no harm.
     pub fn undo(&self, kernel: &dyn Kernel) -> io::Result<()> {
         match self {
             Self::Written { path, before } => {
@@ -249,7 +249,8 @@ mod tests {
     use crate::kernel::Machine;
     use std::process::{Command, Stdio};
 
-    /// Whatever a command started goes with it: in a session of its own, as nobody's child, deaf to requests.
+    /// All processes of a command end with it, even one in a session of its own, without a parent, that ignores
+    /// signals.
     #[test]
     fn all_that_a_command_started_is_ended_with_it() {
         let kernel = Machine::default();
@@ -262,7 +263,7 @@ mod tests {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The deaf one says when it is.
+        // The process that ignores signals prints a line when it is ready.
         let mut line = [0];
         io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut line).unwrap();
         for _ in 0..200 {
@@ -280,7 +281,7 @@ mod tests {
         Change::Command { mark: mark.clone() }.undo(&kernel).unwrap();
         assert_eq!(list_marked_processes(&kernel, &mark), []);
         reaped.join().unwrap();
-        // Nothing is left to do, and nobody else is meant.
+        // Nothing is left to do, and no other process is affected.
         Change::Command { mark }.undo(&kernel).unwrap();
     }
 }

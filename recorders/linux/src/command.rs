@@ -1,5 +1,5 @@
-//! The command that is run while the device is traced: found before anything is changed, left alone while it runs,
-//! ended when the recording is asked to end.
+//! The command that runs during the trace: located before any change, left alone while it runs, ended when the
+//! recording is asked to end.
 
 use crate::change::MARK;
 use crate::error::RecordError;
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Time between two looks whether it is still running.
+/// Time between two polls for the end of the command.
 const TICK: Duration = Duration::from_millis(10);
-/// Time that it has to end after it was asked to.
+/// Maximum time for the command to end after a request.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of the signal of a terminal's Ctrl-C.
 const INTERRUPT: i32 = 2;
 
-/// The program of a command, which is there and may be run.
+/// Returns the program of a command, which exists and is executable.
 ///
 /// # Errors
-/// When it is not there, or no program.
+/// Returns an error if it does not exist, or is not a program.
 pub(crate) fn find(command: &[String]) -> Result<Option<PathBuf>, RecordError> {
     let Some(name) = command.first() else {
         return Ok(None);
@@ -46,10 +46,10 @@ pub(crate) fn find(command: &[String]) -> Result<Option<PathBuf>, RecordError> {
         .ok_or_else(|| refuse("no folder of PATH has such a program"))
 }
 
-/// Starts a command whose program was found. It has `mark` in its environment, and what it starts has it too.
+/// Starts a command whose program was found. It has `mark` in its environment, and so has everything that it starts.
 ///
 /// # Errors
-/// When the system does not run it.
+/// Returns an error if the system does not start it.
 pub(crate) fn start(program: &Path, command: &[String], mark: &str) -> Result<Child, RecordError> {
     let arguments = command.get(1..).unwrap_or_default();
     Command::new(program)
@@ -62,10 +62,10 @@ pub(crate) fn start(program: &Path, command: &[String], mark: &str) -> Result<Ch
         })
 }
 
-/// Waits for a command, and has it end when the recording is to end.
+/// Waits for a command, and ends it when the recording is asked to end.
 ///
 /// # Errors
-/// When the system does not tell of it any more.
+/// Returns an error if the system has lost the process.
 pub(crate) fn wait(child: &mut Child, stop: &StopRequest) -> std::io::Result<u8> {
     let mut asked: Option<Instant> = None;
     loop {
@@ -76,11 +76,11 @@ pub(crate) fn wait(child: &mut Child, stop: &StopRequest) -> std::io::Result<u8>
             (Some(signal), None) => {
                 asked = Some(Instant::now());
                 let interrupted = signal == INTERRUPT;
-                // A terminal interrupts every program in front of it by itself.
+                // A terminal interrupts every program in its foreground by itself.
                 if !(interrupted && std::io::stdin().is_terminal())
                     && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
                 {
-                    // It may have ended in this moment.
+                    // The command can have ended just now.
                     let _ = kill_process(pid, if interrupted { Signal::INT } else { Signal::TERM });
                 }
             }
@@ -91,7 +91,7 @@ pub(crate) fn wait(child: &mut Child, stop: &StopRequest) -> std::io::Result<u8>
     }
 }
 
-/// The exit code, counted as shells do for a program that a signal ended.
+/// Returns the exit code, with the shells' convention for a program that a signal ended.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
     code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)

@@ -1,4 +1,4 @@
-//! The device that is recorded: found by its name, told as its bus knows it.
+//! The recorded device: found by its name, described by its bus.
 
 use crate::device_tree;
 use crate::error::RecordError;
@@ -8,13 +8,13 @@ use std::str::FromStr;
 use trace_core::import::trace::DeviceName;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
 
-/// Flags of a window in a `resource` file: x86 ports, and memory whose reads have no side effects.
+/// Flags of a region in a `resource` file: x86 ports, and memory whose reads have no side effects.
 const PORTS: u64 = 0x100;
 const PREFETCHABLE: u64 = 0x2000;
-/// Buses that devices of the device tree are on.
+/// Buses of device tree devices.
 const TREE_BUSES: [&str; 2] = ["platform", "amba"];
 
-/// A device as a person names it.
+/// A device as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSelector {
     /// `pci:0000:00:03.0`, `pci:1002:5159`.
@@ -58,18 +58,18 @@ pub struct Device {
     pub bus: String,
     /// Its name on the bus, `0000:00:03.0`.
     pub name: String,
-    /// What it is, for a recording.
+    /// Description of the device for a recording.
     pub hardware: Hardware,
 }
 
 impl Device {
-    /// Its folder in `/sys`.
+    /// Returns its folder in `/sys`.
     #[must_use]
     pub fn folder(&self) -> String {
         format!("{}/devices/{}", self.bus, self.name)
     }
 
-    /// What the kernel finds a driver for it by; empty when the kernel does not say.
+    /// Returns the alias by which the kernel finds a driver for it; empty if the kernel does not report it.
     #[must_use]
     pub fn modalias(&self, kernel: &dyn Kernel) -> String {
         read_trimmed(kernel, &format!("{}/modalias", self.folder())).unwrap_or_default()
@@ -78,7 +78,7 @@ impl Device {
     /// Finds the device.
     ///
     /// # Errors
-    /// When there is none of that name, or several.
+    /// Returns an error if no device has that name, or several have.
     pub fn find(kernel: &dyn Kernel, target: &DeviceSelector) -> Result<Self, RecordError> {
         match target {
             DeviceSelector::Pci(name) => pci(kernel, target, name),
@@ -163,7 +163,8 @@ fn function(kernel: &dyn Kernel, folder: &str, address: String) -> PciFunction {
     }
 }
 
-/// The windows that a `resource` file tells: a line each, first and last address and flags. What cannot be read is left out.
+/// Parses the BARs in a `resource` file: a line each, with first and last address and flags. Unreadable lines are
+/// skipped.
 fn parse_bars(text: &str) -> Vec<Bar> {
     let number = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
     let all = (0u8..=EXPANSION_ROM).zip(text.lines()).filter_map(|(at, line)| {
@@ -181,7 +182,7 @@ fn parse_bars(text: &str) -> Vec<Bar> {
     all.collect()
 }
 
-/// The node of the device tree that a device has, as a path below its root.
+/// Returns a device's node in the device tree, as a path below its root.
 fn find_tree_node(kernel: &dyn Kernel, folder: &str) -> Option<String> {
     let target = kernel.read_link(&format!("{folder}/of_node")).ok()?;
     let (_, node) = target.split_once("firmware/devicetree/base")?;

@@ -1,12 +1,12 @@
-//! A device of the device tree: what it is compatible with and where its windows lie for the CPU. From the Devicetree
+//! Device tree devices: their compatible strings and the CPU addresses of their MMIO regions. From the Devicetree
 //! Specification, release 0.4, chapter 2.
 
 use crate::kernel::Kernel;
 use trace_core::recording::{PlatformDevice, PlatformWindow};
 
-/// Where the kernel shows the tree.
+/// Folder of the kernel's device tree.
 const TREE: &str = "/proc/device-tree";
-/// Maximum number of windows of a device.
+/// Maximum number of MMIO regions of a device.
 const MAX_REGIONS: usize = 64;
 /// Maximum number of levels of the tree.
 const MAX_LEVELS: usize = 32;
@@ -15,26 +15,26 @@ fn property(kernel: &dyn Kernel, node: &str, name: &str) -> Option<Vec<u8>> {
     kernel.read_bytes(&format!("{TREE}{node}/{name}")).ok()
 }
 
-/// The texts of a property, one behind another, each with a zero at its end.
+/// Returns the strings of a property, one after another, each with a zero at its end.
 fn texts(bytes: &[u8]) -> Vec<String> {
     let all = bytes.split(|b| *b == 0).filter(|t| !t.is_empty());
     all.map(|t| String::from_utf8_lossy(t).into_owned()).collect()
 }
 
-/// The cells of a property.
+/// Returns the cells of a property.
 fn cells(bytes: &[u8]) -> Vec<u32> {
     let all = bytes.chunks_exact(4);
     all.map(|c| c.iter().fold(0, |n, b| n << 8 | u32::from(*b))).collect()
 }
 
-/// The number in cells, of which there are at most two; what is higher must be zero.
+/// Returns the number in cells, at most two; higher cells must be zero.
 fn number(cells: &[u32]) -> Option<u64> {
     let (high, low) = cells.split_at(cells.len().saturating_sub(2));
     let value = low.iter().fold(0, |n, c| n << 32 | u64::from(*c));
     high.iter().all(|c| *c == 0).then_some(value)
 }
 
-/// Cells of addresses and of sizes below a node; 2 and 1 where it does not say.
+/// Returns the numbers of address and size cells below a node; 2 and 1 by default.
 fn widths(kernel: &dyn Kernel, node: &str) -> (usize, usize) {
     let of = |name, default| {
         let report = property(kernel, node, name).map(|b| cells(&b));
@@ -51,8 +51,8 @@ fn parent(node: &str) -> Option<&str> {
     (!name.is_empty()).then_some(above)
 }
 
-/// An address below `bus` as the CPU has it: through the ranges of every bus up to the root. `None` where a bus does
-/// not let it through.
+/// Translates an address below `bus` to a CPU address through the ranges of every bus up to the root. Returns `None` if
+/// a bus does not translate it.
 fn translate(kernel: &dyn Kernel, bus: &str, mut address: u64) -> Option<u64> {
     let mut bus = bus;
     for _ in 0..MAX_LEVELS {
@@ -62,7 +62,7 @@ fn translate(kernel: &dyn Kernel, bus: &str, mut address: u64) -> Option<u64> {
         let ranges = cells(&property(kernel, bus, "ranges")?);
         let (own, size) = widths(kernel, bus);
         let (upper, _) = widths(kernel, above);
-        // Without entries addresses are the same on both sides.
+        // Without entries, addresses are the same on both sides.
         if !ranges.is_empty() {
             let row = own.checked_add(upper)?.checked_add(size).filter(|n| *n > 0)?;
             address = ranges.chunks_exact(row).find_map(|r| {
@@ -77,7 +77,7 @@ fn translate(kernel: &dyn Kernel, bus: &str, mut address: u64) -> Option<u64> {
     None
 }
 
-/// What the tree tells of a node. Windows that a bus above does not let through are left out.
+/// Reads a node of the tree. MMIO regions that a bus above does not translate are left out.
 pub(crate) fn read_device(kernel: &dyn Kernel, node: &str) -> PlatformDevice {
     let bus = parent(node).unwrap_or_default();
     let (address, size) = widths(kernel, bus);
@@ -104,8 +104,8 @@ pub(crate) fn read_device(kernel: &dyn Kernel, node: &str) -> PlatformDevice {
     }
 }
 
-/// The interrupts whose handlers have the name of a device or of its driver, as drivers of the tree's devices call
-/// them.
+/// Returns the interrupts whose handlers have the name of a device or of its driver, as drivers of device tree devices
+/// name them.
 pub(crate) fn find_irqs(kernel: &dyn Kernel, device: &str, driver: Option<&str>) -> Vec<u32> {
     let text = kernel.read("/proc/interrupts").unwrap_or_default();
     let stem = device.rsplit_once('.').map_or(device, |(_, name)| name);
@@ -142,7 +142,7 @@ mod tests {
         }
         let d = read_device(&kernel, "/soc/gpu@2000");
         assert_eq!(d.compatible, ["arm,mali-t860"]);
-        // The second window lies where the bus lets nothing through.
+        // The second region has an address that the bus does not translate.
         let entries: Vec<_> = d.windows.iter().map(|w| (w.name.as_str(), w.base, w.bytes)).collect();
         assert_eq!(entries, [("gpu", 0xfe00_1000, 0x400)]);
         kernel.put_bytes(&format!("{TREE}/soc/ranges"), Vec::new());

@@ -1,4 +1,4 @@
-//! Which driver the device gets, and binding it to that one alone.
+//! Choice of the device's driver, and binding to that driver only.
 
 use crate::change::{Change, NO_OVERRIDE, find_bound_driver, find_start_time, is_loaded};
 use crate::device::Device;
@@ -7,24 +7,24 @@ use crate::journal::Journal;
 use crate::kernel::{Kernel, read_trimmed};
 use crate::modules;
 
-/// A driver that is there, or comes with a module.
+/// A driver that is registered, or that comes with a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DriverChoice {
-    /// The kernel has it.
+    /// The kernel has the driver.
     Registered(String),
-    /// It comes with this module, which is not loaded.
+    /// The driver comes with this module, which is not loaded.
     Module(String),
 }
 
 impl DriverChoice {
-    /// Its name, or that of its module.
+    /// Returns the driver's name, or that of its module.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Registered(name) | Self::Module(name) => name,
         }
     }
 
-    /// The module that holds the driver; `None` when it is built into the kernel.
+    /// Returns the module that holds the driver, or `None` if it is built into the kernel.
     pub(crate) fn module(&self, kernel: &dyn Kernel, device: &Device) -> Option<String> {
         match self {
             Self::Module(name) => Some(modules::normalize_name(name)),
@@ -42,10 +42,10 @@ fn driver_error(device: &Device, why: impl Into<String>) -> RecordError {
     }
 }
 
-/// Chooses the driver: the named one, the one that is bound, or the only one that the kernel would take.
+/// Chooses the driver: the requested one, the bound one, or the only one that matches the device.
 ///
 /// # Errors
-/// When there is none, or several.
+/// Returns an error if there is none, or if there are several.
 pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) -> Result<DriverChoice, RecordError> {
     let registered = |name: &str| kernel.exists(&format!("{}/drivers/{name}", device.bus));
     let of_module = |module: &str| match modules::list_drivers(kernel, module, &device.bus).as_slice() {
@@ -106,10 +106,10 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
     }
 }
 
-/// Takes the device from its driver, where it has one.
+/// Unbinds the device from its driver, if it has one.
 ///
 /// # Errors
-/// When the kernel does not let go of it.
+/// Returns an error if the kernel refuses.
 pub(crate) fn unbind(kernel: &dyn Kernel, journal: &mut Journal, device: &Device) -> Result<(), RecordError> {
     let Some(driver) = find_bound_driver(kernel, &device.bus, &device.name) else {
         return Ok(());
@@ -129,11 +129,11 @@ pub(crate) fn unbind(kernel: &dyn Kernel, journal: &mut Journal, device: &Device
     })
 }
 
-/// Loads a module, with what comes with it. Drivers that come with it take no device by themselves: the chosen device
-/// alone is bound, by hand.
+/// Loads a module with its dependencies. Drivers that come with it bind no device by themselves: only the chosen device
+/// is bound, explicitly.
 ///
 /// # Errors
-/// When it cannot be loaded.
+/// Returns an error if it cannot be loaded.
 pub(crate) fn load(kernel: &dyn Kernel, journal: &mut Journal, bus: &str, module: &str) -> Result<(), RecordError> {
     let quiet = journal.len();
     let autoprobe = format!("{bus}/drivers_autoprobe");
@@ -171,10 +171,10 @@ pub(crate) fn load(kernel: &dyn Kernel, journal: &mut Journal, bus: &str, module
     noted.and(loaded)
 }
 
-/// Binds the device to its driver and to no other. Gives the driver's name.
+/// Binds the device to its driver and to no other. Returns the driver's name.
 ///
 /// # Errors
-/// When the driver refuses the device.
+/// Returns an error if the driver refuses the device.
 pub(crate) fn bind(
     kernel: &dyn Kernel,
     journal: &mut Journal,
@@ -203,7 +203,7 @@ pub(crate) fn bind(
             }
         }
     };
-    // Another driver may be prescribed: then this one would be refused.
+    // An override for another driver can be set; the kernel would then refuse this one.
     let prescribed = format!("{}/driver_override", device.folder());
     if let Some(now) = read_trimmed(kernel, &prescribed).filter(|n| !n.is_empty() && n != NO_OVERRIDE && *n != driver) {
         let change = Change::Written {

@@ -1,48 +1,48 @@
-//! Why a recording could not be made: what, where, and what to do about it.
+//! Errors of the recorder: what failed, where, and what to do about it.
 
 use std::io;
 use std::path::PathBuf;
 use trace_core::import::ImportError;
 
-/// Why a recording could not be made, or the machine not put back.
+/// Why a recording failed, or why the machine was not restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// Not allowed to change drivers and tracers.
+    /// The caller is not allowed to change drivers and tracers.
     #[error("recording changes drivers and tracers, which the superuser alone may: run it with sudo")]
     NotRoot,
-    /// No tracing file system.
+    /// There is no tracing file system.
     #[error("the kernel's tracing files are not mounted: mount -t tracefs tracefs /sys/kernel/tracing")]
     NoTracing,
-    /// Another recorder works.
+    /// Another recorder is running.
     #[error("another recording is under way on this machine (it holds {0}): wait for its end")]
     Locked(String),
-    /// Somebody else traces.
+    /// Another user uses the tracer.
     #[error(
         "{file} is `{value}`: somebody else uses the kernel's tracer, which has one user; end that first (echo {rest} > {file})"
     )]
     TracerInUse {
         /// The file of tracefs.
         file: String,
-        /// What it says.
+        /// Its current value.
         value: String,
-        /// What it says at rest.
+        /// Its value when idle.
         rest: &'static str,
     },
-    /// A name that is none of a device.
+    /// A name that is not a device name.
     #[error(
         "`{0}` names no device (expected pci:0000:00:03.0, pci:1002:5159 or platform:NODE, a path in /proc/device-tree or a name in /sys/bus/platform/devices)"
     )]
     BadName(String),
-    /// No such device, or several.
+    /// No device, or several devices, match.
     #[error("{name}: {why}")]
     Device {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// What is wrong with it, and which there are.
+        /// What is wrong with it, and which devices there are.
         why: String,
     },
-    /// Which driver is meant cannot be told.
+    /// The driver is ambiguous or missing.
     #[error("{device}: {why}")]
     Driver {
         /// The device.
@@ -50,18 +50,18 @@ pub enum RecordError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// The device is used.
+    /// The device is in use.
     #[error("{device} is in use: {why}; --anyway takes it all the same")]
     Busy {
         /// The device.
         device: String,
-        /// By whom, and what to do.
+        /// The user of the device, and what to do.
         why: String,
     },
-    /// The machine has no way to see the accesses.
+    /// The machine has no method to trace the accesses.
     #[error("{0}")]
     NoMethod(String),
-    /// The command is not there.
+    /// The command does not exist.
     #[error("{command}: {why}; nothing was changed on the machine")]
     Command {
         /// The command.
@@ -72,39 +72,39 @@ pub enum RecordError {
     /// A change of the machine failed.
     #[error("{what}: {source}{hint}")]
     Change {
-        /// What was to be done.
+        /// The attempted change.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
-        /// What to do about it, from its own `; ` on; or nothing.
+        /// What to do about it, starting with `; `; or nothing.
         hint: String,
     },
-    /// A file of the recorder's own.
+    /// A file of the recorder failed.
     #[error("{}: {source}{hint}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
-        /// What to do about it, from its own `; ` on; or nothing.
+        /// What to do about it, starting with `; `; or nothing.
         hint: &'static str,
     },
-    /// The list of changes does not say what it should.
+    /// The list of changes is malformed.
     #[error("{}, line {line}: {why}", path.display())]
     Journal {
         /// The list.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
         /// What was expected.
         why: String,
     },
-    /// The log gives no recording.
+    /// The log cannot be imported.
     #[error("no recording was made: {source}{kept}")]
     Import {
-        /// Why.
+        /// The cause.
         source: ImportError,
-        /// Where the log is, from its own `; ` on; or nothing.
+        /// Location of the log, starting with `; `; or nothing.
         kept: String,
     },
     /// The recording could not be written.
@@ -112,18 +112,18 @@ pub enum RecordError {
     Write {
         /// The recording.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: String,
         /// The log.
         log: PathBuf,
     },
-    /// Changes that are not undone.
+    /// Changes that were not undone.
     #[error("not everything could be put back: {0}; the list of changes is kept, and the next recording tries again")]
     NotRestored(String),
 }
 
 impl RecordError {
-    /// A file of the recorder's own that could not be used.
+    /// Returns the error of a file of the recorder that could not be used.
     pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull => "; the disk is full: make room, or put the recording elsewhere (-o)",

@@ -1,5 +1,5 @@
-//! A kernel for tests: a tree of files in memory that answers to binding, probes, instances, modules and tracers as the
-//! kernel does, keeps what was done to it, and fails when it is told to.
+//! Fake kernel for tests: a file tree in memory that handles binding, probes, instances, modules and tracers as the
+//! kernel does, logs all changes, and fails on request.
 
 use crate::kernel::{FrameBuffer, Kernel};
 use rustix::io::Errno;
@@ -20,15 +20,15 @@ enum FakeFile {
 #[derive(Default)]
 struct State {
     nodes: BTreeMap<String, FakeFile>,
-    /// What was done, in order.
+    /// Actions so far, in order.
     done: Vec<String>,
-    /// Changes from now on of which the last fails.
+    /// Number of changes from now on, the last of which fails.
     fail_in: Option<usize>,
-    /// Drivers that take no device.
+    /// Drivers that refuse every device.
     refusing: Vec<String>,
-    /// Drivers by the module that brings them.
+    /// Drivers by their module.
     brings: BTreeMap<String, String>,
-    /// Where traces are: a file of the real disk by its path here.
+    /// Traces: a file on the real disk by its path here.
     traces: BTreeMap<String, PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl State {
         self.nodes.retain(|p, _| p != path && !p.starts_with(&below));
     }
 
-    /// Counts a change, and fails when it is the one that is to fail.
+    /// Counts a change, and fails if it is the one that must fail.
     fn change(&mut self, what: String) -> io::Result<()> {
         self.done.push(what);
         match &mut self.fail_in {
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Empties a trace but for its head, as starting it does.
+    /// Empties a trace except for its header, as a restart does.
     fn restart(&self, path: &str) {
         if let Some(file) = self.traces.get(path) {
             let head = if path.contains("instances") {
@@ -221,16 +221,16 @@ impl FakeKernel {
         self.state().put(path, FakeFile::Link(to.into()));
     }
 
-    /// What was done since the last time that this was asked.
+    /// Returns the actions since the last call.
     pub(crate) fn take_actions(&self) -> Vec<String> {
         std::mem::take(&mut self.state().done)
     }
 
-    /// All that a person would see of it, but for what tracing leaves behind.
+    /// Returns the visible state, without what tracing leaves behind.
     pub(crate) fn list_visible(&self) -> BTreeMap<String, String> {
         let state = self.state();
         let shown = |(path, node): (&String, &FakeFile)| match node {
-            // Those that are left empty say nothing.
+            // Folders that are left empty do not count.
             FakeFile::Folder => None,
             FakeFile::File(bytes) => Some((path.clone(), String::from_utf8_lossy(bytes).trim().to_owned())),
             FakeFile::Link(to) => Some((path.clone(), format!("-> {to}"))),
@@ -238,12 +238,12 @@ impl FakeKernel {
         state.nodes.iter().filter_map(shown).collect()
     }
 
-    /// Has the change behind `n` more fail.
+    /// Makes the change after `n` more changes fail.
     pub(crate) fn fail_in(&self, n: usize) {
         self.state().fail_in = Some(n);
     }
 
-    /// Whether no change is left to fail.
+    /// Returns whether the requested failure has happened.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().fail_in.is_none()
     }
@@ -286,7 +286,7 @@ impl FakeKernel {
         self.put("/proc/meminfo", "MemTotal: 1 kB\nMemAvailable:     400000 kB\n");
     }
 
-    /// A PC with an RV100 that has no driver, and two network interfaces of igb.
+    /// Returns a PC with an RV100 without a driver, and two network interfaces of igb.
     pub(crate) fn pc() -> Self {
         let mut fake = Self::default();
         fake.tracing("blk mmiotrace nop");
@@ -343,7 +343,7 @@ impl FakeKernel {
         fake
     }
 
-    /// An arm64 board with a clock on its bus of AMBA devices.
+    /// Returns an arm64 board with a clock on its AMBA bus.
     pub(crate) fn board() -> Self {
         let mut fake = Self {
             arm: true,
@@ -375,7 +375,7 @@ impl Kernel for FakeKernel {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         match self.state().nodes.get(path) {
             Some(FakeFile::File(bytes)) => Ok(bytes.clone()),
-            // What the machine tells of processes is what it tells of those of the test.
+            // The process files are those of the test's real processes.
             None if path.starts_with("/proc/") && (path.ends_with("/stat") || path.ends_with("/environ")) => {
                 std::fs::read(path)
             }
@@ -543,7 +543,7 @@ impl Kernel for FakeKernel {
         )
     }
 
-    /// A moment: what other processes do takes some time, here too.
+    /// Waits for a moment: other processes take some time here as well.
     fn pause(&self, time: Duration) {
         std::thread::sleep(time.min(Duration::from_millis(1)));
     }

@@ -1,5 +1,4 @@
-//! What the kernel tells of a frame buffer device, `/dev/fb0`: its geometry and its palette. From the kernel's
-//! `include/uapi/linux/fb.h`.
+//! Geometry and palette of a frame buffer device, `/dev/fb0`. From the kernel's `include/uapi/linux/fb.h`.
 #![allow(
     unsafe_code,
     reason = "the two requests can be made by ioctl alone: the kernel writes into memory that is handed to it"
@@ -13,12 +12,12 @@ use std::io;
 /// `FBIOGET_VSCREENINFO`, which fills a `struct fb_var_screeninfo`, and `FBIOGETCMAP`, which takes a `struct fb_cmap`.
 const GEOMETRY: rustix::ioctl::Opcode = 0x4600;
 const PALETTE: rustix::ioctl::Opcode = 0x4604;
-/// Words of the former.
+/// Words of `struct fb_var_screeninfo`.
 const WORDS: usize = 40;
-/// Colours of a palette for pixels of eight bits.
+/// Number of palette colours for pixels of eight bits.
 const COLOURS: usize = 256;
 
-/// The latter: which colours, and where their channels go.
+/// `struct fb_cmap`: the range of colours, and the addresses of their channels.
 #[repr(C)]
 struct Colours {
     start: u32,
@@ -27,10 +26,10 @@ struct Colours {
     transparency: *mut u16,
 }
 
-/// Asks an open frame buffer device for its geometry.
+/// Reads the geometry of an open frame buffer device.
 ///
 /// # Errors
-/// When it is none, or has no palette though its pixels are numbers of colours.
+/// Returns an error if it is not a frame buffer, or if it has no palette although its pixels are palette indices.
 pub(crate) fn read_geometry(file: &File) -> io::Result<FrameBuffer> {
     // SAFETY: the request fills a structure of 40 words of 32 bits and nothing else, whatever the architecture.
     let words: [u32; WORDS] = unsafe { ioctl(file, Getter::<GEOMETRY, [u32; WORDS]>::new()) }?;
@@ -74,11 +73,11 @@ fn palette(file: &File, bits: u32) -> io::Result<Vec<[u8; 3]>> {
         channels: [red.as_mut_ptr(), green.as_mut_ptr(), blue.as_mut_ptr()],
         transparency: std::ptr::null_mut(),
     };
-    // SAFETY: the structure is laid out as the kernel's, each of its three lists has room for the `len` colours that it
-    // says, the fourth is null, which the kernel takes for not wanted, and all of them outlive the request.
+    // SAFETY: the structure has the kernel's layout. Each of its three lists has room for `len` colours, and the fourth
+    // is null, which the kernel ignores. All of them outlive the request.
     unsafe { ioctl(file, Updater::<PALETTE, Colours>::new(&mut asked)) }?;
     let [red, green, blue] = &channels;
     let all = red.iter().zip(green).zip(blue).take(colours);
-    // A channel has 16 bits, of which a display takes the upper ones.
+    // A channel has 16 bits, of which a display uses the upper ones.
     Ok(all.map(|((r, g), b)| [r, g, b].map(|c| (c >> 8) as u8)).collect())
 }

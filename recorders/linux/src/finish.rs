@@ -1,4 +1,4 @@
-//! The log as a recording: imported, with what the log itself does not tell, and written.
+//! Import of the log into a written recording, with metadata that the log does not contain.
 
 use crate::error::RecordError;
 use crate::journal::Job;
@@ -9,30 +9,30 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Hardware, LostEvents, PlatformDevice, PlatformWindow};
 use trace_core::timeline;
 
-/// A recording that is written.
+/// A written recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FinishedRecording {
-    /// Its events.
+    /// Number of its events.
     pub(crate) events: u64,
-    /// Events that are known to be missing.
+    /// Number of events known to be missing.
     pub(crate) lost: u64,
-    /// The log, where it is kept.
+    /// Path of the log if it is kept.
     pub(crate) log: Option<PathBuf>,
 }
 
-/// Stem of a log's name, that of the recording.
+/// Returns the stem of a log's name, which is that of the recording.
 pub(crate) fn stem(output: &Path) -> String {
     output.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The log's names, each by its ending: the log, what is beside it, the device's windows, the picture of the end.
+/// Suffixes of the log's files: the log, the auxiliary log, the device's BARs, the final picture.
 pub(crate) const LOG_SUFFIXES: [&str; 4] = [".txt", ".aux.txt", ".resource.txt", ".ppm"];
 
-/// Makes a recording of the log and writes it. The log is then gone, or kept beside it; when no recording can be made it
-/// stays where it is.
+/// Imports the log and writes the recording. The log is then removed, or kept in the recording's folder. It stays where
+/// it is if the import or the write fails.
 ///
 /// # Errors
-/// When the log holds no access, or the recording cannot be written.
+/// Returns an error if the log holds no access, or if the recording cannot be written.
 pub(crate) fn finish(job: &Job) -> Result<FinishedRecording, RecordError> {
     let stem = stem(&job.output);
     let log = job.folder.join(format!("{stem}{}", LOG_SUFFIXES[0]));
@@ -55,7 +55,7 @@ pub(crate) fn finish(job: &Job) -> Result<FinishedRecording, RecordError> {
             kept.get_or_insert(to);
         }
     }
-    // What is in it is in the recording, or beside it.
+    // Its content is in the recording, or in the recording's folder.
     let _ = std::fs::remove_dir_all(&job.folder);
     Ok(FinishedRecording {
         events: recording.events.len() as u64,
@@ -64,14 +64,14 @@ pub(crate) fn finish(job: &Job) -> Result<FinishedRecording, RecordError> {
     })
 }
 
-/// What the importer is told of the device.
+/// Returns the importer's options for the device.
 fn options(job: &Job) -> trace::Options {
     match &job.hardware {
         Some(Hardware::Pci(f)) => trace::Options {
             device: Some(
                 match f.address.starts_with("0000:") && job.capture.method == "mmiotrace" {
                     true => DeviceName::Address(f.address.clone()),
-                    // That log tells no domain, others no address.
+                    // This log does not contain a PCI domain, others contain no address.
                     false => DeviceName::Id(f.vendor, f.device),
                 },
             ),
@@ -120,7 +120,7 @@ fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::Import
     Ok(recording)
 }
 
-/// Calls the spaces of a device of the device tree what the tree calls its windows.
+/// Gives the spaces of a device tree device the names of its MMIO regions in the tree.
 fn name_platform_spaces(recording: &mut Recording, device: &PlatformDevice) {
     let mapped = match recording.hardware() {
         Some(Hardware::Platform(d)) => d.windows,
@@ -130,7 +130,7 @@ fn name_platform_spaces(recording: &mut Recording, device: &PlatformDevice) {
     for w in mapped {
         let name = match device.windows.iter().find(|t| t.base == w.base) {
             Some(window) => window.name.clone(),
-            // A part of a window that the driver mapped by itself.
+            // A part of a region that the driver mapped separately.
             None => {
                 let name = format!("memory@{:#x}", w.base);
                 hardware.windows.push(PlatformWindow {
@@ -140,7 +140,7 @@ fn name_platform_spaces(recording: &mut Recording, device: &PlatformDevice) {
                 name
             }
         };
-        // Names of both kinds may be alike: those that are settled have another mark first.
+        // Names of both kinds can be equal: renamed spaces have another mark first.
         if let Some(space) = recording.facts.spaces.iter_mut().find(|s| s.name == w.name) {
             space.name = format!("\u{0}{name}");
         }

@@ -1,4 +1,4 @@
-//! The picture that a display shows at the end of a recording: its frame buffer, read back when the trace is over.
+//! Picture of the display at the end of a recording: its frame buffer, read back after the trace.
 
 use crate::device::Device;
 use crate::kernel::{FrameBuffer, Kernel, MAX_PART_BYTES, read_trimmed};
@@ -7,11 +7,11 @@ use trace_core::screen::Picture;
 /// Maximum number of pixels of a picture.
 const MAX_PIXELS: u64 = 1 << 26;
 
-/// Reads the picture of the device's frame buffer. `None` where it has none, otherwise the picture or why there is
-/// none.
+/// Reads the picture of the device's frame buffer. Returns `None` if it has no frame buffer, otherwise the picture or
+/// why there is none.
 pub(crate) fn read_picture(kernel: &dyn Kernel, device: &Device) -> Option<Result<Picture, String>> {
     let name = crate::busy::frame_buffers(kernel, device).into_iter().next()?;
-    // What such a driver lets programs see is a copy, and what it shows may be another buffer.
+    // Programs see only a copy with such a driver, and the display can show another buffer.
     if kernel.exists(&format!("{}/drm", device.folder())) {
         return Some(Err(format!("{name} is a copy of what this driver shows")));
     }
@@ -40,7 +40,7 @@ fn read(kernel: &dyn Kernel, name: &str) -> Result<Picture, String> {
     decode(&buffer, usize::try_from(stride).map_err(|e| e.to_string())?, &memory)
 }
 
-/// A frame buffer's memory as a picture.
+/// Decodes a frame buffer's memory as a picture.
 fn decode(buffer: &FrameBuffer, stride: usize, memory: &[u8]) -> Result<Picture, String> {
     let pixels = u64::from(buffer.width) * u64::from(buffer.height);
     let each = match buffer.bits {
@@ -64,7 +64,7 @@ fn decode(buffer: &FrameBuffer, stride: usize, memory: &[u8]) -> Result<Picture,
     Picture::new(buffer.width, buffer.height, rgb).map_err(|e| e.to_string())
 }
 
-/// A channel of a pixel, stretched to eight bits as displays do: its upper bits again below it.
+/// Expands a channel of a pixel to eight bits as displays do, with its upper bits repeated below it.
 fn channel(value: u32, shift: u32, bits: u32) -> u8 {
     if bits == 0 || bits > 8 || shift > 31 {
         return 0;

@@ -1,5 +1,5 @@
-//! The process that puts the machine back when the recorder is killed. It is the recorder's own program once more, in a
-//! session of its own, with a socket that closes when the recorder is gone, and holds the recorder's lock with it.
+//! Guard process that restores the machine when the recorder is killed. It runs the recorder's own program in a session
+//! of its own. A socket closes when the recorder has ended, and the guard holds the recorder's lock with it.
 
 use crate::error::RecordError;
 use crate::journal::{Job, Journal, Lock};
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Longest time for the guard to be ready.
+/// Maximum time until the guard is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// A log with less than this and no access is not worth keeping.
+/// Minimum size of a log without accesses that is worth keeping, bytes.
 const MIN_LOG_BYTES: u64 = 1 << 16;
 const READY: &str = "ready\n";
 const DONE: &str = "done\n";
 
-/// The guard, as the recorder has it.
+/// The recorder's handle of the guard.
 #[derive(Debug)]
 pub struct Guard {
     socket: UnixStream,
@@ -31,10 +31,10 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts the guard and waits until it watches.
+    /// Starts the guard and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// Returns an error if it does not start.
     pub fn start<S: AsRef<OsStr>>(program: &Path, arguments: &[S], lock: &Lock) -> Result<Self, RecordError> {
         let failed = |e| RecordError::file(program, e);
         let (socket, other) = UnixStream::pair().map_err(failed)?;
@@ -62,38 +62,39 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Tells the guard that it is not needed any more.
+    /// Releases the guard, which is not needed any more.
     pub fn release(mut self) {
-        // A guard that is gone needs not be told.
+        // A guard that has ended needs no message.
         let _ = self.socket.write_all(DONE.as_bytes());
         let _ = self.child.wait();
     }
 }
 
-/// Watches the recorder at the other end of standard input, and puts the machine back when it is gone; what was traced
-/// becomes a recording that says it was cut. Gives what there is to tell; nothing when the recorder ended by itself.
+/// Watches the recorder at the other end of standard input, and restores the machine when the recorder has ended. The
+/// trace becomes a recording that is marked as truncated. Returns messages for the user; none if the recorder ended by
+/// itself.
 ///
 /// # Errors
-/// When the list of changes cannot be read.
+/// Returns an error if the list of changes cannot be read.
 pub fn keep_watch(kernel: &dyn Kernel, folder: &Path) -> Result<Vec<String>, RecordError> {
     let failed = |e| RecordError::file("standard input", e);
-    // What ends the recorder from a terminal must not end this.
+    // A signal from the terminal that ends the recorder must not end the guard.
     let heed = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&heed)).map_err(failed)?;
     }
-    // It is no session's leader unless somebody started it by hand: then it stays in that one.
+    // This process is not a session leader unless the user started it by hand: then it stays in that session.
     let _ = rustix::process::setsid();
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
     watch(UnixStream::from(socket), kernel, folder)
 }
 
-/// As [`keep_watch`], on a socket.
+/// Does the same as [`keep_watch`] on a socket.
 pub(crate) fn watch(socket: UnixStream, kernel: &dyn Kernel, folder: &Path) -> Result<Vec<String>, RecordError> {
     let failed = |e| RecordError::file("the recorder's socket", e);
     (&socket).write_all(READY.as_bytes()).map_err(failed)?;
     let mut line = String::new();
-    // However it ends: unless the recorder said that it is done, it is gone.
+    // However the read ends: unless the recorder sent that it is done, it has died.
     let _ = BufReader::new(&socket).read_line(&mut line);
     if line == DONE {
         return Ok(Vec::new());
@@ -101,7 +102,7 @@ pub(crate) fn watch(socket: UnixStream, kernel: &dyn Kernel, folder: &Path) -> R
     recover(kernel, folder, "the recorder was killed")
 }
 
-/// Bytes of the log.
+/// Returns the size of the log in bytes.
 fn log_bytes(job: &Job) -> u64 {
     let logs = job
         .traces
@@ -110,11 +111,11 @@ fn log_bytes(job: &Job) -> u64 {
     logs.map(|m| m.len()).sum()
 }
 
-/// Puts back what a recorder left, and makes a recording of what it had traced. Gives what there is to tell; nothing
-/// where nothing was left.
+/// Undoes the changes of an earlier recorder, and makes a recording of its trace. Returns messages for the user; none
+/// if nothing was left.
 ///
 /// # Errors
-/// When the list of changes cannot be read.
+/// Returns an error if the list of changes cannot be read.
 pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<Vec<String>, RecordError> {
     let Some(mut journal) = Journal::open_leftover(folder, kernel)? else {
         return Ok(Vec::new());

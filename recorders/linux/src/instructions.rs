@@ -1,10 +1,9 @@
-//! Accesses to a device that the compiler put into the driver's own functions, where no function is left that could be
-//! probed: the loads and stores of arm64 beside the barriers of the kernel's `readl` and `writel`. Each gets a probe of
-//! its own.
+//! Inlined device accesses in the driver's own functions, if no accessor is left to probe: the arm64 loads and stores
+//! next to the barriers of the kernel's `readl` and `writel`. Each gets a probe of its own.
 //!
-//! The kernel orders a read by `dmb oshld` behind the load, a write by `dmb oshst` before the store (its
-//! `arch/arm64/include/asm/io.h`). The `_relaxed` accessors have no barrier and look like any other access to memory:
-//! they are not found. Encodings: Arm Architecture Reference Manual, C6.2 (LDR, STR, LDAR, DMB).
+//! The kernel orders a read by `dmb oshld` after the load, a write by `dmb oshst` before the store (its
+//! `arch/arm64/include/asm/io.h`). The `_relaxed` accessors have no barrier and look like any other memory access: they
+//! are not found. Encodings: Arm Architecture Reference Manual, C6.2 (LDR, STR, LDAR, DMB).
 
 use crate::probes::{GROUP, Probe};
 use std::fmt::Write as _;
@@ -12,35 +11,35 @@ use std::fmt::Write as _;
 /// `dmb oshld` and `dmb oshst`.
 const AFTER_READ: u32 = 0xd503_31bf;
 const BEFORE_WRITE: u32 = 0xd503_32bf;
-/// Most instructions between the barrier and the store: what puts the value into its register.
+/// Maximum number of instructions between the barrier and the store: they load the value into its register.
 const MAX_INSTRUCTIONS_BETWEEN: usize = 4;
-/// The register that is always zero.
+/// Number of the zero register.
 const ZERO: u32 = 31;
 
 /// A load or store of a device's register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessInstruction {
-    /// Where it is in the function, in bytes.
+    /// Offset in the function, bytes.
     pub at: u64,
-    /// Whether it is a store.
+    /// The access is a store.
     pub write: bool,
-    /// Bytes of the access: 1, 2, 4 or 8.
+    /// Size of the access, bytes: 1, 2, 4 or 8.
     pub width: u8,
-    /// Number of the register that holds the address, 31 being the stack pointer.
+    /// Number of the register that holds the address; 31 is the stack pointer.
     pub base: u8,
-    /// What is added to it.
+    /// Constant offset that is added to it.
     pub offset: u64,
-    /// Number of the register of the value; 31: the value is zero, or nobody wants it.
+    /// Number of the value's register; 31 if the value is zero or unused.
     pub value: u8,
 }
 
-/// Why a function's accesses cannot be probed.
+/// The error of a function whose accesses cannot be probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadAcquireError;
 
-/// A load or store of one register at a base register and a constant; the second is true for a load.
+/// Decodes a load or store of one register at a base register and a constant; the second value is `true` for a load.
 fn decode_plain(word: u32, at: u64) -> Option<(AccessInstruction, bool)> {
-    // size:2 111 0 01 opc:2 imm12 Rn Rt; opc 00 stores, 01 loads without a sign.
+    // size:2 111 0 01 opc:2 imm12 Rn Rt; opc 00 is a store, 01 a load without sign extension.
     if word & 0x3f80_0000 != 0x3900_0000 {
         return None;
     }
@@ -57,15 +56,15 @@ fn decode_plain(word: u32, at: u64) -> Option<(AccessInstruction, bool)> {
     Some((instruction, load))
 }
 
-/// Whether an instruction is a load-acquire (LDAR): what the kernel makes of loads from devices on a Cortex-A57.
+/// Returns whether an instruction is a load-acquire (LDAR), which the kernel uses for device loads on a Cortex-A57.
 fn is_load_acquire(word: u32) -> bool {
     word & 0x3fff_fc00 == 0x08df_fc00
 }
 
-/// The loads and stores of devices' registers in a function's code, in the order in which they stand there.
+/// Returns the device register loads and stores in a function's code, in code order.
 ///
 /// # Errors
-/// When the function reads by load-acquires, behind which the kernel lets nobody probe.
+/// Returns an error if the function reads by load-acquires, after which the kernel allows no probe.
 pub fn find_accesses(code: &[u8]) -> Result<Vec<AccessInstruction>, LoadAcquireError> {
     let words: Vec<u32> = code
         .chunks_exact(4)
@@ -100,8 +99,8 @@ pub fn find_accesses(code: &[u8]) -> Result<Vec<AccessInstruction>, LoadAcquireE
 }
 
 impl AccessInstruction {
-    /// Its probes, in code at the address `code`: at a store, or at a load and at what comes behind it, where the value
-    /// is there. The importer knows them by their fields.
+    /// Returns its probes, in code at the address `code`: at a store, or at a load and at the next instruction, where
+    /// the value is available. The importer recognizes them by their fields.
     pub(crate) fn build_probes(&self, number: usize, code: u64) -> Vec<Probe> {
         let register = |n: u8| match u32::from(n) {
             ZERO => "%sp".to_owned(),
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn widths_offsets_and_zero_are_told() {
-        // strb wzr, [x3, #5]; str x4, [x5, #24]; a load with a sign is none of the kernel's.
+        // strb wzr, [x3, #5]; str x4, [x5, #24]; the kernel has no load with sign extension.
         let all = find_accesses(&code(&[
             BEFORE_WRITE,
             0x3900_147f,

@@ -1,5 +1,5 @@
-//! The list of what is changed on the machine, on disk before it is changed: a line of JSON each. Whoever has the list
-//! can undo it, be it the recorder, its guard, or the next recording after both were killed.
+//! The list of changes of the machine, written to disk before each change: a line of JSON each. Any reader of the list
+//! can undo it: the recorder, its guard, or the next recording after both were killed.
 
 use crate::change::Change;
 use crate::error::RecordError;
@@ -14,19 +14,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trace_core::recording::{Capture, Hardware};
 
-/// Where the list is kept: memory that a restart of the machine empties, as it undoes the changes themselves.
+/// Folder of the list: in memory that a restart of the machine clears, as it undoes the changes themselves.
 pub const RUN_FOLDER: &str = "/run/kinescope";
 const LIST: &str = "record.changes";
 const LOCK: &str = "record.lock";
-/// Version of the list's form.
+/// Version of the list's format.
 const VERSION: u32 = 1;
-/// How often the lock is tried, and the time between two tries: a second.
+/// Number of attempts to take the lock, and the time between two: a second in total.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TICK: Duration = Duration::from_millis(50);
-/// Maximum number of bytes of a list.
+/// Maximum size of a list, bytes.
 const MAX_LIST_BYTES: u64 = 4 << 20;
 
-/// What makes a recording of a log: everything that the log itself does not tell.
+/// Data for the import of a log: everything that the log itself does not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -34,7 +34,7 @@ pub struct Job {
     pub output: PathBuf,
     /// The folder of the log.
     pub folder: PathBuf,
-    /// Whether the log is kept beside the recording.
+    /// The log is kept in the recording's folder.
     pub keep_log: bool,
     /// The device.
     pub hardware: Option<Hardware>,
@@ -42,11 +42,11 @@ pub struct Job {
     pub board: String,
     /// The program that records, with its version.
     pub tool: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub when: String,
-    /// How it is made.
+    /// How the recording is made.
     pub capture: Capture,
-    /// The traces that are read, by their paths, and the files of `folder` that they go to: the log first.
+    /// The traces to read, by path, and the files in `folder` that they are written to, with the log first.
     pub traces: Vec<(String, String)>,
 }
 
@@ -55,37 +55,37 @@ pub struct Job {
 enum Line {
     /// The first line.
     Recording { version: u32, boot: String, job: Box<Job> },
-    /// What is changed next.
+    /// The next change.
     Change { what: Change },
-    /// The trace is over; how the recording is described from now on.
+    /// The trace has ended; this is the final description of the recording.
     Ended { capture: Box<Capture> },
     /// The change of this number is undone.
     Undone { number: usize },
 }
 
-/// The list, open.
+/// The open list.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// What makes a recording of the log.
+    /// Data for the import of the log.
     pub job: Job,
-    /// Whether the machine was restarted since: nothing is left to undo.
+    /// The machine was restarted since: nothing is left to undo.
     restarted: bool,
-    /// Whether the trace was over.
+    /// The trace had ended.
     ended: bool,
     changes: Vec<(Change, bool)>,
 }
 
-/// The lock that one recorder, with its guard, holds.
+/// The lock that one recorder holds together with its guard.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Lock {
-    /// Takes the lock of `folder`, which is made where it is missing.
+    /// Takes the lock of `folder`, which is created if it is missing.
     ///
     /// # Errors
-    /// When another recorder holds it, or the folder cannot be made.
+    /// Returns an error if another recorder holds the lock, or if the folder cannot be created.
     pub fn acquire(folder: &Path) -> Result<Self, RecordError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|e| RecordError::file(folder, e))?;
@@ -93,7 +93,7 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(|e| RecordError::file(&path, e))?;
-        // Whoever held it may be in the middle of its end, or of starting a process that has it for a moment.
+        // The holder can be about to end, or to start a process that has the lock for a moment.
         for _ in 0..LOCK_TRIES {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Self(file)),
@@ -104,10 +104,10 @@ impl Lock {
         Err(RecordError::Locked(path.display().to_string()))
     }
 
-    /// The lock once more, for a process that is to hold it too.
+    /// Duplicates the lock for another process that must hold it as well.
     ///
     /// # Errors
-    /// When the process has too many files open.
+    /// Returns an error if the process has too many open files.
     pub fn share(&self) -> std::io::Result<File> {
         self.0.try_clone()
     }
@@ -118,10 +118,10 @@ fn read_boot_id(kernel: &dyn Kernel) -> String {
 }
 
 impl Journal {
-    /// Begins a list.
+    /// Creates a list.
     ///
     /// # Errors
-    /// When there is one already, or it cannot be written.
+    /// Returns an error if there is a list already, or if it cannot be written.
     pub fn begin(folder: &Path, job: Job, kernel: &dyn Kernel) -> Result<Self, RecordError> {
         let path = folder.join(LIST);
         let mut options = OpenOptions::new();
@@ -147,10 +147,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens the list that somebody left; `None` where there is none.
+    /// Opens the list that an earlier recorder left, or returns `None` if there is none.
     ///
     /// # Errors
-    /// When it cannot be read, or does not say what it should.
+    /// Returns an error if it cannot be read, or is malformed.
     pub fn open_leftover(folder: &Path, kernel: &dyn Kernel) -> Result<Option<Self>, RecordError> {
         let path = folder.join(LIST);
         let opened = OpenOptions::new().read(true).append(true).open(&path);
@@ -168,7 +168,7 @@ impl Journal {
             why,
         })?;
         let Some(job) = parsed.job else {
-            // Nothing was changed before its first line was whole.
+            // No change is made before the first line is complete.
             std::fs::remove_file(&path).map_err(|e| RecordError::file(&path, e))?;
             return Ok(None);
         };
@@ -186,14 +186,14 @@ impl Journal {
         let failed = |e| RecordError::file(&self.path, e);
         let mut text = serde_json::to_string(line).map_err(|e| failed(e.into()))?;
         text.push('\n');
-        // In one piece: a list that is read again may lack its last line and never half of it.
+        // One write: a list that is read later can lack its last line, but never has half of it.
         self.file.write_all(text.as_bytes()).map_err(failed)
     }
 
-    /// Writes a change down, then does it. When doing it fails it stays on the list: undoing looks at what is.
+    /// Writes a change to the list, then makes it. A change that fails stays on the list: undo checks the actual state.
     ///
     /// # Errors
-    /// When it cannot be written down, and then it is not done; and what doing it says.
+    /// Returns an error if the change cannot be written, and then it is not made; and the error of the change itself.
     pub fn apply<T>(
         &mut self,
         change: Change,
@@ -207,8 +207,9 @@ impl Journal {
         what()
     }
 
-    /// Undoes what is not undone yet, the last change first. What cannot be undone is told and does not hold up the
-    /// rest, but all before it are on the list still: undoing it later may change what they had put back.
+    /// Undoes the changes that are not undone yet, last one first. A failed undo is reported and does not stop the
+    /// others. All changes before it stay on the list as well, because a later undo of it can change what they
+    /// restored.
     pub fn undo(&mut self, kernel: &dyn Kernel) -> Vec<String> {
         let mut problems = Vec::new();
         for number in (0..self.changes.len()).rev() {
@@ -226,7 +227,7 @@ impl Journal {
             if let Some(c) = self.changes.get_mut(number) {
                 c.1 = true;
             }
-            // A list that cannot be written is read as undone in part: undoing again does no harm.
+            // If the write fails, the list is later read as partly undone: another undo does no harm.
             if let Err(e) = self.append(&Line::Undone { number }) {
                 problems.push(e.to_string());
             }
@@ -237,7 +238,7 @@ impl Journal {
     /// Undoes the change of this number now.
     ///
     /// # Errors
-    /// When the kernel does not let it be undone; it stays on the list then.
+    /// Returns an error if the kernel refuses; the change then stays on the list.
     pub(crate) fn undo_one(&mut self, kernel: &dyn Kernel, number: usize) -> Result<(), RecordError> {
         let Some((change, false)) = self.changes.get(number).cloned() else {
             return Ok(());
@@ -253,28 +254,28 @@ impl Journal {
         self.append(&Line::Undone { number })
     }
 
-    /// Ends the processes that were started, before all else: what is left of the trace then has an end.
+    /// Ends the started processes before anything else, so that the rest of the trace has an end.
     pub(crate) fn end_processes(&mut self, kernel: &dyn Kernel) {
         for number in 0..self.changes.len() {
             if matches!(
                 self.changes.get(number),
                 Some((Change::Process { .. } | Change::Command { .. }, false))
             ) {
-                // Undoing everything tries it again and tells.
+                // The undo of the whole list tries again and reports.
                 let _ = self.undo_one(kernel, number);
             }
         }
     }
 
-    /// Changes that are listed so far.
+    /// Returns the number of changes on the list.
     pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Notes that the trace is over, and what is known of it.
+    /// Writes that the trace has ended, with its description.
     ///
     /// # Errors
-    /// When it cannot be written down.
+    /// Returns an error if it cannot be written.
     pub(crate) fn mark_ended(&mut self, capture: Capture) -> Result<(), RecordError> {
         self.job.capture = capture.clone();
         self.ended = true;
@@ -283,21 +284,21 @@ impl Journal {
         })
     }
 
-    /// Whether the trace was over.
+    /// Returns whether the trace had ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether everything is undone.
+    /// Returns whether everything is undone.
     #[must_use]
     pub fn is_undone(&self) -> bool {
         self.changes.iter().all(|(_, undone)| *undone)
     }
 
-    /// Ends the list; one with changes that are not undone stays.
+    /// Removes the list; a list with changes that are not undone stays.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// Returns an error if it cannot be removed.
     pub fn end(self) -> Result<(), RecordError> {
         if !self.is_undone() {
             return Ok(());
@@ -306,7 +307,7 @@ impl Journal {
     }
 }
 
-/// What a list says.
+/// The content of a list.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedJournal {
     boot: String,
@@ -315,15 +316,15 @@ pub(crate) struct ParsedJournal {
     pub(crate) changes: Vec<(Change, bool)>,
 }
 
-/// The changes that a list of changes says, those that are undone too.
+/// Returns the changes on a list, including undone ones.
 ///
 /// # Errors
-/// The number of the line that is wrong, and why.
+/// Returns the number of the malformed line, and why.
 pub fn parse_changes(bytes: &[u8]) -> Result<Vec<Change>, (usize, String)> {
     Ok(parse(bytes)?.changes.into_iter().map(|(change, _)| change).collect())
 }
 
-/// Reads a list. An error is the number of the line that is wrong, and why; a last line that is not whole is left out.
+/// Parses a list. The error is the number of the malformed line, and why; an incomplete last line is left out.
 pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedJournal, (usize, String)> {
     let mut parsed = ParsedJournal::default();
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);

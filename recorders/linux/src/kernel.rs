@@ -1,5 +1,5 @@
-//! All that the recorder touches on the machine: files of `/proc`, `/sys` and tracefs, and modules. Behind a trait, so
-//! that tests have a kernel of their own.
+//! Access to the machine: files of `/proc`, `/sys` and tracefs, and modules. A trait, so that tests use a kernel of
+//! their own.
 
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -10,142 +10,141 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Maximum number of bytes of a file that is read whole; the longest, a distribution's `modules.alias`, has some two
-/// MiB.
+/// Maximum size of a file that is read whole, bytes; the largest, a distribution's `modules.alias`, has about two MiB.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Maximum number of bytes of a part of a file: as much as the picture of a screen may have in a recording.
+/// Maximum size of a part of a file, bytes: the maximum size of a screen's picture in a recording.
 pub const MAX_PART_BYTES: usize = 64 << 20;
-/// Maximum number of names of a folder.
+/// Maximum number of names in a folder.
 const MAX_NAMES: usize = 1 << 16;
 
 /// Geometry of a frame buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameBuffer {
-    /// Pixels of a line that are shown.
+    /// Visible pixels of a line.
     pub width: u32,
-    /// Lines that are shown.
+    /// Number of visible lines.
     pub height: u32,
-    /// First pixel of a line that is shown.
+    /// First visible pixel of a line.
     pub left: u32,
-    /// First line that is shown.
+    /// First visible line.
     pub top: u32,
-    /// Bits of a pixel.
+    /// Bits per pixel.
     pub bits: u32,
     /// Lowest bit and number of bits of red, green and blue.
     pub channels: [(u32, u32); 3],
-    /// The colours, where pixels are their numbers.
+    /// Palette, if pixels are palette indices.
     pub palette: Option<Vec<[u8; 3]>>,
 }
 
-/// A Linux machine, by the paths that it has itself.
+/// A Linux machine, accessed by its own paths.
 pub trait Kernel: Send + Sync {
-    /// The text of a file, at most [`MAX_FILE_BYTES`] bytes of it; bytes that are no UTF-8 are replaced.
+    /// Reads a file as text, at most [`MAX_FILE_BYTES`] bytes of it; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if it cannot be read.
     fn read(&self, path: &str) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&self.read_bytes(path)?).into_owned())
     }
 
-    /// The bytes of a file, at most [`MAX_FILE_BYTES`].
+    /// Reads a file, at most [`MAX_FILE_BYTES`].
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if it cannot be read.
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>>;
 
-    /// At most `bytes` bytes of a file from a place in it on, and [`MAX_PART_BYTES`] at most.
+    /// Reads at most `bytes` bytes of a file from an offset on, limited to [`MAX_PART_BYTES`].
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if it cannot be read.
     fn read_bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
 
-    /// Writes to a file that is there, in one piece, as the kernel's files want it.
+    /// Writes to an existing file in one write, as the kernel's files require.
     ///
     /// # Errors
-    /// What the kernel makes of it.
+    /// Returns the kernel's error.
     fn write(&self, path: &str, text: &str) -> io::Result<()>;
 
-    /// Makes a folder.
+    /// Creates a folder.
     ///
     /// # Errors
-    /// What the kernel makes of it.
+    /// Returns the kernel's error.
     fn make_folder(&self, path: &str) -> io::Result<()>;
 
-    /// Removes an empty folder, or what the kernel takes for one.
+    /// Removes an empty folder, or a folder that the kernel lets be removed.
     ///
     /// # Errors
-    /// What the kernel makes of it.
+    /// Returns the kernel's error.
     fn remove_folder(&self, path: &str) -> io::Result<()>;
 
-    /// What a link points to, as it says it.
+    /// Returns the target of a link, unresolved.
     ///
     /// # Errors
-    /// When it is none.
+    /// Returns an error if it is not a link.
     fn read_link(&self, path: &str) -> io::Result<String>;
 
-    /// The names in a folder, sorted.
+    /// Returns the names in a folder, sorted.
     ///
     /// # Errors
-    /// When it is none.
+    /// Returns an error if it is not a folder.
     fn list(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// Whether there is something at a path.
+    /// Returns whether a path exists.
     fn exists(&self, path: &str) -> bool;
 
-    /// Has the kernel's modprobe load a module and what it needs. `runs` hears of its process.
+    /// Loads a module and its dependencies with the kernel's modprobe. `runs` gets the id of its process.
     ///
     /// # Errors
-    /// When it says that it could not; what it printed is in the error.
+    /// Returns an error if modprobe fails, with its output.
     fn load(&self, module: &str, runs: &mut dyn FnMut(u32)) -> io::Result<()>;
 
-    /// Takes a module out.
+    /// Unloads a module.
     ///
     /// # Errors
-    /// What the kernel makes of it; in use: `EAGAIN` or `EBUSY`.
+    /// Returns the kernel's error; `EAGAIN` or `EBUSY` if the module is in use.
     fn unload(&self, module: &str) -> io::Result<()>;
 
-    /// Opens a trace that is used up by reading; reads do not wait.
+    /// Opens a trace whose data is consumed by reads; reads do not block.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// Returns an error if it cannot be opened.
     fn open_trace(&self, path: &str) -> io::Result<File>;
 
-    /// Ends a process by a signal: asks, or kills.
+    /// Ends a process by a signal: a request, or a kill.
     ///
     /// # Errors
-    /// What the kernel makes of it.
+    /// Returns the kernel's error.
     fn end_process(&self, pid: u32, kill: bool) -> io::Result<()>;
 
-    /// What a frame buffer device shows, and how.
+    /// Returns the geometry of a frame buffer device.
     ///
     /// # Errors
-    /// When it is none.
+    /// Returns an error if it is not one.
     fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer>;
 
-    /// Whether the caller may change drivers and tracers.
+    /// Returns whether the caller is allowed to change drivers and tracers.
     fn is_root(&self) -> bool;
 
-    /// Release of the kernel and architecture of the machine.
+    /// Returns the release of the kernel and the architecture of the machine.
     fn release(&self) -> (String, String);
 
-    /// Lets time pass while something is waited for.
+    /// Sleeps during a wait.
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
 }
 
-/// The last part of what a link points to; `None` when it is no link.
+/// Returns the last component of a link's target, or `None` if it is not a link.
 pub(crate) fn link_name(kernel: &dyn Kernel, path: &str) -> Option<String> {
     let target = kernel.read_link(path).ok()?;
     target.rsplit('/').find(|part| !part.is_empty()).map(str::to_owned)
 }
 
-/// The text of a file without blanks at its ends; `None` when it cannot be read.
+/// Returns the trimmed text of a file, or `None` if it cannot be read.
 pub(crate) fn read_trimmed(kernel: &dyn Kernel, path: &str) -> Option<String> {
     Some(kernel.read(path).ok()?.trim().to_owned())
 }
 
-/// The names in a folder; none where it is not there.
+/// Returns the names in a folder; none if it does not exist.
 pub(crate) fn list_names(kernel: &dyn Kernel, path: &str) -> Vec<String> {
     kernel.list(path).unwrap_or_default()
 }
@@ -163,7 +162,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// The machine, with its files below `root`.
+    /// Returns the machine with its files below `root`.
     #[must_use]
     pub fn with_root(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -173,7 +172,7 @@ impl Machine {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The program that the kernel itself loads modules with.
+    /// Returns the program that the kernel itself loads modules with.
     fn modprobe(&self) -> PathBuf {
         let named = self.read("/proc/sys/kernel/modprobe").unwrap_or_default();
         let named = Path::new(named.trim()).to_owned();
@@ -207,7 +206,7 @@ impl Kernel for Machine {
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        // Neither made nor cut: an empty list of probes would take everybody's away.
+        // Neither created nor truncated: an empty list of probes would remove all probes of other users.
         OpenOptions::new()
             .write(true)
             .open(self.path(path))?
@@ -260,7 +259,7 @@ impl Kernel for Machine {
 
     fn unload(&self, module: &str) -> io::Result<()> {
         let name = CString::new(module)?;
-        // 0x800, O_NONBLOCK: a module that is in use is an error and no reason to wait.
+        // 0x800, O_NONBLOCK: a module that is in use returns an error instead of a wait.
         Ok(rustix::system::delete_module(&name, 0x800)?)
     }
 

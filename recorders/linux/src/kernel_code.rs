@@ -1,19 +1,19 @@
-//! The code of the running kernel: which functions there are (`/proc/kallsyms`), and their instructions as the kernel
-//! runs them (`/proc/kcore`, an ELF core file of its memory).
+//! Code of the running kernel: its functions (`/proc/kallsyms`), and their instructions as they run (`/proc/kcore`, an
+//! ELF core file of its memory).
 
 use crate::kernel::Kernel;
 use crate::modules;
 use std::io;
 
 const SYMBOLS: &str = "/proc/kallsyms";
-/// The kernel's memory.
+/// File of the kernel's memory.
 pub(crate) const CORE: &str = "/proc/kcore";
-/// Bytes of an ELF64 file's head, and of an entry of its table of segments.
+/// Size of an ELF64 file header, and of an entry of its segment table, bytes.
 const HEAD: usize = 64;
 const SEGMENT: usize = 56;
-/// Maximum number of segments: the kernel has a handful.
+/// Maximum number of segments: the kernel has only a few.
 const MAX_SEGMENTS: usize = 256;
-/// Maximum number of bytes of a function that are looked at.
+/// Maximum size of a function that is read, bytes.
 const MAX_BYTES: u64 = 1 << 16;
 /// Maximum number of functions.
 const MAX_FUNCTIONS: usize = 1 << 14;
@@ -26,7 +26,7 @@ pub(crate) struct KernelFunction {
     pub(crate) bytes: u64,
 }
 
-/// The functions of a module, or, in the kernel and its modules, those whose names fit one of the patterns.
+/// Returns the functions of a module, or the functions in kernel and modules whose names match one of the patterns.
 pub(crate) fn find_functions(kernel: &dyn Kernel, module: Option<&str>, patterns: &[String]) -> Vec<KernelFunction> {
     let text = kernel.read(SYMBOLS).unwrap_or_default();
     let mut all: Vec<(u64, &str, bool)> = text
@@ -47,7 +47,7 @@ pub(crate) fn find_functions(kernel: &dyn Kernel, module: Option<&str>, patterns
     all.sort_by_key(|(address, ..)| *address);
     let mut found = Vec::new();
     for (n, (address, name, _)) in all.iter().enumerate().filter(|(_, s)| s.2) {
-        // Where the next symbol begins this one ends; several may have one place.
+        // A function ends at the next symbol; several symbols can have the same address.
         let next = all.get(n..).unwrap_or_default().iter().find(|s| s.0 > *address);
         let bytes = next.map_or(MAX_BYTES, |s| s.0 - address).min(MAX_BYTES);
         if found.last().is_some_and(|f: &KernelFunction| f.address == *address) || found.len() >= MAX_FUNCTIONS {
@@ -62,15 +62,15 @@ pub(crate) fn find_functions(kernel: &dyn Kernel, module: Option<&str>, patterns
     found
 }
 
-/// Segments of the kernel's memory: first address, bytes, and where they stand in the file.
+/// Segments of the kernel's memory: first address, size in bytes, and offset in the file.
 #[derive(Debug, Default)]
 pub(crate) struct KernelCore(Vec<(u64, u64, u64)>);
 
 impl KernelCore {
-    /// Reads the table of segments.
+    /// Reads the segment table.
     ///
     /// # Errors
-    /// When the kernel shows none, or not in the form that is known.
+    /// Returns an error if the kernel has no such file, or if its format is unknown.
     pub(crate) fn open(kernel: &dyn Kernel) -> io::Result<Self> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no ELF core file of 64 bits");
         let head = kernel.read_bytes_at(CORE, 0, HEAD)?;
@@ -95,10 +95,10 @@ impl KernelCore {
         Ok(Self(of.collect()))
     }
 
-    /// The memory at an address.
+    /// Reads memory at an address.
     ///
     /// # Errors
-    /// When no segment has all of it, or it cannot be read.
+    /// Returns an error if no segment contains all of it, or if it cannot be read.
     pub(crate) fn read(&self, kernel: &dyn Kernel, address: u64, bytes: u64) -> io::Result<Vec<u8>> {
         let place = self.0.iter().find_map(|(first, size, file)| {
             let inside = address.checked_sub(*first)?;

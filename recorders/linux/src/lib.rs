@@ -1,24 +1,24 @@
-//! The recorder for drivers of a Linux machine: it takes a device from its driver, starts one of the kernel's own
-//! tracers, binds the driver, runs a command, and makes a recording of what was traced. The machine is then as it was,
-//! also when the recorder is killed.
+//! Recorder of drivers on a Linux machine: it unbinds a device, starts one of the kernel's own tracers, binds the
+//! driver, runs a command, and makes a recording of the trace. It then restores the machine, even if the recorder is
+//! killed.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `kernel` | the files of `/proc`, `/sys` and tracefs, modules: all that is touched on the machine |
-//! | `device`, `tree` | the device: its name, its place, its windows |
-//! | `driver`, `modules` | which driver it gets, and where that comes from |
-//! | `busy` | who else uses the device |
-//! | `method`, `probes` | what sees the accesses |
-//! | `code`, `instructions` | a driver's accesses in its own code, where no function is left to be probed |
-//! | `btf` | where the fields of the kernel's structures lie |
-//! | `frame`, `fbdev` | the picture that a display shows at the end |
-//! | `change`, `journal` | what is changed, written down before it is, and undone |
-//! | `guard` | the process that undoes it when the recorder is killed |
-//! | `stream` | a trace on its way into a file |
-//! | `command` | the command that is run |
-//! | `plan` | what would be done, found out before anything is changed |
+//! | `kernel` | files of `/proc`, `/sys` and tracefs, modules: all access to the machine |
+//! | `device`, `device_tree` | the device: its name, its address, its MMIO regions |
+//! | `driver`, `modules` | the choice of the driver, and its module |
+//! | `busy` | other users of the device |
+//! | `method`, `probes` | methods that trace the accesses |
+//! | `kernel_code`, `instructions` | a driver's accesses in its own code, if no accessor is left to probe |
+//! | `btf` | offsets of fields in the kernel's structures |
+//! | `frame`, `fbdev` | the picture of a display at the end |
+//! | `change`, `journal` | changes of the machine, written down in advance, and their undo |
+//! | `guard` | the process that undoes the changes when the recorder is killed |
+//! | `stream` | copy of a trace into a file |
+//! | `command` | the command that runs during the trace |
+//! | `plan` | checks of what a recording would do, before any change |
 //! | `session` | one recording from its first change to its last |
-//! | `finish` | the log as a recording |
+//! | `finish` | import of the log into a recording |
 //!
 //! Methods: the kernel's mmiotrace (x86), its `rwmmio` events (a kernel built with `CONFIG_TRACE_MMIO_ACCESS`), or
 //! probes of a driver's own accessors. No kernel is patched.

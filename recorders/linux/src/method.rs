@@ -1,4 +1,5 @@
-//! What sees the accesses on this machine: mmiotrace, `rwmmio` events, or probes of accessors; and why not.
+//! Methods that trace the accesses on this machine: mmiotrace, `rwmmio` events, or probes of accessors; and why one is
+//! unavailable.
 
 use crate::kernel::{Kernel, read_trimmed};
 use crate::kernel_code;
@@ -6,22 +7,23 @@ use crate::probes::{self, Accessor};
 use std::fmt;
 use std::str::FromStr;
 
-/// What sees the accesses.
+/// A method that traces the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The kernel's mmiotrace: every access of the kernel to memory that it maps while tracing. x86 alone.
+    /// The kernel's mmiotrace: every access of the kernel to memory that it maps during the trace. Only on x86.
     Mmiotrace,
-    /// The kernel's `rwmmio` events: every access by the kernel's accessors, registers and no frame buffers.
+    /// The kernel's `rwmmio` events: every access by the kernel's accessors, which covers registers but no frame
+    /// buffers.
     Rwmmio,
     /// Probes of a driver's own accessors.
     Kprobes,
 }
 
 impl Method {
-    /// All, the fullest first.
+    /// All methods, the most complete first.
     pub const ALL: [Self; 3] = [Self::Mmiotrace, Self::Rwmmio, Self::Kprobes];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,29 +49,29 @@ impl FromStr for Method {
     }
 }
 
-/// Whether this machine has a method for a device.
+/// Availability of a method for a device on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ability {
     /// The method.
     pub method: Method,
-    /// How it would see the accesses, or why it cannot.
+    /// How it would trace the accesses, or why it cannot.
     pub availability: Result<String, String>,
 }
 
-/// What a method is sought for.
+/// The driver that a method is needed for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MethodQuery<'a> {
-    /// What the driver is known as.
+    /// Name of the driver.
     pub(crate) driver: &'a str,
-    /// The module that it is in; `None` when it is built into the kernel.
+    /// Its module; `None` if it is built into the kernel.
     pub(crate) module: Option<&'a str>,
-    /// Accessors that a person named.
+    /// Accessors that the user named.
     pub(crate) accessors: &'a [Accessor],
-    /// Patterns of functions that a person named.
+    /// Patterns of functions that the user named.
     pub(crate) functions: &'a [String],
 }
 
-/// The tracing files; `None` where they are not mounted.
+/// Returns the folder of the tracing files, or `None` if they are not mounted.
 pub(crate) fn find_tracing_folder(kernel: &dyn Kernel) -> Option<&'static str> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     places
@@ -77,7 +79,7 @@ pub(crate) fn find_tracing_folder(kernel: &dyn Kernel) -> Option<&'static str> {
         .find(|p| kernel.exists(&format!("{p}/current_tracer")))
 }
 
-/// What each method can do for a driver.
+/// Returns the availability of each method for a driver.
 pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &MethodQuery<'_>) -> Vec<Ability> {
     let MethodQuery { driver, accessors, .. } = *sought;
     let (release, architecture) = kernel.release();
@@ -135,7 +137,7 @@ pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &Method
         .collect()
 }
 
-/// Whether loads and stores in the code of `whose` can be probed.
+/// Checks whether loads and stores in the code of `whose` can be probed.
 fn check_inlined_accesses(kernel: &dyn Kernel, architecture: &str, whose: &str) -> Result<String, String> {
     if architecture != "aarch64" {
         return Err(format!(
@@ -150,10 +152,10 @@ fn check_inlined_accesses(kernel: &dyn Kernel, architecture: &str, whose: &str) 
     ))
 }
 
-/// Chooses the method: the one that was asked for, probes where accessors were named, else the fullest that there is.
+/// Chooses the method: the requested one, probes if accessors were named, or else the most complete one.
 ///
 /// # Errors
-/// Why there is none, in a sentence.
+/// Returns why there is none, in a sentence.
 pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bool) -> Result<Method, String> {
     let asked = asked.or(accessors.then_some(Method::Kprobes));
     let why = |a: &Ability| match &a.availability {

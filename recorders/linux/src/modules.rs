@@ -1,31 +1,32 @@
-//! Modules that are not loaded yet: which of them the kernel would take for a device, and what comes with one. From the
-//! files that `depmod` leaves below `/lib/modules`.
+//! Modules that are not loaded: those that match a device, and their dependencies. From the files that `depmod` leaves
+//! below `/lib/modules`.
 
 use crate::change::is_loaded;
 use crate::kernel::Kernel;
 use std::collections::BTreeSet;
 
-/// Maximum number of modules that come with one.
+/// Maximum number of dependencies of a module.
 const MAX_MODULES: usize = 256;
 
 fn folder(kernel: &dyn Kernel) -> String {
     format!("/lib/modules/{}", kernel.release().0)
 }
 
-/// A module's name as the kernel has it.
+/// Returns a module's name in the kernel's spelling.
 pub(crate) fn normalize_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// The name of the module in a file, `kernel/drivers/x/fb-ddc.ko.xz`.
+/// Returns the module's name from a path, `kernel/drivers/x/fb-ddc.ko.xz`.
 fn name_from_path(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     normalize_name(file.split(".ko").next().unwrap_or(file))
 }
 
-/// Whether a name fits a pattern of `*`, `?`, `[…]` and letters.
+/// Returns whether a name matches a pattern of `*`, `?`, `[…]` and letters.
 pub(crate) fn is_match(pattern: &[u8], name: &[u8]) -> bool {
-    // The place behind the last `*`, and where the name was then: from there on the star takes one letter more.
+    // The pattern's position after the last `*`, and the name's position at that time. On a mismatch the star takes one
+    // more letter.
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -86,7 +87,7 @@ fn in_set(set: &[u8], letter: u8) -> bool {
     false
 }
 
-/// The modules that say they drive a device, sorted.
+/// Returns the modules whose aliases match a device, sorted.
 pub(crate) fn find_for_device(kernel: &dyn Kernel, modalias: &str) -> Vec<String> {
     if modalias.is_empty() {
         return Vec::new();
@@ -105,12 +106,12 @@ pub(crate) fn find_for_device(kernel: &dyn Kernel, modalias: &str) -> Vec<String
     all.into_iter().collect()
 }
 
-/// Whether there is a module of this name on the disk.
+/// Returns whether a module of this name is on the disk.
 pub(crate) fn is_installed(kernel: &dyn Kernel, module: &str) -> bool {
     !list_with_dependencies(kernel, module).is_empty()
 }
 
-/// A module and what comes with it, in the order in which they are loaded; none when there is no such module.
+/// Returns a module and its dependencies in load order; none if there is no such module.
 fn list_with_dependencies(kernel: &dyn Kernel, module: &str) -> Vec<String> {
     let text = kernel
         .read(&format!("{}/modules.dep", folder(kernel)))
@@ -120,7 +121,7 @@ fn list_with_dependencies(kernel: &dyn Kernel, module: &str) -> Vec<String> {
     let Some((_, needs)) = lines.find(|(file, _)| name_from_path(file) == module) else {
         return Vec::new();
     };
-    // What is needed by all others stands last.
+    // The dependency of all others is last.
     let mut all: Vec<String> = needs
         .split_whitespace()
         .rev()
@@ -131,14 +132,14 @@ fn list_with_dependencies(kernel: &dyn Kernel, module: &str) -> Vec<String> {
     all
 }
 
-/// What loading a module adds to the kernel, in order: what is loaded already is left out.
+/// Returns the modules that a load adds to the kernel, in order, without those that are already loaded.
 pub(crate) fn list_missing(kernel: &dyn Kernel, module: &str) -> Vec<String> {
     let mut all = list_with_dependencies(kernel, module);
     all.retain(|m| !is_loaded(kernel, m));
     all
 }
 
-/// The drivers of a bus that a loaded module brought.
+/// Returns the drivers of a bus that belong to a loaded module.
 pub(crate) fn list_drivers(kernel: &dyn Kernel, module: &str, bus: &str) -> Vec<String> {
     let bus = bus.rsplit('/').next().unwrap_or(bus);
     let all = kernel

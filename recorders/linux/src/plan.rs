@@ -1,4 +1,4 @@
-//! What is to be recorded, and what would be done for it: found out before anything is changed on the machine.
+//! A record request and its plan, which is checked before any change of the machine.
 
 use crate::btf;
 use crate::busy;
@@ -18,75 +18,75 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trace_core::recording::{Capture, Hardware, rfc3339};
 
-/// Maximum number of folders of logs that are left beside one another.
+/// Maximum number of log folders in the same folder.
 const MAX_FOLDERS: u32 = 1000;
 
-/// What is to be recorded, and how.
+/// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct RecordRequest {
     /// The device.
     pub target: DeviceSelector,
-    /// The driver, or its module; the one that is bound, or the only one that fits, where none is named.
+    /// The driver, or its module; by default the bound one, or the only one that matches.
     pub driver: Option<String>,
-    /// Modules to load before the driver is bound, while the trace is on.
+    /// Modules to load before the driver is bound, during the trace.
     pub modules: Vec<String>,
-    /// The method; the fullest that there is, where none is named.
+    /// The method; by default the most complete one.
     pub method: Option<Method>,
     /// Accessors of the driver.
     pub accessors: Vec<Accessor>,
     /// Patterns of the names of functions whose loads and stores of registers are probed (arm64).
     pub functions: Vec<String>,
-    /// The command and its arguments; may be empty.
+    /// The command and its arguments; can be empty.
     pub command: Vec<String>,
     /// The recording to write.
     pub output: PathBuf,
-    /// Whether the log is kept beside it.
+    /// The log is kept in the recording's folder.
     pub keep_log: bool,
-    /// Most bytes of a log.
+    /// Maximum size of a log, bytes.
     pub limit: u64,
-    /// Bytes of the kernel's buffers, of all CPUs together.
+    /// Size of the kernel's buffers of all CPUs together, bytes.
     pub buffer: Option<u64>,
-    /// How long the driver is left alone after it is bound, and after the command.
+    /// Time that the driver is left undisturbed after the bind, and after the command.
     pub settle: Duration,
-    /// Whether a device that is in use is taken all the same.
+    /// A device that is in use is taken anyway.
     pub force: bool,
-    /// The folder of the list of changes and the lock.
+    /// Folder of the list of changes and of the lock.
     pub run_folder: PathBuf,
-    /// The program, with its arguments, that calls [`crate::keep_watch`]; without one nothing is put back when the
-    /// recorder is killed, until the next recording.
+    /// The program, with its arguments, that calls [`crate::keep_watch`]. Without it a killed recorder's changes stay
+    /// until the next recording.
     pub guard: Option<(PathBuf, Vec<String>)>,
     /// The program that records, with its version.
     pub tool: String,
 }
 
-/// Asks a recording to end. Clones ask the same one.
+/// A request to end a recording. Clones share the request.
 #[derive(Clone, Debug, Default)]
 pub struct StopRequest(Arc<AtomicI32>);
 
 impl StopRequest {
-    /// Asks it to end, because of a signal of this number.
+    /// Requests the end because of a signal of this number.
     pub fn request(&self, signal: i32) {
         self.0.store(signal, Ordering::SeqCst);
     }
 
-    /// The signal because of which it is to end.
+    /// Returns the signal that requested the end.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         Some(self.0.load(Ordering::SeqCst)).filter(|n| *n != 0)
     }
 }
 
-/// What would be done, found out before anything is changed.
+/// The plan of a recording, made before any change.
 pub(crate) struct Plan {
-    /// The tracing files.
+    /// Folder of the tracing files.
     pub(crate) tracing: &'static str,
     pub(crate) device: Device,
     pub(crate) choice: DriverChoice,
     pub(crate) method: Method,
     pub(crate) probes: Vec<Probe>,
-    /// Whose code is looked through for loads and stores of registers, when the driver is there.
+    /// Code to search for register loads and stores, once the driver is loaded.
     pub(crate) code: Option<ProbedCode>,
-    /// What is not seen for certain.
+    /// Notes about what is not certain to be traced.
     pub(crate) notes: Vec<String>,
     /// The command's program.
     pub(crate) program: Option<PathBuf>,
@@ -95,16 +95,16 @@ pub(crate) struct Plan {
 /// Functions whose loads and stores of registers are probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbedCode {
-    /// All of this module, where no patterns are named.
+    /// All functions of this module, if there are no patterns.
     pub(crate) module: Option<String>,
     /// Patterns of their names.
     pub(crate) patterns: Vec<String>,
 }
 
-/// Tells what this machine can do for a device: lines for a person, and each method's ability.
+/// Returns what this machine supports for a device: lines for the user, and each method's availability.
 ///
 /// # Errors
-/// When the device is not there, its driver cannot be told, or nothing is traced on this machine.
+/// Returns an error if the device does not exist, its driver is ambiguous, or this machine has no tracing.
 pub fn check(
     kernel: &dyn Kernel,
     target: &DeviceSelector,
@@ -153,7 +153,7 @@ pub fn check(
     Ok((lines, method::list_abilities(kernel, tracing, &sought)))
 }
 
-/// What the machine is called.
+/// Returns the name of the machine.
 fn machine_name(kernel: &dyn Kernel) -> String {
     let of = |path: &str| {
         read_trimmed(kernel, path)
@@ -173,10 +173,10 @@ fn machine_name(kernel: &dyn Kernel) -> String {
 }
 
 impl Plan {
-    /// Finds out what would be done.
+    /// Plans a recording.
     ///
     /// # Errors
-    /// When it cannot be done, and what to do about that.
+    /// Returns an error if the recording is not possible, with what to do about it.
     pub(crate) fn prepare(
         kernel: &dyn Kernel,
         request: &RecordRequest,
@@ -254,7 +254,7 @@ impl Plan {
         })
     }
 
-    /// Whether a probe is one without which there is nothing to record.
+    /// Returns whether a probe is required: without it there is nothing to record.
     pub(crate) fn is_needed(&self, probe: &Probe) -> bool {
         match self.method {
             Method::Mmiotrace => false,
@@ -266,7 +266,7 @@ impl Plan {
     }
 }
 
-/// Describes the recording that is to be made. Refuses an output that could not be written.
+/// Describes the recording to make. Refuses an output that could not be written.
 pub(crate) fn build_job(kernel: &dyn Kernel, request: &RecordRequest, plan: &Plan) -> Result<Job, RecordError> {
     let output = std::path::absolute(&request.output).map_err(|e| RecordError::file(&request.output, e))?;
     let beside = output.parent().unwrap_or(Path::new("/"));
@@ -313,7 +313,7 @@ pub(crate) fn build_job(kernel: &dyn Kernel, request: &RecordRequest, plan: &Pla
     })
 }
 
-/// A name for the folder of the log that nothing has: a log that an earlier recording left stays.
+/// Returns an unused name for the folder of the log: the log of an earlier recording stays.
 fn find_free_folder(beside: &Path, stem: &str) -> PathBuf {
     let process = std::process::id();
     let name = |n: u32| {

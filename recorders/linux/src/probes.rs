@@ -1,6 +1,6 @@
-//! Probes that the recorder puts into the kernel, all in a group of its own: a driver's register accessors, and what
-//! happens beside registers (mappings, memory for the device, interrupts that are asked for, configuration space). The
-//! importer knows them by their functions. Syntax: the kernel's `Documentation/trace/kprobetrace.rst`.
+//! Probes that the recorder adds to the kernel, in a group of its own: a driver's register accessors, and other events
+//! (mappings, device memory, interrupt requests, configuration space). The importer recognizes them by their functions.
+//! Syntax: the kernel's `Documentation/trace/kprobetrace.rst`.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -13,20 +13,20 @@ pub(crate) const GROUP: &str = "kinescope";
 pub(crate) struct Probe {
     /// Its name in the group.
     pub(crate) name: String,
-    /// The line that makes it.
+    /// The line that defines it.
     pub(crate) line: String,
-    /// Which of its events count; empty: all.
+    /// Filter of its events; empty for all.
     pub(crate) filter: String,
 }
 
 impl Probe {
-    /// Its name with its group's.
+    /// Returns its name with its group's.
     pub(crate) fn full_name(&self) -> String {
         format!("{GROUP}/{}", self.name)
     }
 }
 
-/// Registers that hold the first six arguments of a function; `None` where the architecture is not known.
+/// Returns the registers that hold a function's first six arguments, or `None` for an unknown architecture.
 #[must_use]
 pub(crate) fn argument_registers(architecture: &str) -> Option<[&'static str; 6]> {
     match architecture {
@@ -44,7 +44,7 @@ pub struct Accessor {
     pub function: String,
     /// The argument, from 1, that is the register's offset.
     pub offset: usize,
-    /// The argument that is the value; `None` when it is what the function returns.
+    /// The argument that is the value; `None` if it is the return value.
     pub value: Option<usize>,
 }
 
@@ -83,14 +83,14 @@ impl FromStr for Accessor {
     }
 }
 
-/// Accessors of drivers that are known to have some: functions of their own, which the compiler does not inline.
+/// Known accessors of drivers: functions of their own, which the compiler does not inline.
 pub(crate) const KNOWN_ACCESSORS: [(&str, &[&str]); 3] = [
     ("igb", &["igb_rd32:2"]),
     ("e1000e", &["__ew32:2:3"]),
     ("mali_kbase", &["kbase_reg_read:2", "kbase_reg_write:2:3"]),
 ];
 
-/// The accessors that are known of a driver.
+/// Returns the known accessors of a driver.
 pub(crate) fn find_known_accessors(driver: &str) -> Vec<Accessor> {
     let of = KNOWN_ACCESSORS
         .iter()
@@ -100,7 +100,7 @@ pub(crate) fn find_known_accessors(driver: &str) -> Vec<Accessor> {
 }
 
 impl Accessor {
-    /// Its probes: where it is entered, and where it returns when that is where the value is.
+    /// Returns its probes: at its entry, and at its return if it returns the value.
     pub(crate) fn build_probes(&self, number: usize, module: Option<&str>, arguments: &[&str; 6]) -> Vec<Probe> {
         let register = |n: usize| arguments.get(n.wrapping_sub(1)).copied().unwrap_or_default();
         let width = if self.function.ends_with("64") { "x64" } else { "x32" };
@@ -108,7 +108,7 @@ impl Accessor {
             Some(module) => format!("{module}:{}", self.function),
             None => self.function.clone(),
         };
-        // What is no offset tells one device of the driver from another: the first argument, mostly.
+        // The other arguments distinguish the driver's devices: usually the first one.
         let mut line = format!(
             "p:{GROUP}/access{number} {place} of={}:x64",
             register(if self.offset == 1 { 2 } else { 1 })
@@ -131,17 +131,18 @@ impl Accessor {
     }
 }
 
-/// Whose events beside registers count.
+/// Filter of events other than register accesses.
 pub(crate) struct EventFilter<'a> {
     /// The device's name.
     pub(crate) device: &'a str,
-    /// Where in a device's structure the pointer to its name lies.
+    /// Offset of the pointer to its name in a device's structure.
     pub(crate) name_offset: u64,
     /// Bus, and device and function as one number, of a PCI function.
     pub(crate) pci_location: Option<(u32, u32)>,
 }
 
-/// What happens beside registers. `mapped`: also which addresses the driver maps, where the log itself does not tell.
+/// Returns the probes of other events. `mapped`: also the addresses that the driver maps, if the log does not contain
+/// them.
 pub(crate) fn build_event_probes(
     of: &EventFilter<'_>,
     mapped: bool,
@@ -175,7 +176,7 @@ pub(crate) fn build_event_probes(
             );
         }
     }
-    // Calls for the device alone count: those whose first argument has its name.
+    // Only calls for the device count: their first argument has its name.
     let named = format!("name=+0(+{}({a0})):string", of.name_offset);
     let of_device = format!("name==\"{}\"", of.device);
     add(
@@ -222,7 +223,7 @@ pub(crate) fn build_event_probes(
     all
 }
 
-/// Bus, and device and function as one number, of a PCI function's address.
+/// Parses a PCI function's address into the bus, and device and function as one number.
 pub(crate) fn parse_pci_location(address: &str) -> Option<(u32, u32)> {
     let (_, rest) = address.split_once(':')?;
     let (bus, rest) = rest.split_once(':')?;

@@ -1,4 +1,4 @@
-//! One recording, from the first change of the machine to the last one undone.
+//! One recording, from the first change of the machine to the undo of the last one.
 
 use crate::busy;
 use crate::change::{Change, find_start_time};
@@ -21,44 +21,43 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use trace_core::recording::{Capture, Hardware};
 
-/// Most bytes of the tracer's buffers unless a person says otherwise; a quarter of the memory that is free where that
-/// is less.
+/// Default maximum size of the tracer's buffers, bytes; a quarter of the free memory if that is less.
 const MAX_BUFFER_BYTES: u64 = 256 << 20;
-/// Minimum number of KiB of a buffer for each CPU.
+/// Minimum size of a buffer for each CPU, KiB.
 const MIN_KIB: u64 = 1024;
-/// How much smaller the auxiliary buffer is.
+/// Divisor of the main buffer's size for the auxiliary buffer.
 const AUXILIARY: u64 = 16;
-/// Time between two looks whether to stop while nothing is to be done.
+/// Time between two polls for a stop request while there is nothing to do.
 const TICK: Duration = Duration::from_millis(10);
-/// Interrupts that are told apart by a filter, at most.
+/// Maximum number of interrupts in a filter.
 const MAX_IRQS: usize = 32;
 
-/// Maximum number of loads and stores that get probes.
+/// Maximum number of loads and stores with probes.
 const MAX_INSTRUCTIONS: usize = 2000;
-/// Maximum number of functions that are told.
+/// Maximum number of functions that are listed.
 const MAX_LISTED_FUNCTIONS: usize = 8;
 
-/// What was recorded.
+/// Summary of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordSummary {
     /// The recording.
     pub output: PathBuf,
-    /// How it was made.
+    /// How the recording was made.
     pub capture: Capture,
-    /// Its events.
+    /// Number of its events.
     pub events: u64,
-    /// Events that are known to be missing.
+    /// Number of events known to be missing.
     pub lost: u64,
-    /// The log, where it is kept.
+    /// Path of the log if it is kept.
     pub log: Option<PathBuf>,
-    /// What a person should know: leftovers of an earlier recording that were undone, changes that could not be.
+    /// Notes for the user: leftovers of an earlier recording that were undone, changes that could not be undone.
     pub notes: Vec<String>,
 }
 
-/// Records: changes the machine, runs the command, puts the machine back, writes the recording.
+/// Records: changes the machine, runs the command, restores the machine, writes the recording.
 ///
 /// # Errors
-/// When it cannot be done; the machine is then put back too, as far as that can be done.
+/// Returns an error if a step fails; the machine is then restored as well, as far as possible.
 pub fn record(kernel: &dyn Kernel, request: &RecordRequest, stop: &StopRequest) -> Result<RecordSummary, RecordError> {
     if !kernel.is_root() {
         return Err(RecordError::NotRoot);
@@ -78,7 +77,7 @@ pub fn record(kernel: &dyn Kernel, request: &RecordRequest, stop: &StopRequest) 
     std::fs::create_dir(&job.folder).map_err(|e| RecordError::file(&job.folder, e))?;
     let folder = job.folder.clone();
     let mut journal = Journal::begin(&request.run_folder, job, kernel).inspect_err(|_| {
-        // It is empty.
+        // The folder is empty.
         let _ = std::fs::remove_dir(&folder);
     })?;
     let guard = match &request.guard {
@@ -105,7 +104,7 @@ pub fn record(kernel: &dyn Kernel, request: &RecordRequest, stop: &StopRequest) 
     let made = match ran {
         Ok(()) => finish::finish(&journal.job),
         Err(e) => {
-            // Of a driver that did not come up there is nothing to keep.
+            // A driver that did not start leaves nothing to keep.
             let _ = std::fs::remove_dir_all(&folder);
             Err(e)
         }
@@ -137,17 +136,17 @@ pub fn record(kernel: &dyn Kernel, request: &RecordRequest, stop: &StopRequest) 
     })
 }
 
-/// A recording under way.
+/// An active recording.
 struct Session<'a> {
     kernel: &'a dyn Kernel,
     request: &'a RecordRequest,
     plan: &'a Plan,
     journal: &'a mut Journal,
-    /// Probes of loads and stores in the driver's code, once that is there.
+    /// Probes of loads and stores in the driver's code, once that is loaded.
     instructions: Vec<Probe>,
-    /// The function of each of these loads and stores, by its number.
+    /// Function of each probed load and store, by its number.
     probed_functions: Vec<String>,
-    /// Number of the change that set the kernel's one tracer.
+    /// Number of the change that set the kernel's global tracer.
     tracer: Option<usize>,
 }
 
@@ -156,7 +155,7 @@ impl Session<'_> {
         format!("{}/instances/{GROUP}", self.plan.tracing)
     }
 
-    /// Writes to a file of the kernel's, with what it says now on the list.
+    /// Writes to a file of the kernel, after its current value is on the list of changes.
     fn set_kernel_file(&mut self, path: &str, before: &str, value: &str, hint: &str) -> Result<(), RecordError> {
         let kernel = self.kernel;
         let change = Change::Written {
@@ -167,7 +166,7 @@ impl Session<'_> {
             .apply(change, || write_kernel_file(kernel, path, value, hint))
     }
 
-    /// Everything between the first change and the end of the trace.
+    /// Does everything between the first change and the end of the trace.
     fn run(&mut self, stop: &StopRequest) -> Result<(), RecordError> {
         self.save_bars()?;
         driver::unbind(self.kernel, self.journal, &self.plan.device)?;
@@ -185,15 +184,15 @@ impl Session<'_> {
             capture.cut = Some(format!("the recorder was asked to end (signal {signal})"));
         }
         self.journal.mark_ended(capture.clone())?;
-        // The picture is that of the last event: a trace that was cut ends before what is shown.
+        // The picture belongs to the last event: a truncated trace ends before what the display shows.
         if ran.is_ok() && capture.cut.is_none() {
             self.save_picture(capture)?;
         }
         ran
     }
 
-    /// Leaves the picture that the device shows beside the log. The tracer is at rest from here on: it would see the
-    /// reading, which takes a fault an access.
+    /// Saves the device's picture in the log's folder. The tracer is idle from here on: otherwise it would trace the
+    /// read, which takes a fault per access.
     fn save_picture(&mut self, mut capture: Capture) -> Result<(), RecordError> {
         let (kernel, device) = (self.kernel, &self.plan.device);
         if busy::frame_buffers(kernel, device).is_empty() {
@@ -218,7 +217,7 @@ impl Session<'_> {
         }
     }
 
-    /// Leaves the function's windows beside the log, which does not tell them in every form.
+    /// Saves the function's BARs in the log's folder, because not every log format contains them.
     fn save_bars(&self) -> Result<(), RecordError> {
         if self.plan.method == Method::Mmiotrace || !matches!(self.plan.device.hardware, Hardware::Pci(_)) {
             return Ok(());
@@ -228,15 +227,15 @@ impl Session<'_> {
             let path = job
                 .folder
                 .join(format!("{}{}", finish::stem(&job.output), finish::LOG_SUFFIXES[2]));
-            // Six windows and the expansion ROM; what bridges have behind these is not theirs.
+            // Six BARs and the expansion ROM; the lines after these are a bridge's own windows.
             let lines: String = text.lines().take(7).flat_map(|l| [l, "\n"]).collect();
             std::fs::write(&path, lines).map_err(|e| RecordError::file(&path, e))?;
         }
         Ok(())
     }
 
-    /// Finds the loads and stores of registers in the driver's code. A driver that is not loaded yet is loaded for it,
-    /// and takes no device by that.
+    /// Finds the register loads and stores in the driver's code. A driver that is not loaded is loaded for it, and
+    /// binds no device by that.
     fn find_instructions(&mut self) -> Result<(), RecordError> {
         let (kernel, plan) = (self.kernel, self.plan);
         let Some(code) = &plan.code else {
@@ -257,7 +256,7 @@ impl Session<'_> {
         };
         let mut number = 0;
         for f in &functions {
-            // What cannot be read, such as code that was dropped after the start, is never run again.
+            // Code that cannot be read, such as code that was dropped after the start, never runs again.
             let Ok(bytes) = core.read(kernel, f.address, f.bytes) else {
                 continue;
             };
@@ -289,7 +288,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Puts the probes into the kernel. Those without which there is something to record may fail.
+    /// Adds the probes to the kernel. Probes that are not required are allowed to fail.
     fn add_probes(&mut self) -> Result<(), RecordError> {
         let list = format!("{}/kprobe_events", self.plan.tracing);
         let mut missing = Vec::new();
@@ -305,7 +304,7 @@ impl Session<'_> {
             });
             match made {
                 Err(e) if self.plan.is_needed(probe) => return Err(e),
-                // The list of changes itself may be what failed.
+                // The list of changes itself can be what failed.
                 Err(e @ RecordError::File { .. }) => return Err(e),
                 Err(_) => missing.push(probe.name.clone()),
                 Ok(()) => {}
@@ -342,7 +341,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// KiB of a buffer for each CPU.
+    /// Returns the size of a buffer for each CPU in KiB.
     fn buffer_kib(&self) -> u64 {
         let cpus = list_names(self.kernel, &format!("{}/per_cpu", self.plan.tracing))
             .len()
@@ -359,7 +358,7 @@ impl Session<'_> {
         (bytes / 1024 / cpus).max(MIN_KIB)
     }
 
-    /// Starts the trace: the buffers, the instance of the recorder's own, the tracer. Gives what reads it.
+    /// Starts the trace: the buffers, the recorder's own instance, the tracer. Returns the readers.
     fn start_trace(&mut self) -> Result<Vec<TraceReader>, RecordError> {
         let (kernel, tracing) = (self.kernel, self.plan.tracing);
         let mmiotrace = self.plan.method == Method::Mmiotrace;
@@ -377,7 +376,7 @@ impl Session<'_> {
                 hint: "; one of that name that nobody uses can be removed by rmdir".into(),
             })
         })?;
-        // All that is set in the instance goes with it.
+        // All settings of the instance are removed with it.
         let own = if mmiotrace { (kib / AUXILIARY).max(MIN_KIB) } else { kib };
         write_kernel_file(
             kernel,
@@ -413,7 +412,7 @@ impl Session<'_> {
         Ok(streams)
     }
 
-    /// Makes sure that nobody uses the kernel's one tracer.
+    /// Makes sure that the kernel's global tracer is unused.
     fn claim_tracer(&mut self) -> Result<(), RecordError> {
         let (kernel, tracing) = (self.kernel, self.plan.tracing);
         for (name, rest) in [("current_tracer", "nop"), ("events/enable", "0")] {
@@ -436,7 +435,7 @@ impl Session<'_> {
         let path = format!("{tracing}/buffer_size_kb");
         let now = read_trimmed(kernel, &path).unwrap_or_default();
         if now == "X" {
-            // CPUs have buffers of different sizes: each gets its own again.
+            // CPUs can have buffers of different sizes: each gets its own size back.
             for cpu in list_names(kernel, &format!("{tracing}/per_cpu")) {
                 let path = format!("{tracing}/per_cpu/{cpu}/buffer_size_kb");
                 let now = read_trimmed(kernel, &path).unwrap_or_default();
@@ -444,14 +443,14 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        // `7 (expanded: 1408)`: the buffer of a tracer that nobody used yet. Once used it has the other size.
+        // `7 (expanded: 1408)`: the buffer of a tracer that was never used. Once used it has the other size.
         let expanded = now
             .split_once("expanded:")
             .map(|(_, n)| n.trim().trim_end_matches(')').to_owned());
         self.set_kernel_file(&path, &expanded.unwrap_or(now), &kib.to_string(), NO_MEMORY)
     }
 
-    /// Switches events of the instance on, filtered to the device where they can be.
+    /// Enables events of the instance, filtered to the device if possible.
     fn enable_events(&mut self, instance: &str) -> Result<(), RecordError> {
         let kernel = self.kernel;
         let enable = |event: &str| write_kernel_file(kernel, &format!("{instance}/events/{event}/enable"), "1", "");
@@ -486,11 +485,11 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Puts a line into the traces.
+    /// Writes a line into the traces.
     fn write_marker(&self, what: &str) {
         let own = format!("{}/trace_marker", self.instance());
         let log = format!("{}/trace_marker", self.plan.tracing);
-        // A mark that is missing costs a wait at the end, and nothing else.
+        // A missing mark only costs a wait at the end.
         if self.plan.method == Method::Mmiotrace {
             let _ = self.kernel.write(&log, &format!("{what}\n"));
         }
@@ -499,7 +498,7 @@ impl Session<'_> {
         }
     }
 
-    /// Binds the driver and runs the command, while the trace is on.
+    /// Binds the driver and runs the command, during the trace.
     fn bind_and_run(&mut self, stop: &StopRequest, capture: &mut Capture) -> Result<(), RecordError> {
         let device = &self.plan.device;
         self.write_marker(&format!(
@@ -535,7 +534,7 @@ impl Session<'_> {
         }
     }
 
-    /// Keeps the interrupts of the device alone from now on, where it is known which those are.
+    /// Limits the traced interrupts to those of the device, if they are known.
     fn filter_interrupts(&self, driver: &str) {
         let folder = self.plan.device.folder();
         let mut lines: Vec<u32> = list_names(self.kernel, &format!("{folder}/msi_irqs"))
@@ -557,13 +556,13 @@ impl Session<'_> {
         }
         let filter: Vec<String> = lines.iter().map(|n| format!("irq=={n}")).collect();
         for event in ["irq_handler_entry", "irq_handler_exit"] {
-            // Without a filter there are more interrupts in the log, and the importer leaves them out.
+            // Without a filter the log has more interrupts, and the importer leaves them out.
             let path = format!("{}/events/irq/{event}/filter", self.instance());
             let _ = self.kernel.write(&path, &filter.join(" || "));
         }
     }
 
-    /// Events that the kernel's buffers lost, and calls that probes missed.
+    /// Returns the number of events that the kernel's buffers lost, and of calls that probes missed.
     fn count_lost(&self) -> u64 {
         let mut folders = vec![self.instance()];
         if self.plan.method == Method::Mmiotrace {
@@ -591,21 +590,21 @@ impl Session<'_> {
     }
 }
 
-/// Whether a probe of this name sees accesses.
+/// Returns whether a probe of this name traces accesses.
 fn is_access(name: &str) -> bool {
     name.starts_with("access") || name.starts_with("insn")
 }
 
-/// A mark that no other command of this machine has since its start: the recorder's own process and when that began.
+/// Returns a mark that is unique on this machine since its start: the recorder's process id and start time.
 fn unique_mark(kernel: &dyn Kernel) -> String {
     let pid = std::process::id();
     format!("{pid}-{}", find_start_time(kernel, pid).unwrap_or(0))
 }
 
-/// What to do when a buffer is not to be had.
+/// What to do if a buffer cannot be allocated.
 const NO_MEMORY: &str = "; there may not be enough memory for the buffers: --buffer makes them smaller";
 
-/// Writes to a file of the kernel's.
+/// Writes to a file of the kernel.
 fn write_kernel_file(kernel: &dyn Kernel, path: &str, value: &str, hint: &str) -> Result<(), RecordError> {
     kernel.write(path, value).map_err(|source| RecordError::Change {
         what: format!("writing `{}` to {path}", value.trim()),

@@ -1,5 +1,5 @@
-//! A trace on its way into a file while the command runs: as many bytes as the kernel has, then a wait; memory is taken
-//! for one piece.
+//! Copy of a trace into a file while the command runs: each step reads what the kernel has, then waits. Only one chunk
+//! is in memory.
 
 use crate::error::RecordError;
 use crate::kernel::Kernel;
@@ -11,26 +11,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes that are asked for at once. The kernel gives whole lines, a page of them at most.
+/// Size of one read, bytes. The kernel returns whole lines, at most a page of them.
 const PIECE: usize = 1 << 16;
-/// Time between two looks at a trace that is empty.
+/// Time between two polls of an empty trace.
 const TICK: Duration = Duration::from_millis(5);
-/// Longest time to read what is left of a trace.
+/// Maximum time to read the rest of a trace.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
-/// Longest time without anything to read in which the mark of the end is waited for.
+/// Maximum time without data while the end mark is awaited.
 const QUIET_LIMIT: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
 
-/// The mark that is written into a trace when it is over; what comes later is left out.
+/// Mark that is written into a trace at its end; later lines are left out.
 pub(crate) const END_MARK: &str = "kinescope: end";
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Default)]
 struct Shared {
     ending: AtomicBool,
     cut: Mutex<Option<String>>,
 }
 
-/// A trace that is read by a thread.
+/// A trace that a thread reads.
 pub(crate) struct TraceReader {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -40,7 +40,7 @@ impl TraceReader {
     /// Reads `trace` into the file `log` from now on, at most `limit` bytes.
     ///
     /// # Errors
-    /// When the file cannot be made, or there is no thread to be had.
+    /// Returns an error if the file or the thread cannot be created.
     pub(crate) fn start(trace: File, log: &Path, limit: u64) -> Result<Self, RecordError> {
         let failed = |e| RecordError::file(log, e);
         let mut options = OpenOptions::new();
@@ -60,12 +60,12 @@ impl TraceReader {
         })
     }
 
-    /// Why nothing is read any more, when that is so.
+    /// Returns why reading has stopped, or `None` while it goes on.
     pub(crate) fn stop_reason(&self) -> Option<String> {
         self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads up to the mark of the end and closes the trace. Gives why it ends before, where it does.
+    /// Reads up to the end mark and closes the trace. Returns why the trace ends earlier, if it does.
     pub(crate) fn finish(mut self) -> Option<String> {
         self.stop();
         self.stop_reason()
@@ -74,7 +74,7 @@ impl TraceReader {
     fn stop(&mut self) {
         self.shared.ending.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say but what it shares.
+            // The thread's result is in the shared state.
             let _ = thread.join();
         }
     }
@@ -86,14 +86,14 @@ impl Drop for TraceReader {
     }
 }
 
-/// Where in a piece the mark of the end stands: the end of its line.
+/// Returns the position of the end mark in a chunk: the end of its line.
 fn end_of_mark(piece: &[u8]) -> Option<usize> {
     let at = piece.windows(END_MARK.len()).position(|w| w == END_MARK.as_bytes())?;
     let rest = piece.get(at..)?;
     Some(at + rest.iter().position(|b| *b == b'\n').map_or(rest.len(), |n| n + 1))
 }
 
-/// Reads a trace until its end is marked. An error is why nothing more was kept.
+/// Copies a trace up to its end mark. The error is why nothing more was kept.
 fn copy_trace(
     mut trace: impl Read,
     mut file: File,
@@ -105,7 +105,7 @@ fn copy_trace(
     let mut bytes = 0u64;
     let mut since: Option<(Instant, Instant)> = None;
     loop {
-        // Whether it is over is asked before a look: what was traced until then is seen by it.
+        // The end flag is read before the trace: the next read then sees everything that was traced until then.
         let over = ending.load(Ordering::SeqCst);
         if over && since.is_none() {
             since = Some((Instant::now(), Instant::now()));
@@ -131,7 +131,7 @@ fn copy_trace(
             return Err(format!("the log had reached its limit of {limit} bytes (--limit)"));
         }
         if let Err(e) = file.write_all(part) {
-            // The next reader wants whole lines.
+            // The next reader expects whole lines.
             let _ = file.set_len(bytes);
             return Err(format!("{} could not be written any more: {e}", path.display()));
         }
@@ -147,8 +147,7 @@ fn copy_trace(
     }
 }
 
-/// Cuts a log behind its last whole line, and puts what is left of its trace behind: for one that was left behind by a
-/// recorder that was killed.
+/// Truncates a log after its last whole line, and appends the rest of its trace: for the log of a killed recorder.
 pub(crate) fn resume_log(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u64) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .read(true)
@@ -173,7 +172,7 @@ pub(crate) fn resume_log(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u6
             Err(e) => return Err(e),
         };
         for line in piece.get(..read).unwrap_or_default().split_inclusive(|b| *b == b'\n') {
-            // A trace that is opened again begins with its head again.
+            // A trace that is opened again repeats its header.
             if line.starts_with(b"VERSION ") || line.starts_with(b"PCIDEV ") {
                 continue;
             }
@@ -187,7 +186,7 @@ pub(crate) fn resume_log(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u6
     Ok(())
 }
 
-/// Bytes of the whole lines of a file.
+/// Returns the size of a file's whole lines in bytes.
 fn count_whole_line_bytes(file: &mut File) -> io::Result<u64> {
     let length = file.metadata()?.len();
     let tail = length.min(PIECE as u64);
@@ -198,7 +197,7 @@ fn count_whole_line_bytes(file: &mut File) -> io::Result<u64> {
     Ok(cut.map_or(length - tail, |more| length - more as u64))
 }
 
-/// The files that a log of a recording has in its folder.
+/// Returns the path of a log file in a recording's folder.
 pub(crate) fn log_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(name)
 }
@@ -208,7 +207,7 @@ mod tests {
     use super::*;
     use crate::fake_kernel::FakeKernel;
 
-    /// Gives its pieces one by one, and between them nothing.
+    /// A reader that returns its pieces one by one, and nothing between them.
     struct Pieces(Vec<&'static [u8]>, bool);
 
     impl Read for Pieces {
@@ -242,7 +241,7 @@ mod tests {
         let (ended, log) = pumped(&[b"W 1\n", b"W 2\n"], 6);
         assert_eq!(log, b"W 1\n");
         assert!(ended.unwrap_err().contains("limit of 6 bytes"));
-        // Without its mark it ends when nothing comes any more.
+        // Without its mark it ends when no more data arrives.
         assert_eq!(pumped(&[b"W 1\n"], 100).0, Ok(()));
     }
 
@@ -255,7 +254,7 @@ mod tests {
         kernel.put("/t", "VERSION 1\nPCIDEV 0\nW 3\n");
         resume_log(&kernel, "/t", &log, 1 << 20).unwrap();
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "VERSION 1\nW 1\nW 3\n");
-        // Where there is no trace any more the log is what there is.
+        // If the trace does not exist any more, the log stays as it is.
         resume_log(&kernel, "/gone", &log, 1 << 20).unwrap();
         resume_log(&kernel, "/gone", &dir.path().join("new.txt"), 1 << 20).unwrap();
         assert_eq!(std::fs::read(dir.path().join("new.txt")).unwrap(), b"");

@@ -1,4 +1,4 @@
-//! The node as a driver sees it: opened, asked, mapped.
+//! Node access as a driver does it: open, query, map.
 
 use driver_mali::{ChainBuilder, JobSpec};
 use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
@@ -7,10 +7,10 @@ use std::io::Error;
 use trace_core::GpuVa;
 use trace_core::jobs::WriteKind;
 
-/// The node.
+/// Path of the node.
 pub const NODE: &str = "/dev/dri/renderD128";
 
-/// Fails with a text when something is not so.
+/// Fails with a message if a condition is false.
 #[macro_export]
 macro_rules! ensure {
     ($so:expr, $($text:tt)+) => {
@@ -20,7 +20,7 @@ macro_rules! ensure {
     };
 }
 
-/// The error number of the last call that failed.
+/// Returns the error number of the last failed call.
 pub fn errno() -> i32 {
     Error::last_os_error().raw_os_error().unwrap_or(0)
 }
@@ -29,7 +29,7 @@ pub fn errno() -> i32 {
 #[derive(Clone, Copy, Debug)]
 pub struct Node(pub c_int);
 
-/// A buffer object, mapped where it can be.
+/// A buffer object, mapped if possible.
 #[derive(Debug)]
 pub struct Object {
     pub handle: u32,
@@ -38,14 +38,14 @@ pub struct Object {
     pub at: *mut u8,
 }
 
-// SAFETY: shared memory, which any thread may use; the scenes' threads keep to objects of their own.
+// SAFETY: the memory is shared, and any thread can use it; the scenes' threads keep to objects of their own.
 unsafe impl Send for Object {}
 
 impl Node {
-    /// Opens it.
+    /// Opens the node.
     pub fn open() -> Result<Self, String> {
         let path = CString::new(NODE).map_err(|e| e.to_string())?;
-        // SAFETY: the path ends in zero.
+        // SAFETY: the path ends in a zero.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
         if fd < 0 {
             return Err(format!("{NODE}: {}", Error::last_os_error()));
@@ -53,19 +53,19 @@ impl Node {
         Ok(Self(fd))
     }
 
-    /// A request; `Err` holds the error number.
+    /// Makes a request; `Err` holds the error number.
     pub fn ioctl<T>(self, request: u32, value: &mut T) -> Result<(), i32> {
         self.ioctl_raw(request, std::ptr::from_mut(value).cast())
     }
 
-    /// A request with an address of any kind.
+    /// Makes a request with an address of any kind.
     pub fn ioctl_raw(self, request: u32, at: *mut c_void) -> Result<(), i32> {
-        // SAFETY: the node is told the structure's size with the request; wrong addresses are what a scene may want.
+        // SAFETY: the request contains the structure's size; a scene can pass wrong addresses on purpose.
         let done = unsafe { libc::ioctl(self.0, u64::from(request), at) };
         if done < 0 { Err(errno()) } else { Ok(()) }
     }
 
-    /// A parameter of the GPU.
+    /// Returns a parameter of the GPU.
     pub fn get_param(self, param: u32) -> Result<u64, i32> {
         let mut p = uapi::GetParam {
             param,
@@ -75,7 +75,7 @@ impl Node {
         Ok(p.value)
     }
 
-    /// Makes an object and does not map it.
+    /// Creates an object without a mapping.
     pub fn create_bo(self, size: u32, flags: u32) -> Result<uapi::CreateBo, i32> {
         let mut c = uapi::CreateBo {
             size,
@@ -86,7 +86,7 @@ impl Node {
         Ok(c)
     }
 
-    /// The offset to map an object by.
+    /// Returns the offset to map an object by.
     pub fn get_map_offset(self, handle: u32) -> Result<u64, i32> {
         let mut m = uapi::MmapBo {
             handle,
@@ -99,7 +99,7 @@ impl Node {
     /// Maps a range of the node.
     pub fn map(self, offset: u64, bytes: usize, flags: c_int) -> Result<*mut u8, i32> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, where the system wants it.
+        // SAFETY: the mapping is new, at an address that the system chooses.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, self.0, offset as i64) };
         if at == libc::MAP_FAILED {
             Err(errno())
@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// Makes an object and maps it.
+    /// Creates an object and maps it.
     pub fn create_mapped(self, bytes: usize, flags: u32) -> Result<Object, String> {
         let describe = |e| format!("an object of {bytes} bytes: error {e}");
         let made = self.create_bo(bytes as u32, flags).map_err(describe)?;
@@ -151,7 +151,7 @@ impl Node {
         self.ioctl(iow::<uapi::WaitBo>(DRM, number::WAIT_BO), &mut w)
     }
 
-    /// Makes a sync object.
+    /// Creates a sync object.
     pub fn create_syncobj(self, signaled: bool) -> Result<u32, i32> {
         let mut s = uapi::Syncobj {
             handle: 0,
@@ -174,7 +174,7 @@ impl Node {
         Ok(w.first)
     }
 
-    /// Runs a chain that writes 64-bit values, from a place in an object of its own.
+    /// Runs a chain that writes 64-bit values, stored in an object of its own.
     pub fn run_value_writes(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
         let job = |(to, value): &(u64, u64)| JobSpec::WriteValue {
             to: GpuVa(*to),
@@ -190,45 +190,45 @@ impl Node {
 }
 
 impl Object {
-    /// Puts bytes into it.
+    /// Writes bytes into the object.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.bytes, "outside the object");
-        // SAFETY: inside the mapping.
+        // SAFETY: the range is inside the mapping.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) };
     }
 
-    /// Takes bytes out of it.
+    /// Reads bytes from the object.
     pub fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
         assert!(at + bytes <= self.bytes, "outside the object");
         let mut out = vec![0; bytes];
-        // SAFETY: inside the mapping.
+        // SAFETY: the range is inside the mapping.
         unsafe { std::ptr::copy_nonoverlapping(self.at.add(at), out.as_mut_ptr(), bytes) };
         out
     }
 
-    /// A 64-bit word of it.
+    /// Returns a 64-bit word of the object.
     pub fn word(&self, index: usize) -> u64 {
         self.read(index * 8, 8).try_into().map_or(0, u64::from_le_bytes)
     }
 
-    /// Takes its mapping away.
+    /// Unmaps the object.
     pub fn unmap(&self) {
         // SAFETY: the mapping is this object's, and is not used afterwards.
         unsafe { libc::munmap(self.at.cast(), self.bytes) };
     }
 }
 
-/// Names a range for a recorder, when there is one. Gives what it answers.
+/// Names a range for a recorder, if there is one. Returns its answer.
 pub fn name_buffer(at: *const u8, bytes: usize, name: &str, role: c_int, element: &str, shape: &str) -> Option<c_int> {
     type Marker = unsafe extern "C" fn(*const c_void, usize, *const i8, c_int, *const i8, *const i8) -> c_int;
-    // SAFETY: looks a symbol up by a name that ends in zero.
+    // SAFETY: the call looks a symbol up by a name that ends in a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_buffer".as_ptr()) };
     if found.is_null() {
         return None;
     }
     let text = |t: &str| CString::new(t).unwrap_or_default();
     let (name, element, shape) = (text(name), text(element), text(shape));
-    // SAFETY: the recorder gives this name to a function of this type; the texts end in zero.
+    // SAFETY: the recorder's function of this name has this type; the strings end in a zero.
     Some(unsafe {
         let marker = std::mem::transmute::<*mut c_void, Marker>(found);
         marker(

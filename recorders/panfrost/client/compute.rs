@@ -1,5 +1,5 @@
-//! The work of a recording, done again by a program of its own: objects at the same GPU addresses, the same bytes in
-//! them, the same chains.
+//! The work of a recording, repeated by a separate program: objects at the same GPU addresses with the same content,
+//! and the same chains.
 
 use crate::calls::{Node, Object, name_buffer};
 use crate::ensure;
@@ -13,20 +13,20 @@ use trace_core::{GpuVa, Recording, mmu, timeline};
 const PAGE: u64 = 4096;
 /// Granularity and alignment of large objects.
 const LARGE: u64 = 2 << 20;
-/// First address that the node gives out.
+/// First address that the node assigns.
 const START: u64 = 32 << 20;
 
-/// What a recording's program had, laid out again.
+/// The objects of a recording's program, laid out again.
 struct ReplayedProgram {
     recording: Recording,
     node: Node,
     objects: Vec<Object>,
-    /// Head of each chain, and what kind of work it is.
+    /// Address of each chain's first job, and its kind of work.
     chains: Vec<(u64, u32)>,
 }
 
 impl ReplayedProgram {
-    /// Makes the objects with what is in them before the first chain.
+    /// Creates the objects with their content before the first chain.
     fn lay_out(file: &str) -> Result<Self, String> {
         let recording = trace_core::import::open(Path::new(file), &Progress::new()).map_err(|e| e.to_string())?;
         let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id).ok_or("a GPU without registers")?;
@@ -40,7 +40,7 @@ impl ReplayedProgram {
         let node = Node::open()?;
         let mut objects: Vec<Object> = Vec::new();
         let mut next = START;
-        // Runs that touch and have the same rights are one object.
+        // Adjacent runs with the same access rights are one object.
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         for m in &all {
             match runs.last_mut() {
@@ -80,7 +80,7 @@ impl ReplayedProgram {
         })
     }
 
-    /// A buffer of the recording, the object that it lies in, and where in it.
+    /// Returns a buffer of the recording, its object, and its offset in the object.
     fn find(&self, name: &str) -> Result<(&Buffer, &Object, usize), String> {
         let buffer = self.recording.buffer(name).ok_or_else(|| format!("no buffer {name}"))?;
         let mut objects = self.objects.iter();
@@ -100,7 +100,7 @@ impl ReplayedProgram {
         Ok(words.iter().map(|w| f32::from_le_bytes(*w)).collect())
     }
 
-    /// Whether `c` holds the sums of `a` and `b`, each of which is correctly rounded in every IEEE arithmetic.
+    /// Returns whether `c` holds the sums of `a` and `b`, each of which is correctly rounded in every IEEE arithmetic.
     fn has_correct_sums(&self) -> Result<bool, String> {
         let (a, b, c) = (self.floats("a")?, self.floats("b")?, self.floats("c")?);
         ensure!(
@@ -115,8 +115,8 @@ impl ReplayedProgram {
     }
 }
 
-/// `compute RECORDING FOLDER`: runs what adds `a` and `b` to `c`, checks the sums, and writes what its outputs hold
-/// afterwards into the folder.
+/// `compute RECORDING FOLDER`: runs the job that adds `a` and `b` to `c`, checks the sums, and writes the outputs into
+/// the folder.
 pub fn compute(arguments: &[String]) -> Result<(), String> {
     let [file, folder] = arguments else {
         return Err("expected a recording and a folder".into());
@@ -149,7 +149,7 @@ const ENDLESS: [u8; 32] = [
     0x70, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
 ];
 
-/// `endless RECORDING`: runs the same with a shader in its place that never ends, then as it is.
+/// `endless RECORDING`: runs the same work with an endless shader, then unchanged.
 pub fn endless(arguments: &[String]) -> Result<(), String> {
     let [file] = arguments else {
         return Err("expected a recording".into());
@@ -167,7 +167,7 @@ pub fn endless(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes addresses up to `to` with objects that hold nothing: a heap takes no memory, the last bit is pages.
+/// Fills addresses up to `to` with empty objects: a heap takes no memory, the last part is pages.
 fn fill(node: Node, from: u64, to: u64) -> Result<u64, String> {
     let large = (to.saturating_sub(from)) / LARGE * LARGE;
     let describe = |e| format!("a filler: error {e}");

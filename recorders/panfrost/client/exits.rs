@@ -16,33 +16,33 @@ fn work() -> Result<(), String> {
     node.run_value_writes(&chain, &[(data.va, 1)])
 }
 
-/// Works, and is killed by a signal that nobody can heed.
+/// Runs a chain, and is killed by a signal that no program can handle.
 pub fn killed(_: &[String]) -> Result<(), String> {
     work()?;
-    // SAFETY: a signal to this process.
+    // SAFETY: the call sends a signal to this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     std::thread::sleep(Duration::from_secs(60));
     Err("the signal did not end the process".into())
 }
 
-/// Works, and gives up.
+/// Runs a chain, and aborts.
 pub fn aborted(_: &[String]) -> Result<(), String> {
     work()?;
-    // SAFETY: ends the process.
+    // SAFETY: the call ends the process.
     unsafe { libc::abort() }
 }
 
-/// Works, and ends without what a program does at its end.
+/// Runs a chain, and ends without the work of an orderly exit.
 pub fn leave(_: &[String]) -> Result<(), String> {
     work()?;
-    // SAFETY: ends the process.
+    // SAFETY: the call ends the process.
     unsafe { libc::_exit(7) }
 }
 
-/// Works, and is ended by a signal.
+/// Runs a chain, and is ended by a signal.
 pub fn signal(_: &[String]) -> Result<(), String> {
     work()?;
-    // SAFETY: a signal to this process.
+    // SAFETY: the call sends a signal to this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
     std::thread::sleep(Duration::from_secs(60));
     Err("the signal did not end the process".into())

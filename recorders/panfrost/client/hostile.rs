@@ -1,4 +1,4 @@
-//! What a program must not do, and what it then gets: an error, and never a crash.
+//! Forbidden requests, which must return an error and never crash.
 
 use crate::calls::{Node, errno, name_buffer};
 use crate::ensure;
@@ -6,7 +6,7 @@ use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
 
 const PAGE: usize = 4096;
 
-/// A chain that is nowhere, one that loops, and one that writes nowhere; then good work.
+/// Runs a chain at an unmapped address, one that loops, and one that writes to an unmapped address; then valid work.
 pub fn fault(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let (data, chain) = (
@@ -18,7 +18,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
         .map_err(describe("a chain that is nowhere"))?;
     node.run_value_writes(&chain, &[(data.va, 1)])?;
     ensure!(data.word(0) == 1, "after a chain that is nowhere: {:#x}", data.word(0));
-    // A write to where nothing is: the job fails, the call does not.
+    // A write to an unmapped address: the job fails, the call does not.
     node.run_value_writes(&chain, &[(0x40, 1)])?;
     node.run_value_writes(&chain, &[(data.va + 8, 2)])?;
     ensure!(data.word(1) == 2, "after a write that is nowhere: {:#x}", data.word(1));
@@ -30,7 +30,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
     chain.write(0, &job);
     node.submit(chain.va, &[chain.handle], 0, 0)
         .map_err(describe("a chain without end"))?;
-    // Bytes that are no job.
+    // Bytes that are not a job.
     chain.write(0, &[0xff; 256]);
     node.submit(chain.va, &[chain.handle], flag::FRAGMENT, 0)
         .map_err(describe("no job"))?;
@@ -39,7 +39,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests that are wrong in every way there is.
+/// Requests with every kind of error.
 pub fn calls(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let is = |what: &str, got: Result<(), i32>, expected: i32| {
@@ -51,7 +51,7 @@ pub fn calls(_: &[String]) -> Result<(), String> {
     is("no bytes", made(0, flag::BO_NOEXEC), libc::EINVAL)?;
     is("unknown flags", made(4096, 1 << 7), libc::EINVAL)?;
     is("a heap for shaders", made(4096, flag::BO_HEAP), libc::EINVAL)?;
-    // More than there is: room for it is looked for, and there is none.
+    // More than is free: the node looks for room and finds none.
     let largest = 0xffff_f000;
     is("all addresses", made(largest, flag::BO_NOEXEC), libc::ENOSPC)?;
     let mut padded = uapi::CreateBo {
@@ -139,7 +139,7 @@ pub fn calls(_: &[String]) -> Result<(), String> {
             libc::EOPNOTSUPP,
         )?;
     }
-    // A program that knows less of a structure, or more.
+    // A program with a shorter or longer version of a structure.
     let short = 3 << 30 | 8 << 16 | 0x6442;
     let mut small = [4096u32, 1];
     node.ioctl(short, &mut small)
@@ -153,7 +153,7 @@ pub fn calls(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Mappings that are wrong, and mappings that outlive what they are of.
+/// Makes wrong mappings, and mappings that outlive their objects.
 pub fn memory(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let object = node.create_mapped(2 * PAGE, flag::BO_NOEXEC)?;
@@ -177,7 +177,7 @@ pub fn memory(_: &[String]) -> Result<(), String> {
         node.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EINVAL),
         "mapped after it was closed"
     );
-    // Large enough that memory given back is let go: not what is mapped.
+    // Large enough that freed memory is released, but not memory that is mapped.
     for _ in 0..3 {
         let large = node.create_mapped(40 << 20, flag::BO_NOEXEC)?;
         large.write(0, &[1; 64]);
@@ -227,7 +227,7 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
-    // SAFETY: descriptors of this scene.
+    // SAFETY: the descriptors belong to this scene.
     let copies = unsafe {
         [
             libc::dup(node.0),
@@ -246,10 +246,10 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
         "a closed descriptor works"
     );
     Node(77).run_value_writes(&chain, &[(data.va, 5)])?;
-    // Every number there is: the node's own descriptor is among them.
+    // Every number: the node's own descriptor is among them.
     for fd in 3..200 {
         if fd != 77 {
-            // SAFETY: nothing of this scene is needed any more but descriptor 77.
+            // SAFETY: this scene needs only descriptor 77 from here on.
             unsafe { libc::close(fd) };
         }
     }
@@ -257,7 +257,7 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
     ensure!(data.word(0) == 6, "after all was closed: {:#x}", data.word(0));
     let more = Node(77).create_mapped(PAGE, flag::BO_NOEXEC)?;
     ensure!(more.word(0) == 0, "a new object");
-    // SAFETY: as above; the C library's own.
+    // SAFETY: as above; the call is the C library's own.
     let closed = unsafe { libc::syscall(libc::SYS_dup2, 2, 77) };
     ensure!(closed == 77, "dup2: error {}", errno());
     ensure!(

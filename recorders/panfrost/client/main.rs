@@ -1,5 +1,5 @@
-//! A small client of the panfrost render node, for tests: it talks to the node as a driver does, one scene a run, and
-//! ends with 0 when everything was as it has to be. It knows nothing of who answers.
+//! Small client of the panfrost render node, for tests: it uses the node as a driver does, one scene per run, and exits
+//! with 0 if everything was correct. It does not depend on the node's implementation.
 //!
 //! Use: `panfrost-client SCENE ARGS…`, under `kinescope record --with panfrost --no-mesa`.
 #![allow(
@@ -16,7 +16,7 @@ mod scenes;
 
 use std::process::ExitCode;
 
-/// A scene, and what it is called by.
+/// A scene with its name.
 type Scene = (&'static str, fn(&[String]) -> Result<(), String>);
 
 const SCENES: &[Scene] = &[

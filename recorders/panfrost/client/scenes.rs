@@ -1,4 +1,4 @@
-//! What a well-behaved program does.
+//! Scenes of a well-behaved program.
 
 use crate::calls::{NODE, Node, errno, name_buffer};
 use crate::ensure;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// Asks what there is, runs chains in two submits with a change of the program's between them, names its buffers.
+/// Queries the GPU, runs chains in two submits with a change by the program between them, and names its buffers.
 pub fn work(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let mut text = [0u8; 32];
@@ -60,7 +60,7 @@ pub fn work(_: &[String]) -> Result<(), String> {
         data.read(0, 64)
     );
 
-    // The program changes a word between two that the GPU wrote, and one that it did not.
+    // The program changes a word between two that the GPU wrote, and one that the GPU did not write.
     data.write(8, &7u64.to_le_bytes());
     data.write(PAGE, &9u64.to_le_bytes());
     node.run_value_writes(&chain, &[(data.va + 16, 0x3333), (data.va + PAGE as u64 + 8, 0x4444)])?;
@@ -77,7 +77,7 @@ pub fn work(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes and gives back objects for many submits, so that addresses and memory come round.
+/// Creates and releases objects for many submits, so that addresses and memory are reused.
 pub fn many(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let chain = node.create_mapped(PAGE, flag::BO_NOEXEC)?;
@@ -96,7 +96,7 @@ pub fn many(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Several threads, each with objects of its own, two of them with a descriptor of its own.
+/// Runs several threads, each with its own objects, two of them with their own descriptor.
 pub fn threads(_: &[String]) -> Result<(), String> {
     let shared = Node::open()?;
     let work = |node: Node, own: u64| -> Result<(), String> {
@@ -118,7 +118,7 @@ pub fn threads(_: &[String]) -> Result<(), String> {
         .try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread died".into())))
 }
 
-/// A child goes on with what it has, and so does its parent.
+/// Forks: the child continues with what it has, and so does its parent.
 pub fn fork(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let (data, chain) = (
@@ -126,14 +126,14 @@ pub fn fork(_: &[String]) -> Result<(), String> {
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
     node.run_value_writes(&chain, &[(data.va, 1)])?;
-    // SAFETY: the child does what the parent would, and ends without what its parent has for its end.
+    // SAFETY: the child does what the parent would do, and ends without the parent's exit handlers.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let done = node.run_value_writes(&chain, &[(data.va + 8, 2)]).is_ok() && data.word(1) == 2;
         let again = Node::open()
             .and_then(|n| n.create_mapped(PAGE, flag::BO_NOEXEC))
             .is_ok();
-        // SAFETY: ends the child.
+        // SAFETY: the call ends the child.
         unsafe { libc::_exit(if done && again { 0 } else { 9 }) };
     }
     let mut status = 0;
@@ -142,13 +142,13 @@ pub fn fork(_: &[String]) -> Result<(), String> {
     ensure!(status == 0, "the child ended with {status:#x}");
     node.run_value_writes(&chain, &[(data.va + 16, 3)])?;
     ensure!((data.word(0), data.word(2)) == (1, 3), "{:x?}", data.read(0, 24));
-    // A child that becomes another program, which is not there.
-    // SAFETY: the child calls nothing but what a child may.
+    // A child that executes another program, which does not exist.
+    // SAFETY: the child makes only calls that are allowed in a child.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let program = c"/no/such/program";
         let arguments = [program.as_ptr(), std::ptr::null()];
-        // SAFETY: texts that end in zero, and a list that ends in null.
+        // SAFETY: the strings end in a zero, and the list ends in null.
         unsafe {
             libc::execv(program.as_ptr(), arguments.as_ptr());
             libc::_exit(3);
@@ -166,7 +166,7 @@ pub fn fork(_: &[String]) -> Result<(), String> {
 }
 
 fn monotonic_ns() -> i64 {
-    // SAFETY: a structure of numbers, which the call fills in.
+    // SAFETY: the structure holds numbers, which the call fills in.
     unsafe {
         let mut now: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
@@ -174,7 +174,7 @@ fn monotonic_ns() -> i64 {
     }
 }
 
-/// Sync objects: made, waited for, signaled by work, as files.
+/// Creates sync objects, waits for them, signals them by work, and exports them as files.
 pub fn sync(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let describe = |what: &'static str| move |e: i32| format!("{what}: error {e}");
@@ -200,7 +200,7 @@ pub fn sync(_: &[String]) -> Result<(), String> {
     );
     ensure!(monotonic_ns() >= soon, "it did not wait");
 
-    // One thread waits until another one's work signals it.
+    // One thread waits until another thread's work signals it.
     let waits = std::thread::spawn(move || node.wait_syncobjs(&[later], flag::WAIT_FOR_SUBMIT, i64::MAX));
     std::thread::sleep(Duration::from_millis(20));
     let (data, chain) = (
@@ -226,7 +226,7 @@ pub fn sync(_: &[String]) -> Result<(), String> {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one structure.
+    // SAFETY: there is one structure.
     let polled = unsafe { libc::poll(&raw mut poll, 1, 0) };
     ensure!(
         polled == 1 && poll.revents & libc::POLLIN != 0,
@@ -272,10 +272,10 @@ pub fn sync(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What a program finds of the node in the file system.
+/// Checks what a program finds of the node in the file system.
 pub fn paths(_: &[String]) -> Result<(), String> {
     let path = CString::new(NODE).map_err(|e| e.to_string())?;
-    // SAFETY: texts that end in zero, structures of numbers, and lists that the calls give.
+    // SAFETY: the strings end in a zero, the structures hold numbers, and the lists are from the calls.
     unsafe {
         let mut known: libc::stat = std::mem::zeroed();
         ensure!(
@@ -324,7 +324,7 @@ pub fn paths(_: &[String]) -> Result<(), String> {
         );
         ensure!(got == 17, "readlink: {got}");
     }
-    // What the standard library of another language makes of it.
+    // The standard library of another language must read it as well.
     let uevent = std::fs::read_to_string("/sys/dev/char/226:128/device/uevent").map_err(|e| format!("uevent: {e}"))?;
     ensure!(uevent.contains("DRIVER=panfrost\n"), "{uevent}");
     let listed: Vec<_> = std::fs::read_dir("/dev/dri")
@@ -343,7 +343,7 @@ pub fn paths(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Two descriptors of one thread: what one has the other does not know, and one goes on when the other is closed.
+/// Uses two descriptors in one thread: their objects are separate, and one continues after the other is closed.
 pub fn twice(_: &[String]) -> Result<(), String> {
     let (first, second) = (Node::open()?, Node::open()?);
     ensure!(first.0 != second.0, "one descriptor for both");
@@ -382,7 +382,7 @@ pub fn twice(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Labels objects by the driver's own request; one has a name of the recorder's besides.
+/// Labels objects by the driver's own request; one also has a name from the recorder.
 pub fn labels(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let label = |handle: u32, text: &str| -> Result<(), String> {
@@ -412,7 +412,7 @@ pub fn labels(_: &[String]) -> Result<(), String> {
     let refused = node.ioctl(iow::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut gone);
     ensure!(refused == Err(libc::ENOENT), "a label of nothing: {refused:?}");
     node.run_value_writes(&chain, &[(first.va, 1), (second.va, 2), (named.va, 3)])?;
-    // What is given back after the last chain is there still in the recording.
+    // An object that is released after the last chain is still in the recording.
     node.close_handle(second.handle)
         .map_err(|e| format!("close: error {e}"))
 }

@@ -1,10 +1,10 @@
-//! The live recorder of panfrost programs: a library for `LD_PRELOAD` that is the program's GPU and records it.
+//! Live recorder of panfrost programs: an `LD_PRELOAD` library that is the program's GPU and records it.
 //!
-//! It stands between a program and the C library: the render node `/dev/dri/renderD128` and what libdrm reads of it in
-//! `/sys` are answered here, by `panfrost-node`; everything else goes on to the C library as it came. `docs/recorders.md`
-//! tells how a program is started with it.
+//! It intercepts calls between a program and the C library. `panfrost-node` serves the render node
+//! `/dev/dri/renderD128` and what libdrm reads about it in `/sys`; everything else goes on to the C library unchanged.
+//! `docs/recorders.md` describes how to start a program with it.
 //!
-//! Whatever goes wrong in here is said on standard error, and is never the reason why a program fails.
+//! A failure in this library is printed on standard error. It never makes the program fail.
 
 mod hooks;
 mod paths;

@@ -1,5 +1,5 @@
-//! The files that a program finds of the render node: the node itself and what libdrm reads in `/sys` to learn what it
-//! is. Other graphics devices of the machine are not there for it.
+//! Paths of the render node: the node itself and what libdrm reads in `/sys` to identify it. Other graphics devices of
+//! the machine are hidden from the program.
 
 /// Major device number of graphics devices.
 pub(crate) const MAJOR: u32 = 226;
@@ -8,13 +8,13 @@ pub(crate) const MINOR: u32 = 128;
 
 const FOLDER: &str = "/dev/dri";
 const NAME: &str = "renderD128";
-/// Where the system tells of devices by number.
+/// Folder of the system's devices by number.
 const BY_NUMBER: &str = "/sys/dev/char";
 const UEVENT: &str = "DRIVER=panfrost\nOF_NAME=gpu\nOF_FULLNAME=/soc/gpu@0\nOF_COMPATIBLE_0=arm,mali-bifrost\n\
                       OF_COMPATIBLE_N=1\nMODALIAS=of:NgpuT(null)Carm,mali-bifrost\n";
 const NODE_UEVENT: &str = "MAJOR=226\nMINOR=128\nDEVNAME=dri/renderD128\nDEVTYPE=drm_minor\n";
 
-/// What a path of a program is.
+/// What a path of a program refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VirtualPath {
     /// The render node.
@@ -23,15 +23,15 @@ pub(crate) enum VirtualPath {
     Folder(&'static [&'static str]),
     /// A file with these contents.
     File(&'static str),
-    /// A link to this.
+    /// A link with this target.
     Link(&'static str),
-    /// A graphics device, or something of one, that is not there for this program.
+    /// A graphics device, or a part of one, that is hidden from this program.
     Hidden,
 }
 
-/// What is at a path that the library answers for; `None`: the system knows.
+/// Returns what the library serves at a path, or `None` if the system handles it.
 pub(crate) fn find(path: &[u8]) -> Option<VirtualPath> {
-    // Most paths are of something else, and are told so by their first letters.
+    // The first letters exclude most paths.
     if !path.starts_with(b"/dev/dri") && !path.starts_with(b"/sys/dev/char/226:") {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The recorder of this process: the node, which descriptors are its files, and the recording's end.
+//! The recorder of this process: the node, the descriptors of its files, and the recording's end.
 
 use crate::hooks::without_size_signal;
 use panfrost_node::{BufferName, Errno, FileId, Inode, Node, NodeError, ProcessMemory, SaveOutcome, Settings, save};
@@ -11,88 +11,89 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trace_core::recording::{BufferRole, ElementType};
 
-/// Where the recording goes.
+/// Environment variable with the file of the recording.
 const RECORD_TO: &str = "KINESCOPE_RECORD_TO";
-/// The board that it is made on, `software:mali-g71` when it is not set.
+/// Environment variable with the target; `software:mali-g71` if it is not set.
 const RECORD_ON: &str = "KINESCOPE_RECORD_ON";
-/// Bytes, about, at which the recording ends while the program goes on; [`DEFAULT_LIMIT`] when it is not set, none for 0.
+/// Environment variable with the approximate size at which the recording ends while the program continues, bytes.
+/// [`DEFAULT_LIMIT`] if it is not set, no limit for 0.
 const RECORD_LIMIT: &str = "KINESCOPE_RECORD_LIMIT";
-/// What is recorded is in memory until the program ends: a part of what machines have today.
+/// Default limit, bytes. The recording is in memory until the program ends; this is a part of what machines have today.
 const DEFAULT_LIMIT: u64 = 4 << 30;
-/// End of the name of a file that is written while the program runs.
+/// Suffix of the partial recording's name.
 const UNFINISHED: &str = "unfinished.kine";
 const DEFAULT_BOARD: &str = "software:mali-g71";
-/// How software boards are called.
+/// Prefix of simulator names.
 const SOFTWARE: &str = "software:";
 
-/// The node and what it takes to answer with it.
+/// The node and the state needed to serve it.
 pub(crate) struct Recorder {
     pub(crate) node: Node,
     pub(crate) memory: ProcessMemory,
-    /// Where the recording goes, where somebody wants it.
+    /// File of the recording, if one is requested.
     output: Option<PathBuf>,
-    /// This process is a child of the one that is recorded.
+    /// This process is a child of the recorded one.
     child: bool,
-    /// That a child is not recorded was said.
+    /// The message that a child is not recorded was printed.
     child_reported: bool,
 }
 
-/// An open file of the node as its descriptors show it.
+/// An open file of the node, for its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeFile {
     /// The file.
     pub(crate) id: FileId,
-    /// The descriptor that the node itself holds, which is not the program's to close.
+    /// Number of the node's own descriptor, which the program must not close.
     pub(crate) node_descriptor: i32,
 }
 
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
-/// Open files of the node by inode. Apart from the recorder, so that nothing waits for the GPU that does not use it.
+/// Open files of the node by inode. They have a lock of their own, so that calls that do not use the GPU never wait for
+/// it.
 static FILES: Mutex<BTreeMap<Inode, NodeFile>> = Mutex::new(BTreeMap::new());
-/// Whether the node was ever opened in this process: until then descriptors need no look.
+/// Whether the node was ever opened in this process: until then descriptors need no check.
 static IN_USE: AtomicBool = AtomicBool::new(false);
-/// The process that all this is of. A child that shares memory with its parent until it becomes another program has
-/// another number.
+/// The process that this state belongs to. A child that shares memory with its parent until it executes another program
+/// has another number.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Descriptors that the recorder holds apart from those of open files, which are not the program's to close: the
-/// process's memory, both ends of the pipe that signals are told through, and the file that is written while the program
-/// runs. -1: none.
+/// The recorder's own descriptors other than those of open files, which the program must not close: the process's
+/// memory, both ends of the signal pipe, and the partial recording's file. -1 for none.
 static OWN: [AtomicI32; 4] = [const { AtomicI32::new(-1) }; 4];
-/// A recorder could not be made: it is said once.
+/// A recorder could not be created; the message is printed once.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says something to whoever started the program.
+/// Prints a message for the user who started the program.
 pub(crate) fn print_message(message: impl Display) {
-    // In one piece, so that it stands by itself among the program's own words; where nobody reads, nobody is told.
+    // One write, so that the program's own output does not split it. Without a reader the message is lost.
     let line = format!("kinescope: {message}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Whether this process uses the node, as far as descriptors go.
+/// Returns whether this process has opened the node.
 pub(crate) fn is_in_use() -> bool {
     IN_USE.load(Ordering::Acquire)
 }
 
-/// Whether this is the process whose state this is.
+/// Returns whether this is the process that the state belongs to.
 pub(crate) fn is_recorder_process() -> bool {
     PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// The recorder while it is used.
+/// The locked recorder.
 pub(crate) type RecorderGuard = MutexGuard<'static, Option<Recorder>>;
-/// The open files while they are used.
+/// The locked open files.
 pub(crate) type FilesGuard = MutexGuard<'static, BTreeMap<Inode, NodeFile>>;
 
-/// Keeps all other threads out, before a process becomes two.
+/// Takes all locks before a fork.
 pub(crate) fn lock_all() -> (RecorderGuard, FilesGuard) {
     (lock(&RECORDER), lock(&FILES))
 }
 
-/// The child of a recorded process: goes on with a GPU of its own, which nobody records.
+/// Continues in the child of a recorded process, with a GPU of its own that is not recorded.
 pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     let Some(r) = recorder else { return };
@@ -103,7 +104,7 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
             remember_memory(&memory);
             r.memory = memory;
         }
-        // With the parent's memory it would answer wrongly: better not at all.
+        // With the parent's memory it would answer wrongly: it must not answer at all.
         Err(_) => *recorder = None,
     }
 }
@@ -131,13 +132,13 @@ fn create_recorder() -> Result<Recorder, NodeError> {
     })
 }
 
-/// Name of the file that is written while the program runs: `F-1234.unfinished.kine` for `F.kine`.
+/// Returns the partial recording's name: `F-1234.unfinished.kine` for `F.kine`.
 fn unfinished_path(to: &Path) -> PathBuf {
     let stem = to.file_stem().unwrap_or_default().to_string_lossy();
     to.with_file_name(format!("{stem}-{}.{UNFINISHED}", std::process::id()))
 }
 
-/// Where the recording ends; `None`: nowhere before the program.
+/// Returns the size limit of the recording; `None` for no limit.
 fn read_limit() -> Option<u64> {
     let given = std::env::var(RECORD_LIMIT).ok().filter(|v| !v.is_empty());
     let bytes = match given {
@@ -152,14 +153,14 @@ fn read_limit() -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// What this program is called.
+/// Returns the name of this program.
 fn program_name() -> String {
     let first = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&first).file_name().unwrap_or(&first);
     name.to_string_lossy().into_owned()
 }
 
-/// Opens the node: the descriptor for the program.
+/// Opens the node and returns the program's descriptor.
 pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
     let mut held = lock(&RECORDER);
     if held.is_none() {
@@ -189,12 +190,12 @@ pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
     Ok(opened.descriptor.into_raw_fd())
 }
 
-/// The open file of the node that has this inode.
+/// Returns the node's open file with this inode.
 pub(crate) fn find_file(inode: Inode) -> Option<NodeFile> {
     lock(&FILES).get(&inode).copied()
 }
 
-/// Works with the recorder, and says what it has to say. A fault of its own ends the recording and not the program.
+/// Runs `work` with the recorder, and prints its messages. A panic in the recorder ends the recording, not the program.
 pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Errno>) -> Result<T, Errno> {
     let mut held = lock(&RECORDER);
     let recorder = held.as_mut().ok_or(Errno::NODEV)?;
@@ -218,12 +219,12 @@ pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Err
     result
 }
 
-/// Whether a descriptor is the recorder's own.
+/// Returns whether a descriptor is the recorder's own.
 pub(crate) fn is_own_descriptor(fd: i32) -> bool {
     fd >= 0 && OWN.iter().any(|own| own.load(Ordering::Relaxed) == fd)
 }
 
-/// Keeps the ends of the pipe that signals are told through.
+/// Stores the ends of the signal pipe.
 pub(crate) fn remember_pipe(ends: [i32; 2]) {
     for (own, fd) in OWN.iter().skip(1).zip(ends) {
         own.store(fd, Ordering::Relaxed);
@@ -235,18 +236,18 @@ fn remember_memory(memory: &ProcessMemory) {
     own.store(memory.own_descriptor(), Ordering::Relaxed);
 }
 
-/// Remembers which descriptor the file is written by that is written while the program runs.
+/// Stores the descriptor of the partial recording.
 fn remember_journal(recorder: &Recorder) {
     let [.., own] = &OWN;
     own.store(recorder.node.journal().map_or(-1, |(_, fd)| fd), Ordering::Relaxed);
 }
 
-/// Puts on the disk what was recorded since the last time, where it is time to.
+/// Commits new events to the disk, if a commit is due.
 pub(crate) fn commit_journal() {
     if !is_in_use() || !is_recorder_process() {
         return;
     }
-    // Without a recorder there is nothing to keep.
+    // Without a recorder there is nothing to commit.
     let _ = with_recorder(|r| {
         if !r.child {
             r.node.commit_journal();
@@ -255,11 +256,11 @@ pub(crate) fn commit_journal() {
     });
 }
 
-/// The last descriptor of an open file is gone.
+/// Closes an open file after its last descriptor was closed.
 pub(crate) fn close_file(inode: Inode) {
     let file = lock(&FILES).remove(&inode);
     if let Some(file) = file {
-        // Without a recorder there is nothing to give back.
+        // Without a recorder there is nothing to release.
         let _ = with_recorder(|r| {
             r.node.close(file.id);
             Ok(())
@@ -267,7 +268,7 @@ pub(crate) fn close_file(inode: Inode) {
     }
 }
 
-/// Ends the recording and writes it. Called again it does nothing.
+/// Ends the recording and writes it. A second call does nothing.
 pub(crate) fn finish() {
     if !is_in_use() || !is_recorder_process() {
         return;
@@ -321,12 +322,12 @@ fn write_recording(recorder: &mut Recorder) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Names the bytes at an address, for a program that calls its buffers by name.
+/// Names the bytes at an address, for a program that names its buffers.
 pub(crate) fn name_buffer(address: u64, bytes: u64, named: BufferName) -> Result<(), Errno> {
     with_recorder(|r| r.node.name_buffer(address, bytes, named))
 }
 
-/// The role that a program gives by number.
+/// Returns the role with a program's number for it.
 pub(crate) fn parse_role(number: i32) -> Option<BufferRole> {
     Some(match number {
         0 => BufferRole::Input,
@@ -337,7 +338,7 @@ pub(crate) fn parse_role(number: i32) -> Option<BufferRole> {
     })
 }
 
-/// The element type of a name: `f32`; bytes without one.
+/// Parses an element type's name: `f32`; bytes if it is empty.
 pub(crate) fn parse_element_type(name: &str) -> Option<ElementType> {
     if name.is_empty() {
         return Some(ElementType::U8);
@@ -345,7 +346,7 @@ pub(crate) fn parse_element_type(name: &str) -> Option<ElementType> {
     ElementType::ALL.into_iter().find(|e| e.name() == name)
 }
 
-/// The sides of a shape: `8x8`.
+/// Parses a shape into its dimensions: `8x8`.
 pub(crate) fn parse_shape(text: &str) -> Option<Vec<u64>> {
     if text.is_empty() {
         return Some(Vec::new());

@@ -1,24 +1,24 @@
-//! Bytes as pages, each stored once by content.
+//! Page store: bytes as pages, each stored once by content.
 
 use std::collections::HashMap;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Digest, Page, PageId, ZERO_PAGE};
 
-/// Pages that are known by their digests, and those that are not in the file yet.
+/// Known pages by digest, and pages that are not yet in the file.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     known: HashMap<Digest, u32>,
-    /// Pages that are in the file or wait for it.
+    /// Number of pages that are in the file or wait for it.
     pages: u32,
-    /// Digests of those that wait.
+    /// Digests of the waiting pages.
     pub digests: Vec<Digest>,
-    /// Images of those that wait.
+    /// Images of the waiting pages.
     pub images: Vec<Box<Page>>,
 }
 
 impl Content {
-    /// Pages that hold bytes which begin `phase` bytes into the first one; zeros around them. `None` when there are more
-    /// than ids can tell apart.
+    /// Stores bytes that start `phase` bytes into the first page, with zeros around them, and returns the page ids.
+    /// Returns `None` if the ids run out.
     pub fn store(&mut self, phase: usize, bytes: &[u8]) -> Option<Vec<u32>> {
         let phase = phase % PAGE_SIZE;
         let mut ids = Vec::with_capacity((phase + bytes.len()).div_ceil(PAGE_SIZE));
@@ -58,13 +58,13 @@ impl Content {
         Some(id)
     }
 
-    /// Bytes of the pages that wait for the file.
+    /// Returns the size of the pages that wait for the file, bytes.
     pub fn waiting(&self) -> usize {
         self.images.len() * PAGE_SIZE
     }
 }
 
-/// Ids as runs of first id and count.
+/// Returns ids as runs of first id and count.
 pub(crate) fn runs(ids: &[u32]) -> Vec<[u32; 2]> {
     let mut runs: Vec<[u32; 2]> = Vec::new();
     for id in ids {

@@ -1,30 +1,31 @@
-//! A call on its way into the file: its row, and what it carries.
+//! A call on its way into the file: its row and its payload.
 
 use crate::session::Slot;
 use trace_core::recording::CallEvent;
 
-/// What a row carries into the file.
+/// The payload of a row.
 #[derive(Debug)]
 pub enum EntryPayload {
-    /// Nothing.
+    /// No payload.
     Nothing,
-    /// Arguments, of a launch or another call.
+    /// Arguments of a launch or of another call.
     Arguments(Vec<u8>),
-    /// What a copy moved, its rows one after another.
+    /// Content of a copy, its rows one after another.
     Content(Vec<u8>),
-    /// What a copy moved was handed over in parts ([`crate::Session::part`]).
+    /// Content of a copy that was handed over in parts ([`crate::Session::supply_part`]).
     Parts(Slot),
-    /// What a copy moves is known later, and is then supplied.
+    /// Content of a copy that is supplied later.
     Awaited(Slot),
-    /// What a range of memory holds, of which the row is a part: bytes by their offsets in the row. Pages that are not
-    /// among them hold what they held in the last snapshot of the range.
+    /// Content of a memory range that the row is a part of: bytes by their offsets in the row. Pages that are not among
+    /// them hold what they held in the last snapshot of the range.
     Snapshot {
-        /// The range: first byte and bytes.
+        /// The range: first address and size in bytes.
         range: (u64, u64),
-        /// What is new: where in the row it begins, and the bytes. Each begins and ends where a page does, or the row.
+        /// New content: its offset in the row, and the bytes. Each part starts and ends at a page boundary or at the
+        /// row's.
         parts: Vec<(u64, Vec<u8>)>,
     },
-    /// Pages that the file has already.
+    /// Pages that are already in the file.
     #[doc(hidden)]
     Stored(Vec<u32>),
 }
@@ -32,18 +33,18 @@ pub enum EntryPayload {
 /// A call, in the order of the host.
 #[derive(Debug)]
 pub struct Entry {
-    /// Nanoseconds since the recording began.
+    /// Nanoseconds since the start of the recording.
     pub time: u64,
     /// Thread that called.
     pub thread: u32,
-    /// The row; what says where its arguments or content lie is filled in when they are stored.
+    /// The row; the location of its arguments or content is filled in when they are stored.
     pub call: CallEvent,
-    /// What it carries.
+    /// The payload of the call.
     pub payload: EntryPayload,
 }
 
 impl Entry {
-    /// Bytes that wait with it.
+    /// Returns the number of bytes that wait with the entry.
     pub(crate) fn queued_bytes(&self) -> u64 {
         let carried = match &self.payload {
             EntryPayload::Nothing | EntryPayload::Awaited(_) | EntryPayload::Parts(_) | EntryPayload::Stored(_) => 0,

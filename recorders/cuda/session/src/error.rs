@@ -1,39 +1,39 @@
-//! What can go wrong with a recording while it grows.
+//! Errors of a recording while it grows.
 
 use std::path::PathBuf;
 use trace_core::container::ContainerError;
 
-/// Why a recording cannot go on.
+/// An error that ends a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ContainerError,
     },
-    /// A table could not be put into its form.
+    /// A table could not be serialized.
     #[error("{}: what is told of the calls cannot be written: {source}", path.display())]
     Facts {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// The thread that writes cannot be made.
+    /// The writer thread cannot be created.
     #[error("the recorder cannot have a thread: {source}")]
     Thread {
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A number that the format has no room for.
+    /// A number exceeds the range of the format.
     #[error("{}: there are more {what} than a recording can hold", path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
-        /// Of what.
+        /// What is counted.
         what: &'static str,
     },
 }

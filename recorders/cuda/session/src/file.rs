@@ -1,4 +1,4 @@
-//! The growing file: columns and pages that are not in it yet, and what is in it already.
+//! The growing file: what it already holds, and the columns and pages that are not yet in it.
 
 use crate::content::{Content, runs};
 use crate::entry::{Entry, EntryPayload};
@@ -15,12 +15,13 @@ use trace_core::recording::{
     OrderRow,
 };
 
-/// Bytes of columns and pages that are gathered before they are written.
+/// Size of columns and pages that are collected before a write, bytes.
 const FLUSH_AT_BYTES: usize = 16 << 20;
-/// Bytes that are kept behind each commit, so that the file can say why it ends there when the disk is full.
+/// Size of the space that is reserved after each commit, bytes. On a full disk the file can still say why it ends
+/// there.
 const RESERVED_BYTES: usize = 64 << 10;
 
-/// Columns of events that are not in the file yet.
+/// Columns of events that are not yet in the file.
 #[derive(Debug, Default)]
 struct Columns {
     kind: Vec<u8>,
@@ -37,24 +38,24 @@ struct Columns {
     pages: Vec<u32>,
 }
 
-/// A recording on the disk that grows.
+/// A growing recording on the disk.
 pub(crate) struct File {
     path: PathBuf,
     writer: Writer<FileSink>,
     content: Content,
     columns: Columns,
-    /// Rows so far of each kind of event, by its number.
+    /// Rows so far of each kind of event, by the kind's number.
     rows: BTreeMap<u8, u32>,
-    /// Bytes and pages that calls name, so far.
+    /// Bytes and pages that calls refer to, so far.
     named: (u64, u64),
     events: u64,
-    /// Number of the tables' state that is in the file.
+    /// Version of the tables that is in the file.
     reported: Option<u64>,
-    /// Events that are in the file as of the last commit.
+    /// Number of events in the file as of the last commit.
     committed: u64,
-    /// Events of the last commit that room was kept behind.
+    /// Number of events as of the last commit with reserved space after it.
     safe: u64,
-    /// Pages that each range of memory held in its last snapshot: by first byte, bytes and ids.
+    /// Pages of each memory range in its last snapshot: by first address, size in bytes and ids.
     snapshots: BTreeMap<u64, (u64, Vec<u32>)>,
 }
 
@@ -65,7 +66,7 @@ impl std::fmt::Debug for File {
 }
 
 impl File {
-    /// Begins a file that is not there yet.
+    /// Creates a file that must not exist yet.
     pub fn begin(path: &Path) -> Result<Self, SessionError> {
         let writer = Writer::create(path).map_err(|source| SessionError::File {
             path: path.to_owned(),
@@ -100,35 +101,36 @@ impl File {
         }
     }
 
-    /// Bytes that the file has on the disk or will have, about.
+    /// Returns the approximate size that the file has or will have on the disk, bytes.
     pub fn bytes(&self) -> u64 {
         let pages = self.writer.rows(SectionKind::PageImages) * PAGE_SIZE as u64;
         pages + self.content.waiting() as u64 + self.events * 90
     }
 
-    /// Whether there is something to commit.
+    /// Returns whether there is something to commit.
     pub fn has_more(&self, version: u64) -> bool {
         self.committed != self.events || self.reported != Some(version)
     }
 
-    /// Number of the tables' state that is in the file.
+    /// Returns the version of the tables that is in the file.
     pub fn stored_version(&self) -> Option<u64> {
         self.reported
     }
 
-    /// Stores bytes that begin `phase` bytes into a page: the ids of the pages.
+    /// Stores bytes that start `phase` bytes into a page and returns the ids of the pages.
     pub fn store(&mut self, phase: usize, bytes: &[u8]) -> Result<Vec<u32>, SessionError> {
         let ids = self.content.store(phase, bytes).ok_or_else(|| self.too_many("pages"))?;
         self.flush_full()?;
         Ok(ids)
     }
 
-    /// Stores code: the runs of pages that hold it.
+    /// Stores code and returns the runs of pages that hold it.
     pub fn code(&mut self, bytes: &[u8]) -> Result<Vec<[u32; 2]>, SessionError> {
         Ok(runs(&self.store(0, bytes)?))
     }
 
-    /// Stores the arguments of a launch or another call, which may come into the file later than they do.
+    /// Stores the arguments of a launch or of another call. The call itself can enter the file before them or after
+    /// them.
     pub fn arguments(&mut self, call: &mut CallEvent, bytes: &[u8]) -> Result<(), SessionError> {
         let (at, count) = match call {
             CallEvent::Launch(LaunchRow {
@@ -150,7 +152,7 @@ impl File {
         self.flush_full()
     }
 
-    /// Takes up a call. Content that was awaited and never came is not held.
+    /// Appends a call. Awaited content that never arrived is not stored.
     pub fn append(&mut self, entry: Entry) -> Result<(), SessionError> {
         let Entry {
             time,
@@ -223,8 +225,8 @@ impl File {
         self.flush_full()
     }
 
-    /// The pages of a row of a snapshot: those of the range's snapshot before, with what is new in their place. `None`
-    /// where they are not all known.
+    /// Returns the pages of a snapshot row: those of the range's previous snapshot, with the new content in place.
+    /// Returns `None` if some of them are unknown.
     fn snapshot(
         &mut self,
         row: &CopyRow,
@@ -238,7 +240,7 @@ impl File {
         let Some(end) = end.filter(|_| inside && row.rows == 1 && row.bytes > 0) else {
             return Ok(None);
         };
-        // Pages by their place in the range, as far as they are known.
+        // Pages by their index in the range, as far as they are known.
         let mut known = match self.snapshots.remove(&from) {
             Some((was, ids)) if was == bytes => ids,
             _ => Vec::new(),
@@ -248,7 +250,7 @@ impl File {
             let at = row.from.saturating_add(*offset);
             let first = (at / page - from / page) as usize;
             let ids = self.store((at % page) as usize, content)?;
-            // Pages come in their order: a page behind one that is not known is not known either.
+            // Pages arrive in order: a page after an unknown one is unknown as well.
             whole &= first <= known.len() && at.saturating_add(content.len() as u64) <= end;
             if whole {
                 for (n, id) in ids.into_iter().enumerate() {
@@ -275,7 +277,7 @@ impl File {
         }
     }
 
-    /// Writes what was gathered.
+    /// Writes the collected columns and pages.
     fn flush(&mut self) -> Result<(), SessionError> {
         self.push().map_err(|source| self.failed(source))
     }
@@ -302,8 +304,8 @@ impl File {
         w.pages(&digests, images.iter().map(|p| &**p))
     }
 
-    /// Makes everything so far durable, and what is told where it is given. `last`: nothing comes behind it; why the
-    /// recording ends here, where the program went on.
+    /// Makes everything so far durable, with the tables if they are given. `last` means that nothing follows: it holds
+    /// why the recording ends here although the program continues.
     pub fn commit(
         &mut self,
         tables_snapshot: Option<&TablesSnapshot>,
@@ -329,7 +331,7 @@ impl File {
         self.writer.commit().map_err(|source| self.failed(source))?;
         self.committed = self.events;
         if last.is_some() {
-            // What was kept and is not needed does no harm.
+            // Reserved space that is not needed does no harm.
             let _ = self.writer.release_space();
             return Ok(());
         }
@@ -340,7 +342,7 @@ impl File {
         Ok(())
     }
 
-    /// What was to be written could not be: the file ends with what it had a little before, and says why.
+    /// Ends the file after a failed write: it keeps the content of an earlier commit and says why it ends.
     pub fn finish_truncated(&mut self, snapshot: &TablesSnapshot, why: &str) -> Result<(), SessionError> {
         let facts = facts_of(snapshot, Some(why), self.safe);
         let writer = &mut self.writer;
@@ -354,7 +356,7 @@ impl File {
     }
 }
 
-/// What is told of a recording; `cut` says why it ends behind so many events, where the program went on.
+/// Returns the metadata of a recording. `cut` says why it ends after this many events although the program continues.
 fn facts_of(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Facts {
     let mut facts = Facts {
         identity: snapshot.identity.clone(),
@@ -362,7 +364,7 @@ fn facts_of(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Facts 
         ..Facts::default()
     };
     facts.identity.clock = Clock::SinceStart;
-    // What was found at the last call, or behind it, stands there.
+    // A finding at the last call or after it refers to the last event.
     for event in facts.findings.iter_mut().filter_map(|f| f.event.as_mut()) {
         *event = (*event).min(events.saturating_sub(1));
     }

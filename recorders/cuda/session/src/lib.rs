@@ -1,7 +1,7 @@
-//! A recording of a CUDA program's calls while it grows. Whoever sees the calls hands them over; a thread of its own
-//! stores what they carried, page by page, and writes the file.
+//! A growing recording of a CUDA program's calls. The caller hands calls over; a thread of the session stores their
+//! payloads page by page and writes the file.
 //!
-//! Nothing here knows the driver or how calls are seen: tests hand calls over by themselves.
+//! This crate knows neither the driver nor the hooks: tests hand calls over themselves.
 
 mod content;
 mod entry;

@@ -1,29 +1,29 @@
-//! What the recording holds of memory: a hash of each page as of its last snapshot, so that only pages that changed are
-//! copied from the device and stored again.
+//! Page hashes of the recorded memory as of its last snapshot, so that only changed pages are copied from the device
+//! and stored again.
 //!
-//! The hash is not one that withstands somebody who looks for two pages with the same: it has to tell apart what
-//! programs compute. A page's words are mixed with their places, twice in two ways that share nothing, and added up: a
-//! page in which one word changed never has the same hash, and any other change goes unseen once in 2^128.
+//! The hash does not resist an attacker who searches for collisions; it distinguishes the results of programs. A page's
+//! words are mixed with their offsets, in two independent ways, and added up. A page in which one word changed never
+//! has the same hash; any other change is missed once in 2^128.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trace_core::PAGE_SIZE;
 
-/// Bytes of a page.
+/// Size of a page, bytes.
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// The hash of a page.
 pub type PageHash = [u64; 2];
 
-/// Numbers of the hash: what places are mixed with, and what words are multiplied by. The device's own hash is made of
-/// the same.
+/// Constants of the hash: offsets are mixed with them, and words are multiplied by them. The device's own hash uses the
+/// same constants.
 pub const HASH_PLACE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Multipliers of the first sum.
 pub const HASH_FIRST: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
 /// Multipliers of the second sum.
 pub const HASH_SECOND: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
-/// What a word adds to the two sums, by its place in the page.
+/// Returns the contribution of a word to the two sums, by its index in the page.
 fn mix_word(place: usize, word: u64) -> PageHash {
     let key = (place as u64 + 1).wrapping_mul(HASH_PLACE);
     let [m, n] = HASH_FIRST;
@@ -37,7 +37,7 @@ fn mix_word(place: usize, word: u64) -> PageHash {
     [a, b]
 }
 
-/// The hash of a page of which `bytes` is what lies `at` bytes into it; everything else in it is zero.
+/// Returns the hash of a page that holds `bytes` at offset `at` and zeros elsewhere.
 ///
 /// `at` is less than a page, and the bytes end in it.
 #[must_use]
@@ -60,13 +60,13 @@ pub fn hash_page(at: usize, bytes: &[u8]) -> PageHash {
     sum
 }
 
-/// Pages that a range of memory has a part in.
+/// Returns the number of pages that a memory range overlaps.
 #[must_use]
 pub fn count_pages(at: u64, bytes: u64) -> u64 {
     (at % PAGE).saturating_add(bytes).div_ceil(PAGE)
 }
 
-/// The hashes of the pages of a range that begins at an address and holds these bytes.
+/// Returns the hashes of the pages of a range that starts at `at` and holds `content`.
 #[must_use]
 pub fn hash_pages(at: u64, content: &[u8]) -> Vec<PageHash> {
     let mut all = Vec::with_capacity(content.len() / PAGE_SIZE + 2);
@@ -85,28 +85,28 @@ struct RangeHashes {
     pages: Vec<PageHash>,
 }
 
-/// Hashes of the ranges of memory that the recording holds.
+/// Hashes of the memory ranges in the recording.
 #[derive(Debug, Default)]
 pub struct PageHashes {
     ranges: BTreeMap<u64, RangeHashes>,
 }
 
 impl PageHashes {
-    /// Whether a snapshot has this range already.
+    /// Returns whether a snapshot has this range already.
     #[must_use]
     pub fn has_range(&self, at: u64, bytes: u64) -> bool {
         self.ranges.get(&at).is_some_and(|k| k.bytes == bytes)
     }
 
-    /// The ranges that there are: first byte and bytes.
+    /// Returns the known ranges: first address and size in bytes.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(at, k)| (*at, k.bytes))
     }
 
-    /// What the recording holds of a range is what has these hashes from now on, from the page of number `first` on:
-    /// which of its bytes are in pages that are not as they were, as ranges of bytes that begin at 0.
+    /// Updates the hashes of a range from page number `first` on. Returns the bytes in changed pages, as ranges
+    /// relative to the start of the range.
     ///
-    /// A range that it did not hold is new as a whole. Hashes beyond the range's pages count for nothing.
+    /// A range that was not known is new as a whole. Hashes beyond the range's pages are ignored.
     pub fn update(&mut self, at: u64, bytes: u64, first: u64, hashes: &[PageHash]) -> Vec<Range<u64>> {
         let known = self.ranges.entry(at).or_insert_with(|| RangeHashes {
             bytes,
@@ -124,7 +124,7 @@ impl PageHashes {
             match known.pages.get_mut(n as usize) {
                 Some(was) if was == hash => continue,
                 Some(was) => *was = *hash,
-                // Pages come in their order: this is the next one.
+                // Pages arrive in order: this is the next one.
                 None => known.pages.push(*hash),
             }
             let from = (n * PAGE).saturating_sub(phase);
@@ -137,12 +137,12 @@ impl PageHashes {
         changed
     }
 
-    /// The recording does not hold this range any more.
+    /// Removes a range that the recording does not hold any more.
     pub fn forget(&mut self, at: u64) {
         self.ranges.remove(&at);
     }
 
-    /// It holds nothing any more.
+    /// Removes all ranges.
     pub fn clear(&mut self) {
         self.ranges.clear();
     }
@@ -158,7 +158,7 @@ mod tests {
     fn a_hash_tells_places_and_words() {
         let zero = hash_page(0, &[0; PAGE_SIZE]);
         let mut seen = std::collections::HashSet::from([zero]);
-        // One bit anywhere, and the same word at any place.
+        // One bit anywhere, and the same word at any offset.
         for at in 0..PAGE_SIZE {
             let mut page = [0; PAGE_SIZE];
             page[at] = 1 << (at % 8);
@@ -168,7 +168,7 @@ mod tests {
                 assert!(seen.insert(hash_page(0, &page)), "{at}");
             }
         }
-        // Two words that change places.
+        // Two words that swap their offsets.
         let mut page = [7; PAGE_SIZE];
         page[..8].copy_from_slice(&[1; 8]);
         let mut other = [7; PAGE_SIZE];
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(hash_page(100, &[9; 5]), hash_page(0, &page));
     }
 
-    /// The numbers that the device's hash has to give as well.
+    /// The device's hash must give these numbers as well.
     #[test]
     fn the_hash_stays_what_it_is() {
         let page: Vec<u8> = (0..PAGE_SIZE as u32).map(|n| ((n * 31) >> 3) as u8).collect();
@@ -221,14 +221,14 @@ mod tests {
         let hashes = hash_pages(at, &content);
         assert_eq!(held.update(at, bytes, 0, &hashes[..1]), []);
         assert_eq!(held.update(at, bytes, 1, &hashes[1..]), [first..first + PAGE]);
-        // Another range at the same place is new.
+        // Another range at the same address is new.
         assert_eq!(held.update(at, 10, 0, &hash_pages(at, &content[..10])), [0..10]);
         held.forget(at);
         assert_eq!(held.ranges().count(), 0);
     }
 
     proptest! {
-        /// Whatever changes, what is told covers it, and nothing beside its pages.
+        /// The returned ranges cover every change and nothing outside its pages.
         #[test]
         fn what_changed_is_covered(
             phase in 0u64..4096,

@@ -1,31 +1,31 @@
-//! Physical memory that a program maps: which of it is mapped in more than one place.
+//! Physical memory that a program maps, and which of it is mapped at several addresses.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a mapping is to a replay.
+/// The relation of a mapping to earlier ones, for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// Memory of its own.
     Separate,
     /// The memory that was mapped at this address before.
     SameAs(u64),
-    /// Memory that a replay cannot tell from other memory.
+    /// Memory that a replay cannot distinguish from other memory.
     Ambiguous,
 }
 
-/// Which physical memory was mapped where, by the numbers that tell such memory apart.
+/// Addresses of each mapped physical memory, by the memory's number.
 #[derive(Debug, Default)]
 pub struct PhysicalMappings {
-    /// What was mapped last at each address: bytes and the memory's number.
+    /// The last mapping at each address: size in bytes and the memory's number.
     first: BTreeMap<u64, (u64, u64)>,
-    /// Where each memory was mapped first.
+    /// First mapped address of each memory.
     places: HashMap<u64, u64>,
-    /// Memory that was mapped in more than one place.
+    /// Memory that was mapped at several addresses.
     shared: HashSet<u64>,
 }
 
 impl PhysicalMappings {
-    /// Memory of this number is mapped at an address: what that is to a replay, which maps each range once.
+    /// Adds a mapping of memory `number` at an address. Returns its relation for a replay, which maps each range once.
     pub fn relate(&mut self, at: u64, bytes: u64, number: u64) -> Relation {
         let end = at.saturating_add(bytes);
         let over = |(from, (length, _)): (&u64, &(u64, u64))| from.saturating_add(*length) > at;
@@ -48,7 +48,8 @@ impl PhysicalMappings {
                 }
             };
         }
-        // What other memory was here before is the same memory to a replay: that may be shared with no other place.
+        // A replay sees other memory that was mapped here earlier as the same memory: it must not be shared with
+        // another address.
         if before.iter().any(|(.., n)| *n != number && self.shared.contains(n)) {
             return Relation::Ambiguous;
         }
@@ -68,11 +69,11 @@ mod tests {
         let mut m = PhysicalMappings::default();
         let (a, b, c) = (0x1000_0000, 0x2000_0000, 0x3000_0000);
         assert_eq!(m.relate(a, GRANULE, 1), Relation::Separate);
-        // Other memory in its place is its own, as it was never anywhere else.
+        // Other memory at the same address counts as separate: it was never mapped elsewhere.
         assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate);
         assert_eq!(m.relate(b, GRANULE, 2), Relation::SameAs(a));
         assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate, "where it was first");
-        // In the place of memory that is elsewhere too.
+        // At the address of memory that is mapped elsewhere as well.
         assert_eq!(m.relate(b, GRANULE, 3), Relation::Ambiguous);
         assert_eq!(m.relate(c, GRANULE, 4), Relation::Separate);
         assert_eq!(m.relate(c, GRANULE, 2), Relation::Ambiguous);

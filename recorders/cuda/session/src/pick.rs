@@ -1,22 +1,22 @@
-//! Which launches of a function are recorded, where launches are recorded one by one.
+//! Selection of the launches of a function that are recorded, when launches are recorded one by one.
 
 use std::fmt;
 
-/// Which launches of each function that is wanted.
+/// The launches to record of each selected function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// The first one.
+    /// The first launch.
     First,
-    /// Each that has more threads than all before it: the last of them is the largest.
+    /// Each launch with more threads than all before it: the last of them is the largest.
     Largest,
-    /// The first one and every so many after it.
+    /// The first launch and every nth after it.
     Every(u64),
-    /// All.
+    /// All launches.
     All,
 }
 
 impl Pick {
-    /// Reads `first`, `largest`, `every:N` or `all`.
+    /// Parses `first`, `largest`, `every:N` or `all`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -42,19 +42,20 @@ impl fmt::Display for Pick {
     }
 }
 
-/// The launches of one function so far.
+/// Counter of the launches of one function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchCounter {
-    /// How many there were.
+    /// Number of launches so far.
     pub seen: u64,
-    /// How many of them were recorded.
+    /// Number of recorded launches.
     pub taken: u64,
-    /// Threads of the largest that was recorded.
+    /// Threads of the largest recorded launch.
     largest: u64,
 }
 
 impl LaunchCounter {
-    /// A launch with this many threads comes: whether it is recorded, of which there are at most so many.
+    /// Counts a launch with this many threads. Returns whether to record it; `most` is the maximum number of recorded
+    /// launches.
     pub fn select_next(&mut self, pick: Pick, most: Option<u64>, threads: u64) -> bool {
         let n = self.seen;
         self.seen = n.saturating_add(1);
@@ -69,7 +70,7 @@ impl LaunchCounter {
         }
     }
 
-    /// The launch that came was recorded.
+    /// Counts the launch as recorded.
     pub fn count_recorded(&mut self, threads: u64) {
         self.taken = self.taken.saturating_add(1);
         self.largest = self.largest.max(threads);
@@ -108,7 +109,7 @@ mod tests {
         }
     }
 
-    /// Where the first launch cannot be recorded, because a graph is captured for one, the next one is the first.
+    /// If the first launch cannot be recorded because a graph is being captured, the next one counts as the first.
     #[test]
     fn a_launch_that_was_not_recorded_does_not_count() {
         let mut l = LaunchCounter::default();

@@ -1,4 +1,4 @@
-//! The recording of one process: a queue that calls are put into, and a thread that writes it.
+//! The recording of one process: a queue of calls and a writer thread.
 
 use crate::entry::{Entry, EntryPayload};
 use crate::error::SessionError;
@@ -13,75 +13,75 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::recording::CallEvent;
 
-/// Bytes that may wait for the thread that writes; then whoever calls waits.
+/// Maximum size of the data that waits for the writer thread, bytes; beyond it callers wait.
 pub(crate) const MAX_WAITING_BYTES: u64 = if cfg!(test) { 4 << 20 } else { 512 << 20 };
-/// How long the thread that writes waits for more.
+/// Time that the writer thread waits for more work.
 const TICK: Duration = Duration::from_millis(50);
-/// Who waits for the end of a recording that does not get on for this long goes without it.
+/// Time without progress after which a caller stops waiting for the end of the recording.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Content that is awaited, or that is handed over in parts.
+/// A slot for awaited content or for content in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot(u64);
 
-/// How a recording is made.
+/// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The file; there must be none of its name.
+    /// The file; it must not exist.
     pub to: PathBuf,
-    /// Bytes, about, at which the recording ends while the program goes on; `None`: nowhere.
+    /// Approximate file size at which the recording ends while the program continues, bytes; `None` for no limit.
     pub limit: Option<u64>,
 }
 
-/// When a call began.
+/// Start time of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallStart(Instant);
 
 impl CallStart {
-    /// Nanoseconds since, `u32::MAX` for more.
+    /// Returns the elapsed nanoseconds, `u32::MAX` if more.
     #[must_use]
     pub fn elapsed_ns(self) -> u32 {
         u32::try_from(self.0.elapsed().as_nanos()).unwrap_or(u32::MAX)
     }
 }
 
-/// What was awaited.
+/// Awaited content that was supplied.
 #[derive(Debug)]
 pub(crate) enum SuppliedContent {
-    /// It will not be known.
+    /// The content stays unknown.
     Nothing,
-    /// Bytes.
+    /// The bytes.
     Content(Vec<u8>),
-    /// It was handed over in parts.
+    /// The content was handed over in parts.
     Parts,
 }
 
 thread_local! {
-    /// Whether this thread is one that writes.
+    /// Whether this thread is a writer thread.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    /// Content that was supplied and not taken up yet.
+    /// Supplied content that is not yet taken.
     supplied: HashMap<Slot, SuppliedContent>,
-    /// Content in parts: the slot, where in its page it begins, bytes.
+    /// Content in parts: the slot, its offset in its page, bytes.
     parts: Vec<(Slot, u64, Vec<u8>)>,
-    /// Bytes that wait.
+    /// Size of the waiting data, bytes.
     waiting: u64,
-    /// Code that is to be stored, for modules by number.
+    /// Code to store, by module number.
     code: Vec<(u32, Vec<u8>)>,
 }
 
-/// What the thread that writes takes from the queue.
+/// A batch that the writer thread takes from the queue.
 #[derive(Default)]
 pub(crate) struct QueueBatch {
     pub entries: VecDeque<Entry>,
     pub supplied: HashMap<Slot, SuppliedContent>,
     pub parts: Vec<(Slot, u64, Vec<u8>)>,
     pub code: Vec<(u32, Vec<u8>)>,
-    /// The recording ends: there will be no more.
+    /// The recording ends: this is the last batch.
     pub last: bool,
 }
 
@@ -90,24 +90,24 @@ pub(crate) struct Shared {
     begun: Instant,
     queue: Mutex<Queue>,
     tables: Mutex<Tables>,
-    /// There is more to write.
+    /// Signals more work.
     more: Condvar,
-    /// There is room again.
+    /// Signals free space in the queue.
     room: Condvar,
-    /// The recording goes on.
+    /// The recording is active.
     going: AtomicBool,
-    /// The program ends.
+    /// The program is ending.
     ending: AtomicBool,
-    /// The thread that writes has ended.
+    /// The writer thread has ended.
     done: AtomicBool,
-    /// Counts up while the thread that writes gets on.
+    /// Progress counter of the writer thread.
     steps: AtomicU64,
-    /// Calls that were handed over.
+    /// Number of calls handed over.
     calls: AtomicU64,
     slots: AtomicU64,
-    /// Why it ended before the program.
+    /// Why the recording ended before the program.
     why: Mutex<Option<String>>,
-    /// What the thread that writes does first when the program ends.
+    /// Function that the writer thread calls first when the program ends.
     at_end: OnceLock<fn() -> bool>,
 }
 
@@ -122,10 +122,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Begins a recording: makes the file and the thread that writes it.
+    /// Starts a recording: creates the file and the writer thread.
     ///
     /// # Errors
-    /// When there is a file of the name already, or one of them cannot be made.
+    /// Returns an error if the file exists already, or if the file or the thread cannot be created.
     pub fn begin(settings: &Settings) -> Result<Self, SessionError> {
         let mut file = File::begin(&settings.to)?;
         let shared = Arc::new(Shared {
@@ -148,7 +148,7 @@ impl Session {
             .name("kinescope-write".to_owned())
             .spawn(move || {
                 WRITES.set(true);
-                // Whatever happens in it: nobody may wait for a thread that is no more.
+                // Even after a panic no caller must wait for a thread that has ended.
                 let write = std::panic::AssertUnwindSafe(|| Writer::new(&mut file, limit).write(&own));
                 if std::panic::catch_unwind(write).is_err() {
                     let describe = || give_up(&mut file, &own, "the recorder's writer had a fault");
@@ -162,36 +162,37 @@ impl Session {
         Ok(Self { shared })
     }
 
-    /// Whether calls are still recorded.
+    /// Returns whether calls are still recorded.
     #[must_use]
     pub fn is_going(&self) -> bool {
         self.shared.going.load(Ordering::Relaxed)
     }
 
-    /// Why the recording ended before the program, if it did.
+    /// Returns why the recording ended before the program, or `None` if it did not.
     #[must_use]
     pub fn why(&self) -> Option<String> {
         lock(&self.shared.why).clone()
     }
 
-    /// What the thread that writes is to do first when the program ends: what was awaited may be there by then. It is
-    /// asked again, once what it handed over is written, as long as it says that there is more.
+    /// Sets the function that the writer thread calls first when the program ends: awaited content can be available by
+    /// then. The thread writes what the function hands over and calls it again as long as it returns that there is
+    /// more.
     pub fn set_exit_hook(&self, first: fn() -> bool) {
         let _ = self.shared.at_end.set(first);
     }
 
-    /// A call begins.
+    /// Returns the start time of a call.
     #[must_use]
     pub fn start_call(&self) -> CallStart {
         CallStart(Instant::now())
     }
 
-    /// The lists that rows point into.
+    /// Locks the lists that rows point into.
     pub fn tables(&self) -> MutexGuard<'_, Tables> {
         lock(&self.shared.tables)
     }
 
-    /// Takes up a call that has returned, of this thread.
+    /// Records a call of this thread that has returned.
     pub fn record(&self, begun: CallStart, thread: u32, call: CallEvent, with: EntryPayload) {
         if !self.is_going() {
             return;
@@ -206,7 +207,7 @@ impl Session {
         let calls = &self.shared.calls;
         self.put(weight, |q| {
             q.entries.push_back(entry);
-            // Counted in the order of the queue, whose lock is held.
+            // The queue's lock is held: the count follows the order of the queue.
             calls.fetch_add(1, Ordering::Relaxed);
         });
     }
@@ -217,8 +218,8 @@ impl Session {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Puts something into the queue, once there is room. The thread that writes is the one that makes room: it does
-    /// not wait.
+    /// Puts an item into the queue once there is space. The writer thread does not wait here, because it is the one
+    /// that frees space.
     fn put(&self, weight: u64, into: impl FnOnce(&mut Queue)) {
         let mut q = lock(&self.shared.queue);
         while q.waiting > MAX_WAITING_BYTES && self.is_going() && !WRITES.get() {
@@ -230,27 +231,27 @@ impl Session {
         let was = q.waiting;
         q.waiting = q.waiting.saturating_add(weight);
         into(&mut q);
-        // The thread that writes looks by itself every now and then: it is woken for much alone.
+        // The writer thread polls regularly: it is woken only for large amounts.
         if was < MAX_WAITING_BYTES / 16 && q.waiting >= MAX_WAITING_BYTES / 16 {
             self.shared.more.notify_one();
         }
     }
 
-    /// A place for content that is known later, or that is handed over in parts.
+    /// Returns a slot for content that is known later or handed over in parts.
     #[must_use]
     pub fn new_slot(&self) -> Slot {
         Slot(self.shared.slots.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Hands over a part of a copy's content: what belongs to the device's address `at`. The parts of a slot follow
-    /// each other, and each begins where a page does, but for the first one.
+    /// Hands over a part of a copy's content, for the device address `at`. The parts of a slot are in order, and each
+    /// except the first starts at a page boundary.
     pub fn supply_part(&self, slot: Slot, at: u64, content: Vec<u8>) {
         if self.is_going() {
             self.put(content.len() as u64, |q| q.parts.push((slot, at, content)));
         }
     }
 
-    /// Supplies what was awaited; `None`: it will not be known.
+    /// Supplies awaited content; `None` if it stays unknown.
     pub fn supply(&self, slot: Slot, content: Option<Vec<u8>>) {
         let (weight, supplied) = match content {
             Some(c) => (c.len() as u64, SuppliedContent::Content(c)),
@@ -261,7 +262,7 @@ impl Session {
         q.supplied.insert(slot, supplied);
     }
 
-    /// What was awaited was handed over in parts.
+    /// Marks awaited content as handed over in parts.
     pub fn supply_parts(&self, slot: Slot) {
         lock(&self.shared.queue).supplied.insert(slot, SuppliedContent::Parts);
     }
@@ -275,15 +276,15 @@ impl Session {
         }
     }
 
-    /// Ends the recording while the program goes on, and says why in the file.
+    /// Ends the recording while the program continues, and says why in the file.
     pub fn stop(&self, why: impl Into<String>) {
         self.shared.give_up(why);
     }
 
-    /// Writes what is left and ends. Called again it does nothing.
+    /// Writes what is left and ends the recording. A second call does nothing.
     ///
-    /// It takes no lock and no memory, so that a program may end in a handler of a signal, whatever it interrupted.
-    /// What the thread that writes cannot get at for long stays out of the file.
+    /// It takes no lock and allocates no memory, so that a program can end in a signal handler, whatever it
+    /// interrupted. What the writer thread cannot access for a long time stays out of the file.
     pub fn end(&self) {
         let shared = &self.shared;
         shared.ending.store(true, Ordering::Release);
@@ -302,7 +303,7 @@ impl Session {
 }
 
 impl Shared {
-    /// The recording goes on no more.
+    /// Ends the recording after a failure.
     pub fn give_up(&self, why: impl Into<String>) {
         if self.going.swap(false, Ordering::Relaxed) {
             lock(&self.why).get_or_insert(why.into());
@@ -311,7 +312,7 @@ impl Shared {
         self.room.notify_all();
     }
 
-    /// Why it goes on no more.
+    /// Returns why the recording ended.
     pub fn why(&self) -> Option<String> {
         lock(&self.why).clone()
     }
@@ -320,8 +321,8 @@ impl Shared {
         lock(&self.tables)
     }
 
-    /// Waits for a while for something to write, and takes it all. The first time it does not wait: the file is to be
-    /// one that opens as soon as it is there.
+    /// Waits for a while for data to write, and takes all of it. The first call does not wait: the file must be
+    /// readable as soon as it exists.
     pub fn take(&self) -> QueueBatch {
         let first_time = self.steps.fetch_add(1, Ordering::Relaxed) == 0;
         let mut q = lock(&self.queue);
@@ -331,7 +332,7 @@ impl Shared {
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
-        // Looked at before what was awaited is asked for: nothing that is handed over later is lost.
+        // This flag is read before the awaited content is requested, so that nothing handed over later is lost.
         let mut ending = self.ending.load(Ordering::Acquire);
         if ending && let Some(first) = self.at_end.get() {
             drop(q);
@@ -348,7 +349,7 @@ impl Shared {
         }
     }
 
-    /// So many bytes wait no more.
+    /// Removes this many bytes from the size of the waiting data.
     pub fn stored(&self, bytes: u64) {
         self.step();
         let mut q = lock(&self.queue);
@@ -357,7 +358,7 @@ impl Shared {
         self.room.notify_all();
     }
 
-    /// The thread that writes gets on.
+    /// Counts a step of progress of the writer thread.
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }

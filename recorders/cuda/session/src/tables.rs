@@ -1,10 +1,10 @@
-//! The lists that rows point into: streams, events, functions, modules and names of calls, by the driver's handles.
+//! Lists that rows point into: streams, events, functions, modules and call names, by the driver's handles.
 
 use std::collections::HashMap;
 use trace_core::check::Finding;
 use trace_core::recording::{CallFacts, CallFunction, CallStream, Identity};
 
-/// What of the tables goes into the file, at one state of them.
+/// The part of the tables that is written to the file, at one version.
 #[derive(Debug)]
 pub(crate) struct TablesSnapshot {
     pub facts: CallFacts,
@@ -13,14 +13,14 @@ pub(crate) struct TablesSnapshot {
     pub version: u64,
 }
 
-/// What is known of the program's streams, code and calls so far.
+/// Known streams, code and calls of the program so far.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// What goes into the file.
+    /// Metadata for the file.
     pub facts: CallFacts,
-    /// Who and what the recording is of.
+    /// Identity of the recorded program and device.
     pub identity: Identity,
-    /// What the recorder could not hold, once each.
+    /// Findings about what the recorder could not store, each once.
     pub findings: Vec<Finding>,
     streams: HashMap<usize, u32>,
     events: HashMap<usize, u32>,
@@ -31,13 +31,13 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Counts up with each change: what was written at the same number is what is known now.
+    /// Returns the version, which increases with each change: content written at the same version is current.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Tells that the facts, the identity or the findings were changed.
+    /// Marks the metadata, the identity or the findings as changed.
     pub fn mark_changed(&mut self) {
         self.version += 1;
     }
@@ -51,7 +51,7 @@ impl Tables {
         }
     }
 
-    /// Number of the stream with this handle; one that nobody was told of gets a number now.
+    /// Returns the number of the stream with this handle. An unknown stream gets a number now.
     pub fn stream(&mut self, handle: usize, name: impl FnOnce(u32) -> String) -> u32 {
         if let Some(n) = self.streams.get(&handle) {
             return *n;
@@ -59,7 +59,7 @@ impl Tables {
         self.new_stream(handle, 0, 0, name)
     }
 
-    /// A stream was made. A handle that was another stream's before is this one's from now on.
+    /// Adds a new stream. From now on a reused handle is this stream's.
     pub fn new_stream(&mut self, handle: usize, flags: u32, priority: i32, name: impl FnOnce(u32) -> String) -> u32 {
         let n = u32::try_from(self.facts.streams.len()).unwrap_or(u32::MAX);
         self.facts.streams.push(CallStream {
@@ -72,7 +72,7 @@ impl Tables {
         n
     }
 
-    /// An event was made.
+    /// Adds a new event.
     pub fn new_event(&mut self, handle: usize) -> u32 {
         let n = self.made_events;
         self.made_events = n.saturating_add(1);
@@ -80,7 +80,7 @@ impl Tables {
         n
     }
 
-    /// Number of the event with this handle.
+    /// Returns the number of the event with this handle.
     pub fn event(&mut self, handle: usize) -> u32 {
         match self.events.get(&handle) {
             Some(n) => *n,
@@ -88,13 +88,13 @@ impl Tables {
         }
     }
 
-    /// Number of the function with this handle, where it is known.
+    /// Returns the number of the function with this handle, or `None` if it is unknown.
     #[must_use]
     pub fn function(&self, handle: usize) -> Option<u32> {
         self.functions.get(&handle).copied()
     }
 
-    /// A function is known from now on. One of the same name and module keeps its number.
+    /// Adds a function. One of the same name and module keeps its number.
     pub fn new_function(&mut self, handle: usize, function: CallFunction) -> u32 {
         let same = |f: &CallFunction| f.name == function.name && f.module == function.module;
         let n = match self.facts.functions.iter().position(same) {
@@ -110,12 +110,12 @@ impl Tables {
         n
     }
 
-    /// Forgets the functions of handles that may come again for others.
+    /// Forgets the functions whose handles can be reused.
     pub fn forget_functions(&mut self, gone: impl Fn(u32) -> bool) {
         self.functions.retain(|_, n| !gone(*n));
     }
 
-    /// Number of a call's name.
+    /// Returns the number of a call's name.
     pub fn name(&mut self, name: &'static str) -> u32 {
         if let Some(n) = self.names.get(name) {
             return *n;
@@ -127,7 +127,7 @@ impl Tables {
         n
     }
 
-    /// Adds a finding, where none of the same kind, place and message is there.
+    /// Adds a finding, unless one of the same kind, location and message exists.
     pub fn add_finding(&mut self, finding: Finding) {
         let same = |f: &Finding| f.kind == finding.kind && f.place == finding.place && f.message == finding.message;
         if !self.findings.iter().any(same) {

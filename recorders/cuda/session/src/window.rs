@@ -1,60 +1,60 @@
-//! The window of addresses that allocations are served from: which of them are taken, and which have memory behind them.
+//! Address window that allocations are served from: its taken addresses, and those with memory mapped.
 //!
-//! Memory comes in granules of 2 MiB. What is asked for is put at a multiple of 512 bytes, as the driver does; small
-//! pieces share granules, large ones begin at one. Granules get memory when the first byte of them is taken, and give it
-//! back when the last one is free.
+//! Memory comes in granules of 2 MiB. An allocation is placed at a multiple of 512 bytes, as the driver does. Small
+//! allocations share granules; large ones start at a granule. A granule gets memory when its first byte is taken, and
+//! releases it when its last byte is free.
 
 use std::collections::BTreeMap;
 
-/// Bytes that memory is given and taken back in.
+/// Size of the unit in which memory is mapped and released, bytes.
 pub const GRANULE: u64 = 2 << 20;
-/// Each allocation begins at a multiple of this many bytes.
+/// Alignment of each allocation, bytes.
 const ALIGN: u64 = 512;
-/// What is this large or larger begins at a granule, so that it gives its memory back by itself.
+/// Minimum size of an allocation that starts at a granule, bytes, so that it releases its memory by itself.
 const LARGE: u64 = GRANULE / 2;
 
-/// What puts memory behind addresses.
+/// A source of memory for addresses.
 pub trait Backing {
-    /// Why it does not.
+    /// Why mapping or unmapping fails.
     type Error;
 
-    /// Puts memory behind a granule.
+    /// Maps memory at a granule.
     ///
     /// # Errors
-    /// When there is none left, or the device refuses.
+    /// Returns an error if no memory is left, or if the device refuses.
     fn map(&mut self, at: u64, bytes: u64) -> Result<(), Self::Error>;
 
-    /// Takes the memory of one mapping away: the range is one that was given to [`Backing::map`].
+    /// Unmaps the memory of one mapping: the range is one that was passed to [`Backing::map`].
     ///
     /// # Errors
-    /// When the device refuses.
+    /// Returns an error if the device refuses.
     fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), Self::Error>;
 }
 
-/// Why an allocation is not served.
+/// Why an allocation fails.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError<E> {
-    /// There is no range of addresses that is long enough.
+    /// No free range of addresses is long enough.
     #[error("the window has no room for {bytes} bytes")]
     Full {
-        /// What was asked for.
+        /// The requested size.
         bytes: u64,
     },
-    /// The memory behind it could not be had.
+    /// No memory could be mapped.
     #[error("{0}")]
     Backing(E),
 }
 
-/// A range of addresses, and what of it is taken.
+/// A range of addresses with its allocations.
 #[derive(Debug)]
 pub struct Window {
     base: u64,
     bytes: u64,
-    /// What is taken: first byte and bytes as they were asked for.
+    /// Taken ranges: first address and requested size in bytes.
     taken: BTreeMap<u64, u64>,
-    /// What nothing is in: first byte and bytes, apart from each other.
+    /// Free ranges: first address and size in bytes, never adjacent.
     free: BTreeMap<u64, u64>,
-    /// Granules with memory behind them: first byte, and what shares them.
+    /// Granules with memory: first address, and the allocations that share them.
     granules: BTreeMap<u64, MappedGranules>,
 }
 
@@ -65,7 +65,7 @@ struct MappedGranules {
 }
 
 impl Window {
-    /// A window of which nothing is taken. Both numbers are multiples of [`GRANULE`].
+    /// Returns an empty window. Both numbers are multiples of [`GRANULE`].
     #[must_use]
     pub fn new(base: u64, bytes: u64) -> Self {
         Self {
@@ -77,34 +77,34 @@ impl Window {
         }
     }
 
-    /// First address and number of bytes.
+    /// Returns the first address and the size in bytes.
     #[must_use]
     pub fn range(&self) -> (u64, u64) {
         (self.base, self.bytes)
     }
 
-    /// Whether an address lies in the window.
+    /// Returns whether an address lies in the window.
     #[must_use]
     pub fn contains(&self, at: u64) -> bool {
         at.checked_sub(self.base).is_some_and(|n| n < self.bytes)
     }
 
-    /// The allocation that an address lies in: first byte and bytes.
+    /// Returns the allocation that contains an address: first address and size in bytes.
     #[must_use]
     pub fn find(&self, at: u64) -> Option<(u64, u64)> {
         let (first, bytes) = self.taken.range(..=at).next_back()?;
         (at - first < *bytes).then_some((*first, *bytes))
     }
 
-    /// What is taken: first byte and bytes of each, by address.
+    /// Returns the first address and the size in bytes of each allocation, by address.
     pub fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.taken.iter().map(|(at, bytes)| (*at, *bytes))
     }
 
-    /// Takes `bytes` bytes, at least 1.
+    /// Allocates `bytes` bytes, at least 1.
     ///
     /// # Errors
-    /// When there is no room, or no memory.
+    /// Returns an error if there is no free range, or no memory.
     pub fn allocate<B: Backing>(&mut self, bytes: u64, backing: &mut B) -> Result<u64, WindowError<B::Error>> {
         let full = WindowError::Full { bytes };
         let length = bytes
@@ -123,7 +123,7 @@ impl Window {
                     granule += m.bytes;
                 }
                 None => {
-                    // A large piece is one mapping; what shares granules has a mapping each.
+                    // A large allocation is one mapping; allocations that share granules have one mapping per granule.
                     let whole = if length >= LARGE {
                         length.next_multiple_of(GRANULE)
                     } else {
@@ -144,29 +144,29 @@ impl Window {
         Ok(at)
     }
 
-    /// Gives up what a failed allocation has taken of granules so far.
+    /// Undoes what a failed allocation has taken of granules so far.
     fn undo<B: Backing>(&mut self, first: u64, to: u64, made: &[u64], backing: &mut B) {
         for (at, m) in self.granules.range_mut(first..to) {
             m.users -= 1;
             if m.users == 0 && made.contains(at) {
-                // The mapping is of this call, and the call fails already.
+                // The mapping belongs to this call, and the call already fails.
                 let _ = backing.unmap(*at, m.bytes);
             }
         }
         self.granules.retain(|at, m| m.users > 0 || !made.contains(at));
     }
 
-    /// Gives back what begins at an address: its bytes; `None` when nothing that is taken begins there.
+    /// Frees the allocation at an address and returns its size in bytes. Returns `None` if no allocation starts there.
     ///
     /// # Errors
-    /// When memory could not be taken away; the addresses are free all the same.
+    /// Returns an error if memory could not be unmapped; the addresses are free all the same.
     pub fn free<B: Backing>(&mut self, at: u64, backing: &mut B) -> Option<Result<u64, B::Error>> {
         let bytes = self.taken.remove(&at)?;
         self.mark_free(extent(at, bytes));
         let end = at + bytes;
         let mut failed = None;
         let mut gone = Vec::new();
-        // The granule that it begins in may begin before it.
+        // The granule that it starts in can start before it.
         let from = self.granules.range(..=at).next_back().map_or(at, |(g, _)| *g);
         for (granule, m) in self.granules.range_mut(from..end) {
             m.users = m.users.saturating_sub(1);
@@ -186,7 +186,7 @@ impl Window {
         })
     }
 
-    /// The first place with room for a piece of a length that is a multiple of [`ALIGN`].
+    /// Returns the first free address for an allocation whose length is a multiple of [`ALIGN`].
     fn find_room(&self, length: u64) -> Option<u64> {
         let unit = if length >= LARGE { GRANULE } else { ALIGN };
         let length = length.checked_next_multiple_of(unit)?;
@@ -196,7 +196,7 @@ impl Window {
         })
     }
 
-    /// A range that lies in one that is free is free no more.
+    /// Removes a range from the free range that contains it.
     fn mark_taken(&mut self, (from, to): (u64, u64)) {
         let Some((first, bytes)) = self.free.range(..=from).next_back().map(|(a, n)| (*a, *n)) else {
             return;
@@ -210,7 +210,7 @@ impl Window {
         }
     }
 
-    /// A range is free again.
+    /// Adds a range to the free ranges.
     fn mark_free(&mut self, (mut from, mut to): (u64, u64)) {
         if let Some((first, bytes)) = self.free.range(..from).next_back().map(|(a, n)| (*a, *n))
             && first + bytes == from
@@ -225,7 +225,7 @@ impl Window {
     }
 }
 
-/// What a piece keeps others out of: large ones take whole granules, and nothing else is put into these.
+/// Returns the range that an allocation blocks: a large one takes whole granules, which nothing else shares.
 fn extent(at: u64, bytes: u64) -> (u64, u64) {
     let length = bytes.next_multiple_of(ALIGN);
     let unit = if length >= LARGE { GRANULE } else { ALIGN };
@@ -238,7 +238,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Memory that counts what is mapped, and refuses where two mappings meet.
+    /// Memory that counts mappings and refuses overlapping ones.
     #[derive(Default)]
     struct Counted {
         mapped: BTreeMap<u64, u64>,
@@ -283,7 +283,7 @@ mod tests {
             b.mapped,
             BTreeMap::from([(BASE, GRANULE), (BASE + GRANULE, 4 * GRANULE)])
         );
-        // The rest of the large one's last granule stays its own.
+        // The rest of the large allocation's last granule stays reserved for it.
         assert_eq!(w.allocate(GRANULE / 2 - 512, &mut b).unwrap(), BASE + 1536);
         assert_eq!(w.find(large + 3 * GRANULE), Some((large, 3 * GRANULE + 1)));
         assert_eq!(w.find(large + 3 * GRANULE + 1), None);
@@ -316,7 +316,7 @@ mod tests {
         assert!(w.allocate(GRANULE, &mut b).is_ok());
     }
 
-    /// A list of nodes, each an allocation of its own: as many as a program likes, in a time that grows with them alone.
+    /// A list of nodes, each an allocation of its own: any number works, in a time that grows only with their number.
     #[test]
     fn very_many_small_pieces_are_served_quickly() {
         let mut w = Window::new(BASE, 4096 * GRANULE);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back: nothing overlaps, everything taken has memory, and nothing else has.
+        /// After any allocations and frees: nothing overlaps, all allocations have memory, and nothing else has.
         #[test]
         fn pieces_never_overlap_and_have_memory(steps in proptest::collection::vec((0u8..4, 1u64..5 * GRANULE), 1..200)) {
             let mut w = Window::new(BASE, 40 * GRANULE);
@@ -342,7 +342,7 @@ mod tests {
                     let (at, bytes) = taken.remove(n as usize % taken.len());
                     prop_assert_eq!(w.free(at, &mut b), Some(Ok(bytes)));
                 } else {
-                    // Many small pieces, some large ones.
+                    // Many small allocations, some large ones.
                     let bytes = if what == 1 { n } else { n % 60_000 + 1 };
                     if let Ok(at) = w.allocate(bytes, &mut b) {
                         prop_assert!(at.is_multiple_of(512) && at >= BASE && at + bytes <= BASE + 40 * GRANULE);

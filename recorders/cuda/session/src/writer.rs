@@ -1,4 +1,4 @@
-//! The thread that writes: what it took from the queue goes into the file in the order of the calls.
+//! The writer thread: it stores queued data in the file in the order of the calls.
 
 use crate::entry::{Entry, EntryPayload};
 use crate::error::SessionError;
@@ -10,45 +10,45 @@ use trace_core::PAGE_SIZE;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{CallEvent, CallModule};
 
-/// Bytes that may wait behind a call whose content is awaited; then it is not held. Less than may wait in all: who
-/// calls is the one who would have to go on for the content to be known, and must not be made to wait for it.
+/// Maximum size of the data that waits behind a call with awaited content, bytes; beyond it the content is not stored.
+/// The limit is below that of the whole queue: the content depends on the caller, so the caller must not wait for it.
 const MAX_QUEUED_BYTES: u64 = MAX_WAITING_BYTES / 2;
-/// Least time between two commits, once a recording goes on for a while.
+/// Minimum time between two commits, once a recording has run for a while.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
-/// Least time between the first two; from then on it doubles. A program that is killed soon after its start has
-/// something in its file.
+/// Minimum time between the first two commits; it doubles from then on. A program that is killed soon after its start
+/// has something in its file.
 const COMMIT_FIRST: Duration = Duration::from_millis(20);
-/// A commit takes at most one part of this many of the time.
+/// A commit takes at most one part in this many of the time.
 const SHARE: u32 = 20;
-/// Bytes after which it is told that there is room again.
+/// Number of stored bytes after which waiting callers are notified of free space.
 const NOTIFY_EVERY_BYTES: u64 = 16 << 20;
 
-/// Ends a recording that cannot be written any more, and says so in the file where that is possible.
+/// Ends a recording that cannot be written any more, and says so in the file if that is possible.
 pub(crate) fn give_up(file: &mut File, shared: &Shared, why: &str) {
     shared.give_up(why);
     let tables_snapshot = shared.tables().snapshot();
-    // Nothing more can be done where that fails as well: the file has what it had.
+    // If this fails as well, nothing more can be done: the file has what it had.
     let _ = file.finish_truncated(&tables_snapshot, why);
 }
 
-/// What the thread that writes has at hand.
+/// State of the writer thread.
 pub(crate) struct Writer<'a> {
     file: &'a mut File,
     limit: Option<u64>,
-    /// Calls that are not in the file yet: the first one waits for its content.
+    /// Calls that are not yet in the file: the first one waits for its content.
     pending: VecDeque<Entry>,
     supplied: HashMap<Slot, SuppliedContent>,
-    /// Content in parts, stored.
+    /// Stored content in parts.
     parts: HashMap<Slot, Vec<u32>>,
-    /// Copies of `pending` whose content is awaited: where in its page it begins, and how long it is.
+    /// Copies of `pending` with awaited content: its offset in its page, and its length.
     behind: HashMap<Slot, (usize, Option<u64>)>,
-    /// Content that was awaited for too long: whatever comes of it now is passed over.
+    /// Content that was awaited for too long: content that arrives now is ignored.
     given_up: HashSet<Slot>,
-    /// Bytes of `pending`.
+    /// Size of `pending`, bytes.
     held: u64,
-    /// Calls of `pending` whose content is stored already, from the front on.
+    /// Number of calls at the start of `pending` whose content is already stored.
     looked_at: usize,
-    /// Bytes that were stored and not told of.
+    /// Stored bytes that waiting callers were not notified of.
     untold: u64,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
             let last = taken.last;
             let done = self.store(shared, taken).and_then(|()| {
                 let now = Instant::now();
-                // Who calls needs the tables: they are not held while the disk is at work.
+                // Callers need the tables: the lock is not held during disk access.
                 let version = shared.tables().version();
                 if last || (now >= due && self.file.has_more(version)) {
                     let tables_snapshot =
@@ -100,7 +100,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Puts what was taken into the file, up to the first call whose content is awaited.
+    /// Stores the batch in the file, up to the first call with awaited content.
     fn store(&mut self, shared: &Shared, taken: QueueBatch) -> Result<(), SessionError> {
         for (module, bytes) in taken.code {
             let pages = self.file.code(&bytes)?;
@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Whether the file is as long as it may be: then the recording ends.
+    /// Returns whether the file has its maximum size; the recording then ends.
     fn is_full(&self, shared: &Shared) -> bool {
         let over = self.limit.filter(|most| self.file.bytes() > *most);
         if let Some(most) = over {
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         over.is_some()
     }
 
-    /// Takes up what was awaited. Where its call waits behind another one it is stored at once: it may be much.
+    /// Takes supplied content. If its call waits behind another one, the content is stored at once: it can be large.
     fn supply(&mut self, shared: &Shared, slot: Slot, supplied: SuppliedContent) -> Result<(), SessionError> {
         let bytes = match &supplied {
             SuppliedContent::Content(content) => content.len() as u64,
@@ -170,8 +170,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Puts calls into the file up to the first one whose content is awaited. `last`: it will not come any more;
-    /// `tired`: it is not awaited longer while too much waits behind it.
+    /// Writes calls to the file up to the first one with awaited content. `last`: the content does not arrive any more;
+    /// `tired`: the wait ends when too much data waits behind it.
     fn store_ready(&mut self, shared: &Shared, last: bool, tired: bool) -> Result<(), SessionError> {
         while let Some(mut entry) = self.pending.pop_front() {
             let was = entry.queued_bytes();
@@ -217,8 +217,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Stores what calls carry behind one that waits for its content: it may wait until who calls goes on, who may wait
-    /// for room.
+    /// Stores the payloads of calls behind one with awaited content. That content can depend on a caller, and the
+    /// caller can be waiting for space.
     fn store_behind(&mut self, shared: &Shared) -> Result<(), SessionError> {
         for n in self.looked_at..self.pending.len() {
             let Some(entry) = self.pending.get_mut(n) else { break };

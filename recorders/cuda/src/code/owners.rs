@@ -1,5 +1,4 @@
-//! Whose a function is that the program did not ask for by its name: the driver is asked, and where it does not say, the
-//! name has to do.
+//! Owners of functions that the program did not look up by name: the driver's answer, or else a match by name.
 
 use super::{Code, NamedFunction, text};
 use crate::memory::current_context_and_device;
@@ -8,14 +7,14 @@ use crate::resolve::driver;
 use cuda_driver::{CuFunction, CuLibrary, CuModule, CuResult};
 use libc::c_void;
 
-/// What a library is in a context.
+/// A library's module in a context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LibraryModule {
     pub library: usize,
     pub context: usize,
 }
 
-/// `cuLibraryGetModule`: functions of the module are the library's.
+/// Handles `cuLibraryGetModule`: functions of the module belong to the library.
 pub(crate) fn module_of(
     r: &Recorder,
     call: &mut dyn FnMut() -> CuResult,
@@ -24,7 +23,7 @@ pub(crate) fn module_of(
 ) -> CuResult {
     let result = call();
     if is_ok(result) && !module.is_null() {
-        // SAFETY: the driver has put the answer there.
+        // SAFETY: the driver has written the answer.
         let module = unsafe { *module } as usize;
         lock(&r.code).add_library_module(module, library as usize);
     }
@@ -32,7 +31,7 @@ pub(crate) fn module_of(
 }
 
 impl Code {
-    /// A module is what a library is in the thread's context.
+    /// Adds a module as a library's module in the thread's context.
     fn add_library_module(&mut self, module: usize, library: usize) {
         if !self.loaded.contains_key(&module) {
             let context = current_context_and_device().map_or(0, |(context, _)| context);
@@ -40,7 +39,7 @@ impl Code {
         }
     }
 
-    /// The code that a handle stands for: a library in the place of what it is in a context.
+    /// Returns the code that a handle stands for: the library if the handle is its module in a context.
     pub(super) fn origin(&self, owner: usize) -> usize {
         match self.modules.get(&owner) {
             Some(module) if !self.loaded.contains_key(&owner) => module.library,
@@ -48,11 +47,11 @@ impl Code {
         }
     }
 
-    /// What the driver tells of a handle that nobody asked for by its name.
+    /// Queries the driver about a handle that was not looked up by name.
     pub(super) fn find_function(&mut self, r: &Recorder, handle: CuFunction, captured: bool) -> NamedFunction {
         let d = driver();
         let mut name = std::ptr::null();
-        // SAFETY: the driver says of a handle that is none of its own that it is wrong.
+        // SAFETY: the driver returns an error for a handle that is not its own.
         let (mut result, mut kernel) = (unsafe { d.cuFuncGetName(&raw mut name, handle) }, false);
         if result.is_err() {
             // SAFETY: as above.
@@ -62,7 +61,7 @@ impl Code {
         let name = if result.is_ok() { text(name) } else { String::new() };
         let owner = if kernel {
             let mut library = std::ptr::null_mut();
-            // SAFETY: as above, with a place for the answer.
+            // SAFETY: as above, with a valid pointer for the answer.
             let result = unsafe { d.cuKernelGetLibrary(&raw mut library, handle) };
             result
                 .ok()
@@ -75,18 +74,18 @@ impl Code {
         NamedFunction { name, owner, kernel }
     }
 
-    /// The module that a function is of, or the library that the module is of.
+    /// Returns the module of a function, or the module's library.
     fn module_or_library(&mut self, handle: CuFunction, name: &str, captured: bool) -> Option<usize> {
         let d = driver();
         let mut module: CuModule = std::ptr::null_mut();
-        // SAFETY: a place for the answer; the driver says of a handle that is none of its own that it is wrong.
+        // SAFETY: the pointer is valid for the answer; the driver returns an error for a handle that is not its own.
         let is_reported = unsafe { d.cuFuncGetModule(&raw mut module, handle) }.is_ok();
         let origin = self.origin(module as usize);
         if is_reported && self.loaded.contains_key(&origin) {
             return Some(origin);
         }
-        // A kernel's function has a handle of its own, in the nodes of graphs for one. Asking for it may load the kernel's
-        // module, which is nothing to do while a graph is captured.
+        // A kernel's function has a handle of its own, for example in graph nodes. The query can load the kernel's
+        // module, which must not happen during graph capture.
         if captured {
             return None;
         }
@@ -95,7 +94,7 @@ impl Code {
         kernels.sort_unstable();
         let owner = kernels.into_iter().find_map(|(kernel, owner)| {
             let mut function = std::ptr::null_mut();
-            // SAFETY: a kernel that the program asked for, and a place for the answer.
+            // SAFETY: the program looked the kernel up, and the pointer is valid for the answer.
             let result = unsafe { d.cuKernelGetFunction(&raw mut function, kernel as *mut c_void) };
             (result.is_ok() && function == handle).then_some(owner)
         });
@@ -105,7 +104,8 @@ impl Code {
         owner
     }
 
-    /// The code of which the program asked for a function of this name: where there is more, what was loaded first.
+    /// Returns the code in which the program looked up a function of this name; the code loaded first if there are
+    /// several.
     fn find_owner_by_name(&self, r: &Recorder, name: &str) -> Option<usize> {
         let same = self.named.values().filter(|n| n.name == name && !name.is_empty());
         let owners = same.filter_map(|n| Some((self.loaded.get(&n.owner)?.place, n.owner)));

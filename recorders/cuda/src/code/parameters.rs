@@ -1,4 +1,4 @@
-//! Where the parameters of a function lie: as the driver says, or, where it does not, as the code does.
+//! Locations of a function's parameters, from the driver or else from the code.
 
 use crate::resolve::driver;
 use cuda_code::{cubin::Cubin, ptx::Ptx};
@@ -6,19 +6,19 @@ use cuda_driver::{CuFunction, CudaError, INVALID_VALUE};
 use std::collections::HashMap;
 use trace_core::recording::CodeKind;
 
-/// Maximum number of parameters that a function is asked for.
+/// Maximum number of parameters that are queried per function.
 const MAX_PARAMETERS: usize = 4096;
 
 /// Offset and size of each parameter.
 pub(super) type Layout = Vec<[u32; 2]>;
 
-/// As the driver says; `None`: it does not, which drivers before CUDA 12.4 do not.
+/// Queries the layout from the driver. Returns `None` if the driver does not report it, as before CUDA 12.4.
 pub(super) fn query_layout(handle: CuFunction, kernel: bool) -> Option<Layout> {
     let d = driver();
     let mut layout = Vec::new();
     for n in 0..MAX_PARAMETERS {
         let (mut at, mut bytes) = (0, 0);
-        // SAFETY: the driver says of a number past the last parameter, and of a wrong handle, that it is wrong.
+        // SAFETY: the driver returns an error for an index past the last parameter, and for a wrong handle.
         let asked = unsafe {
             if kernel {
                 d.cuKernelGetParamInfo(handle, n, &raw mut at, &raw mut bytes)
@@ -28,7 +28,7 @@ pub(super) fn query_layout(handle: CuFunction, kernel: bool) -> Option<Layout> {
         };
         match asked {
             Ok(()) => layout.push([u32::try_from(at).ok()?, u32::try_from(bytes).ok()?]),
-            // Past the last one.
+            // Past the last parameter.
             Err(CudaError::Refused {
                 result: INVALID_VALUE, ..
             }) => break,
@@ -39,7 +39,7 @@ pub(super) fn query_layout(handle: CuFunction, kernel: bool) -> Option<Layout> {
     Some(layout)
 }
 
-/// Those of all functions of a module, as its code says, by name.
+/// Returns the layouts of all functions of a module by name, from its code.
 pub(super) fn parse_layouts(kind: CodeKind, code: &[u8]) -> HashMap<String, Layout> {
     match kind {
         CodeKind::Cubin => {

@@ -1,4 +1,4 @@
-//! Graphs that copy to the device what they, or copies before them, bring to the host: when what was copied can be read.
+//! Feedback copies of graphs: copies to the device whose source the graph, or an earlier copy, writes on the host.
 
 use super::nodes::{Node, NodeWork, for_each_enabled};
 use crate::content::content_at;
@@ -9,18 +9,18 @@ use cuda_session::EntryPayload;
 use std::collections::HashMap;
 use trace_core::recording::{CopyKind, CopyRow};
 
-/// When memory of the host holds what a copy to the device takes from it.
+/// The time at which host memory holds the source of a copy to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SourceTiming {
-    /// Before the graph begins: it writes there later.
+    /// Before the graph starts: the graph writes there later.
     Before,
-    /// When the graph has ended: it wrote there earlier.
+    /// After the graph ends: the graph wrote there earlier.
     After,
-    /// At no time that the recorder can look.
+    /// At no time when the recorder can read it.
     Never,
 }
 
-/// Copies of a graph whose source the graph itself writes, by their number among all of its copies.
+/// Copies of a graph whose source the graph itself writes, by their index among all of its copies.
 #[derive(Debug, Default)]
 pub(super) struct FeedbackSources {
     when: HashMap<usize, SourceTiming>,
@@ -28,7 +28,8 @@ pub(super) struct FeedbackSources {
 }
 
 impl FeedbackSources {
-    /// Those of a graph's nodes; what has to be read before the graph begins is read.
+    /// Finds the feedback copies among a graph's nodes, and reads the sources that must be read before the graph
+    /// starts.
     pub fn from_nodes(r: &Recorder, nodes: &[Node], stream: CuStream, form: Form) -> Self {
         let (mut to_device, mut to_host, mut count) = (Vec::new(), Vec::new(), 0);
         for_each_enabled(nodes, &mut |what| {
@@ -66,7 +67,7 @@ impl FeedbackSources {
         all
     }
 
-    /// What the copy of this number took, once the graph was launched on a stream.
+    /// Returns the content of copy number `n`, after the graph was launched on a stream.
     pub fn content(&mut self, r: &Recorder, n: usize, row: &CopyRow, stream: CuStream, form: Form) -> EntryPayload {
         let content = match self.when.get(&n) {
             None | Some(SourceTiming::After) if is_there(r, row, stream, form) => {
@@ -85,7 +86,7 @@ impl FeedbackSources {
     }
 }
 
-/// Waits until the host's memory holds what a copy takes from it. `false`: that could not be waited for.
+/// Waits until host memory holds the source of a copy. Returns `false` if the wait was not possible.
 fn is_there(r: &Recorder, row: &CopyRow, stream: CuStream, form: Form) -> bool {
     let bytes = row.from_pitch.max(row.bytes).saturating_mul(row.rows);
     r.is_source_ready(stream, form, row.from, row.from_pitch, row) && !r.is_awaited(row.from, bytes)

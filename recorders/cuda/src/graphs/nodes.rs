@@ -1,4 +1,4 @@
-//! The nodes of a graph: what each of them does, in an order that keeps the edges.
+//! Nodes of a graph: the work of each, in topological order.
 
 use crate::copies::{element_rows, elements, flatten};
 use crate::launches::read_arguments;
@@ -12,21 +12,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
 use trace_core::recording::{CopyRow, FillRow, LaunchRow};
 
-/// Maximum number of nodes of a graph, and most graphs inside each other.
+/// Maximum number of nodes of a graph, and maximum depth of nested graphs.
 const MAX_NODES: usize = 1 << 20;
 const MAX_DEPTH: u32 = 8;
 
-/// A node.
+/// A node of a graph.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// Its handle, by which the program names it in what was made ready.
+    /// Its handle, by which the program names it in the executable graph.
     pub handle: usize,
-    /// Whether launches do it.
+    /// Launches run the node.
     pub enabled: bool,
     pub work: NodeWork,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone, Debug)]
 pub(super) enum NodeWork {
     /// A launch, its arguments, and whether launches of its function are recorded one by one.
@@ -34,12 +34,12 @@ pub(super) enum NodeWork {
     Copies(Vec<CopyRow>),
     Fill(FillRow),
     Child(Vec<Node>),
-    /// Nothing that is recorded.
+    /// No work that is recorded.
     Nothing,
 }
 
 impl Node {
-    /// Does something else from now on. What the form of the change does not tell stays.
+    /// Replaces the work of the node. Properties that the change's structure does not contain stay.
     pub fn change(&mut self, to: NodeWork) {
         self.work = match (to, &self.work) {
             (NodeWork::Launch(new, buffer, wanted), NodeWork::Launch(old, ..)) => {
@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// Nodes that take the place of others of the same form: the program goes on to name the ones that were there first.
+/// Keeps the old handles when nodes replace others of the same structure: the program still uses the first ones.
 pub(super) fn keep_handles(new: &mut [Node], old: &[Node]) {
     for (new, old) in new.iter_mut().zip(old) {
         new.handle = old.handle;
@@ -69,7 +69,7 @@ pub(super) fn keep_handles(new: &mut [Node], old: &[Node]) {
     }
 }
 
-/// The node of this handle, in graphs inside too.
+/// Returns the node with this handle, also in child graphs.
 pub(super) fn find(nodes: &mut [Node], handle: usize) -> Option<&mut Node> {
     nodes.iter_mut().find_map(|node| {
         if node.handle == handle {
@@ -82,7 +82,7 @@ pub(super) fn find(nodes: &mut [Node], handle: usize) -> Option<&mut Node> {
     })
 }
 
-/// Each node that launches do, in order.
+/// Calls `to` for each enabled node, in order.
 pub(super) fn for_each_enabled<'a>(nodes: &'a [Node], to: &mut dyn FnMut(&'a NodeWork)) {
     for node in nodes.iter().filter(|n| n.enabled) {
         match &node.work {
@@ -92,7 +92,7 @@ pub(super) fn for_each_enabled<'a>(nodes: &'a [Node], to: &mut dyn FnMut(&'a Nod
     }
 }
 
-/// The nodes of a graph, each behind those that it waits for.
+/// Returns the nodes of a graph, each after the nodes that it depends on.
 pub(super) fn list_nodes(r: &Recorder, graph: CuGraph) -> Vec<Node> {
     expand_to(r, graph, 0)
 }
@@ -100,14 +100,14 @@ pub(super) fn list_nodes(r: &Recorder, graph: CuGraph) -> Vec<Node> {
 fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
     let d = driver();
     let mut count = 0;
-    // SAFETY: asks how many there are.
+    // SAFETY: the call queries the number of nodes.
     let asked = unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
     if depth > MAX_DEPTH || asked.is_err() || count > MAX_NODES {
         r.note_not_recorded("graph", "the nodes of a graph could not be told");
         return Vec::new();
     }
     let mut nodes: Vec<CuGraphNode> = vec![std::ptr::null_mut(); count];
-    // SAFETY: as many places as are told.
+    // SAFETY: the list has as many elements as the count says.
     if count > 0 && unsafe { d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.is_err() {
         r.note_not_recorded("graph", "the nodes of a graph could not be told");
         return Vec::new();
@@ -125,18 +125,18 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
     all.map(describe).collect()
 }
 
-/// What a node does; `None`: the driver does not tell.
+/// Returns the work of a node, or `None` if the driver does not report it.
 fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
     let d = driver();
     let mut kind = u32::MAX;
-    // SAFETY: a node of a graph, and a place for the answer.
+    // SAFETY: the node belongs to a graph, and the pointer is valid for the answer.
     unsafe { d.cuGraphNodeGetType(node, &raw mut kind) }.ok()?;
     Some(match kind {
         NODE_KERNEL => {
             let mut form = MaybeUninit::<KernelNode>::zeroed();
-            // SAFETY: the place is as long as the form; what it points to is the graph's own.
+            // SAFETY: the buffer is as long as the structure; the graph owns what the structure points to.
             unsafe { d.cuGraphKernelNodeGetParams_v2(node, form.as_mut_ptr()) }.ok()?;
-            // SAFETY: filled, and zero is a value of each field.
+            // SAFETY: the structure is filled, and zero is a valid value of each field.
             let mut what = unsafe { read_launch(r, &form.assume_init()) };
             if let NodeWork::Launch(row, ..) = &mut what {
                 shape(node, row);
@@ -159,7 +159,7 @@ fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
         }
         NODE_GRAPH => {
             let mut child = std::ptr::null_mut();
-            // SAFETY: a place for the answer.
+            // SAFETY: the pointer is valid for the answer.
             unsafe { d.cuGraphChildGraphNodeGetGraph(node, &raw mut child) }.ok()?;
             NodeWork::Child(expand_to(r, child, depth + 1))
         }
@@ -181,7 +181,7 @@ fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
     })
 }
 
-/// The fill that a node is.
+/// Returns the fill of a node.
 pub(super) fn read_fill(f: &FillNode) -> NodeWork {
     NodeWork::Fill(if f.height <= 1 {
         elements(f.to, f.value, f.element, f.width)
@@ -190,10 +190,10 @@ pub(super) fn read_fill(f: &FillNode) -> NodeWork {
     })
 }
 
-/// The launch that a node is, apart from what its form does not tell.
+/// Returns the launch of a node, without the properties that are not in its structure.
 ///
 /// # Safety
-/// The form's pointers are those of a launch of its function.
+/// The structure's pointers are those of a launch of its function.
 pub(super) unsafe fn read_launch(r: &Recorder, form: &KernelNode) -> NodeWork {
     let function = if form.function.is_null() {
         form.kernel
@@ -201,7 +201,7 @@ pub(super) unsafe fn read_launch(r: &Recorder, form: &KernelNode) -> NodeWork {
         form.function
     };
     let known = crate::code::function(r, function);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let buffer = unsafe { read_arguments(&known, form.parameters, form.extra) };
     crate::pinned_access::check_arguments(r, buffer.as_deref());
     let row = LaunchRow {
@@ -214,11 +214,11 @@ pub(super) unsafe fn read_launch(r: &Recorder, form: &KernelNode) -> NodeWork {
     NodeWork::Launch(row, buffer, known.is_selected)
 }
 
-/// What a node's attributes tell of its launch.
+/// Adds the launch properties from a node's attributes.
 fn shape(node: CuGraphNode, row: &mut LaunchRow) {
     let attribute = |which| {
         let mut value = [0u64; 8];
-        // SAFETY: a kernel's node, and a place that is as long as a value.
+        // SAFETY: the node is a kernel node, and the buffer is as long as a value.
         let asked = unsafe { driver().cuGraphKernelNodeGetAttribute(node, which, &raw mut value) };
         asked.ok().map(|()| value)
     };
@@ -227,19 +227,19 @@ fn shape(node: CuGraphNode, row: &mut LaunchRow) {
     }
     if let Some([low, high, ..]) = attribute(LAUNCH_CLUSTER) {
         let cluster = [low as u32, (low >> 32) as u32, high as u32];
-        // A cluster of one block is what every launch has that asks for none.
+        // Every launch without a cluster has a cluster of one block.
         if cluster != [1; 3] {
             row.cluster = cluster;
         }
     }
 }
 
-/// Nodes in an order that keeps the edges, otherwise as the driver lists them.
+/// Returns nodes in topological order, or in the driver's order if the edges are unknown.
 fn sort_by_edges(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
     let d = driver();
     let mut count = 0;
     let none = std::ptr::null_mut();
-    // SAFETY: asks how many edges there are; drivers of CUDA 13 have the second form alone under this name.
+    // SAFETY: the call queries the number of edges. Drivers of CUDA 13 have only the second version under this name.
     let asked = unsafe {
         d.cuGraphGetEdges_v2(graph, none, none, std::ptr::null_mut(), &raw mut count)
             .or_else(|_| d.cuGraphGetEdges(graph, none, none, &raw mut count))
@@ -249,9 +249,9 @@ fn sort_by_edges(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
     }
     let (mut from, mut to): (Vec<CuGraphNode>, Vec<CuGraphNode>) =
         (vec![std::ptr::null_mut(); count], vec![std::ptr::null_mut(); count]);
-    // What is told of each edge beside its ends: eight bytes.
+    // Each edge has eight bytes of data in addition to its ends.
     let mut data = vec![0u64; count];
-    // SAFETY: as many places as are told.
+    // SAFETY: the lists have as many elements as the count says.
     let asked = unsafe {
         d.cuGraphGetEdges_v2(
             graph,
@@ -276,7 +276,7 @@ fn sort_by_edges(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
             *w += 1;
         }
     }
-    // Of those that are free the one that the driver lists first.
+    // Among the free nodes, take the one that the driver lists first.
     let mut free: BTreeMap<usize, ()> = waits
         .iter()
         .enumerate()

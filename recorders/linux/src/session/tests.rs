@@ -1,5 +1,5 @@
-//! Recordings on a kernel in memory: what is changed and in which order it is undone, a failure at every step, the end of
-//! the recorder at every step.
+//! Tests with a kernel in memory: changes and their undo order, a failure at every step, a killed recorder at every
+//! step.
 
 use super::*;
 use crate::fake_kernel::FakeKernel;
@@ -35,7 +35,7 @@ fn dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// What is in a folder, but for the lock.
+/// Returns the content of a folder, except for the lock.
 fn list_leftovers(dir: &TempDir) -> Vec<String> {
     let mut all = Vec::new();
     for folder in [dir.path().to_owned(), dir.path().join("run")] {
@@ -48,14 +48,14 @@ fn list_leftovers(dir: &TempDir) -> Vec<String> {
     all
 }
 
-/// The machine as it was, but for the size that a buffer has once it was used.
+/// Returns the state of the machine, except for the size that a buffer has once it was used.
 fn capture_state(kernel: &FakeKernel) -> std::collections::BTreeMap<String, String> {
     let mut all = kernel.list_visible();
     all.remove("/sys/kernel/tracing/buffer_size_kb");
     all
 }
 
-/// That two machines are alike; says where not.
+/// Asserts that two machines are equal; the message lists the differences.
 #[track_caller]
 fn assert_same_state(
     now: &std::collections::BTreeMap<String, String>,
@@ -107,7 +107,7 @@ fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_orde
         format!("-:kinescope/dma_alloc > {tracing}/kprobe_events"),
     ];
     assert!(order.iter().map(|o| at(o)).is_sorted(), "{done:#?}");
-    // What is in it.
+    // Check its content.
     let r = import::open(&request.output, &Progress::new()).unwrap();
     let accesses: Vec<_> = r
         .events
@@ -156,7 +156,7 @@ fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
         trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();
     assert_eq!((shown.width(), shown.rgb()), (2, &[1, 2, 3, 4, 5, 6][..]));
     assert_eq!(list_leftovers(&dir), ["out.aux.txt", "out.kine", "out.ppm", "out.txt"]);
-    // A driver of which programs see a copy alone has no picture, and that is told.
+    // A driver that lets programs see only a copy has no picture, and a note says so.
     kernel.put("/sys/bus/pci/devices/0000:00:03.0/drm/card0", "");
     (request.keep_log, request.output) = (false, dir.path().join("other.kine"));
     let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
@@ -179,7 +179,7 @@ fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
     let mut request = request(&dir, "pci:0000:00:04.0", None, &[]);
     (request.method, request.keep_log) = (Some(Method::Kprobes), true);
     let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
-    // Not even a buffer's size: the instance has its own.
+    // Not even a buffer's size changes: the instance has its own.
     assert_same_state(&kernel.list_visible(), &before, "");
     assert_eq!(
         (summary.capture.driver.as_str(), summary.capture.exit_code),
@@ -199,7 +199,7 @@ fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
         (f.vendor, f.device, f.address.as_str()),
         (0x8086, 0x10c9, "0000:00:04.0")
     );
-    // A log that would be written over is told before anything is changed.
+    // A log that would be overwritten is reported before any change.
     kernel.take_actions();
     let why = record(&kernel, &request, &StopRequest::default())
         .unwrap_err()
@@ -208,7 +208,7 @@ fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
     assert_eq!(kernel.take_actions(), Vec::<String>::new());
 }
 
-/// Whatever step fails, the machine is put back, nothing is left on the disk, and the next recording works.
+/// Whatever step fails, the machine is restored, nothing is left on the disk, and the next recording works.
 #[test]
 fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
     for (device, driver, with) in [
@@ -228,7 +228,7 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
                 assert!(step > 30, "{step} steps");
                 break;
             }
-            // What failed may be one of the steps back: the next recording does it.
+            // The failed step can be an undo step: the next recording does it.
             if matches!(result, Err(RecordError::NotRestored(_))) {
                 let again = record(&kernel, &request, &StopRequest::default());
                 assert!(again.is_ok(), "{with}, step {step}: {result:?}, then {again:?}");
@@ -250,7 +250,7 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
     }
 }
 
-/// A list of changes that is left at any step is undone by whoever finds it, and undoing twice does nothing.
+/// A list of changes that is left at any step is undone by its next reader, and a second undo does nothing.
 #[test]
 fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
     for step in 0..40 {
@@ -272,7 +272,7 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
             probed_functions: Vec::new(),
             tracer: None,
         };
-        // It ends in the middle of the step, without anything that it would do then.
+        // The recorder ends in the middle of the step, without its cleanup.
         let _ = session.run(&StopRequest::default());
         kernel.fail_in(usize::MAX);
         drop(journal);
@@ -280,7 +280,7 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
         drop(ours.try_clone().unwrap());
         drop(ours);
         let result = guard::watch(theirs, &kernel, &request.run_folder);
-        // The guard cannot say that it is ready to somebody who is gone.
+        // The guard cannot report that it is ready to a recorder that has ended.
         let messages = result
             .or_else(|_| guard::recover(&kernel, &request.run_folder, "it was killed"))
             .unwrap();
@@ -315,7 +315,7 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
         tracer: None,
     };
     session.add_probes().unwrap();
-    // The threads that read end with the recorder; here they have ended already.
+    // The reader threads end with the recorder; here they have already ended.
     drop(session.start_trace().unwrap());
     session
         .bind_and_run(&StopRequest::default(), &mut Capture::default())
@@ -331,10 +331,10 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
     let (ours, theirs) = UnixStream::pair().unwrap();
     let messages = std::thread::scope(|s| {
         let guard = s.spawn(|| guard::watch(theirs, &kernel, &request.run_folder).unwrap());
-        // The command is the recorder's child here: it is waited for from now on, so that it never stays as one that has
-        // ended while the guard looks for it.
+        // The command is the recorder's child here. It is waited for from now on, so that it is never a zombie while
+        // the guard looks for it.
         let ended = s.spawn(move || child.wait().unwrap());
-        // Killed: the socket closes without a word.
+        // Killed: the socket closes without a message.
         std::thread::sleep(Duration::from_millis(50));
         drop(ours);
         ended.join().unwrap();
@@ -434,7 +434,7 @@ fn a_list_of_changes_that_is_none_is_refused_with_its_line() {
     let first = "{\"line\":\"recording\",\"version\":1,\"boot\":\"\",\"job\":{\"output\":\"\",\"folder\":\"\",\"keep_log\":false,\
                  \"hardware\":null,\"board\":\"\",\"tool\":\"\",\"when\":\"\",\"capture\":{},\"traces\":[]}}\n";
     assert_eq!(crate::journal::parse(first.as_bytes()).unwrap().changes, []);
-    // What is not whole was not done.
+    // A change whose line is incomplete was not made.
     assert!(crate::journal::parse(&[first.as_bytes(), b"{\"line\":\"chan"].concat()).is_ok());
     assert!(crate::journal::parse(b"").unwrap().changes.is_empty());
     assert_eq!(

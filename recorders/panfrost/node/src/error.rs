@@ -1,19 +1,19 @@
-//! What keeps a render node from coming up, or its recording from being written.
+//! Errors that prevent a render node from starting, or its recording from being written.
 
 use driver_mali::DriverError;
 use std::path::PathBuf;
 use trace_core::container::ContainerError;
 
-/// The node or its recording failed. What a program asks for and cannot have is an [`crate::Errno`] instead.
+/// An error of the node or its recording. A program's failed request returns a [`crate::Errno`] instead.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// No software device has this name.
+    /// No simulator has this name.
     #[error("there is no software board {name:?} (kinescope boards lists them)")]
     NoDevice {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// The device is not one that the panfrost driver knows.
+    /// The panfrost driver does not know the device.
     #[error("{name}: a register that tells its features does not answer: {offset:#x}")]
     Features {
         /// Name of the device.
@@ -21,12 +21,12 @@ pub enum NodeError {
         /// Offset of the register.
         offset: u32,
     },
-    /// Memory for buffer objects, or the process's own, cannot be reached.
+    /// Memory for buffer objects, or the process's own memory, is not accessible.
     #[error("{what}: {source}")]
     System {
-        /// What was done.
+        /// The attempted operation.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The device or its driver failed.
@@ -35,22 +35,22 @@ pub enum NodeError {
     /// The recording cannot be written.
     #[error("{}: {}", path.display(), format_without_path(source))]
     Save {
-        /// The file, by the name that a person knows it by.
+        /// The file, by the name that the user knows.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         source: ContainerError,
     },
-    /// The finished recording cannot get its name.
+    /// The finished recording cannot be renamed to its final name.
     #[error("{}: {source}", path.display())]
     Name {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// What went wrong, without the file's name where it has one of its own: the one that a person knows stands before it.
+/// Formats an error without its own file name: the message already starts with the name that the user knows.
 fn format_without_path(e: &ContainerError) -> String {
     match e {
         ContainerError::Io { source, .. } => source.to_string(),

@@ -11,7 +11,7 @@ use driver_mali::SpaceId;
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
 
-/// Granularity of objects that get their memory where the GPU touches them.
+/// Granularity of objects whose memory is allocated on GPU access, bytes.
 const HEAP_PAGE: u64 = 2 << 20;
 const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 
@@ -19,18 +19,18 @@ const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(crate) u64);
 
-/// What an open file holds.
+/// State of an open file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub pool: Pool,
     pub objects: BTreeMap<u32, Object>,
     pub syncobjs: Syncobjs,
     addresses: VaAllocator,
-    /// The address space, once it has an object.
+    /// The address space, once the file has an object.
     pub space: Option<SpaceId>,
-    /// What is mapped of named objects that are gone.
+    /// Mappings of named objects that were released.
     kept: Vec<(GpuVa, u64)>,
-    /// What is mapped of other objects that are gone, and their labels.
+    /// Mappings of other released objects, and their labels.
     gone: Vec<(GpuVa, u64, Option<String>)>,
 }
 
@@ -55,8 +55,8 @@ impl OpenFile {
         self.objects.get(&handle).ok_or(Errno::NOENT)
     }
 
-    /// Makes an object and gives its handle. `gpu` is absent once the recording has ended: then nothing runs any more,
-    /// and memory alone is left to give.
+    /// Creates an object and returns its handle. `gpu` is absent once the recording has ended: then no work runs any
+    /// more, and only memory is available.
     pub(crate) fn create(
         &mut self,
         gpu: Option<&mut Gpu>,
@@ -73,7 +73,7 @@ impl OpenFile {
         let mut gpu = gpu;
         let mut taken = self.take(gpu.as_deref_mut(), bytes, executable, heap);
         if let (Err(_), Some(gpu), Some(space)) = (&taken, gpu, self.space) {
-            // What objects had that are gone may be what is missing.
+            // Mappings of released objects can be what fills the space.
             self.unmap_gone(gpu, space).map_err(|_| Errno::NOMEM)?;
             taken = self.take(Some(gpu), bytes, executable, heap);
         }
@@ -82,7 +82,7 @@ impl OpenFile {
         Ok(handle)
     }
 
-    /// Takes GPU addresses, device memory and a range of the memory file.
+    /// Allocates GPU addresses, device memory and a range of the memory file.
     fn take(&mut self, gpu: Option<&mut Gpu>, bytes: u64, executable: bool, heap: bool) -> Result<(u64, u64), Errno> {
         let va = self.addresses.allocate(bytes, executable).ok_or(Errno::NOSPC)?;
         let mapped = match gpu {
@@ -103,11 +103,11 @@ impl OpenFile {
         gpu.map(space, GpuVa(va), bytes, executable).map_err(|_| Errno::NOMEM)
     }
 
-    /// Gives a handle back. Mappings of the object stay as they are.
+    /// Releases a handle. Mappings of the object stay as they are.
     ///
-    /// The GPU's mapping goes before the next chain runs, which is the first that could tell; so a recording that ends
-    /// with its program shows memory as the last job left it. An object that the program gave a name keeps it: what it
-    /// holds can be read at the recording's end.
+    /// The GPU's mapping is removed before the next chain runs, which is the first that could notice. A recording that
+    /// ends with its program therefore shows memory as the last job left it. An object that the program named stays, so
+    /// that its content is readable at the recording's end.
     pub(crate) fn close(&mut self, handle: u32) -> Result<(), Errno> {
         let object = self.objects.remove(&handle).ok_or(Errno::INVAL)?;
         self.pool.release(object.range());
@@ -119,7 +119,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Takes away the mappings of objects that are gone.
+    /// Removes the mappings of released objects.
     fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         while let Some((va, bytes, _)) = self.gone.pop() {
             gpu.unmap(space, va, bytes)?;
@@ -128,7 +128,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Runs a chain: the program's bytes go to the device, the device's come back.
+    /// Runs a chain: copies the program's bytes to the device, and the device's bytes back.
     pub(crate) fn run(&mut self, gpu: &mut Gpu, head: GpuVa, fragment: bool) -> Result<ChainResult, TransferError> {
         let space = match self.space {
             Some(space) => space,
@@ -145,7 +145,7 @@ impl OpenFile {
         Ok(end)
     }
 
-    /// The labels of objects that the GPU has mapped.
+    /// Returns the labels of objects that the GPU has mapped.
     pub(crate) fn labels(&self) -> Vec<LabelledObject> {
         let Some(space) = self.space else { return Vec::new() };
         let open = self.objects.values().filter(|o| !o.heap);
@@ -164,7 +164,7 @@ impl OpenFile {
             .collect()
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub(crate) fn end(self, gpu: Option<&mut Gpu>) {
         if let (Some(gpu), Some(space)) = (gpu, self.space) {
             let mut mapped = self.kept;

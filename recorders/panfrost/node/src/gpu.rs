@@ -1,4 +1,4 @@
-//! The GPU behind the node: the project's own driver on a software board, and what it is asked to do.
+//! The GPU behind the node: the project's own driver on a simulator, and its work.
 
 use crate::error::NodeError;
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId};
@@ -18,24 +18,24 @@ const OTHER_SLOT: u8 = 1;
 /// A booted GPU.
 pub(crate) struct Gpu {
     driver: Driver<'static>,
-    /// Address spaces that open files gave back, the first one first, with what is mapped in them still.
+    /// Address spaces that open files released, oldest first, with what is still mapped in them.
     free: VecDeque<(SpaceId, Vec<(GpuVa, u64)>)>,
-    /// Threads for shaders. The ones that the process shares are gone in a child, and waiting for them never ends.
+    /// Threads for shaders. The process's shared threads do not exist in a child, and a wait for them never ends.
     threads: Option<(u32, rayon::ThreadPool)>,
 }
 
-/// How a chain ended.
+/// The end of a chain.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainResult {
     pub end: JobEnd,
-    /// As it is told in the recording.
+    /// The chain's report in the recording.
     pub report: ChainReport,
 }
 
-/// Maximum number of different reasons that are told of one chain.
+/// Maximum number of different reasons that are listed per chain.
 const MAX_REASONS: usize = 4;
 
-/// What the device says of the jobs of a chain, as one.
+/// Combines the device's reports about the jobs of a chain.
 fn chain_report(submit_event: u64, end: &JobEnd, reports: &[JobReport]) -> ChainReport {
     let mut reasons: Vec<String> = Vec::new();
     for report in reports {
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Gpu {
 }
 
 impl Gpu {
-    /// Resets a GPU and switches it on; from here on all is recorded.
+    /// Resets a GPU and powers it on; everything is recorded from here on.
     pub(crate) fn boot(board: Box<dyn Board>, title: &str) -> Result<Self, NodeError> {
         // There is one for the life of the process.
         let driver = Driver::boot(Box::leak(board), Recorder::new(title))?;
@@ -75,9 +75,9 @@ impl Gpu {
         })
     }
 
-    /// An address space with nothing mapped in it: one that the hardware has free, or else one that a file gave back.
+    /// Returns an empty address space: one that is free in the hardware, or else one that a file released.
     pub(crate) fn take_space(&mut self) -> Result<SpaceId, DriverError> {
-        // As Linux's driver lays its tables out.
+        // The page tables have the layout of Linux's driver.
         let error = match self.driver.new_space(MmuFormat::MaliLpae) {
             Ok(space) => return Ok(space),
             Err(e) => e,
@@ -89,13 +89,13 @@ impl Gpu {
         Ok(space)
     }
 
-    /// Takes an address space back. What is mapped there stays until another file needs the space: a recording that
-    /// ends with its program shows memory as the last job left it.
+    /// Releases an address space. Its mappings stay until another file needs the space: a recording that ends with its
+    /// program shows memory as the last job left it.
     pub(crate) fn release_space(&mut self, space: SpaceId, mapped: Vec<(GpuVa, u64)>) {
         self.free.push_back((space, mapped));
     }
 
-    /// Whether an address space was given back and not yet taken by another file.
+    /// Returns whether an address space was released and not yet taken by another file.
     pub(crate) fn is_free(&self, space: SpaceId) -> bool {
         self.free.iter().any(|(s, _)| *s == space)
     }
@@ -126,7 +126,7 @@ impl Gpu {
         let slot = if fragment { FRAGMENT_SLOT } else { OTHER_SLOT };
         let own = std::process::id();
         if self.threads.as_ref().is_none_or(|(process, _)| *process != own) {
-            // A parent's threads are not in this process: there is nothing to end.
+            // A parent's threads do not exist in this process: there is nothing to end.
             std::mem::forget(self.threads.take());
             self.threads = rayon::ThreadPoolBuilder::new().build().ok().map(|pool| (own, pool));
         }
@@ -134,7 +134,7 @@ impl Gpu {
         let mut work = || -> Result<(u64, JobEnd), DriverError> {
             let submitted = driver.submit_chain(space, slot, head)?;
             let end = match driver.wait(submitted) {
-                // It goes on without end: it is stopped, as Linux's driver does after half a second.
+                // It does not end: it is stopped, as Linux's driver does after half a second.
                 Err(DriverError::NoInterrupt { .. }) => driver.stop(submitted),
                 other => other,
             };
@@ -152,17 +152,17 @@ impl Gpu {
         })
     }
 
-    /// Number of events recorded so far.
+    /// Returns the number of events so far.
     pub(crate) fn events(&self) -> u64 {
         self.driver.recorded_events()
     }
 
-    /// About how many bytes the recording takes so far.
+    /// Returns the approximate size of the recording so far, bytes.
     pub(crate) fn approximate_bytes(&self) -> u64 {
         self.driver.recorded_bytes()
     }
 
-    /// Pushes to a file what it does not hold yet.
+    /// Appends to a file what it does not hold yet.
     pub(crate) fn append_to(
         &self,
         writer: &mut Writer<FileSink>,
@@ -171,12 +171,12 @@ impl Gpu {
         self.driver.append_to(writer, describe)
     }
 
-    /// Ends the recording; the GPU goes on.
+    /// Ends the recording; the GPU continues.
     pub(crate) fn end_recording(&mut self) -> Result<(), DriverError> {
         self.driver.end_recording()
     }
 
-    /// Switches it off and gives the recording.
+    /// Powers the GPU off and returns the recording.
     pub(crate) fn finish(self) -> Result<Recording, DriverError> {
         std::mem::forget(self.threads);
         self.driver.finish()

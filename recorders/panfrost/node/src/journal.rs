@@ -1,5 +1,5 @@
-//! What is recorded so far, on the disk: a recording of its own that grows while the program runs, so that one which is
-//! killed leaves what it did. It is told as unfinished; the whole recording takes its place in the end.
+//! Partial recording on disk, which grows while the program runs, so that a killed program leaves a recording of its
+//! work. It is marked as unfinished; the complete recording replaces it at the end.
 
 use crate::error::NodeError;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use trace_core::container::{ContainerError, FileSink, Writer};
 
 /// Minimum time between two commits.
 const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(250);
-/// A commit takes at most one part of this many of the time.
+/// A commit takes at most one part in this many of the time.
 const SHARE: u32 = 20;
 
 /// The growing file.
@@ -18,7 +18,7 @@ pub(crate) struct Journal {
     path: PathBuf,
     writer: Writer<FileSink>,
     due: Instant,
-    /// Events that it holds.
+    /// Number of events in the file.
     events: u64,
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Begins a file that is not there yet.
+    /// Creates a file that must not exist yet.
     pub(crate) fn begin(path: &Path) -> Result<Self, NodeError> {
         let writer = Writer::create(path).map_err(|source| failed(path, source))?;
         Ok(Self {
@@ -44,22 +44,22 @@ impl Journal {
         &self.path
     }
 
-    /// Number of the descriptor that it is written by.
+    /// Returns the number of the file's descriptor.
     pub(crate) fn descriptor(&self) -> i32 {
         self.writer.sink().as_raw_fd()
     }
 
-    /// Events that a reader finds in it.
+    /// Returns the number of events that a reader finds in it.
     pub(crate) fn events(&self) -> u64 {
         self.events
     }
 
-    /// Whether it is time to write what has come since, when the recording has this many events.
+    /// Returns whether a commit is due if the recording has this many events.
     pub(crate) fn is_due(&self, events: u64) -> bool {
         events > self.events && Instant::now() >= self.due
     }
 
-    /// Writes what `push` pushes and the extras.
+    /// Commits the data that `push` pushes, and the extras.
     pub(crate) fn commit(
         &mut self,
         events: u64,

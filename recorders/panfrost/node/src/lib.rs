@@ -1,13 +1,13 @@
-//! The panfrost render node in user space: what Linux's driver of that name answers to a program, over a software Mali
-//! that a driver of the project's own programs through registers.
+//! The panfrost render node in user space: Linux's driver interface of that name on a simulator of a Mali, which a
+//! driver of the project programs through registers.
 //!
-//! It holds open files, buffer objects, their GPU addresses, sync objects; a submit runs on the device before the call
-//! returns, and all that the device was told becomes a recording. Nothing here knows how a program's calls get here:
-//! the library for `LD_PRELOAD` hands them on, and tests make them directly.
+//! It holds open files, buffer objects, their GPU addresses and sync objects. A submit runs on the device before the
+//! call returns, and all device accesses become a recording. This crate does not depend on how a program's calls
+//! arrive: the `LD_PRELOAD` library forwards them, and tests make them directly.
 //!
-//! Buffer objects lie in one sparse memory file for each open file of the node, at the offsets that the program maps
-//! them by, so that mappings are the kernel's own and outlive the handle as on a real node. Before a chain runs, the
-//! bytes that changed there go into the device's memory; after it, the bytes that the device changed come back.
+//! Buffer objects are in one sparse memory file for each open file of the node, at the offsets that the program maps
+//! them by. Mappings are therefore the kernel's own and outlive the handle as on a real node. Before a chain runs,
+//! changed bytes are copied into the device's memory; after it, bytes that the device changed are copied back.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,4 +1,4 @@
-//! The memory file behind an open file of the node: sparse, one range for each buffer object.
+//! The memory file of an open file of the node: sparse, with one range for each buffer object.
 
 use crate::error::NodeError;
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
@@ -9,16 +9,16 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use trace_core::PAGE_SIZE;
 
-/// Where ranges begin, as in Linux's drivers.
+/// First offset of ranges, as in Linux's drivers.
 const START: u64 = 1 << 32;
-/// Bytes of the file. Only what is touched takes memory.
+/// Size of the file, bytes. Only accessed pages take memory.
 const BYTES: u64 = 1 << 52;
-/// Bytes read at once.
+/// Size of one read, bytes.
 const CHUNK: u64 = 256 << 10;
-/// Bytes of given-back ranges at which those that no mapping holds are let go.
+/// Size of released ranges at which the unmapped ones are freed, bytes.
 const FREE_UNMAPPED_AT_BYTES: u64 = 64 << 20;
 
-/// What tells a file from any other of this machine: device and inode.
+/// Unique identity of a file on this machine: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Inode {
     /// Device number.
@@ -28,7 +28,7 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// Of a file descriptor of this process, by its number; `None` when it is none.
+    /// Returns the identity of an open descriptor of this process, or `None` if there is none.
     #[must_use]
     pub fn from_descriptor(fd: i32) -> Option<Self> {
         let known = std::fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
@@ -39,7 +39,7 @@ impl Inode {
     }
 }
 
-/// An anonymous file in memory with nothing in it, and which one it is.
+/// Creates an empty anonymous file in memory and returns it with its identity.
 pub(crate) fn create_anonymous_file(name: &str) -> Result<(OwnedFd, Inode), NodeError> {
     let failed = |source: io::Error| NodeError::System {
         what: "a file in memory",
@@ -60,7 +60,7 @@ pub(crate) struct Pool {
     file: File,
     inode: Inode,
     next: u64,
-    /// Ranges given back that a mapping may still show.
+    /// Released ranges that can still be mapped.
     idle: Vec<Range<u64>>,
     idle_bytes: u64,
 }
@@ -86,16 +86,16 @@ impl Pool {
         self.inode
     }
 
-    /// Number of the descriptor that the node itself holds it by.
+    /// Returns the number of the node's own descriptor of the file.
     pub(crate) fn own_descriptor(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// A descriptor for the program, with a position and flags of its own.
+    /// Opens a descriptor for the program, with a position and flags of its own.
     pub(crate) fn reopen(&self, close_on_exec: bool) -> io::Result<OwnedFd> {
         let mut options = File::options();
         options.read(true).write(true);
-        // The standard library asks for close-on-exec; the program says whether it wants it.
+        // The standard library sets close-on-exec; the program decides whether it wants it.
         let file = options
             .custom_flags(0)
             .open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
@@ -105,15 +105,15 @@ impl Pool {
         Ok(file.into())
     }
 
-    /// A range for an object, of whole pages and zero.
+    /// Allocates a range for an object, of whole pages and zero.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Option<u64> {
         let at = self.next;
-        // A page stays free between two, so that a mapping that is too long meets nothing of another's.
+        // A page stays free between two ranges, so that a mapping that is too long does not reach another object's.
         self.next = at.checked_add(bytes)?.checked_add(PAGE_SIZE as u64)?;
         (self.next <= BYTES).then_some(at)
     }
 
-    /// Gives a range back. Its memory stays as long as the program has it mapped.
+    /// Releases a range. Its memory stays as long as the program has it mapped.
     pub(crate) fn release(&mut self, range: Range<u64>) {
         self.idle_bytes += range.end.saturating_sub(range.start);
         self.idle.push(range);
@@ -122,7 +122,7 @@ impl Pool {
         }
     }
 
-    /// Lets the memory go of what was given back and is mapped nowhere.
+    /// Frees the memory of released ranges that are not mapped.
     fn free_unmapped(&mut self) {
         let Some(mapped) = list_mapped_ranges(self.inode) else {
             return;
@@ -133,12 +133,12 @@ impl Pool {
         self.idle_bytes = 0;
         for r in gone {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // Memory that does not go is lost to others, and nothing worse.
+            // Memory that cannot be freed is unusable for others, but does no other harm.
             let _ = rustix::fs::fallocate(&self.file, flags, r.start, r.end - r.start);
         }
     }
 
-    /// Ranges within a range that have memory behind them, page by page; elsewhere it is zero.
+    /// Returns the parts of a range that have memory, page by page; elsewhere it is zero.
     pub(crate) fn list_resident(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let mut out = Vec::new();
         let mut at = range.start;
@@ -194,18 +194,18 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// All mappings of this process; `None` where the system does not tell.
+/// Returns all mappings of this process, or `None` if the system does not list them.
 fn list_mappings() -> Option<Vec<Mapping>> {
     let text = std::fs::read_to_string("/proc/self/maps").ok()?;
     Some(text.lines().filter_map(parse_mapping).collect())
 }
 
-/// The mapping that an address lies in.
+/// Returns the mapping that contains an address.
 pub(crate) fn find_mapping(address: u64) -> Option<Mapping> {
     list_mappings()?.into_iter().find(|m| m.addresses.contains(&address))
 }
 
-/// Ranges of a file that this process has mapped.
+/// Returns the ranges of a file that this process has mapped.
 fn list_mapped_ranges(inode: Inode) -> Option<Vec<Range<u64>>> {
     let own = list_mappings()?.into_iter().filter(|m| m.inode == inode);
     Some(

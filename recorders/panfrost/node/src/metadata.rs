@@ -1,4 +1,4 @@
-//! What a recording is told beside its events: names of buffers, how chains ended, why it ended early.
+//! Metadata of a recording in addition to its events: names of buffers, ends of chains, why it ended early.
 
 use crate::gpu::ChainResult;
 use crate::save;
@@ -10,22 +10,22 @@ use trace_core::recording::{
     BUFFER_SHAPES, Buffer, BufferRole, CHAIN_REPORTS, ChainReport, ElementType, Facts, LostEvents,
 };
 
-/// Maximum number of chains whose ends are told: some 20 MB of text.
+/// Maximum number of chains whose ends are recorded: about 20 MB of text.
 const MAX_CHAINS: usize = 200_000;
-/// Maximum number of reasons that become findings, and most chains that one of them lists.
+/// Maximum number of reasons that become findings, and maximum number of chains in one of them.
 const MAX_REASONS: usize = 256;
 const MAX_LISTED: usize = 16;
 
 /// A range that a program named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferName {
-    /// Name, unique in a recording: the last range of a name counts.
+    /// Name, unique in a recording: the last range with a name is kept.
     pub name: String,
-    /// What it is for.
+    /// Role of the buffer.
     pub role: BufferRole,
     /// Type of the elements.
     pub element: ElementType,
-    /// Length of each dimension, the slowest first; empty when it is not known.
+    /// Length of each dimension, the slowest first; empty if unknown.
     pub shape: Vec<u64>,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct LabelledObject {
     pub label: String,
 }
 
-/// All that is told.
+/// All metadata.
 #[derive(Debug, Default)]
 pub(crate) struct RecordingMetadata {
     named: Vec<(BufferName, GpuRange)>,
-    /// Of files that are closed.
+    /// Labelled objects of closed files.
     labelled: Vec<LabelledObject>,
     chains: Vec<(GpuVa, ChainReport)>,
     /// Why the recording ended early.
@@ -56,7 +56,7 @@ pub(crate) struct RecordingMetadata {
 }
 
 impl RecordingMetadata {
-    /// A range has a name now. The last one of a name counts.
+    /// Adds a named range. The last range with a name is kept.
     pub(crate) fn add_name(&mut self, named: BufferName, place: GpuRange) {
         match self.named.iter_mut().find(|(n, _)| n.name == named.name) {
             Some(before) => *before = (named, place),
@@ -64,25 +64,25 @@ impl RecordingMetadata {
         }
     }
 
-    /// Labels of a file that is closed.
+    /// Adds the labels of a closed file.
     pub(crate) fn add_labels(&mut self, labels: Vec<LabelledObject>) {
         self.labelled.extend(labels);
     }
 
-    /// A chain came to its end.
+    /// Adds the end of a chain.
     pub(crate) fn add_chain(&mut self, head: GpuVa, ran: &ChainResult) {
         if self.chains.len() < MAX_CHAINS {
             self.chains.push((head, ran.report.clone()));
         }
     }
 
-    /// Forgets names and labels of address spaces that are of another file by now.
+    /// Forgets names and labels of address spaces that another file uses now.
     pub(crate) fn retain_spaces(&mut self, stands: impl Fn(SpaceId) -> bool) {
         self.named.retain(|(_, place)| stands(place.space));
         self.labelled.retain(|l| stands(l.place.space));
     }
 
-    /// Tells it. `open` are the labels of files that are open.
+    /// Writes the metadata. `open` are the labels of open files.
     pub(crate) fn write_to(
         &self,
         facts: &mut Facts,
@@ -110,7 +110,7 @@ impl RecordingMetadata {
         }));
     }
 
-    /// Labels become names of buffers where the program gave none of its own.
+    /// Makes labels buffer names for objects that the program did not name.
     fn write_labels(&self, facts: &mut Facts, open: Vec<LabelledObject>) {
         let mut all: Vec<LabelledObject> = self.labelled.iter().cloned().chain(open).collect();
         all.sort_by_key(|l| l.place);
@@ -141,7 +141,7 @@ impl RecordingMetadata {
         }
     }
 
-    /// Extras by name.
+    /// Returns the extras by name.
     pub(crate) fn extras(&self) -> BTreeMap<String, Vec<u8>> {
         let shapes: BTreeMap<&str, &[u64]> = self
             .named
@@ -150,7 +150,7 @@ impl RecordingMetadata {
             .map(|(n, _)| (n.name.as_str(), &*n.shape))
             .collect();
         let chains: Vec<&ChainReport> = self.chains.iter().map(|(_, r)| r).collect();
-        // Names and numbers: nothing of it can fail to be told.
+        // Only names and numbers: their serialization cannot fail.
         let mut extras = BTreeMap::new();
         if let Some(text) = Some(shapes)
             .filter(|s| !s.is_empty())
@@ -167,7 +167,7 @@ impl RecordingMetadata {
         extras
     }
 
-    /// Why shaders did not run, a finding for each reason, at the first chain that it is the reason of.
+    /// Returns findings about shaders that did not run: one per reason, at the first chain with that reason.
     fn findings(&self) -> Vec<Finding> {
         let mut reasons: Vec<(&str, Vec<(GpuVa, u64)>)> = Vec::new();
         for (head, report) in &self.chains {
@@ -197,7 +197,7 @@ impl RecordingMetadata {
     }
 }
 
-/// Who made a recording, and when.
+/// Tool and time of a recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Provenance<'a> {
     pub program: &'a str,
@@ -205,7 +205,7 @@ pub(crate) struct Provenance<'a> {
 }
 
 impl<'a> Provenance<'a> {
-    /// Of a program, now.
+    /// Returns the provenance of a program's recording that is made now.
     pub(crate) fn for_program(program: &'a str) -> Self {
         Self {
             program,

@@ -1,4 +1,4 @@
-//! The render node: what each request of a program does.
+//! The render node: implementation of each request of a program.
 
 mod recording;
 mod syncobjs;
@@ -23,66 +23,66 @@ use std::path::{Path, PathBuf};
 use trace_core::recording::LostEvents;
 use trace_core::{GpuVa, Recording};
 
-/// What the driver says of itself: 1.2, which knows heaps, objects without shaders, and compressed framebuffers.
+/// The driver's version: 1.2, which supports heaps, objects without shaders, and compressed framebuffers.
 const VERSION: (i32, i32, i32) = (1, 2, 0);
 const NAME: &str = "panfrost";
 const DATE: &str = "20180908";
 const DESCRIPTION: &str = "panfrost DRM";
-/// The bus address of a device that is on no bus.
+/// Bus address of a device that is on no bus.
 const UNIQUE: &str = "kinescope";
-/// Maximum number of handles that a request may name.
+/// Maximum number of handles in a request.
 const MAX_HANDLES: u32 = 1 << 16;
-/// Longest name of a buffer object, and of a buffer, in bytes.
+/// Maximum size of the name of a buffer object, and of a buffer, bytes.
 const MAX_NAME_BYTES: usize = 4096;
 
-/// What a recording is of.
+/// Settings of a node and its recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Name of the software device: `mali-g71`.
+    /// Name of the simulator: `mali-g71`.
     pub device: String,
-    /// What the program is called.
+    /// Name of the program.
     pub program: String,
-    /// Where what is recorded so far is kept while the program runs; nowhere without it.
+    /// File of the partial recording while the program runs; `None` for no file.
     pub journal: Option<PathBuf>,
-    /// Bytes, about, at which the recording ends; the program goes on. None without it.
+    /// Approximate size at which the recording ends while the program continues, bytes; `None` for no limit.
     pub limit: Option<u64>,
 }
 
-/// What becomes of a request.
+/// Result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum IoctlReply {
-    /// It is done; this is what `ioctl` returns.
+    /// The request is done; this is the return value of `ioctl`.
     Done,
-    /// What is waited for is not there. To be asked again, until this time on the monotonic clock, in ns; then the
-    /// error is [`Errno::TIME`].
+    /// The awaited object is not ready. The caller repeats the request until this time on the monotonic clock, in ns;
+    /// then the error is [`Errno::TIME`].
     NotYet(i64),
 }
 
-/// The node as it was opened.
+/// An opened node.
 #[derive(Debug)]
 pub struct OpenedNode {
     /// The file.
     pub id: FileId,
-    /// The descriptor for the program, which maps buffer objects by it.
+    /// The program's descriptor, by which it maps buffer objects.
     pub descriptor: OwnedFd,
-    /// What tells that descriptor and its copies from others.
+    /// Identity of that descriptor and its copies.
     pub inode: Inode,
-    /// The descriptor that the node itself holds, by number.
+    /// Number of the node's own descriptor.
     pub node_descriptor: i32,
 }
 
-/// The GPU, from before its boot to after the recording's end.
+/// State of the GPU, from before its boot to after the recording's end.
 enum Stage {
-    /// Nothing was asked of it yet.
+    /// No program has used it yet.
     Off(Box<dyn Board>),
     On(Box<Gpu>),
-    /// Something went wrong: chains complete without running, and what was recorded is still to be handed over.
+    /// After an error: chains complete without running, and the recording so far is still to be handed over.
     Broken(Box<Gpu>),
-    /// The recording is over: chains complete without running.
+    /// The recording has ended: chains complete without running.
     Ended,
 }
 
-/// A render node and all that programs have of it.
+/// A render node with the state of all its users.
 pub struct Node {
     settings: Settings,
     params: Params,
@@ -94,7 +94,7 @@ pub struct Node {
     journal: Option<Journal>,
     /// The recording reached its limit.
     full: bool,
-    /// What a person should be told, not yet said.
+    /// Messages for the user that were not yet printed.
     messages: Vec<String>,
     submits: u64,
 }
@@ -108,10 +108,10 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node over the software device that the settings name. The device stays off until a program wants memory.
+    /// Creates a node on the simulator that the settings name. The device stays off until a program requests memory.
     ///
     /// # Errors
-    /// When there is no such device.
+    /// Returns an error if there is no such device.
     pub fn new(settings: Settings) -> Result<Self, NodeError> {
         let board = device_mali::factory(&settings.device);
         let mut board = board.ok_or_else(|| NodeError::NoDevice {
@@ -135,7 +135,7 @@ impl Node {
     /// Opens the node.
     ///
     /// # Errors
-    /// When the system has no further files.
+    /// Returns an error if the system has no free files.
     pub fn open(&mut self, close_on_exec: bool) -> Result<OpenedNode, Errno> {
         let pool = Pool::new().map_err(|e| {
             self.messages.push(format!("the render node cannot be opened: {e}"));
@@ -152,7 +152,7 @@ impl Node {
         Ok(opened)
     }
 
-    /// The last descriptor of a file is gone: gives back what it held.
+    /// Releases everything that a file holds, after its last descriptor was closed.
     pub fn close(&mut self, id: FileId) {
         if let Some(file) = self.files.remove(&id) {
             self.told_of.add_labels(file.labels());
@@ -163,21 +163,22 @@ impl Node {
         }
     }
 
-    /// What a person should be told since the last call.
+    /// Returns the messages for the user since the last call.
     pub fn take_messages(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }
 
-    /// Number of chains that were submitted.
+    /// Returns the number of submitted chains.
     #[must_use]
     pub fn submission_count(&self) -> u64 {
         self.submits
     }
 
-    /// Whether a program may map this range of the node: of one object, from its first byte on, and shared.
+    /// Checks whether a program is allowed to map this range of the node: a range of one object, from its first byte
+    /// on, and shared.
     ///
     /// # Errors
-    /// [`Errno::INVAL`] when it may not.
+    /// Returns [`Errno::INVAL`] if it is not allowed.
     pub fn check_mapping(&self, id: FileId, offset: u64, bytes: u64, shared: bool) -> Result<(), Errno> {
         let file = self.files.get(&id).ok_or(Errno::BADF)?;
         let object = file.objects.values().find(|o| o.offset == offset && !o.heap);
@@ -185,10 +186,10 @@ impl Node {
         if fits && shared { Ok(()) } else { Err(Errno::INVAL) }
     }
 
-    /// Does what a program asks of an open file. `arg` is the address of the request's structure.
+    /// Handles a request of a program on an open file. `arg` is the address of the request's structure.
     ///
     /// # Errors
-    /// What the program sees as `errno`.
+    /// Returns the `errno` for the program.
     pub fn ioctl(&mut self, id: FileId, raw: u32, arg: u64, memory: &dyn UserMemory) -> Result<IoctlReply, Errno> {
         let request = Request::new(raw);
         if request.family != family::DRM {
@@ -231,7 +232,7 @@ impl Node {
                 if w.pad != 0 {
                     return Err(Errno::INVAL);
                 }
-                // Work is done when its submit returns.
+                // Work is complete when its submit returns.
                 self.file(id)?.object(w.handle).map(drop)
             }),
             number::MADVISE => call.with_structure(|m: &mut uapi::Madvise| {
@@ -252,10 +253,10 @@ impl Node {
         }
     }
 
-    /// What a program asks of a file that it has for a fence.
+    /// Handles a request of a program on a sync file.
     ///
     /// # Errors
-    /// What the program sees as `errno`; [`Errno::NOTTY`] when the file is none.
+    /// Returns the `errno` for the program; [`Errno::NOTTY`] if the file is not a sync file.
     pub fn sync_file_ioctl(
         &mut self,
         inode: Inode,
@@ -286,7 +287,7 @@ impl Node {
         }
     }
 
-    /// Whether a descriptor is one for a fence.
+    /// Returns whether a descriptor is a sync file.
     #[must_use]
     pub fn is_sync_file(&self, inode: Inode) -> bool {
         self.sync_files.is_fence(inode)
@@ -309,7 +310,7 @@ impl Node {
         Ok((file, gpu))
     }
 
-    /// Switches the GPU on, where it is still off.
+    /// Powers the GPU on, if it is still off.
     fn boot(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Off(board) => match Gpu::boot(board, &self.settings.program) {
@@ -357,7 +358,7 @@ impl Node {
             handle => Some(file.syncobjs.get(handle).ok_or(Errno::NODEV)?.clone()),
         };
         for handle in read_handles(memory, s.in_syncs, s.in_sync_count)? {
-            // What is waited for was signaled when its submit returned; a fence that is not there is an error.
+            // The awaited fence was signaled when its submit returned; a missing fence is an error.
             let ready = file.syncobjs.get(handle).is_some_and(Syncobj::is_signaled);
             if !ready {
                 return Err(Errno::INVAL);
@@ -375,7 +376,8 @@ impl Node {
                     if !self.full {
                         self.told_of.add_chain(GpuVa(s.jc), &ran);
                     }
-                    // The recording shows it; the program learns of it as on a board, from what is not there.
+                    // The recording contains the failure; the program notices it only by missing results, as on a
+                    // physical device.
                     self.messages.extend(describe_failure(s.jc, &ran));
                 }
                 Err(e) => self.fail_recording(format!("the chain at {:#x}: {e}", s.jc)),
@@ -390,7 +392,7 @@ impl Node {
     }
 }
 
-/// What a person should know of a chain's end; nothing of one that is done.
+/// Returns a message for the user about a chain's end, or `None` if the chain is done.
 fn describe_failure(head: u64, ran: &ChainResult) -> Option<String> {
     let status = ran.end.status;
     let why = ran.report.reason.as_deref();
@@ -402,7 +404,7 @@ fn describe_failure(head: u64, ran: &ChainResult) -> Option<String> {
     })
 }
 
-/// A request with what it takes to answer it.
+/// A request with everything needed to answer it.
 struct IoctlCall<'a> {
     request: Request,
     arg: u64,
@@ -410,8 +412,8 @@ struct IoctlCall<'a> {
 }
 
 impl IoctlCall<'_> {
-    /// Fetches the request's structure, lets `answer` fill it in, and gives it back, also when it fails. A program
-    /// that knows less of the structure than this node gives and gets that much of it.
+    /// Reads the request's structure, lets `answer` fill it in, and writes it back, also on failure. A program with a
+    /// shorter version of the structure passes and gets only that part of it.
     fn with_structure<T: Pod>(&self, answer: impl FnOnce(&mut T) -> Result<(), Errno>) -> Result<IoctlReply, Errno> {
         let mut value = T::zeroed();
         let known = self.request.bytes.min(size_of::<T>());
@@ -431,14 +433,14 @@ impl IoctlCall<'_> {
 fn get_capability(c: &mut uapi::GetCap) -> Result<(), Errno> {
     c.value = match c.capability {
         cap::SYNCOBJ | cap::TIMESTAMP_MONOTONIC => 1,
-        // Objects stay in the process that made them, and there is one device.
+        // Objects stay in the process that created them, and there is one device.
         cap::PRIME | cap::SYNCOBJ_TIMELINE => 0,
         _ => return Err(Errno::OPNOTSUPP),
     };
     Ok(())
 }
 
-/// Gives a text to a program that made room for `len` bytes, and tells the whole length.
+/// Writes a string to a program's buffer of `len` bytes, and stores the full length.
 fn write_text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Result<(), Errno> {
     let room = usize::try_from(*len).unwrap_or(usize::MAX).min(text.len());
     if at != 0 && room > 0 {
@@ -448,7 +450,7 @@ fn write_text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Re
     Ok(())
 }
 
-/// Handles of an array of the program.
+/// Reads an array of handles from the program.
 fn read_handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>, Errno> {
     if count > MAX_HANDLES {
         return Err(Errno::NOMEM);
@@ -463,7 +465,7 @@ fn read_handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>
         .collect())
 }
 
-/// A text of the program that ends in zero.
+/// Reads a zero-terminated string from the program.
 pub(crate) fn read_name(memory: &dyn UserMemory, at: u64) -> Result<String, Errno> {
     let mut bytes = Vec::new();
     let mut next = at;

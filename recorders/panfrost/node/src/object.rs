@@ -1,4 +1,4 @@
-//! A buffer object, and how its bytes go to the device and come back.
+//! A buffer object, and the transfer of its bytes to the device and back.
 
 use crate::gpu::Gpu;
 use crate::memory::Pool;
@@ -10,37 +10,37 @@ use trace_core::recording::{Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Bytes that are looked at together: what programs write is words.
+/// Size of the unit of comparison, bytes: programs write words.
 const WORD: usize = 4;
 
-/// A page as the device has it.
+/// A page with the device's content.
 #[derive(Debug)]
 struct DevicePage {
     bytes: Box<Page>,
-    /// The device changed it once: what stands beside the program's own words may be results.
+    /// The device changed it once: bytes between the program's own words can be results.
     changed: bool,
 }
 
 /// A buffer object.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// Where it lies in the memory of its file; also where a program maps it.
+    /// Offset in the memory of its file; a program maps it by the same offset.
     pub offset: u64,
-    /// Bytes, whole pages.
+    /// Size in bytes, whole pages.
     pub bytes: u64,
-    /// Where the GPU sees it.
+    /// GPU address.
     pub va: GpuVa,
-    /// It gets memory where the GPU touches it; programs cannot map it.
+    /// The object gets memory on GPU access; programs cannot map it.
     pub heap: bool,
-    /// The name that the program gave it, by the driver's own request.
+    /// The name that the program set by the driver's own request.
     pub label: Option<String>,
     /// The program named a buffer in it.
     pub named: bool,
-    /// Pages as the device has them, by number in the object; others are zero there.
+    /// Pages with the device's content, by index in the object; other pages are zero there.
     known: BTreeMap<u64, DevicePage>,
 }
 
-/// Why bytes did not go where they should.
+/// Why a transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransferError {
     #[error("memory of buffer objects: {0}")]
@@ -62,12 +62,12 @@ impl Object {
         }
     }
 
-    /// Its range in the memory of its file.
+    /// Returns its range in the memory of its file.
     pub(crate) fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.bytes)
     }
 
-    /// Hands what the program changed since the last call to the device.
+    /// Copies the program's changes since the last call to the device.
     pub(crate) fn upload(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         if self.heap {
             return Ok(());
@@ -83,8 +83,8 @@ impl Object {
                 if before == bytes {
                     continue;
                 }
-                // Words that stayed the same between two that changed go along where nobody can tell; where the
-                // device has written they do not, for they may be its results and not the program's.
+                // Unchanged words between two changed ones are copied along if this is invisible. If the device has
+                // written the page they are not: they can be its results.
                 let gap = if known.is_some_and(|k| k.changed) { 0 } else { 4 * WORD };
                 for piece in find_differences(before, bytes, gap) {
                     let va = GpuVa(self.va.0 + number * PAGE + piece.start as u64);
@@ -100,8 +100,8 @@ impl Object {
         Ok(())
     }
 
-    /// Hands what the device changed to the program. Bytes that the device left alone are not touched: another thread
-    /// of the program may be writing them.
+    /// Copies the device's changes to the program. Bytes that the device did not change are not written: another thread
+    /// of the program can be writing them.
     pub(crate) fn download(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         if self.heap {
             return Ok(());
@@ -127,7 +127,7 @@ impl Object {
     }
 }
 
-/// The runs of words in which two pages differ. Runs that lie at most `gap` bytes apart are one.
+/// Returns the runs of words in which two pages differ. Runs with a gap of at most `gap` bytes are merged.
 fn find_differences(before: &[u8], after: &[u8], gap: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (n, (a, b)) in before.chunks(WORD).zip(after.chunks(WORD)).enumerate() {

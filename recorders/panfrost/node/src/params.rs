@@ -1,15 +1,15 @@
-//! What a program is told of the GPU: read from the device's registers.
+//! GPU parameters for a program, read from the device's registers.
 
 use crate::error::NodeError;
 use replay_engine::device::{Board, space};
 use std::collections::BTreeMap;
 
-/// Parameter numbers that are not one register.
+/// Numbers of parameters that are not one register.
 const PROD_ID: u32 = 0;
 const REVISION: u32 = 1;
 const CORE_GROUPS: u32 = 38;
 
-/// Parameters that are registers: number, offset of the register, whether the one behind it holds the upper half.
+/// Parameters that are registers: number, offset of the register, and whether the next register holds the upper half.
 const REGISTERS: &[(u32, u32, bool)] = &[
     (2, 0x100, true),
     (3, 0x110, true),
@@ -49,8 +49,9 @@ const REGISTERS: &[(u32, u32, bool)] = &[
     (37, 0x0fc, false),
     (39, 0x310, false),
 ];
-/// Whether the GPU lacks compressed framebuffers (AFBC): not 0 where it does. The software GPU has none, whatever its
-/// register says of the real one; a driver that is told so lays large textures out in a form that it reads.
+/// Parameter for missing compressed framebuffers (AFBC): not 0 if the GPU lacks them. The simulator has none, whatever
+/// the register of the real GPU says. A driver that reads this uses a layout for large textures that the simulator
+/// supports.
 const AFBC_FEATURES: u32 = 40;
 const GPU_ID: u32 = 0;
 const L2_PRESENT: u32 = 4;
@@ -59,16 +60,16 @@ const L2_PRESENT: u32 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Params(BTreeMap<u32, u64>);
 
-/// The product as the driver's users compare it. The G71's register tells 0x60a0, of which the middle is a revision of
-/// the architecture; Mesa's list of GPUs has it as 0x6000. The others' numbers are in that list as their registers
-/// tell them.
+/// Returns the product id that the driver's users compare. The G71's register holds 0x60a0, whose middle digits are a
+/// revision of the architecture; Mesa's list of GPUs has it as 0x6000. Other GPUs are in that list with their
+/// register's value.
 fn product(gpu_id: u32) -> u32 {
     let product = gpu_id >> 16;
     if product & 0xf00f == 0x6000 { 0x6000 } else { product }
 }
 
 impl Params {
-    /// Reads them. The device is not changed by it.
+    /// Reads the parameters, without changing the device.
     pub(crate) fn read(board: &mut dyn Board) -> Result<Self, NodeError> {
         let name = board.info().name;
         let mut register = |offset: u32| {

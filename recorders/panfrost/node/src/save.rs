@@ -1,4 +1,4 @@
-//! A finished recording into a file that was not there before.
+//! Write of a finished recording into a new file.
 
 use crate::error::NodeError;
 use std::io::ErrorKind;
@@ -7,30 +7,30 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use trace_core::progress::Progress;
 use trace_core::{Recording, container, timeline};
 
-/// Maximum number of files that one process writes beside one another.
+/// Maximum number of files that one process writes in one folder.
 const MAX_FILES: u32 = 1000;
 
-/// What became of a recording.
+/// Result of a save.
 #[derive(Debug)]
 pub enum SaveOutcome {
-    /// It is in this file.
+    /// The recording is in this file.
     Complete(PathBuf),
-    /// It could not be written; what was kept of it while the program ran has its name.
+    /// The recording could not be written; the partial recording has its name.
     Partial {
         /// The file.
         path: PathBuf,
-        /// Why it is not the whole.
+        /// Why the recording is incomplete.
         why: NodeError,
     },
 }
 
-/// Writes a recording to `path`, and tells the path that it has. A file that is there stays: then the process's number
-/// goes into the name, `NAME-1234.kine` for `NAME.kine`, for several processes of one program may record. `kept` is the
-/// file that was written while the program ran; it goes, or takes the place of the recording where that cannot be
-/// written.
+/// Writes a recording to `path`, and returns the path that it has. An existing file stays: the process id then goes
+/// into the name, `NAME-1234.kine` for `NAME.kine`, because several processes of one program can record. `kept` is the
+/// partial recording; it is removed, or replaces the recording if that cannot be written.
 ///
 /// # Errors
-/// When it cannot be written, and nothing was kept; a kept file that cannot get the name stays as it is.
+/// Returns an error if the recording cannot be written and there is no partial one. A partial recording that cannot be
+/// renamed stays as it is.
 pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<SaveOutcome, NodeError> {
     let process = std::process::id();
     let unfinished = path.with_file_name(format!(".kinescope-{process}.tmp"));
@@ -41,18 +41,18 @@ pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<S
     let result = timeline::write(recording, &unfinished, &Progress::default())
         .map_err(failed)
         .and_then(|()| rename_finished(&unfinished, path, process));
-    // Under its own name it is there a second time.
+    // It also exists under its final name.
     let _ = std::fs::remove_file(&unfinished);
     match (result, kept) {
         (Ok(path), kept) => {
             if let Some(kept) = kept {
-                // It holds nothing that the recording does not.
+                // It holds nothing that the recording does not hold.
                 let _ = std::fs::remove_file(kept);
             }
             Ok(SaveOutcome::Complete(path))
         }
         (Err(why), Some(kept)) => {
-            // There may be room for what it lacks, where there was none for the whole a second time.
+            // The disk can have space for the missing part even without space for a second complete copy.
             let whole = container::append(recording, kept, &Progress::default()).is_ok();
             let path = rename_finished(kept, path, process)?;
             let _ = std::fs::remove_file(kept);
@@ -66,7 +66,7 @@ pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<S
     }
 }
 
-/// Gives a finished file a name that is free.
+/// Renames a finished file to a free name.
 fn rename_finished(unfinished: &Path, path: &Path, process: u32) -> Result<PathBuf, NodeError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let end = path
@@ -89,7 +89,7 @@ fn rename_finished(unfinished: &Path, path: &Path, process: u32) -> Result<PathB
     })
 }
 
-/// Now, as RFC 3339 in UTC.
+/// Returns the current time as RFC 3339 in UTC.
 pub(crate) fn now_rfc3339() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     trace_core::recording::rfc3339(seconds)

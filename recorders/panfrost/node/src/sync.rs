@@ -1,5 +1,5 @@
-//! Sync objects and sync files. Work is done when its submit returns, so that a fence is there and signaled or is not
-//! there yet.
+//! Sync objects and sync files. Work is complete when its submit returns: a fence exists and is signaled, or does not
+//! exist yet.
 
 use crate::Errno;
 use crate::error::NodeError;
@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of sync files and sync objects as files that are remembered.
+/// Maximum number of tracked sync files and exported sync objects.
 const MAX_SYNC_FILES: usize = 1 << 16;
 /// Maximum number of sync objects of one file.
 const MAX_OBJECTS: usize = 1 << 16;
@@ -37,7 +37,7 @@ impl Syncobj {
 pub(crate) struct Syncobjs(BTreeMap<u32, Syncobj>);
 
 impl Syncobjs {
-    /// Gives a sync object the lowest free handle.
+    /// Adds a sync object with the lowest free handle.
     pub(crate) fn add(&mut self, object: Syncobj) -> Result<u32, Errno> {
         let handle = free_handle(&self.0).filter(|_| self.0.len() < MAX_OBJECTS);
         let handle = handle.ok_or(Errno::NOMEM)?;
@@ -54,7 +54,7 @@ impl Syncobjs {
     }
 }
 
-/// The lowest handle that is not taken, from 1 on.
+/// Returns the lowest free handle, from 1 on.
 pub(crate) fn free_handle<T>(taken: &BTreeMap<u32, T>) -> Option<u32> {
     let mut free = 1u32;
     for handle in taken.keys() {
@@ -66,7 +66,7 @@ pub(crate) fn free_handle<T>(taken: &BTreeMap<u32, T>) -> Option<u32> {
     Some(free)
 }
 
-/// Files that programs were given for fences and sync objects.
+/// Files that programs got for fences and sync objects.
 #[derive(Debug, Default)]
 pub(crate) struct SyncFiles {
     fences: BTreeSet<Inode>,
@@ -74,7 +74,7 @@ pub(crate) struct SyncFiles {
 }
 
 impl SyncFiles {
-    /// A file that is ready to be read, as the file of a signaled fence is.
+    /// Creates a file that is ready for reading, like that of a signaled fence.
     pub(crate) fn create_fence(&mut self) -> Result<OwnedFd, NodeError> {
         let (fd, inode) = memory::create_anonymous_file("sync file")?;
         if self.fences.len() >= MAX_SYNC_FILES {
@@ -88,7 +88,7 @@ impl SyncFiles {
         self.fences.contains(&inode)
     }
 
-    /// A sync object as a file.
+    /// Exports a sync object as a file.
     pub(crate) fn export(&mut self, object: Syncobj) -> Result<OwnedFd, NodeError> {
         let (fd, inode) = memory::create_anonymous_file("sync object")?;
         if self.objects.len() >= MAX_SYNC_FILES {

@@ -1,16 +1,16 @@
-//! What programs and the node say to one another: request numbers and structures of the generic DRM interface and of
+//! Interface between programs and the node: request numbers and structures of the generic DRM interface and of
 //! panfrost's part, as Linux freezes them (`drm.h`, `panfrost_drm.h`; MIT).
 
 use bytemuck::{Pod, Zeroable};
 
-/// A request number of `ioctl`, taken apart.
+/// A decoded request number of `ioctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The structure goes from the program to the node.
     pub copies_in: bool,
     /// The structure goes back to the program.
     pub copies_out: bool,
-    /// Bytes of the structure as the program knows it.
+    /// Size of the structure in the program's version, bytes.
     pub bytes: usize,
     /// Family of requests.
     pub family: u8,
@@ -19,7 +19,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Takes a request number apart: direction in bits 30 and 31, size in bits 16 to 29, family in bits 8 to 15.
+    /// Decodes a request number: direction in bits 30 and 31, size in bits 16 to 29, family in bits 8 to 15.
     #[must_use]
     pub const fn new(raw: u32) -> Self {
         Self {
@@ -32,13 +32,13 @@ impl Request {
     }
 }
 
-/// The request number for a structure that goes both ways.
+/// Returns the request number for a structure that is copied in both directions.
 #[must_use]
 pub const fn iowr<T>(family: u8, number: u8) -> u32 {
     3 << 30 | (size_of::<T>() as u32) << 16 | (family as u32) << 8 | number as u32
 }
 
-/// The request number for a structure that the program gives.
+/// Returns the request number for a structure that the program passes.
 #[must_use]
 pub const fn iow<T>(family: u8, number: u8) -> u32 {
     1 << 30 | (size_of::<T>() as u32) << 16 | (family as u32) << 8 | number as u32
@@ -60,19 +60,19 @@ pub mod number {
     pub const GET_UNIQUE: u8 = 0x01;
     /// Closes a handle.
     pub const GEM_CLOSE: u8 = 0x09;
-    /// What the driver can do.
+    /// Capabilities of the driver.
     pub const GET_CAP: u8 = 0x0c;
-    /// A buffer object as a file.
+    /// Exports a buffer object as a file.
     pub const PRIME_HANDLE_TO_FD: u8 = 0x2d;
-    /// A file as a buffer object.
+    /// Imports a file as a buffer object.
     pub const PRIME_FD_TO_HANDLE: u8 = 0x2e;
     /// Runs a chain.
     pub const SUBMIT: u8 = 0x40;
     /// Waits for a buffer object.
     pub const WAIT_BO: u8 = 0x41;
-    /// Makes a buffer object.
+    /// Creates a buffer object.
     pub const CREATE_BO: u8 = 0x42;
-    /// Where to map a buffer object.
+    /// Offset to map a buffer object by.
     pub const MMAP_BO: u8 = 0x43;
     /// Features of the GPU.
     pub const GET_PARAM: u8 = 0x44;
@@ -86,29 +86,29 @@ pub mod number {
     pub const MADVISE: u8 = 0x48;
     /// Name of a buffer object (Linux 6.16 on).
     pub const SET_LABEL_BO: u8 = 0x49;
-    /// Makes a sync object.
+    /// Creates a sync object.
     pub const SYNCOBJ_CREATE: u8 = 0xbf;
-    /// Gives one back.
+    /// Destroys a sync object.
     pub const SYNCOBJ_DESTROY: u8 = 0xc0;
-    /// A sync object as a file.
+    /// Exports a sync object as a file.
     pub const SYNCOBJ_HANDLE_TO_FD: u8 = 0xc1;
-    /// A file as a sync object.
+    /// Imports a file as a sync object.
     pub const SYNCOBJ_FD_TO_HANDLE: u8 = 0xc2;
     /// Waits for sync objects.
     pub const SYNCOBJ_WAIT: u8 = 0xc3;
-    /// Takes the fences of sync objects away.
+    /// Removes the fences of sync objects.
     pub const SYNCOBJ_RESET: u8 = 0xc4;
-    /// Signals sync objects.
+    /// Sync files: merges two.
     pub const SYNCOBJ_SIGNAL: u8 = 0xc5;
     /// Sync files: one of two.
     pub const SYNC_MERGE: u8 = 3;
-    /// Sync files: state.
+    /// Sync files: queries the state.
     pub const SYNC_FILE_INFO: u8 = 4;
 }
 
-/// Capabilities that a program asks for.
+/// Capabilities that a program queries.
 pub mod cap {
-    /// Buffer objects as files: bit 0 in, bit 1 out.
+    /// Buffer objects as files: bit 0 for import, bit 1 for export.
     pub const PRIME: u64 = 5;
     /// Times are of the monotonic clock.
     pub const TIMESTAMP_MONOTONIC: u64 = 6;
@@ -122,19 +122,19 @@ pub mod cap {
 pub mod flag {
     /// Buffer object: holds no shaders.
     pub const BO_NOEXEC: u32 = 1;
-    /// Buffer object: gets memory where the GPU touches it.
+    /// Buffer object: gets memory on GPU access.
     pub const BO_HEAP: u32 = 2;
     /// Submit: fragment work.
     pub const FRAGMENT: u32 = 1;
     /// Advice: the contents are needed.
     pub const WILL_NEED: u32 = 0;
-    /// Advice: the contents may go.
+    /// Advice: the contents can be dropped.
     pub const DONT_NEED: u32 = 1;
     /// Sync object: signaled from the start.
     pub const CREATE_SIGNALED: u32 = 1;
     /// Wait for all of them.
     pub const WAIT_ALL: u32 = 1;
-    /// Wait also until there is something to wait for.
+    /// Also wait until there is a fence to wait for.
     pub const WAIT_FOR_SUBMIT: u32 = 2;
     /// The file is a sync file.
     pub const SYNC_FILE: u32 = 1;
@@ -160,24 +160,24 @@ structures! {
         minor: i32,
         /// Patch level.
         patch: i32,
-        /// Nothing.
+        /// Padding.
         pad: u32,
-        /// Room for the name, then its length.
+        /// Size of the name's buffer, then its length.
         name_len: u64,
         /// Address for the name.
         name: u64,
-        /// Room for the date, then its length.
+        /// Size of the date's buffer, then its length.
         date_len: u64,
         /// Address for the date.
         date: u64,
-        /// Room for the description, then its length.
+        /// Size of the description's buffer, then its length.
         desc_len: u64,
         /// Address for the description.
         desc: u64,
     }
     /// Name of the bus address.
     Unique {
-        /// Room, then length.
+        /// Size of the buffer, then length.
         len: u64,
         /// Address.
         at: u64,
@@ -186,12 +186,12 @@ structures! {
     GemClose {
         /// The handle.
         handle: u32,
-        /// Nothing.
+        /// Padding.
         pad: u32,
     }
     /// A capability.
     GetCap {
-        /// Which.
+        /// Number of the capability.
         capability: u64,
         /// Its value.
         value: u64,
@@ -210,21 +210,21 @@ structures! {
         bo_handles: u64,
         /// Their number.
         bo_handle_count: u32,
-        /// What kind of work.
+        /// Kind of work.
         requirements: u32,
     }
     /// Waits for a buffer object.
     WaitBo {
         /// Its handle.
         handle: u32,
-        /// Nothing.
+        /// Padding.
         pad: u32,
-        /// Until when, on the monotonic clock.
+        /// End of the wait, on the monotonic clock.
         timeout_ns: i64,
     }
-    /// Makes a buffer object.
+    /// Creates a buffer object.
     CreateBo {
-        /// Bytes.
+        /// Size in bytes.
         size: u32,
         /// Flags.
         flags: u32,
@@ -235,7 +235,7 @@ structures! {
         /// Its GPU address.
         offset: u64,
     }
-    /// Where to map a buffer object.
+    /// Offset to map a buffer object by.
     MmapBo {
         /// Its handle.
         handle: u32,
@@ -246,7 +246,7 @@ structures! {
     }
     /// A feature of the GPU.
     GetParam {
-        /// Which.
+        /// Number of the parameter.
         param: u32,
         /// Zero.
         pad: u32,
@@ -280,14 +280,14 @@ structures! {
         /// Address of the name, or 0.
         label: u64,
     }
-    /// Makes a sync object or gives one back.
+    /// Creates or destroys a sync object.
     Syncobj {
         /// Its handle.
         handle: u32,
         /// Flags, or zero.
         flags: u32,
     }
-    /// A sync object as a file and the other way round.
+    /// Converts a sync object to a file, or a file to a sync object.
     SyncobjFile {
         /// Its handle.
         handle: u32,
@@ -302,13 +302,13 @@ structures! {
     SyncobjWait {
         /// Address of handles.
         handles: u64,
-        /// Until when, on the monotonic clock.
+        /// End of the wait, on the monotonic clock.
         timeout_ns: i64,
         /// Number of handles.
         count: u32,
         /// Flags.
         flags: u32,
-        /// The first that is signaled.
+        /// Index of the first signaled sync object.
         first: u32,
         /// Zero.
         pad: u32,
@@ -322,13 +322,13 @@ structures! {
         /// Zero.
         pad: u32,
     }
-    /// One sync file of two.
+    /// Merges two sync files.
     SyncMerge {
-        /// A name for people.
+        /// A descriptive name.
         name: [u64; 4],
         /// The other file.
         other: i32,
-        /// The new one.
+        /// The new file.
         fence: i32,
         /// Zero.
         flags: u32,
@@ -337,7 +337,7 @@ structures! {
     }
     /// State of a sync file.
     SyncFileInfo {
-        /// A name for people.
+        /// A descriptive name.
         name: [u64; 4],
         /// 1: signaled.
         status: i32,
@@ -347,7 +347,7 @@ structures! {
         fences: u32,
         /// Zero.
         pad: u32,
-        /// Address for what is known of each.
+        /// Address for the state of each fence.
         info: u64,
     }
 }
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn request_numbers_are_those_of_the_header() {
-        // As the C preprocessor gives them.
+        // Values from the C preprocessor.
         assert_eq!(iow::<Submit>(family::DRM, number::SUBMIT), 0x4028_6440);
         assert_eq!(iowr::<CreateBo>(family::DRM, number::CREATE_BO), 0xc018_6442);
         assert_eq!(iowr::<Version>(family::DRM, number::VERSION), 0xc040_6400);

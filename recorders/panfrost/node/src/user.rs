@@ -1,4 +1,4 @@
-//! Memory of the program that calls: read and written by address, and an address that is none is an error.
+//! Memory of the calling program: access by address, with an error for an invalid address.
 
 use crate::Errno;
 use std::fs::File;
@@ -6,37 +6,37 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
-/// Memory that a call's pointers name.
+/// Memory that a call's pointers refer to.
 pub trait UserMemory {
     /// Fills `out` from an address.
     ///
     /// # Errors
-    /// [`Errno::FAULT`] when a byte of it is not there.
+    /// Returns [`Errno::FAULT`] if a byte is not accessible.
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Errno>;
 
-    /// Puts bytes at an address.
+    /// Writes bytes at an address.
     ///
     /// # Errors
-    /// [`Errno::FAULT`] when a byte of it is not there.
+    /// Returns [`Errno::FAULT`] if a byte is not accessible.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno>;
 }
 
-/// The memory of this process, by way of `/proc/self/mem`: the kernel looks at the addresses, so that a wrong one
-/// gives an error where it would end the program otherwise.
+/// The memory of this process through `/proc/self/mem`: the kernel checks the addresses, so that a wrong one returns an
+/// error instead of ending the program.
 #[derive(Debug)]
 pub struct ProcessMemory(File);
 
 impl ProcessMemory {
-    /// Opens it. A child process needs one of its own.
+    /// Opens the memory. A child process needs its own.
     ///
     /// # Errors
-    /// When `/proc` is not there.
+    /// Returns an error if there is no `/proc`.
     pub fn open() -> io::Result<Self> {
         let file = File::options().read(true).write(true).open("/proc/self/mem")?;
         Ok(Self(file))
     }
 
-    /// Number of the descriptor that it is reached by.
+    /// Returns the number of its descriptor.
     #[must_use]
     pub fn own_descriptor(&self) -> i32 {
         self.0.as_raw_fd()

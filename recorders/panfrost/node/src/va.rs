@@ -1,4 +1,4 @@
-//! GPU addresses of buffer objects: given out by the node, as Linux's driver does, within 4 GiB.
+//! GPU addresses of buffer objects: assigned by the node, as by Linux's driver, within 4 GiB.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 const START: u64 = 32 << 20;
 /// One past the last address.
 const END: u64 = 1 << 32;
-/// Shaders are at most this large and do not cross a multiple of it: their program counter has 24 bits.
+/// Maximum size of a shader, bytes. A shader does not cross a multiple of it: its program counter has 24 bits.
 const MAX_SHADER_BYTES: u64 = 16 << 20;
 /// Alignment of large objects.
 const LARGE: u64 = 2 << 20;
@@ -15,10 +15,10 @@ const LARGE: u64 = 2 << 20;
 /// Addresses of one address space.
 #[derive(Debug)]
 pub(crate) struct VaAllocator {
-    /// First and one past the last byte of what is taken.
+    /// First address and one past the last of each allocated range.
     taken: BTreeMap<u64, u64>,
-    /// Where the search goes on. Addresses are used again as late as possible, so that a name that a program gave to
-    /// one buffer does not come to mean another.
+    /// Start address of the next search. Addresses are reused as late as possible, so that a name that a program gave
+    /// to one buffer does not refer to another.
     next: u64,
 }
 
@@ -32,7 +32,7 @@ impl Default for VaAllocator {
 }
 
 impl VaAllocator {
-    /// Takes a range of whole pages. `None` when there is none left.
+    /// Allocates a range of whole pages. Returns `None` if there is none left.
     pub(crate) fn allocate(&mut self, bytes: u64, executable: bool) -> Option<u64> {
         let align = if executable {
             bytes.checked_next_power_of_two()?.clamp(PAGE, MAX_SHADER_BYTES)
@@ -61,7 +61,7 @@ impl VaAllocator {
         (at.checked_add(bytes)? <= END).then_some(at)
     }
 
-    /// Gives a range back.
+    /// Releases a range.
     pub(crate) fn release(&mut self, at: u64) {
         self.taken.remove(&at);
     }

@@ -1,4 +1,4 @@
-//! Folders as a program lists them.
+//! Folder listings for a program.
 
 use super::{ReentryGuard, fail_with, next, place, set_errno};
 use crate::paths::VirtualPath;
@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A folder that the library answers for, while a program lists it.
+/// A folder listing that the library serves.
 struct Listing {
     names: &'static [&'static str],
     next: usize,
@@ -18,7 +18,7 @@ struct Listing {
 
 /// Addresses of all [`Listing`]s: a program's other folders are the C library's.
 static LISTINGS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-/// Their number, so that nobody waits to learn that there is none.
+/// Number of listings, so that a call needs no lock when there are none.
 static LISTING_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn listing(folder: *mut DIR) -> Option<*mut Listing> {
@@ -30,10 +30,10 @@ fn listing(folder: *mut DIR) -> Option<*mut Listing> {
     all.contains(&(folder as usize)).then_some(folder.cast())
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     type OpenDir = unsafe extern "C" fn(*const c_char) -> *mut DIR;
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     let new = Box::new(Listing {
         names,
         next: 0,
-        // SAFETY: a structure of numbers, for which zero is a value.
+        // SAFETY: the structure holds numbers, for which zero is a value.
         entry: unsafe { std::mem::zeroed() },
     });
     let at = Box::into_raw(new);
@@ -64,12 +64,13 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     at.cast()
 }
 
-/// The next name of a folder; null behind the last one.
+/// Returns the next name of a folder; null after the last one.
 ///
 /// # Safety
 /// `at` is a listing that the caller has open.
 unsafe fn next_name(at: *mut Listing) -> *mut dirent64 {
-    // SAFETY: made by `opendir`, not yet closed, and as everywhere a program lists one folder from one thread.
+    // SAFETY: `opendir` created it and it is not closed; a program must list one folder from one thread, as with the C
+    // library.
     let listing = unsafe { &mut *at };
     let Some(name) = listing.names.get(listing.next) else {
         return std::ptr::null_mut();
@@ -92,10 +93,10 @@ unsafe fn next_name(at: *mut Listing) -> *mut dirent64 {
 
 macro_rules! readdirs {
     ($($name:ident($text:literal);)+) => { $(
-        /// As the C library's.
+        /// Replaces the C library's function.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(folder: *mut DIR) -> *mut dirent64 {
             type ReadDir = unsafe extern "C" fn(*mut DIR) -> *mut dirent64;
@@ -113,10 +114,10 @@ readdirs! {
     readdir64("readdir64");
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rewinddir(folder: *mut DIR) {
     type Rewind = unsafe extern "C" fn(*mut DIR);
@@ -127,10 +128,10 @@ pub unsafe extern "C" fn rewinddir(folder: *mut DIR) {
     }
 }
 
-/// As the C library's: a folder that is none of the system's has no descriptor.
+/// Replaces the C library's function: a folder that the library serves has no descriptor.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dirfd(folder: *mut DIR) -> c_int {
     type DirFd = unsafe extern "C" fn(*mut DIR) -> c_int;
@@ -140,10 +141,10 @@ pub unsafe extern "C" fn dirfd(folder: *mut DIR) -> c_int {
     }
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closedir(folder: *mut DIR) -> c_int {
     type CloseDir = unsafe extern "C" fn(*mut DIR) -> c_int;
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn closedir(folder: *mut DIR) -> c_int {
         .remove(&(at as usize));
     if mine {
         LISTING_COUNT.fetch_sub(1, Ordering::Release);
-        // SAFETY: made by `opendir` from a box, and out of the list, so that nobody else comes to it.
+        // SAFETY: `opendir` created it from a box, and it is out of the list, so that no other thread finds it.
         drop(unsafe { Box::from_raw(at) });
     }
     0

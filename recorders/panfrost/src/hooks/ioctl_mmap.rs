@@ -1,4 +1,4 @@
-//! Requests and mappings.
+//! Requests to the node and mappings of it.
 
 use super::{ReentryGuard, fail_with, find_node_file, inode_of, next, set_errno};
 use crate::process;
@@ -9,14 +9,14 @@ use std::sync::atomic::AtomicPtr;
 use std::time::Duration;
 
 fn monotonic_ns() -> i64 {
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: the structure holds numbers, for which zero is a value.
     let mut now: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
+    // SAFETY: the call fills the structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
 
-/// Asks until there is an answer.
+/// Repeats a request until it is answered.
 fn retry_until_done(mut ask: impl FnMut() -> Result<IoctlReply, Errno>) -> c_int {
     loop {
         match ask() {
@@ -28,10 +28,10 @@ fn retry_until_done(mut ask: impl FnMut() -> Result<IoctlReply, Errno>) -> c_int
     }
 }
 
-/// As the C library's. The third argument comes where the first of the variable arguments would.
+/// Replaces the C library's function. The third argument is passed like the first variable argument.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
     type Ioctl = unsafe extern "C" fn(c_int, c_ulong, ...) -> c_int;
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) ->
     real!("ioctl", Ioctl, -1, fd, request, arg)
 }
 
-/// Whether the node lets a program map this, when it is the node's to say.
+/// Checks whether the node allows a mapping, if the descriptor is the node's.
 fn may_map(bytes: size_t, flags: c_int, fd: c_int, offset: off_t) -> Result<(), Errno> {
     let Some((_inside, _, open)) = find_node_file(fd) else {
         return Ok(());
@@ -63,10 +63,11 @@ fn may_map(bytes: size_t, flags: c_int, fd: c_int, offset: off_t) -> Result<(), 
 
 macro_rules! maps {
     ($($name:ident($text:literal);)+) => { $(
-        /// As the C library's: the node's descriptor holds the bytes of buffer objects, and is mapped like any file.
+        /// Replaces the C library's function: the node's descriptor holds the bytes of buffer objects, and is mapped
+        /// like any file.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             at: *mut c_void,

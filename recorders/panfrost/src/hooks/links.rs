@@ -1,4 +1,4 @@
-//! Links and paths without them.
+//! Links, and paths with links resolved.
 
 use super::{fail_with, next, place, set_errno};
 use crate::paths::VirtualPath;
@@ -7,7 +7,7 @@ use panfrost_node::Errno;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicPtr;
 
-/// Gives the target of a link, as far as there is room.
+/// Writes the target of a link, truncated to the buffer.
 ///
 /// # Safety
 /// `to` has room for `room` bytes.
@@ -18,19 +18,19 @@ unsafe fn read_link(place: VirtualPath, to: *mut c_char, room: size_t) -> ssize_
         _ => return fail_with(Errno::INVAL) as ssize_t,
     };
     let bytes = target.len().min(room);
-    // SAFETY: the caller's room, and no more of it than there is.
+    // SAFETY: the buffer is the caller's, and the length does not exceed it.
     unsafe { std::ptr::copy_nonoverlapping(target.as_ptr().cast(), to, bytes) };
     bytes as ssize_t
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readlink(path: *const c_char, to: *mut c_char, room: size_t) -> ssize_t {
     type ReadLink = unsafe extern "C" fn(*const c_char, *mut c_char, size_t) -> ssize_t;
-    // SAFETY: path and room are the caller's.
+    // SAFETY: path and buffer are the caller's.
     match unsafe { place(path) } {
         // SAFETY: as above.
         Some((_inside, place)) => unsafe { read_link(place, to, room) },
@@ -38,14 +38,14 @@ pub unsafe extern "C" fn readlink(path: *const c_char, to: *mut c_char, room: si
     }
 }
 
-/// As the C library's, of a program whose compiler knows the room.
+/// Replaces the C library's function for programs whose compiler knows the buffer size.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __readlink_chk(path: *const c_char, to: *mut c_char, room: size_t, whole: size_t) -> ssize_t {
     type ReadLink = unsafe extern "C" fn(*const c_char, *mut c_char, size_t, size_t) -> ssize_t;
-    // SAFETY: path and room are the caller's.
+    // SAFETY: path and buffer are the caller's.
     match unsafe { place(path) } {
         // SAFETY: as above.
         Some((_inside, place)) => unsafe { read_link(place, to, room.min(whole)) },
@@ -53,14 +53,14 @@ pub unsafe extern "C" fn __readlink_chk(path: *const c_char, to: *mut c_char, ro
     }
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readlinkat(folder: c_int, path: *const c_char, to: *mut c_char, room: size_t) -> ssize_t {
     type ReadLinkAt = unsafe extern "C" fn(c_int, *const c_char, *mut c_char, size_t) -> ssize_t;
-    // SAFETY: path and room are the caller's.
+    // SAFETY: path and buffer are the caller's.
     match unsafe { place(path) } {
         // SAFETY: as above.
         Some((_inside, place)) => unsafe { read_link(place, to, room) },
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn readlinkat(folder: c_int, path: *const c_char, to: *mut
     }
 }
 
-/// The path without links: what the library answers for has none on its way.
+/// Returns the resolved path: paths that the library serves contain no links.
 ///
 /// # Safety
 /// `to` is null or has room for the longest path.
@@ -82,7 +82,8 @@ unsafe fn real_path(place: VirtualPath, path: *const c_char, to: *mut c_char) ->
         }
         _ => path,
     };
-    // SAFETY: texts that end in zero; the room is the caller's, or made by the C library for the caller to free.
+    // SAFETY: the strings end in a zero; the buffer is the caller's, or is allocated by the C library for the caller to
+    // free.
     unsafe {
         if to.is_null() {
             libc::strdup(text)
@@ -95,14 +96,14 @@ unsafe fn real_path(place: VirtualPath, path: *const c_char, to: *mut c_char) ->
     }
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -> *mut c_char {
     type RealPath = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_char;
-    // SAFETY: path and room are the caller's.
+    // SAFETY: path and buffer are the caller's.
     match unsafe { place(path) } {
         // SAFETY: as above.
         Some((_inside, place)) => unsafe { real_path(place, path, to) },
@@ -110,14 +111,14 @@ pub unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -> *mut 
     }
 }
 
-/// As the C library's, of a program whose compiler knows the room.
+/// Replaces the C library's function for programs whose compiler knows the buffer size.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __realpath_chk(path: *const c_char, to: *mut c_char, room: size_t) -> *mut c_char {
     type RealPath = unsafe extern "C" fn(*const c_char, *mut c_char, size_t) -> *mut c_char;
-    // SAFETY: path and room are the caller's.
+    // SAFETY: path and buffer are the caller's.
     match unsafe { place(path) } {
         // SAFETY: as above.
         Some((_inside, place)) => unsafe { real_path(place, path, to) },

@@ -1,4 +1,4 @@
-//! What a program tells of its own accord: the names of its buffers.
+//! Marker function for programs: the names of their buffers.
 
 use super::ReentryGuard;
 use crate::process;
@@ -6,13 +6,13 @@ use libc::{c_char, c_int, c_void, size_t};
 use panfrost_node::{BufferName, Errno};
 use std::ffi::CStr;
 
-/// Names the bytes at an address, which lie in a mapped buffer object: a buffer of this name is in the recording.
-/// `role` is 0 for an input, 1 for an output, 2 for weights, 3 for neither; `element` is `f32` or another type's name;
-/// `shape` has the length of each dimension, the slowest first: `8x8`. Both may be null. Gives 0, or an error number:
-/// `EFAULT` when the address is in no buffer object, `EINVAL` when something else is not as said here.
+/// Names the bytes at an address in a mapped buffer object: a buffer of this name is in the recording. `role` is 0 for
+/// an input, 1 for an output, 2 for weights, 3 for none of these. `element` is `f32` or another type's name. `shape`
+/// has the length of each dimension, the slowest first: `8x8`. Both can be null. Returns 0, or an error number:
+/// `EFAULT` if the address is in no buffer object, `EINVAL` if another argument is invalid.
 ///
 /// # Safety
-/// The texts are null or end in zero.
+/// The strings are null or end in a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kinescope_buffer(
     at: *const c_void,
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn kinescope_buffer(
         if at.is_null() {
             return String::new();
         }
-        // SAFETY: not null, and of the caller a text that ends in zero.
+        // SAFETY: the pointer is not null, and the caller's string ends in a zero.
         unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
     };
     let Some(_inside) = ReentryGuard::enter() else {

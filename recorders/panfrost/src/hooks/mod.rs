@@ -1,8 +1,8 @@
-//! The functions of the C library that stand before its own: each asks whether a call is about the render node, and
-//! hands all others on as they came.
+//! Replacements of C library functions: each checks whether a call is about the render node, and forwards all others
+//! unchanged.
 //!
-//! A program calls them from any thread, from signal handlers, before `main` and after `exit`. What the recorder itself
-//! calls while it answers goes straight on ([`Inside`]), so that none of them waits for itself.
+//! A program calls them from any thread, from signal handlers, before `main` and after `exit`. The recorder's own calls
+//! during an answer are forwarded at once ([`ReentryGuard`]), so that none of them waits for itself.
 #![allow(
     unsafe_code,
     reason = "functions in the place of the C library's are foreign calls on both sides; why each is sound stands at it"
@@ -16,18 +16,18 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What is known of a file. On 64-bit Linux the C library's two structures for it are the same.
+/// Metadata of a file. On 64-bit Linux the C library's two structures for it are the same.
 type Known = libc::stat64;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The recorder is at work on this thread: calls that it makes itself are not for it to answer.
+/// Guard for a thread in the recorder: calls that the recorder makes itself are forwarded.
 struct ReentryGuard;
 
 impl ReentryGuard {
-    /// `None` when this thread is inside already, or is ending.
+    /// Enters the recorder. Returns `None` if this thread is already inside or is ending.
     fn enter() -> Option<Self> {
         let entered = INSIDE.try_with(|inside| !inside.replace(true));
         entered.unwrap_or(false).then_some(Self)
@@ -41,15 +41,15 @@ impl Drop for ReentryGuard {
 }
 
 fn set_errno(e: Errno) {
-    // SAFETY: the C library gives every thread a place for its error number.
+    // SAFETY: the C library has an error number for every thread.
     unsafe { *libc::__errno_location() = e.raw_os_error() };
 }
 
-/// Works while the signal is held back that a file would raise that grows beyond the process's limit: what the recorder
-/// writes is not the program's, and must not end it. The write fails all the same.
+/// Runs `work` with the signal blocked that a write beyond the process's file size limit raises. The recorder's writes
+/// are not the program's and must not end it. The write still fails.
 pub(crate) fn without_size_signal<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: sets of signals of this function, which the calls fill, and a time of zero to wait for what was raised on
-    // this thread meanwhile. What the thread held back before stays so.
+    // SAFETY: the signal sets are local to this function and the calls fill them. A timeout of zero collects the
+    // signals raised on this thread meanwhile. Signals that the thread blocked before stay blocked.
     unsafe {
         let mut held: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -66,26 +66,26 @@ pub(crate) fn without_size_signal<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// `-1` with an error number, as most of these functions fail.
+/// Sets the error number and returns `-1`, as most of these functions fail.
 fn fail_with(e: Errno) -> c_int {
     set_errno(e);
     -1
 }
 
-/// The next function of a name behind this library's own.
+/// Returns the next function of a name after this library's own.
 fn next(at: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = at.load(Ordering::Relaxed);
     if !known.is_null() {
         return known;
     }
-    // SAFETY: looks a symbol up by a name that ends in zero.
+    // SAFETY: the call looks a symbol up by a name that ends in a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     at.store(found, Ordering::Relaxed);
     found
 }
 
-/// Calls the C library's own function: `real!("close", fn(c_int) -> c_int, -1, fd)`; the third is what a system
-/// without it gives.
+/// Calls the C library's own function: `real!("close", fn(c_int) -> c_int, -1, fd)`; the third argument is the result
+/// if the system does not have the function.
 macro_rules! real {
     ($name:literal, $kind:ty, $without:expr $(, $arg:expr)*) => {{
         static AT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -97,7 +97,7 @@ macro_rules! real {
             set_errno(Errno::NOSYS);
             $without
         } else {
-            // SAFETY: the C library gives this name to a function of this type, and the arguments are the caller's.
+            // SAFETY: the C library's function of this name has this type, and the arguments are the caller's.
             unsafe { std::mem::transmute::<*mut c_void, $kind>(found)($($arg),*) }
         }
     }};
@@ -111,22 +111,22 @@ mod open;
 mod process_exit;
 mod stat;
 
-/// What the library answers for at a path; `None`: nothing, or it is the recorder's own call.
+/// Returns what the library serves at a path, or `None` if it does not serve it or the call is the recorder's own.
 ///
 /// # Safety
-/// `path` is null or a text that ends in zero.
+/// `path` is null or a string that ends in a zero.
 unsafe fn place(path: *const c_char) -> Option<(ReentryGuard, VirtualPath)> {
     if path.is_null() {
         return None;
     }
-    // SAFETY: not null, and of the caller a text that ends in zero.
+    // SAFETY: the pointer is not null, and the caller's string ends in a zero.
     let place = paths::find(unsafe { CStr::from_ptr(path) }.to_bytes())?;
     Some((ReentryGuard::enter()?, place))
 }
 
-/// What tells the file of a descriptor from others.
+/// Returns the identity of a descriptor's file.
 fn inode_of(fd: c_int) -> Option<Inode> {
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: the structure holds numbers, for which zero is a value.
     let mut known: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the system call fills the structure, which is of the type that it expects on 64-bit Linux.
     let failed = unsafe { libc::syscall(libc::SYS_fstat, fd, &raw mut known) };
@@ -136,7 +136,7 @@ fn inode_of(fd: c_int) -> Option<Inode> {
     })
 }
 
-/// The open file of the node that a descriptor is of. `None` also for the recorder's own calls.
+/// Returns the node's open file of a descriptor; `None` also for the recorder's own calls.
 fn find_node_file(fd: c_int) -> Option<(ReentryGuard, Inode, process::NodeFile)> {
     if fd < 0 || !process::is_in_use() {
         return None;

@@ -1,4 +1,4 @@
-//! Opening and closing: the node, its files in `/sys`, descriptors.
+//! Open and close: the node, its files in `/sys`, descriptors.
 
 use super::{fail_with, find_node_file, inode_of, next, place, process_exit, set_errno};
 use crate::paths::VirtualPath;
@@ -8,13 +8,13 @@ use panfrost_node::{Errno, Inode};
 use std::ffi::CStr;
 use std::sync::atomic::AtomicPtr;
 
-/// A descriptor of an anonymous file that holds a text.
+/// Returns a descriptor of an anonymous file with this text.
 fn text_file(text: &str, close_on_exec: bool) -> c_int {
     let flags = if close_on_exec { libc::MFD_CLOEXEC } else { 0 };
-    // SAFETY: makes a new file; the name ends in zero.
+    // SAFETY: the call creates a new file; the name ends in a zero.
     let fd = unsafe { libc::memfd_create(c"sysfs".as_ptr(), flags) };
     if fd >= 0 {
-        // SAFETY: writes the text's bytes into the file just made, and goes back to its begin.
+        // SAFETY: the calls write the text into the new file, and seek to its start.
         unsafe {
             libc::write(fd, text.as_ptr().cast(), text.len());
             libc::lseek(fd, 0, libc::SEEK_SET);
@@ -42,11 +42,11 @@ type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
 
 macro_rules! opens {
     ($($name:ident($text:literal);)+) => { $(
-        /// As the C library's. The mode of a new file comes where a fourth of the variable arguments would: the
-        /// calling conventions of Linux on 64 bits pass both alike.
+        /// Replaces the C library's function. The mode of a new file is passed like a variable argument: the 64-bit
+        /// calling conventions of Linux pass both the same way.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
             // SAFETY: the path is the caller's.
@@ -60,13 +60,13 @@ macro_rules! opens {
 
 macro_rules! opens_at {
     ($($name:ident($text:literal);)+) => { $(
-        /// As the C library's; see [`open`].
+        /// Replaces the C library's function; see [`open`].
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-            // Paths that are looked for begin at the root, so that the folder plays no part.
+            // Served paths start at the root, so that the folder does not matter.
             // SAFETY: the path is the caller's.
             match unsafe { place(path) } {
                 Some((_inside, place)) => open_place(place, flags),
@@ -92,10 +92,10 @@ opens_at! {
 
 macro_rules! fopens {
     ($($name:ident($text:literal);)+) => { $(
-        /// As the C library's.
+        /// Replaces the C library's function.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
             // SAFETY: the path is the caller's.
@@ -107,7 +107,7 @@ macro_rules! fopens {
             if fd < 0 {
                 return std::ptr::null_mut();
             }
-            // SAFETY: the descriptor is open and nobody else's; the mode is the caller's.
+            // SAFETY: the descriptor is open and owned here; the mode is the caller's.
             unsafe { libc::fdopen(fd, mode) }
         }
     )+ };
@@ -118,10 +118,10 @@ fopens! {
     fopen64("fopen64");
 }
 
-/// Whether a descriptor of this process is of a file still.
+/// Returns whether this process still has a descriptor of a file.
 fn is_open_elsewhere(inode: Inode, own: c_int) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        // Nobody can tell: the file stays.
+        // Unknown: the file stays open.
         return true;
     };
     entries
@@ -130,10 +130,10 @@ fn is_open_elsewhere(inode: Inode, own: c_int) -> bool {
         .any(|fd| fd != own && inode_of(fd) == Some(inode))
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     type Close = unsafe extern "C" fn(c_int) -> c_int;
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     if found.as_ref().is_some_and(|(_, _, open)| open.node_descriptor == fd)
         || process::is_own_descriptor(fd) && process::is_recorder_process()
     {
-        // A program that closes every number there is does not know of this one.
+        // A program that closes every number does not know of this descriptor.
         return fail_with(Errno::BADF);
     }
     let result = real!("close", Close, -1, fd);
@@ -154,10 +154,10 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     result
 }
 
-/// As the C library's, descriptor by descriptor, so that the node keeps its own.
+/// Replaces the C library's function, descriptor by descriptor, so that the node keeps its own.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     type CloseRange = unsafe extern "C" fn(c_uint, c_uint, c_int) -> c_int;
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         .collect();
     for fd in open {
         if u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)) {
-            // SAFETY: closing is what the caller asked for.
+            // SAFETY: the caller requested the close.
             unsafe { close(fd) };
         }
     }

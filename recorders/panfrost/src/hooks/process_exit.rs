@@ -1,4 +1,4 @@
-//! The end of a process, and its becoming two.
+//! End and fork of a process.
 
 use super::{ReentryGuard, next, set_errno};
 use crate::process;
@@ -17,18 +17,19 @@ extern "C" fn at_exit() {
 
 macro_rules! exits {
     ($($name:ident($text:literal);)+) => { $(
-        /// As the C library's: ends the process without what it does at an orderly end. The recording is written.
+        /// Writes the recording, then ends the process as the C library's function does, without the work of an orderly
+        /// exit.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(code: c_int) -> ! {
             type Exit = unsafe extern "C" fn(c_int);
             at_exit();
             real!($text, Exit, (), code);
-            // Where there is no such function there is the system call.
+            // Without such a function, use the system call.
             loop {
-                // SAFETY: ends the process.
+                // SAFETY: the call ends the process.
                 unsafe { libc::syscall(libc::SYS_exit_group, code) };
             }
         }
@@ -40,9 +41,9 @@ exits! {
     _Exit("_Exit");
 }
 
-/// What is held while a process becomes two.
+/// Locks that are held during a fork.
 struct ForkGuards(ManuallyDrop<Option<(process::RecorderGuard, process::FilesGuard)>>);
-// SAFETY: put there and taken away by the one thread that holds the locks.
+// SAFETY: only the thread that holds the locks stores and takes the value.
 unsafe impl Sync for ForkGuards {}
 static FORKING: AtomicPtr<ForkGuards> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -58,7 +59,7 @@ fn after_fork() -> Option<(process::RecorderGuard, process::FilesGuard)> {
     if held.is_null() {
         return None;
     }
-    // SAFETY: made from a box by `before_fork` on this thread, and swapped out, so that it is taken once.
+    // SAFETY: `before_fork` created it from a box on this thread, and the swap makes sure that it is taken once.
     let mut held = unsafe { Box::from_raw(held) };
     held.0.take()
 }
@@ -75,24 +76,24 @@ extern "C" fn child_after_fork() {
             process::become_child(&mut recorder);
             drop((recorder, files));
         }
-        // The thread that would write the recording is the parent's.
+        // The thread that would write the recording exists only in the parent.
         for signal in SIGNALS {
             restore_signal(signal);
         }
     }
 }
 
-/// Time between two looks whether what is recorded is to be put on the disk, ms.
+/// Time between two polls for a due commit, ms.
 const COMMIT_INTERVAL_MS: c_int = 500;
 
 /// Signals that end a process in an orderly way.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-/// Where the handler of signals tells the thread that writes the recording.
+/// Pipe by which the signal handler notifies the thread that writes the recording.
 static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn on_signal(signal: c_int) {
     let byte = signal as u8;
-    // SAFETY: writing into a pipe is allowed to a handler; the error number stays that of the interrupted code.
+    // SAFETY: a handler is allowed to write into a pipe; the error number is restored for the interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
         libc::write(SIGNAL_PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
@@ -100,9 +101,9 @@ extern "C" fn on_signal(signal: c_int) {
     }
 }
 
-/// What a program does at a signal.
+/// Returns a program's action for a signal.
 fn signal_action(signal: c_int) -> libc::sigaction {
-    // SAFETY: a structure of numbers, for which zero is a value; asked for and not changed.
+    // SAFETY: the structure holds numbers, for which zero is a value; the call only queries.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut now);
@@ -110,19 +111,19 @@ fn signal_action(signal: c_int) -> libc::sigaction {
     }
 }
 
-/// A signal ends the process again, unless the program made something else of it in the meantime.
+/// Restores the default action of a signal, unless the program has changed it in the meantime.
 fn restore_signal(signal: c_int) {
     if signal_action(signal).sa_sigaction == on_signal as extern "C" fn(c_int) as usize {
-        // SAFETY: the handler is this library's own, which nothing needs any more.
+        // SAFETY: the handler is this library's own and no longer needed.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Has a signal that would end the process write the recording first. Signals that the program heeds or ignores stay
-/// as they are.
+/// Installs handlers that write the recording before a signal ends the process. Signals that the program handles or
+/// ignores stay as they are.
 fn install_signal_handlers() {
     let mut ends: [c_int; 2] = [-1; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: the array has room for two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return;
     }
@@ -130,7 +131,7 @@ fn install_signal_handlers() {
     SIGNAL_PIPE.store(to, Ordering::Relaxed);
     process::remember_pipe(ends);
     let watch = move || {
-        // SAFETY: signals go to the program's own threads; the set is a local one.
+        // SAFETY: signals go to the program's own threads; the set is local.
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&raw mut all);
@@ -143,14 +144,14 @@ fn install_signal_handlers() {
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // SAFETY: one structure.
+            // SAFETY: there is one structure.
             if unsafe { libc::poll(&raw mut waits, 1, COMMIT_INTERVAL_MS) } == 0 {
                 if let Some(_inside) = ReentryGuard::enter() {
                     process::commit_journal();
                 }
                 continue;
             }
-            // SAFETY: room for one byte.
+            // SAFETY: the buffer has room for one byte.
             let read = unsafe { libc::read(from, (&raw mut byte).cast(), 1) };
             if read == 1 {
                 break;
@@ -162,7 +163,7 @@ fn install_signal_handlers() {
         at_exit();
         let signal = c_int::from(byte);
         restore_signal(signal);
-        // SAFETY: the signal that this process was sent, once more, now to end it.
+        // SAFETY: the signal that this process received is sent again, now to end it.
         unsafe { libc::kill(libc::getpid(), signal) };
     };
     if std::thread::Builder::new()
@@ -174,7 +175,8 @@ fn install_signal_handlers() {
     }
     for signal in SIGNALS {
         if signal_action(signal).sa_sigaction == libc::SIG_DFL {
-            // SAFETY: a structure of numbers, for which zero is a value, with a handler that does what one may do.
+            // SAFETY: the structure holds numbers, for which zero is a value; the handler does only what is allowed in
+            // one.
             unsafe {
                 let mut new: libc::sigaction = std::mem::zeroed();
                 new.sa_sigaction = on_signal as extern "C" fn(c_int) as usize;
@@ -185,11 +187,11 @@ fn install_signal_handlers() {
     }
 }
 
-/// Prepares the process for an end that writes the recording, the first time that it opens the node.
+/// Prepares the process for an end that writes the recording, on its first open of the node.
 pub(super) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions of this library, which stays loaded as long as the process lives.
+        // SAFETY: the functions are in this library, which stays loaded as long as the process lives.
         unsafe {
             libc::atexit(at_exit);
             libc::pthread_atfork(Some(before_fork), Some(parent_after_fork), Some(child_after_fork));

@@ -1,4 +1,4 @@
-//! What a path or a descriptor is, and whether it may be used.
+//! Metadata and access rights of a path or a descriptor.
 
 use super::{Known, fail_with, find_node_file, next, place, set_errno};
 use crate::paths::{self, VirtualPath};
@@ -7,7 +7,7 @@ use panfrost_node::Errno;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicPtr;
 
-/// Fills in what is known of a place.
+/// Fills in the metadata of a served path.
 ///
 /// # Safety
 /// `to` is the caller's structure.
@@ -22,7 +22,7 @@ unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
     if to.is_null() {
         return fail_with(Errno::FAULT);
     }
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: the structure holds numbers, for which zero is a value.
     let mut known: Known = unsafe { std::mem::zeroed() };
     known.st_mode = mode;
     known.st_nlink = 1;
@@ -31,18 +31,18 @@ unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
     if place == VirtualPath::Node {
         known.st_rdev = libc::makedev(paths::MAJOR, paths::MINOR);
     }
-    // SAFETY: the caller's structure, into which the C library would write it.
+    // SAFETY: the structure is the caller's, where the C library would write.
     unsafe { to.write(known) };
     0
 }
 
-/// What a descriptor is, once the system has told: a file of the node is a graphics device.
+/// Changes the system's metadata of a descriptor: a file of the node becomes a graphics device.
 ///
 /// # Safety
-/// `to` is the caller's structure, filled in when `told` is 0.
+/// `to` is the caller's structure, filled in if `reported` is 0.
 unsafe fn disguise(fd: c_int, reported: c_int, to: *mut Known) -> c_int {
     if reported == 0 && find_node_file(fd).is_some() {
-        // SAFETY: as the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             (*to).st_mode = libc::S_IFCHR | 0o666;
             (*to).st_rdev = libc::makedev(paths::MAJOR, paths::MINOR);
@@ -61,10 +61,10 @@ type OldFdStat = unsafe extern "C" fn(c_int, c_int, *mut Known) -> c_int;
 
 macro_rules! stats {
     ($($name:ident, $text:literal, $old:ident, $old_text:literal, $follow:literal;)+) => { $(
-        /// As the C library's.
+        /// Replaces the C library's function.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, to: *mut Known) -> c_int {
             // SAFETY: path and structure are the caller's.
@@ -75,10 +75,10 @@ macro_rules! stats {
             }
         }
 
-        /// As the C library's, for programs that were built before it had the other one.
+        /// Replaces the C library's older function, for programs that were built with it.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $old(version: c_int, path: *const c_char, to: *mut Known) -> c_int {
             // SAFETY: path and structure are the caller's.
@@ -101,10 +101,10 @@ stats! {
 
 macro_rules! fd_stats {
     ($($name:ident, $text:literal, $old:ident, $old_text:literal;)+) => { $(
-        /// As the C library's.
+        /// Replaces the C library's function.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, to: *mut Known) -> c_int {
             let told = real!($text, FdStat, -1, fd, to);
@@ -112,10 +112,10 @@ macro_rules! fd_stats {
             unsafe { disguise(fd, told, to) }
         }
 
-        /// As the C library's, for programs that were built before it had the other one.
+        /// Replaces the C library's older function, for programs that were built with it.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $old(version: c_int, fd: c_int, to: *mut Known) -> c_int {
             let told = real!($old_text, OldFdStat, -1, version, fd, to);
@@ -130,22 +130,22 @@ fd_stats! {
     fstat64, "fstat64", __fxstat64, "__fxstat64";
 }
 
-/// Whether a call with a folder is about the descriptor itself.
+/// Returns whether a call with a folder is about the descriptor itself.
 ///
 /// # Safety
-/// `path` is null or a text that ends in zero.
+/// `path` is null or a string that ends in a zero.
 unsafe fn is_descriptor(fd: c_int, path: *const c_char, flags: c_int) -> bool {
-    // SAFETY: looked at only when it is not null; then its first byte is there.
+    // SAFETY: the byte is read only if the pointer is not null; then the first byte exists.
     let empty = path.is_null() || unsafe { *path } == 0;
     fd != AT_FDCWD && flags & AT_EMPTY_PATH != 0 && empty
 }
 
-/// As [`disguise`], where the call may be about a path of a folder.
+/// Does the same as [`disguise`] for a call that can be about a path in a folder.
 ///
 /// # Safety
-/// Path and structure are the caller's, the structure filled in when `told` is 0.
+/// Path and structure are the caller's, the structure filled in if `reported` is 0.
 unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, reported: c_int, to: *mut Known) -> c_int {
-    // SAFETY: as the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if is_descriptor(folder, path, flags) {
             disguise(folder, reported, to)
@@ -157,10 +157,10 @@ unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, reported
 
 macro_rules! stats_at {
     ($($name:ident, $text:literal, $old:ident, $old_text:literal;)+) => { $(
-        /// As the C library's.
+        /// Replaces the C library's function.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(folder: c_int, path: *const c_char, to: *mut Known, flags: c_int) -> c_int {
             // SAFETY: path and structure are the caller's.
@@ -173,10 +173,10 @@ macro_rules! stats_at {
             unsafe { disguise_at(folder, path, flags, told, to) }
         }
 
-        /// As the C library's, for programs that were built before it had the other one.
+        /// Replaces the C library's older function, for programs that were built with it.
         ///
         /// # Safety
-        /// As the C library's.
+        /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $old(
             version: c_int,
@@ -202,10 +202,10 @@ stats_at! {
     fstatat64, "fstatat64", __fxstatat64, "__fxstatat64";
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn statx(
     folder: c_int,
@@ -217,9 +217,9 @@ pub unsafe extern "C" fn statx(
     type Statx = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
     // SAFETY: the path is the caller's.
     if let Some((_inside, place)) = unsafe { place(path) } {
-        // SAFETY: structures of numbers, for which zero is a value.
+        // SAFETY: the structures hold numbers, for which zero is a value.
         let (mut known, mut out): (Known, libc::statx) = unsafe { std::mem::zeroed() };
-        // SAFETY: a structure of this function.
+        // SAFETY: the structure is local to this function.
         let reported = unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, &raw mut known) };
         if reported == 0 && !to.is_null() {
             out.stx_mask = libc::STATX_BASIC_STATS;
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn statx(
             if place == VirtualPath::Node {
                 (out.stx_rdev_major, out.stx_rdev_minor) = (paths::MAJOR, paths::MINOR);
             }
-            // SAFETY: the caller's structure, into which the C library would write it.
+            // SAFETY: the structure is the caller's, where the C library would write.
             unsafe { to.write(out) };
         }
         return reported;
@@ -256,10 +256,10 @@ fn check_access(place: VirtualPath, rights: c_int) -> c_int {
     }
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn access(path: *const c_char, rights: c_int) -> c_int {
     type Access = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
@@ -270,10 +270,10 @@ pub unsafe extern "C" fn access(path: *const c_char, rights: c_int) -> c_int {
     }
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn faccessat(folder: c_int, path: *const c_char, rights: c_int, flags: c_int) -> c_int {
     type AccessAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int) -> c_int;

@@ -1,4 +1,4 @@
-//! Recordings that tests hand calls over to.
+//! Tests of sessions that hand calls over themselves.
 
 use super::*;
 use trace_core::progress::Progress;
@@ -120,7 +120,7 @@ fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
         }
     });
     let path = folder.path().join("r.kine");
-    // A reader finds what was committed while the recording goes on.
+    // A reader finds what is committed while the recording goes on.
     let deadline = Instant::now() + Duration::from_secs(120);
     while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 20_000 {
         assert!(Instant::now() < deadline, "nothing was committed");
@@ -185,8 +185,8 @@ fn a_recording_that_stops_says_why_and_the_program_goes_on() {
     assert_eq!(open(&small.to).facts.lost.len(), 1);
 }
 
-/// Whoever hands over more than may wait, behind a copy whose content is not known before they go on, must not wait
-/// for themselves.
+/// A caller can hand over more than the queue's limit after a copy whose content depends on that caller. It must not
+/// wait for itself.
 #[test]
 fn much_behind_what_is_awaited_does_not_wait_for_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,8 +225,8 @@ fn much_behind_what_is_awaited_does_not_wait_for_it() {
     }
 }
 
-/// Nobody but the caller could make a copy's content known: they must not be made to wait for it, whatever they hand over
-/// behind it.
+/// Only the caller can make a copy's content known. It must not wait for the content, whatever it hands over
+/// afterwards.
 #[test]
 fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
     );
 }
 
-/// As above, where it is content that comes behind the copy: of copies that are known to be done.
+/// As above, but what follows the copy is content of copies that are known to be complete.
 #[test]
 fn much_that_is_supplied_behind_a_copy_that_nobody_waits_for_is_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -335,7 +335,7 @@ fn content_in_parts_is_one_copy() {
         CallEvent::Copy(row(3_000_000)),
         EntryPayload::Parts(whole),
     );
-    // Of another length than the row, and with nothing handed over.
+    // Its length differs from the row's, and nothing was handed over.
     let short = s.new_slot();
     s.supply_part(short, 0x1f00, vec![1; 100]);
     s.record(
@@ -418,7 +418,7 @@ fn a_snapshot_is_what_changed_since_the_one_before() {
         ],
     );
     give(at, bytes, vec![]);
-    // What is not known is not made up: another range, and more than there is.
+    // Unknown content is not invented: another range, and more than there is.
     s.record(
         s.start_call(),
         1,
@@ -467,8 +467,8 @@ fn what_was_awaited_is_asked_for_at_the_end() {
     assert_eq!(r.copy_content(&c).unwrap(), [3; 5]);
 }
 
-/// What is handed over at the end is handed over by the thread that writes: it does not wait for itself, and it is asked
-/// again, so that it need not hold everything at once.
+/// The writer thread hands over the rest at the end. It does not wait for itself, and it is called again, so that it
+/// need not hold everything at once.
 #[test]
 fn more_than_may_wait_is_handed_over_at_the_end() {
     const COPIES: u64 = 6;

@@ -1,17 +1,17 @@
-//! What is recorded of the node's work: names of buffers, the journal while the program runs, the recording at its end.
+//! Recording of the node's work: buffer names, the partial recording while the program runs, the recording at the end.
 
 use super::*;
 
-/// What a recording says of itself whose program ended before it was written.
+/// The finding of a recording whose program ended before it was written.
 const UNFINISHED: &str = "the program was ended before the recording was finished: what it did last is missing, and so \
                           is what jobs left in memory";
 
 impl Node {
-    /// Names the buffer object's bytes that lie at an address of the program.
+    /// Names the bytes of a buffer object at an address of the program.
     ///
     /// # Errors
-    /// [`Errno::FAULT`] when the address is in no mapping of a buffer object, [`Errno::INVAL`] when the range leaves
-    /// the object, or the name is empty.
+    /// Returns [`Errno::FAULT`] if the address is in no mapping of a buffer object, [`Errno::INVAL`] if the range
+    /// leaves the object, or the name is empty.
     pub fn name_buffer(&mut self, address: u64, bytes: u64, named: BufferName) -> Result<(), Errno> {
         let mapping = memory::find_mapping(address).ok_or(Errno::FAULT)?;
         let mut files = self.files.values_mut();
@@ -38,8 +38,7 @@ impl Node {
         Ok(())
     }
 
-    /// Something went wrong that is not the program's fault: the recording ends here, and the program goes on with
-    /// chains that do nothing.
+    /// Ends the recording after an error that is not the program's; the program continues with chains that do nothing.
     pub(super) fn fail_recording(&mut self, why: String) {
         self.messages.push(format!(
             "{why}; the recording ends here, and the program's further GPU work completes without running"
@@ -50,16 +49,16 @@ impl Node {
         self.told_of.error.get_or_insert(why);
     }
 
-    /// Whether something was recorded that is not handed over yet.
+    /// Returns whether there is a recording that is not handed over yet.
     #[must_use]
     pub fn has_recording(&self) -> bool {
         matches!(self.stage, Stage::On(_) | Stage::Broken(_))
     }
 
-    /// Ends the recording. From here on chains complete without running. `None` when nothing was recorded.
+    /// Ends the recording. From here on chains complete without running. Returns `None` if nothing was recorded.
     ///
     /// # Errors
-    /// When the device fails on its way down.
+    /// Returns an error if the device fails during power-off.
     pub fn finish(&mut self) -> Result<Option<Recording>, NodeError> {
         let gpu = match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::On(gpu) | Stage::Broken(gpu) => gpu,
@@ -70,7 +69,7 @@ impl Node {
         };
         self.retain_names(&gpu);
         let labels = self.labels();
-        // What stands in the file is complete up to its last commit; the rest is the caller's to write.
+        // The file is complete up to its last commit; the caller writes the rest.
         self.journal = None;
         let mut recording = gpu.finish()?;
         let (events, source) = (
@@ -82,7 +81,7 @@ impl Node {
         Ok(Some(recording))
     }
 
-    /// Names from a file whose space went to another one are of nothing any more.
+    /// Removes the names of files whose address space belongs to another file now.
     pub(super) fn retain_names(&mut self, gpu: &Gpu) {
         let current: Vec<SpaceId> = self.files.values().filter_map(|f| f.space).collect();
         self.told_of
@@ -96,7 +95,7 @@ impl Node {
         self.files.values().flat_map(OpenFile::labels).collect()
     }
 
-    /// Ends the recording where it has become too large. The program's work goes on.
+    /// Ends the recording if it has become too large. The program's work continues.
     pub(super) fn check_limit(&mut self) {
         let (Stage::On(gpu), Some(limit), false) = (&mut self.stage, self.settings.limit, self.full) else {
             return;
@@ -120,8 +119,8 @@ impl Node {
         }
     }
 
-    /// Writes what has come since the last time to the disk, where it is time to: for a program that ends without
-    /// anybody's having a chance to. A failure is told, and is none of the program's.
+    /// Commits new events to the disk if a commit is due, for a program that ends abruptly. A failure becomes a message
+    /// and does not affect the program.
     pub fn commit_journal(&mut self) {
         let (Stage::On(gpu) | Stage::Broken(gpu), Some(path)) = (&self.stage, &self.settings.journal) else {
             return;
@@ -165,15 +164,15 @@ impl Node {
         })
     }
 
-    /// The file that is written while the program runs, and the descriptor that it is written by.
+    /// Returns the file of the partial recording, and its descriptor.
     #[must_use]
     pub fn journal(&self) -> Option<(&Path, i32)> {
         self.journal.as_ref().map(|j| (j.path(), j.descriptor()))
     }
 
-    /// This process is a child of the one that records: what is on the disk is its parent's.
+    /// Forgets the partial recording in a forked child: the file on the disk belongs to the parent.
     pub fn forget_journal(&mut self) {
-        // Closing it properly would end the parent's hold on it.
+        // An ordinary close would release the parent's lock on it.
         std::mem::forget(self.journal.take());
         self.settings.journal = None;
     }

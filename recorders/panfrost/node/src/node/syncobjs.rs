@@ -1,4 +1,4 @@
-//! Sync objects: what a program waits for, and hands to others as files.
+//! Sync objects: what a program waits for and exports to others as files.
 
 use super::*;
 
