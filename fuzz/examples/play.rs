@@ -1,5 +1,5 @@
-//! Gives a file to a target once, as the fuzzer would, and tells how long it took:
-//! `cargo run -p fuzz-targets --example play -- TARGET FILE…`. For a debugger or a profiler, without libFuzzer.
+//! Runs one input file through a fuzz target and prints how long it took: `cargo run -p fuzz-targets --example play --
+//! TARGET FILE…`. For a debugger or a profiler, without libFuzzer.
 #![allow(clippy::print_stdout, reason = "it tells")]
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Plans of devices that master the bus: what the verification lets through is followed by other means.
+//! Fuzz target for plans of devices that master the bus: an independent model follows what verification accepts.
 
 use crate::plans::apply_changes;
 use replay_core::{Action, Actions};
@@ -12,10 +12,10 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Hardware, PciFunction, SpaceKind};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// First byte of an input of `plan_verified` that starts from a sound plan of a virtio graphics device.
+/// First byte of a `plan_verified` input that starts from a sound plan of a virtio graphics device.
 pub(crate) const FIRST: u8 = 0xfe;
 
-// Registers that tell where a queue lies.
+// Registers that hold the addresses of a queue.
 const STATUS: u64 = 0x14;
 const FEATURE_SELECT: u64 = 0x08;
 const FEATURE: u64 = 0x0c;
@@ -25,7 +25,7 @@ const ENABLE: u64 = 0x1c;
 const TABLE: u64 = 0x20;
 const RING: u64 = 0x28;
 const NOTIFY: u64 = 0x3000;
-/// Features that leave the rings' form as it is: EDID, indirect descriptors, event indices, version 1.
+/// Features that do not change the format of the rings: EDID, indirect descriptors, event indices, version 1.
 const FEATURES: u64 = 1 << 1 | 1 << 28 | 1 << 29 | 1 << 32;
 
 fn device() -> DeviceInfo {
@@ -70,14 +70,14 @@ static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A plan that can be moved into other memory is refused or proved there as anywhere.
+/// Checks that a relocatable plan is also refused or proved after it is moved to other memory.
 pub(crate) fn check_moved(whole: &Compiled) {
     if let Ok(moved) = whole.moved_to(&device()) {
         let _ = verify(&moved.plan, &moved.pages, &device());
     }
 }
 
-/// The sound plan, changed as the input says, 12 bytes a change.
+/// Verifies the sound plan after it applied the input's changes, 12 bytes a change.
 pub(crate) fn verify_changed(data: &[u8]) -> bool {
     let sound = SOUND.as_ref().cloned();
     let mut compiled = sound.unwrap_or_else(|| panic!("the sample does not compile"));
@@ -89,11 +89,12 @@ pub(crate) fn verify_changed(data: &[u8]) -> bool {
     true
 }
 
-/// What registers hold that the plan has not written since a reset: whatever the device's last user wants.
+/// Value of each register that the plan has not written since a reset: whatever the device's last user chose.
 const HOSTILE: u64 = 0xdead_beef;
 
-/// Runs a verified plan on a plain model of the device, as a hostile user left it: queues in use that lead elsewhere, and
-/// registers that a reset does not clear. At every doorbell each chain that waits names the plan's own pages.
+/// Runs a verified plan on a simple model of the device, in the state that a hostile user left it in: queues in use
+/// that lead elsewhere, and registers that a reset does not clear. At every doorbell, each pending chain names only the
+/// plan's own pages.
 fn follow(compiled: &Compiled) {
     let plan = &compiled.plan;
     let (Ok(mut memory), Ok(images)) = (
@@ -103,7 +104,7 @@ fn follow(compiled: &Compiled) {
         panic!("a verified plan lacks a page")
     };
     let own = plan.arena.base.0..plan.arena.base.0 + plan.used_pages * PAGE_SIZE as u64;
-    // A device keeps the features that it was told for as long as nobody tells it others.
+    // A device keeps its features until the driver sets others.
     let mut features = [HOSTILE; 2];
     let (mut registers, mut selected, mut word) = (HashMap::new(), HOSTILE, HOSTILE);
     let mut queues = BTreeMap::from([(HOSTILE, (HOSTILE, HOSTILE, 1, 0u16))]);
@@ -112,7 +113,8 @@ fn follow(compiled: &Compiled) {
             Action::Put { .. } | Action::Copy { .. } => {
                 assert!(memory.apply(&action, &images), "a verified change cannot be made");
             }
-            // The check has its end waited for. The device chooses its first queue and word by itself.
+            // Verification requires the plan to wait for the end of the reset. The device chooses its first queue and
+            // word by itself.
             Action::Write {
                 offset: STATUS,
                 value: 0,
@@ -159,7 +161,7 @@ fn follow(compiled: &Compiled) {
     }
 }
 
-/// Follows the chains of a queue that wait.
+/// Follows the pending chains of a queue.
 fn chains(memory: &PlanMemory<'_>, own: &Range<u64>, (table, ring, size): (u64, u64, u64), next: &mut u16) {
     let index = half(memory, ring + 2);
     while *next != index {

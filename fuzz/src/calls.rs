@@ -1,4 +1,5 @@
-//! A recording of calls that may say anything: what it tells of code and streams, its rows, and what a replay makes of it.
+//! Fuzz target for API traces with arbitrary contents: metadata about code and streams, rows, and the replay made of
+//! them.
 
 use crate::input::Input;
 use crate::recordings::{check_storable, read_all};
@@ -8,10 +9,10 @@ use trace_core::recording::{
 };
 use trace_core::{PAGE_SIZE, Recording, diff};
 
-/// Different pages that the recording holds.
+/// Number of different pages that the recording holds.
 const PAGES: u8 = 4;
 
-/// Asks a recording of calls everything. Whether a replay can be made of it.
+/// Runs every query on an API trace. Returns whether a replay can be made of it.
 pub fn query_all(recording: &Recording) -> bool {
     let facts = recording.call_facts();
     for at in 0..recording.events.len() {
@@ -66,8 +67,9 @@ pub fn query_all(recording: &Recording) -> bool {
     true
 }
 
-/// A recording of calls: the length of what it tells as JSON in two bytes, and that; how many pages copies name in one,
-/// and their ids; the length of arguments in two, and these; then rows, each with its kind in one byte before it.
+/// Fuzzes an API trace. The input is the length of its JSON metadata in two bytes, and the JSON; the number of pages
+/// that copies name in one byte, and their ids; the length of arguments in two bytes, and the arguments; then rows,
+/// each with its kind in one byte before it.
 pub fn calls(data: &[u8]) -> bool {
     let mut input = Input(data);
     let json = piece(&mut input);
@@ -92,7 +94,7 @@ pub fn calls(data: &[u8]) -> bool {
     recording.extras.insert(CALL_FACTS.to_owned(), json);
     read_all(&recording);
     check_storable(&recording);
-    // Beside one whose pages hold other bytes.
+    // Compare with a recording whose pages hold other bytes.
     let mut pages = MemoryBuilder::new();
     for n in 1..=PAGES {
         pages.add_page(&[n / 2 + 1; PAGE_SIZE]);
@@ -109,7 +111,7 @@ pub fn calls(data: &[u8]) -> bool {
     query_all(&recording)
 }
 
-/// Bytes with their length in two bytes before them; no more than there are.
+/// Reads bytes with their length in two bytes before them, limited to the rest of the input.
 fn piece(input: &mut Input<'_>) -> Vec<u8> {
     let wanted = usize::from(input.u16());
     let (piece, rest) = input.0.split_at(wanted.min(input.0.len()));
@@ -190,7 +192,7 @@ fn row(input: &mut Input<'_>) -> CallEvent {
     }
 }
 
-/// The input that makes a recording of these parts.
+/// Returns the input that makes a recording of these parts.
 #[must_use]
 pub fn encode(json: &[u8], pages: &[u32], arguments: &[u8], rows: &[CallEvent]) -> Vec<u8> {
     let mut out = (json.len() as u16).to_le_bytes().to_vec();

@@ -1,21 +1,22 @@
-//! The reader of folders of job chains: its two kinds of text files, each beside a sound other one.
+//! Fuzz target for the reader of job chain folders: each of its two text files, with the other one sound.
 
 use crate::in_folder;
 use trace_core::import::chains;
 
-/// A sound list of a folder, with one submit.
+/// A sound list file of a folder, with one submit.
 pub const LIST: &str = r#"{"program": "p", "gpu_id": "0x6000", "renderer": "Mali-G71", "gl_version": "3.1",
  "buffers": [{"name": "x", "bytes": 64, "type": "f32x4", "gpu_va": "0x10000", "expected": "x.bin", "role": "output"}],
  "submits": [{"submit": "submit000.json", "jobs": [{"rsd": {"shader": "0x10000", "file": "a.bin"}}]}]}
 "#;
 
-/// A sound submit of it.
+/// A sound submit file of the list.
 pub const SUBMIT: &str = r#"{"jc": "0x10000", "requirements": 1, "bos": [
  {"handle": 7, "va": "0x20000", "size": 134217728, "noexec": true, "heap": true, "in_submit": false, "file": null},
  {"handle": 3, "va": "0x10000", "size": 4096, "noexec": false, "heap": false, "in_submit": true, "file": "a.bin"}]}
 "#;
 
-/// A folder of job chains. The first byte tells which file the rest is: the list, or, when it is odd, the submit.
+/// Fuzzes a folder of job chains. The first byte selects the file that the rest is: the list, or, if it is odd, the
+/// submit.
 pub fn chains(data: &[u8]) -> bool {
     let Some((which, text)) = data.split_first() else {
         return false;
@@ -45,7 +46,7 @@ pub fn chains(data: &[u8]) -> bool {
             }
             taken = true;
         }
-        // Other targets of this thread use the folder too.
+        // Other targets of this thread use the folder as well.
         for (name, _) in files {
             let _ = std::fs::remove_file(folder.join(name));
         }

@@ -1,15 +1,14 @@
-//! Containers of CUDA code: fatbins, cubins and PTX, which a program hands to its driver or a person puts beside a
-//! file.
+//! Fuzz target for containers of CUDA code: fatbins, cubins and PTX, from a program or from the user.
 
 use cuda_code::cubin::Cubin;
 use cuda_code::fatbin::{Wrapper, images};
 use cuda_code::ptx::{Change, LaunchBounds, Ptx, with_launch_bounds};
 use cuda_code::{Capability, Image};
 
-/// Maximum number of bytes of code that are unpacked for one input: each is read again.
+/// Maximum size of unpacked code for one input, bytes: each unpacked container is read again.
 const MAX_UNPACKED: u64 = 16 << 20;
 
-/// Any bytes as code: everything that there is to read in them.
+/// Reads any bytes as CUDA code, with everything in them.
 pub fn cuda_code(data: &[u8]) -> bool {
     let device = Capability::new(9, 0);
     let image = Image::detect(data);
@@ -40,7 +39,7 @@ pub fn cuda_code(data: &[u8]) -> bool {
     taken
 }
 
-/// A cubin or PTX.
+/// Reads a cubin or PTX.
 fn code_of(bytes: &[u8]) -> bool {
     if let Ok(cubin) = Cubin::parse(bytes) {
         let _ = (cubin.arch(), cubin.abi_version(), cubin.constant_banks());

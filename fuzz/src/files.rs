@@ -1,4 +1,4 @@
-//! Targets for the files that a person keeps: workspace, journal, contents of buffers.
+//! Fuzz targets for the user's files: workspace, journal, buffer contents.
 
 use crate::in_folder;
 use kinescope_files::buffers::npy;
@@ -13,7 +13,7 @@ use trace_core::diff::Rules;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
 use trace_core::screen::Picture;
 
-/// An NPY file: what reads has as much data as its shape says.
+/// Fuzzes an NPY file: an accepted file has as much data as its shape says.
 pub fn npy_file(data: &[u8]) -> bool {
     let Ok(file) = npy::Npy::read(data) else { return false };
     let again = npy::write(file.element, &file.shape, file.data);
@@ -24,7 +24,7 @@ pub fn npy_file(data: &[u8]) -> bool {
     true
 }
 
-/// A picture as a PPM file: what reads can be written, and reads back as the same.
+/// Fuzzes a PPM picture: an accepted picture can be written and reads back as the same picture.
 pub fn ppm(data: &[u8]) -> bool {
     let Ok(picture) = Picture::from_ppm(data) else {
         return false;
@@ -33,7 +33,8 @@ pub fn ppm(data: &[u8]) -> bool {
     true
 }
 
-/// Rules of a comparison: what reads is written as rules that read as the same, and a place is in the text.
+/// Fuzzes comparison rules: accepted rules are written as rules that read back the same. An error's location is in the
+/// text.
 pub fn diff_rules(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -50,21 +51,21 @@ pub fn diff_rules(data: &[u8]) -> bool {
     }
 }
 
-/// A link: what reads can be written, and reads back as the same.
+/// Fuzzes a link: an accepted link can be written and reads back as the same link.
 pub fn link(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
     };
     let Ok(read) = Link::parse(text) else { return false };
     let written = read.to_string();
-    // Written again it may be longer than what is read: `é` becomes six characters.
+    // The written form can be longer than the input: `é` becomes six characters.
     if written.len() <= kinescope_files::link::MAX_BYTES {
         assert_eq!(Link::parse(&written).as_ref(), Ok(&read), "{written}");
     }
     true
 }
 
-/// A workspace: what reads can be written, and reads back as the same.
+/// Fuzzes a workspace: an accepted workspace can be written and reads back as the same workspace.
 pub fn workspace(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -77,7 +78,7 @@ pub fn workspace(data: &[u8]) -> bool {
     true
 }
 
-/// Keys of commands: what reads can be written, and reads back as the same.
+/// Fuzzes key bindings: accepted bindings can be written and read back as the same bindings.
 pub fn keys(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -85,13 +86,13 @@ pub fn keys(data: &[u8]) -> bool {
     let Ok(mut read) = KeysFile::parse(text) else {
         return false;
     };
-    // What was left out is not written.
+    // Ignored entries are not written.
     read.problems.clear();
     assert_eq!(KeysFile::parse(&read.text()).as_ref(), Ok(&read));
     true
 }
 
-/// Two buffers, one of which begins two bytes before the end of a page.
+/// Two buffers, one of which starts two bytes before the end of a page.
 struct TwoBuffers;
 
 impl RecordedContents for TwoBuffers {
@@ -110,8 +111,8 @@ impl RecordedContents for TwoBuffers {
     }
 }
 
-/// A journal of changes to a recording with two buffers. An input that does not begin as a journal does gets its first
-/// line. Taking every change back leaves what was recorded.
+/// Fuzzes a journal of changes to a recording with two buffers. An input without a journal's first line gets that line.
+/// Undoing every change restores the recorded contents.
 pub fn journal(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -157,8 +158,8 @@ pub fn journal(data: &[u8]) -> bool {
     sound
 }
 
-/// A file that a person loads into a buffer: its first two bytes give extension and element type, the third the
-/// buffer's length.
+/// Fuzzes a file that the user loads into a buffer. The first two bytes give extension and element type, the third
+/// gives the buffer's length.
 pub fn buffer_file(data: &[u8]) -> bool {
     let &[kind, element, elements, ref file @ ..] = data else {
         return false;

@@ -1,4 +1,4 @@
-//! The target of filters: any text as a filter of a small recording that the input's head makes.
+//! Fuzz target for filters: any text as a filter of a small recording that the start of the input describes.
 
 use crate::input::Input;
 use trace_core::Recording;
@@ -8,11 +8,11 @@ use trace_core::recording::{
     Access, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 
-/// Events of the recording at most.
+/// Maximum number of events in the recording.
 const MAX_EVENTS: u8 = 64;
 
-/// The first byte is a number of events of eight bytes each, the rest a filter. Whatever the text is, what is wrong
-/// with it has a place, and completion comes back; a right one finds in a scan what it finds event by event.
+/// Fuzzes a filter. The first byte is a number of events of eight bytes each, the rest is the filter's text. An error
+/// always has a location, and completion always returns. A valid filter finds the same events in a scan as one by one.
 pub fn filter(data: &[u8]) -> bool {
     let mut input = Input(data);
     let (recording, derived) = recorded(&mut input);

@@ -1,4 +1,4 @@
-//! The target for what a kernel and firmware tell of a machine's devices, and for the names of those.
+//! Fuzz target for the kernel's and firmware's descriptions of devices, and for device names.
 
 use replay_engine::device::guard;
 use replay_engine::device::host::Host;
@@ -6,7 +6,7 @@ use replay_engine::device::pci::{self, Resource};
 use replay_engine::device::platform::{self, Node, Tree};
 use replay_engine::device::vfio;
 
-/// Properties of a made-up node, in the order in which an input's parts are theirs.
+/// Properties of a made-up node, in the order of an input's parts.
 const PROPERTIES: [&str; 7] = [
     "reg",
     "ranges",
@@ -17,8 +17,9 @@ const PROPERTIES: [&str; 7] = [
     "memory-region",
 ];
 
-/// The first byte says what the rest is: the windows of a PCI function, lines to the guard, the text after `pci:`, that
-/// after `platform:`, properties of a device tree, what VFIO tells of an IOMMU, lines of the kernel's log.
+/// Fuzzes one description. The first byte selects what the rest is: the BARs of a PCI function, lines to the guard, the
+/// text after `pci:` or after `platform:`, device tree properties, VFIO's description of an IOMMU, lines of the
+/// kernel's log.
 pub fn hardware(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
@@ -32,7 +33,7 @@ pub fn hardware(data: &[u8]) -> bool {
             }
             None => false,
         },
-        // On a machine without files: what is taken for a device is told as one that is not there.
+        // The machine has no files: every accepted device is reported as missing.
         1 => guard::run_guard(rest, &Host::with_root("/nonexistent"))
             .iter()
             .any(|wrong| wrong.contains("/nonexistent")),
@@ -68,7 +69,8 @@ pub fn hardware(data: &[u8]) -> bool {
     }
 }
 
-/// A chain of nodes, each in the one before: a byte for the length of each property, its bytes, then the next node's.
+/// Fuzzes a chain of nodes, each inside the one before: one byte for the length of each property, its bytes, then the
+/// next node's.
 fn tree(mut rest: &[u8]) -> bool {
     let mut tree = Tree::default();
     while !rest.is_empty() && tree.nodes.len() < 8 {

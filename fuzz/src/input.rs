@@ -1,10 +1,10 @@
-//! Takes numbers off the front of an input, so that a target can be told what to do as well as with what.
+//! Reader of numbers from the start of an input, so that an input also controls what the target does.
 
-/// What is left of an input. Past its end everything is zero.
+/// The unread rest of an input. Past its end every byte is zero.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// Whether anything is left.
+    /// Returns whether the input is read to its end.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -17,22 +17,22 @@ impl<'a> Input<'a> {
         out
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub fn u8(&mut self) -> u8 {
         self.take::<1>()[0]
     }
 
-    /// The next two bytes.
+    /// Reads the next two bytes.
     pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.take())
     }
 
-    /// The next four bytes.
+    /// Reads the next four bytes.
     pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take())
     }
 
-    /// The next eight bytes.
+    /// Reads the next eight bytes.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }

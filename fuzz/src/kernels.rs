@@ -1,4 +1,4 @@
-//! Databases of tools that record single kernels: each file of one beside sound other ones.
+//! Fuzz targets for databases of tools that record single kernels: each file of a database, with the others sound.
 
 use crate::recordings::{check_storable, read_all};
 use crate::{calls, in_folder};
@@ -7,10 +7,10 @@ use trace_core::Recording;
 use trace_core::import::{ImportError, kernels};
 use trace_core::progress::Progress;
 
-/// Files of a sound database, the database first.
+/// Files of a sound database, with the database file first.
 pub type Files = [(&'static str, &'static [u8])];
 
-/// Those of RecordReplay: the memory before a launch and behind it.
+/// Files of RecordReplay: the memory before and after a launch.
 pub const RECORD_REPLAY: &Files = &[
     (
         "record_replay.json",
@@ -26,7 +26,7 @@ pub const RECORD_REPLAY: &Files = &[
     ),
 ];
 
-/// Those of Mneme: of its launches the first has the memory behind it whole, the second what changed.
+/// Files of Mneme: the first launch has the whole memory after it, the second has only what changed.
 pub const MNEME: &Files = &[
     (
         "17293822569102704642.json",
@@ -50,7 +50,7 @@ pub const MNEME: &Files = &[
     ),
 ];
 
-/// A database of which one file is tried: the first byte tells which.
+/// Fuzzes one file of a database; the first byte selects the file.
 fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<Recording, ImportError>) -> bool {
     let Some((which, tried)) = data.split_first() else {
         return false;
@@ -72,7 +72,7 @@ fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<R
             assert!(calls::query_all(&recording), "an imported recording cannot be played");
             taken = true;
         }
-        // Other targets of this thread use the folder too.
+        // Other targets of this thread use the folder as well.
         for (name, _) in files {
             let _ = std::fs::remove_file(folder.join(name));
         }
@@ -80,13 +80,14 @@ fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<R
     taken
 }
 
-/// A file of a database of RecordReplay; the first byte tells which: 0 the database, 1 the memory before, 2 behind.
+/// Fuzzes a file of a RecordReplay database. The first byte selects it: 0 the database, 1 the memory before a launch, 2
+/// the memory after it.
 pub fn record_replay(data: &[u8]) -> bool {
     database(RECORD_REPLAY, data, kernels::record_replay::import)
 }
 
-/// A file of a database of Mneme; the first byte tells which: 0 the database, 1 the memory before a launch, 2 what
-/// changed, 3 the memory before another, 4 the whole memory behind it.
+/// Fuzzes a file of a Mneme database. The first byte selects it: 0 the database, 1 the memory before a launch, 2 what
+/// changed, 3 the memory before another launch, 4 the whole memory after it.
 pub fn mneme(data: &[u8]) -> bool {
     database(MNEME, data, kernels::mneme::import)
 }

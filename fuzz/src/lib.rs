@@ -1,8 +1,8 @@
-//! One fuzz target a byte reader: each takes any bytes and must come back, without a panic and in bounded memory.
+//! One fuzz target per byte reader: each accepts any bytes and must return without a panic and in bounded memory.
 //!
-//! The programs under `fuzz_targets/` hand them to libFuzzer; `tests/corpus.rs` replays the committed inputs as an
-//! ordinary test. To add a target, add a function in the file of its kind, its line in [`TARGETS`], a file in
-//! `fuzz_targets/` with its `[[bin]]`, and seeds in `src/seeds.rs`.
+//! The programs under `fuzz_targets/` pass inputs from libFuzzer to them; `tests/corpus.rs` replays the committed
+//! inputs as an ordinary test. To add a target, add a function in the file of its kind, its line in [`TARGETS`], a file
+//! in `fuzz_targets/` with its `[[bin]]`, and seeds in `src/seeds.rs`.
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a broken promise of a reader must stop the fuzzer")]
 
@@ -34,10 +34,10 @@ pub mod textures;
 pub mod trace_log;
 pub mod watched;
 
-/// A fuzz target. It tells whether the input was taken for what the target reads, and not refused.
+/// A fuzz target. Returns whether its reader accepted the input.
 pub type Target = fn(&[u8]) -> bool;
 
-/// All targets by name; the name is also that of the corpus folder and of the file in `fuzz_targets/`.
+/// All targets by name. The name is also that of the corpus folder and of the file in `fuzz_targets/`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("actions", plans::actions),
     ("buffer_file", files::buffer_file),
@@ -93,11 +93,11 @@ pub const TARGETS: &[(&str, Target)] = &[
 ];
 
 thread_local! {
-    /// Some readers take files; one folder a thread, in memory where the system has such a place.
+    /// Folder of this thread for readers that need files, in memory if the system has a file system there.
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-/// Runs something in this thread's folder.
+/// Runs `run` in this thread's folder.
 fn in_folder(run: impl FnOnce(&Path)) {
     FOLDER.with(|cell| {
         let made = cell.get_or_init(|| {

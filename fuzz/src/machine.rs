@@ -1,4 +1,4 @@
-//! Targets for what hardware reads: page tables, job chains, register maps, and the software GPU over hostile memory.
+//! Fuzz targets for what hardware reads: page tables, job chains, register maps, and the simulator with hostile memory.
 
 use crate::input::Input;
 use device_mali::{Budget, Model, SoftwareMali};
@@ -13,10 +13,10 @@ use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
 use trace_core::registers::{AccessRule, FieldKind, Layout, RegisterMap, Role};
 use trace_core::{GpuVa, PhysAddr};
 
-/// Frames that a page-table input can fill: 1 to this.
+/// Maximum number of frames that a page-table input fills, at least 1.
 const FRAMES: u16 = 24;
 
-/// Memory that lends whole tables or not.
+/// Memory that does or does not lend whole tables.
 struct Tables {
     frames: BTreeMap<u64, Box<Page>>,
     lends: bool,
@@ -46,8 +46,8 @@ fn format(byte: u8) -> MmuFormat {
     }
 }
 
-/// Page tables: a byte for the format, root and address, then entries of 12 bytes: frame, index, how often, entry.
-/// All ways of asking must agree.
+/// Fuzzes page tables. The input has one byte for the format, then root and address, then entries of 12 bytes: frame,
+/// index, repeat count, entry. All kinds of lookup must agree.
 pub fn page_tables(data: &[u8]) -> bool {
     let mut input = Input(data);
     let format = format(input.u8());
@@ -62,7 +62,7 @@ pub fn page_tables(data: &[u8]) -> bool {
             .frames
             .entry(u64::from(frame % FRAMES) + 1)
             .or_insert_with(|| Box::new(ZERO_PAGE));
-        // The upper bits of the index repeat an entry with its target moving on: many leaves from few bytes.
+        // The upper bits of the index repeat an entry with increasing targets, so that few bytes make many leaves.
         let (index, repeat) = (usize::from(place & 511), u64::from(place >> 9));
         for i in 0..=repeat {
             let Some(to) = page.as_chunks_mut::<8>().0.get_mut(index + i as usize) else {
@@ -113,7 +113,7 @@ pub fn page_tables(data: &[u8]) -> bool {
     !scan.leaves.is_empty()
 }
 
-/// GPU memory that begins at address 0 and is as long as the input.
+/// GPU memory that starts at address 0 and is as long as the input.
 struct FlatMemory<'a>(&'a [u8]);
 
 impl GpuMemory for FlatMemory<'_> {
@@ -132,7 +132,7 @@ impl GpuMemory for FlatMemory<'_> {
     }
 }
 
-/// A job chain: where its head lies (two bytes), then the memory.
+/// Fuzzes a job chain: the address of its first header (two bytes), then the memory.
 pub fn job_chain(data: &[u8]) -> bool {
     let mut input = Input(data);
     let head = GpuVa(u64::from(input.u16()));
@@ -159,7 +159,7 @@ pub fn job_chain(data: &[u8]) -> bool {
     chain.end == ChainEnd::End
 }
 
-/// Sizes that pack are the same after they were unpacked.
+/// Checks that sizes that can be packed are the same after they are unpacked.
 fn packs(d: &Dispatch) {
     if let Some((sizes, shifts)) = d.pack(3) {
         assert_eq!(Dispatch::unpack(sizes, shifts), *d);
@@ -167,7 +167,7 @@ fn packs(d: &Dispatch) {
     let _ = d.invocations();
 }
 
-/// A file of a register map. One without a `[map]` table is read together with the real one and its enumerations.
+/// Fuzzes a register map file. A file without a `[map]` table is read together with the real map and its enumerations.
 pub fn register_map(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -223,7 +223,7 @@ pub fn register_map(data: &[u8]) -> bool {
     true
 }
 
-/// A map over another: every register of the upper one is there, and no two share a byte.
+/// Checks a map over another: it keeps every register of the upper map, and no two registers share a byte.
 fn over(upper: &RegisterMap, under: &RegisterMap) {
     let Ok(both) = upper.overlay(under) else { return };
     for r in upper.registers() {
@@ -239,7 +239,8 @@ fn over(upper: &RegisterMap, under: &RegisterMap) {
     }
 }
 
-/// A name put into the file is there, the rest of the map stays, and the entry before can be put back.
+/// Checks that a name added to the file is there, that the rest of the map stays, and that the old entry can be
+/// restored.
 fn named(text: &str, map: &RegisterMap) {
     const NAME: &str = "NAMED_BY_HAND";
     let first = map.registers().next();
@@ -278,7 +279,7 @@ fn named(text: &str, map: &RegisterMap) {
     }
 }
 
-/// Accesses of any width around an offset: each touched byte belongs to one register.
+/// Checks accesses of any width around an offset: each accessed byte belongs to one register.
 fn accesses(map: &RegisterMap, offset: u32, values: &[u64]) {
     for width in [0, 1, 2, 4, 8, u8::MAX] {
         for offset in [
@@ -318,8 +319,8 @@ fn decodes(layout: &Layout, values: &[u64]) {
     }
 }
 
-/// The software GPU: 12 bytes a step, each an access, a word of memory, a wait or a pause. It must survive them all
-/// and keep to its arena.
+/// Fuzzes the simulator with steps of 12 bytes: an access, a word of memory, a wait or a pause. It must survive all
+/// steps and stay inside its arena.
 pub fn device_mali(data: &[u8]) -> bool {
     const BASE: u64 = 0x40_0000;
     const PAGES: u64 = 16;
@@ -371,7 +372,8 @@ pub fn device_mali(data: &[u8]) -> bool {
     reports.iter().any(|r| r.status == 1)
 }
 
-/// Tables in the first four frames that map the arena to its offset, power on, address space 0 set.
+/// Writes tables into the first four frames that map the arena to its offset, turns power on and sets up address space
+/// 0.
 fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
     let at = |n: u64| PhysAddr(base + n * 4096);
     let word = |device: &mut SoftwareMali, n: u64, index: u64, value: u64| {
@@ -386,7 +388,7 @@ fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
     switch_on(device, format, PhysAddr(base));
 }
 
-/// Lets interrupts through, powers the cores, and puts the first address space to work on the tables at `root`.
+/// Unmasks interrupts, powers the cores, and enables the first address space with the tables at `root`.
 pub(crate) fn switch_on(device: &mut SoftwareMali, format: MmuFormat, root: PhysAddr) {
     let config = if format == MmuFormat::MaliLpae { 0 } else { 0x4200_0006 };
     for (register, value) in [

@@ -1,4 +1,4 @@
-//! Register maps of other projects: whatever is taken must read back as a map of the project's form.
+//! Fuzz targets for register maps of other projects: an accepted file must read back as a map in the project's format.
 
 use register_maps::{Format, ImportError, NoSources, Options, import};
 
@@ -17,17 +17,17 @@ fn read(bytes: &[u8], format: Format) -> bool {
     }
 }
 
-/// CMSIS-SVD.
+/// Fuzzes a CMSIS-SVD file.
 pub fn map_svd(bytes: &[u8]) -> bool {
     read(bytes, Format::Svd)
 }
 
-/// rules-ng-ng.
+/// Fuzzes a rules-ng-ng file.
 pub fn map_rnn(bytes: &[u8]) -> bool {
     read(bytes, Format::Rnn)
 }
 
-/// Mesa's genxml.
+/// Fuzzes a file of Mesa's genxml.
 pub fn map_genxml(bytes: &[u8]) -> bool {
     read(bytes, Format::Genxml)
 }

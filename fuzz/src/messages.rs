@@ -1,4 +1,4 @@
-//! Targets for what a peer sends and for the files that decide which peer is trusted.
+//! Fuzz targets for messages of a peer and for the files that decide which peer is trusted.
 
 use crate::in_folder;
 use replay_engine::client::boards::{self, TargetName};
@@ -11,8 +11,8 @@ use replay_engine::wire::message::{
 use replay_engine::wire::{KEY_FILE, KeyStore, Limits, PREAMBLE_BYTES, Pieces, Preamble, PublicKey, is_valid_name};
 use std::os::unix::fs::PermissionsExt as _;
 
-/// What a peer sends: the first byte says whether the rest is a preamble, a message of some kind, or pieces of
-/// frames (each with its length before it) as they come out of the encrypted channel.
+/// Fuzzes what a peer sends. The first byte selects whether the rest is a preamble, a message of some kind, or pieces
+/// of frames. A piece has its length before it, as the encrypted channel delivers it.
 pub fn wire(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
@@ -55,8 +55,8 @@ pub fn wire(data: &[u8]) -> bool {
     }
 }
 
-/// What an agent sends of a run: the length of what is small (four bytes), that, the length of the events, these, page
-/// images to the end. A recording that comes of it is one that can be written and read.
+/// Fuzzes what an agent sends about a run: the length of the small part (four bytes), the small part, the length of the
+/// events, the events, and page images to the end. A recording made of it can be written and read.
 pub fn outcome(data: &[u8]) -> bool {
     let piece = |data: &[u8]| -> Option<(Vec<u8>, usize)> {
         let length = u32::from_le_bytes(*data.first_chunk::<4>()?) as usize;
@@ -96,7 +96,7 @@ pub fn outcome(data: &[u8]) -> bool {
     true
 }
 
-/// A message that decodes is the same after it was encoded and decoded once more.
+/// Checks that a decoded message is the same after another encode and decode.
 fn check_round_trip<T>(data: &[u8]) -> bool
 where
     T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
@@ -109,10 +109,10 @@ where
     true
 }
 
-/// What an agent has of a plan, when a client tells steps over it.
+/// The agent's copy of a plan, for a client that sends differences from it.
 const BASE: &[u8] = include_bytes!("messages.rs");
 
-/// Steps that a client tells make exactly what it told, or nothing.
+/// Checks that a client's delta makes exactly what the client sent, or is refused.
 fn parts(data: &[u8]) {
     let Ok(PagesRequest::Parts { head, body }) = trace_core::encode::from_bytes(data) else {
         return;
@@ -133,7 +133,7 @@ fn parts(data: &[u8]) {
     }
 }
 
-/// Pieces that an agent tells: the steps over them take each byte that is to be sent once, in order, or keep it.
+/// Checks pieces that an agent lists: the delta over them sends or keeps each byte exactly once, in order.
 fn outlines(data: &[u8]) {
     let Ok(PagesReply::LackParts { head, body }) = trace_core::encode::from_bytes(data) else {
         return;
@@ -175,7 +175,7 @@ fn pieces(data: &[u8], limits: Limits) -> bool {
     whole
 }
 
-/// The key store's file, and names of boards and peers.
+/// Fuzzes the key store's file, and names of targets and peers.
 pub fn key_store(data: &[u8]) -> bool {
     let mut taken = false;
     if let Ok(text) = std::str::from_utf8(data) {

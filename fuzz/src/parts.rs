@@ -1,42 +1,44 @@
-//! A `.kine` file as a list of its parts, without places, digests and padding: what a fuzzer can change one at a time.
+//! List form of a `.kine` file: its parts without offsets, digests and padding, which a fuzzer can change one at a
+//! time.
 //!
 //! [`lay_out`] puts the parts into a file as `docs/format.md` says and makes every digest agree, so that mutated input
-//! reaches what lies behind them. It is written from that page and shares no code with the writer that it tests.
+//! reaches the code behind the digest checks. It is written from that page and shares no code with the writer that it
+//! tests.
 
 use trace_core::container::{Encoding, KineFile, SectionKind};
 
-/// Bytes before the data of a part.
+/// Size of the header before a part's data, bytes.
 const HEAD: usize = 20;
-/// Number of the kind that ends a commit.
+/// Number of the part kind that ends a commit.
 const COMMIT: u8 = 0x1f;
-/// Bit of the first part's kind: the file is of version 2, its sections in blocks. Inputs of version 1 do not have it.
+/// Bit of the first part's kind: the file has version 2, its sections in blocks. Inputs of version 1 do not have it.
 const IN_BLOCKS: u8 = 0x80;
-/// Bytes of a block, and of an entry in a table of blocks.
+/// Size of a block, and of an entry in a table of blocks, bytes.
 const BLOCK: usize = 65536;
 const BLOCK_ENTRY: usize = 40;
 /// Part flag of version 2: the first block's digest is left wrong.
 const WRONG_BLOCK: u8 = 1;
-/// Part flag of version 2: the first block has a codec that is not known.
+/// Part flag of version 2: the first block has an unknown codec.
 const OTHER_CODEC: u8 = 2;
-/// Part flag of version 2: the table of blocks lies where the section does.
+/// Part flag of version 2: the table of blocks overlaps the section.
 const BLOCKS_OVER: u8 = 64;
-/// Part flag of version 2: the first block tells of a byte less than it has.
+/// Part flag of version 2: the first block states one byte less than it has.
 const SHORT_BLOCK: u8 = 128;
-/// Part flag: the digest of the section is left wrong.
+/// Part flag: the digest of the section is wrong.
 const WRONG_DIGEST: u8 = 4;
-/// Part flag: the section lies where the first one lies.
+/// Part flag: the section has the offset of the first section.
 const AT_FIRST: u8 = 8;
-/// Part flag: version 2 of what it holds.
+/// Part flag: the section's content has version 2.
 const VERSION_TWO: u8 = 16;
-/// Part flag: derived data is stamped with the digest of the content as it was laid out.
+/// Part flag: derived data has the digest of the laid-out content as its stamp.
 const STAMPED: u8 = 32;
-/// Commit flag: the table adds to the one before.
+/// Commit flag: the table extends the one before.
 const ADDS: u8 = 1;
-/// Maximum number of bytes of the file.
+/// Maximum size of the file, bytes.
 const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// The kinds by the numbers that parts name them by, which inputs that were found earlier keep: a kind with a lower
-/// number in the format that came later is the last.
+/// Returns the kinds by the numbers that parts use, so that inputs found earlier stay valid. A kind that was added
+/// later with a lower number in the format comes last.
 fn kinds() -> impl Iterator<Item = SectionKind> {
     let later = |k: &SectionKind| {
         matches!(
@@ -52,7 +54,7 @@ fn kinds() -> impl Iterator<Item = SectionKind> {
 #[must_use]
 pub fn lay_out(parts: &[u8]) -> Vec<u8> {
     let first = lay_out_with(parts, [0; 32]);
-    // Only derived data is stamped, and it is not part of the content: the digest stays.
+    // The digest stays the same: only derived data has a stamp, and derived data is not part of the content.
     match KineFile::from_bytes(first.clone()) {
         Ok(file) if file.sections().iter().any(|s| s.number == SectionKind::Derived as u32) => {
             lay_out_with(parts, file.content_digest())
@@ -62,11 +64,11 @@ pub fn lay_out(parts: &[u8]) -> Vec<u8> {
 }
 
 struct Layout {
-    /// Whether sections are in blocks: version 2.
+    /// Sections are in blocks: version 2.
     blocks: bool,
     out: Vec<u8>,
     table: Vec<u8>,
-    /// Every entry so far, for a complete table.
+    /// All entries so far, for a complete table.
     all: Vec<u8>,
     images: Vec<[u8; 32]>,
     sequence: u64,
@@ -111,7 +113,7 @@ fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
     to.out
 }
 
-/// One part as the input has it.
+/// One part of the input.
 struct Part<'a> {
     kind: u8,
     encoding: u8,
@@ -119,7 +121,7 @@ struct Part<'a> {
     row_bytes: u8,
     rows: u32,
     first_row: u32,
-    /// Zeros behind the data.
+    /// Number of zeros after the data.
     zeros: u16,
     data: &'a [u8],
     value: u64,
@@ -156,7 +158,7 @@ fn take(left: &[u8]) -> Option<(Part<'_>, &[u8])> {
     Some((part, after))
 }
 
-/// Digests of all page images, in the order of the parts.
+/// Returns the digests of all page images, in the order of the parts.
 fn images(parts: &[u8]) -> Vec<[u8; 32]> {
     let mut all = Vec::new();
     let mut left = parts;
@@ -232,7 +234,7 @@ impl Layout {
         self.all.extend(&e);
     }
 
-    /// Puts the table of a section's blocks behind it. Returns where it lies, and its digest.
+    /// Appends the table of a section's blocks. Returns its offset and its digest.
     fn blocks(&mut self, part: &Part<'_>, bytes: &[u8], section_at: u64) -> (u64, [u8; 32]) {
         let mut table = Vec::with_capacity(bytes.len().div_ceil(BLOCK) * BLOCK_ENTRY);
         for block in bytes.chunks(BLOCK) {
@@ -283,7 +285,7 @@ impl Layout {
     }
 }
 
-/// The parts of a sound file, as one commit. Sections of more than 128 KiB are left out, and with them what they are.
+/// Splits a sound file into parts, as one commit. Sections of more than 128 KiB are left out.
 #[must_use]
 pub fn split(file: &[u8]) -> Vec<u8> {
     let Ok(kine) = KineFile::from_bytes(file.to_vec()) else {
@@ -296,7 +298,7 @@ pub fn split(file: &[u8]) -> Vec<u8> {
         let whole = file.get(start..end).unwrap_or_default();
         let mut head = s.clone();
         let mut first = true;
-        // Page images are told in pieces of 15, so that their length fits.
+        // Page images are in pieces of 15, so that their length fits.
         for piece in whole.chunks(15 * 4096).chain(whole.is_empty().then_some(&[][..])) {
             if !first && s.kind != Some(SectionKind::PageImages) {
                 return Vec::new();
@@ -314,7 +316,7 @@ pub fn split(file: &[u8]) -> Vec<u8> {
 
 fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]) {
     let kind = kinds().position(|k| k as u32 == s.number);
-    // Digests of pages are made again by `lay_out`.
+    // `lay_out` computes the digests of pages again.
     let kept = match s.kind {
         Some(SectionKind::PageDigests) => 0,
         _ => bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1),
@@ -339,7 +341,7 @@ fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]
     parts.extend(bytes.get(..kept).unwrap_or_default());
 }
 
-/// The same parts, to be laid out in version 2.
+/// Changes parts so that they are laid out in version 2.
 #[must_use]
 pub fn with_blocks(mut parts: Vec<u8>) -> Vec<u8> {
     if let Some(first) = parts.first_mut() {
@@ -348,7 +350,7 @@ pub fn with_blocks(mut parts: Vec<u8>) -> Vec<u8> {
     parts
 }
 
-/// A part that ends a commit.
+/// Returns a part that ends a commit.
 #[must_use]
 pub fn end_of_commit(adds: bool) -> Vec<u8> {
     let mut part = vec![0; HEAD];
@@ -357,7 +359,7 @@ pub fn end_of_commit(adds: bool) -> Vec<u8> {
     part
 }
 
-/// A named section as a part: extra (15) or derived data (16).
+/// Returns a named section as a part: extra (15) or derived data (16).
 #[must_use]
 pub fn named_section(kind: u8, name: &str, content: &[u8], current: bool) -> Vec<u8> {
     let mut data = vec![0; 256];

@@ -1,4 +1,4 @@
-//! Targets that read plans: the body, both forms of the whole, and what the verification lets through.
+//! Fuzz targets for plans: the body, both forms of a whole plan, and what verification accepts.
 
 use crate::bus;
 use crate::input::Input;
@@ -14,7 +14,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{FrameRole, MmuFormat};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, mmu};
 
-/// A plan's body: decodes in place, encodes back to the same bytes, and runs within its budget on any device.
+/// Fuzzes a plan's body: it decodes in place, encodes to the same bytes, and runs within its budget on any device.
 pub fn actions(data: &[u8]) -> bool {
     let mut out = vec![0; data.len() + MAX_ACTION_BYTES];
     let mut encoder = Encoder::new(&mut out);
@@ -59,7 +59,7 @@ pub fn actions(data: &[u8]) -> bool {
     sound
 }
 
-/// A device of 64 registers whose interrupts come at every other wait.
+/// A device of 64 registers with an interrupt at every other wait.
 struct Registers {
     values: [u64; 64],
     now: u64,
@@ -107,9 +107,9 @@ impl Device for Registers {
     }
 }
 
-/// A plan as it goes over the wire: what decodes must verify or be refused, print as text and read back the same.
+/// Fuzzes a plan in its wire format: a decoded plan is verified or refused, and its text reads back the same.
 pub fn plan_bytes(data: &[u8]) -> bool {
-    // With its page images, or bare.
+    // The input has page images, or none.
     let Ok(Compiled { plan, pages }) = Compiled::from_bytes(data) else {
         return false;
     };
@@ -118,7 +118,7 @@ pub fn plan_bytes(data: &[u8]) -> bool {
     true
 }
 
-/// A plan as text.
+/// Fuzzes a plan as text.
 pub fn plan_text(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -144,7 +144,7 @@ pub fn plan_text(data: &[u8]) -> bool {
 
 fn check_text_round_trip(plan: &Plan) {
     let text = plan::text::print(plan);
-    // A body that does not decode cannot be printed as actions; such a text need not read back.
+    // A body that does not decode cannot be printed as actions, so its text does not have to read back.
     if Actions::new(&plan.body).all(|a| a.is_ok())
         && let Ok(again) = plan::text::parse(&text)
     {
@@ -152,7 +152,7 @@ fn check_text_round_trip(plan: &Plan) {
     }
 }
 
-/// The device that plans are verified for: as large as a plan may ask for.
+/// Returns the device that plans are verified for: as large as a plan can require.
 pub(crate) fn device() -> DeviceInfo {
     DeviceInfo {
         name: "fuzz".into(),
@@ -172,17 +172,17 @@ pub(crate) fn device() -> DeviceInfo {
     }
 }
 
-/// A sound plan: that of a small recording with three job chains.
+/// A sound plan of a small recording with three job chains.
 static SOUND: LazyLock<Option<Compiled>> =
     LazyLock::new(|| sound(include_bytes!("../../sample-traces/write-value.kine")));
 
-/// Another one: that of a recording whose CPU changes memory and mappings between the chains.
+/// A sound plan of a recording whose CPU changes memory and mappings between the chains.
 static CHANGING: LazyLock<Option<Compiled>> =
     LazyLock::new(|| sound(include_bytes!("../../sample-traces/changes.kine")));
 
 /// First byte of an input that starts from [`CHANGING`].
 pub(crate) const CHANGING_FIRST: u8 = 0xff;
-/// Least number of a change that adds a change of memory.
+/// Smallest number of a change that adds a memory change.
 pub(crate) const CHANGES_MEMORY: u8 = 252;
 
 fn sound(file: &[u8]) -> Option<Compiled> {
@@ -198,8 +198,8 @@ fn sound(file: &[u8]) -> Option<Compiled> {
     .ok()
 }
 
-/// What a verification says of the sound plan and of one that it refuses, and how the sound one ends, as they go over
-/// the wire: without the bytes of the outcome's recording.
+/// Returns the verification results of the sound plan and of a refused one, and the sound plan's outcome. They are in
+/// their wire format, without the bytes of the outcome's recording.
 pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     let Compiled { mut plan, pages } = SOUND.clone()?;
     let mut board = SoftwareMali::new(Model::G71);
@@ -212,7 +212,7 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     Some((verified, refusal, outcome))
 }
 
-/// Changes a plan as the input says, one change after another.
+/// Applies the input's changes to a plan, one after another.
 pub(crate) fn apply_changes(compiled: &mut Compiled, data: &[u8]) {
     let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
     let mut input = Input(data);
@@ -221,14 +221,15 @@ pub(crate) fn apply_changes(compiled: &mut Compiled, data: &[u8]) {
     }
     let mut body = BodyBuilder::new();
     for action in &actions {
-        // Changed actions that no body can hold are left out.
+        // Changed actions that do not fit into a body are left out.
         let _ = body.push(action);
     }
     (compiled.plan.body, compiled.plan.actions) = body.finish();
 }
 
-/// A sound plan, changed as the input says: 12 bytes a change, behind [`CHANGING_FIRST`] and [`bus::FIRST`] other ones. What the verification lets through is checked by other
-/// means, then run: the device must not have touched a page that is not the plan's.
+/// Fuzzes a sound plan with changes from the input, 12 bytes a change. After [`CHANGING_FIRST`] and [`bus::FIRST`] the
+/// input starts from other plans. An independent check reads what verification accepts, then the plan runs. The device
+/// must not have accessed a page outside the plan.
 pub fn plan_verified(data: &[u8]) -> bool {
     let (from, data) = match data.split_first() {
         Some((&bus::FIRST, rest)) => return bus::verify_changed(rest),
@@ -258,7 +259,7 @@ pub fn plan_verified(data: &[u8]) -> bool {
     true
 }
 
-/// Walks the tables of a verified plan once more, at its start and as changes of memory leave them.
+/// Walks the tables of a verified plan again, at its start and after each memory change.
 fn check_only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SIZE]>>) {
     let (Ok(mut memory), Ok(images)) = (PlanMemory::from_plan(plan, pages), plan.change_images(pages)) else {
         panic!("a verified plan lacks a page")
@@ -277,7 +278,7 @@ fn check_only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SI
     }
 }
 
-/// With the traversal that goes on past problems.
+/// Checks the tables with the traversal that continues after errors.
 fn check_own_tables(plan: &Plan, memory: &PlanMemory<'_>) {
     let first = plan.arena.base.0;
     let end = first + plan.used_pages * PAGE_SIZE as u64;
@@ -317,7 +318,7 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
             .checked_sub(1)
             .and_then(|p| actions.get(p))
             .map_or(0, Action::event);
-        // Anywhere in the plan's pages, a word of it whole.
+        // Anywhere in the plan's pages, aligned to a word.
         let offset = (value >> 8) % (plan.used_pages.max(1) * PAGE_SIZE as u64) / 8 * 8;
         let new = if op & 1 == 0 {
             Action::Put {
@@ -419,8 +420,8 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
         }
         7 => envelope(plan, small, at, value, inside),
         8 => {
-            // The page images of two frames change places, or one is given another frame.
-            // A plan of a device that has memory of its own may have no pages.
+            // The page images of two frames are swapped, or one gets another frame. A plan of a device with its own
+            // memory can have no pages.
             let count = plan.pages.len().max(1);
             if small & 1 == 0 && !plan.pages.is_empty() {
                 plan.pages.swap(at % count, small as usize / 2 % count);

@@ -1,9 +1,10 @@
-//! The target for what QEMU says to a board that drives it, and for the names of such boards.
+//! Fuzz target for QEMU's answers to the target that drives it, and for names of such targets.
 
 use replay_engine::device::qemu::Name;
 use replay_engine::device::qemu::answer::{Answer, list_plain_ranges, number};
 
-/// The first byte says what the rest is: a line of the qtest socket, a listing of memory, the text after `qemu:`.
+/// Fuzzes one text. The first byte selects what the rest is: a line of the qtest socket, a listing of memory, the text
+/// after `qemu:`.
 pub fn qemu(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;

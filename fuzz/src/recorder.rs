@@ -1,12 +1,12 @@
-//! Targets for what the recorder of a Linux machine reads: the list of changes that outlives it, and what the kernel
-//! tells of devices, drivers, modules, types and code.
+//! Fuzz targets for what the Linux recorder reads: its persistent list of changes, and the kernel's descriptions of
+//! devices, drivers, modules, types and code.
 
 use linux_recorder::{FrameBuffer, Kernel, check, find_accesses, find_member_offset, parse_changes};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
-/// The list of changes, as whoever finds it reads it.
+/// Fuzzes the list of changes as a later reader reads it.
 pub fn record_changes(data: &[u8]) -> bool {
     match parse_changes(data) {
         Ok(all) => {
@@ -22,7 +22,7 @@ pub fn record_changes(data: &[u8]) -> bool {
     }
 }
 
-/// Files of a machine that an input can give; what begins with `>` is a link.
+/// Files of a machine that an input can supply; content that starts with `>` is a link.
 pub const FILES: [&str; 22] = [
     "/sys/kernel/tracing/current_tracer",
     "/sys/kernel/tracing/available_tracers",
@@ -48,7 +48,7 @@ pub const FILES: [&str; 22] = [
     "/proc/modules",
 ];
 
-/// A machine made of an input: for each of [`FILES`] two bytes of length and its bytes, until the input ends.
+/// A machine made from an input: for each of [`FILES`] two bytes of length and the content, until the input ends.
 struct InputMachine(BTreeMap<&'static str, Vec<u8>>);
 
 impl InputMachine {
@@ -113,7 +113,7 @@ impl Kernel for InputMachine {
         true
     }
 
-    // Looking changes nothing: what follows is never asked for.
+    // The check is read-only: it never calls the methods below.
     fn write(&self, path: &str, _: &str) -> io::Result<()> {
         panic!("a look wrote to {path}")
     }
@@ -147,8 +147,8 @@ impl Kernel for InputMachine {
     }
 }
 
-/// What the kernel tells. The first byte says what the rest is: the files of a machine, whose devices are looked at as
-/// `record --check` does; the kernel's types; a function's code.
+/// Fuzzes the kernel's descriptions. The first byte selects what the rest is: the files of a machine, whose devices are
+/// checked as `record --check` does; the kernel's types; a function's code.
 pub fn record_machine(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;

@@ -1,4 +1,4 @@
-//! Targets that make recordings: the container and the importers. What opens is then asked everything.
+//! Fuzz targets that make recordings: the container and the importers. Every query runs on what opens.
 
 use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
-/// What programs do with a recording that opened. It must come back from its own container as it was.
+/// Runs what programs do with an open recording, and checks that it survives a round trip through its own container.
 fn query_everything(recording: &Recording) {
     if let Some(map) = RegisterMap::by_name("mali-jm")
         && let Ok(derived) = timeline::derive(recording, map, &Progress::new())
@@ -53,7 +53,7 @@ fn query_everything(recording: &Recording) {
     }
 }
 
-/// What is asked of a recording of calls.
+/// Runs every query of an API trace.
 fn calls(recording: &Recording) {
     let Ok(Some(calls)) = Calls::from_recording(recording, &Progress::new()) else {
         return;
@@ -85,13 +85,13 @@ fn calls(recording: &Recording) {
     }
 }
 
-/// What an importer made can be kept.
+/// Checks that an imported recording can be stored.
 pub(crate) fn check_storable(recording: &Recording) {
     query_everything(recording);
     check_round_trip(recording);
 }
 
-/// A recording that can be written comes back from the container as it was, and is written as the same bytes again.
+/// Checks that a recording that can be written reads back the same, and is written as the same bytes again.
 fn check_round_trip(recording: &Recording) {
     let Ok(bytes) = kine::to_bytes(recording) else { return };
     let again = kine::from_bytes(bytes.clone()).unwrap_or_else(|e| panic!("a written recording does not open: {e}"));
@@ -114,7 +114,7 @@ fn check_round_trip(recording: &Recording) {
     );
 }
 
-/// Looks at everything that a recording holds, whether or not it makes sense.
+/// Reads everything that a recording holds, whether or not it makes sense.
 pub(crate) fn read_all(recording: &Recording) {
     let (events, memory) = (&recording.events, &recording.memory);
     let _ = recording.span_ns();
@@ -151,10 +151,10 @@ pub(crate) fn read_all(recording: &Recording) {
     }
 }
 
-/// A `.kine` file.
+/// Fuzzes a `.kine` file.
 pub fn container(data: &[u8]) -> bool {
     let report = kine::verify_bytes(data.to_vec());
-    // As a file is opened: what is used is compared with its digest.
+    // Open the file as programs do: used content is compared with its digest.
     let Ok(recording) = KineFile::from_bytes(data.to_vec()).and_then(|f| f.recording()) else {
         return false;
     };
@@ -164,7 +164,7 @@ pub fn container(data: &[u8]) -> bool {
     true
 }
 
-/// What is damaged has no value, and is written nowhere; what is sound is not said to be damaged.
+/// Checks that damaged content has no value and is not written, and that sound content is not reported as damaged.
 fn check_damage_reported(recording: &Recording, sound: bool) {
     let found = recording.find_damage(&Progress::new());
     let found = found.unwrap_or_else(|e| panic!("nobody cancelled: {e}"));
@@ -185,7 +185,7 @@ fn check_damage_reported(recording: &Recording, sound: bool) {
     }
 }
 
-/// What a file keeps of what was derived from it: the first byte says which, the rest is the section's content. The
+/// Fuzzes the derived data that a file keeps. The first byte selects the section, the rest is its content. The
 /// recording is a small sound one.
 pub fn derived(data: &[u8]) -> bool {
     let Some((which, content)) = data.split_first() else {
@@ -230,7 +230,7 @@ pub fn derived(data: &[u8]) -> bool {
     true
 }
 
-/// A `.kine` file laid out from its parts, with digests that agree; see [`parts`].
+/// Fuzzes a `.kine` file that is laid out from its parts, with digests that agree; see [`parts`].
 pub fn container_resealed(data: &[u8]) -> bool {
     let bytes = parts::lay_out(data);
     let report = kine::verify_bytes(bytes.clone());
@@ -247,7 +247,8 @@ pub fn container_resealed(data: &[u8]) -> bool {
     read_all(&recording);
     query_everything(&recording);
     check_damage_reported(&recording, report.as_ref().is_ok_and(|r| r.is_sound()));
-    // Damage that only the whole check finds, a page stored twice for one, need not come back.
+    // Only the full check finds some damage, such as a page stored twice. Such a file does not have to survive the
+    // round trip.
     let sound = report.is_ok_and(|r| r.is_sound());
     if sound {
         check_round_trip(&recording);
@@ -255,13 +256,13 @@ pub fn container_resealed(data: &[u8]) -> bool {
     sound
 }
 
-/// One file of a GPUReplay folder, the others sound.
+/// Fuzzes one file of a GPUReplay folder, with the others sound.
 fn gpureplay(name: &str, data: &[u8]) -> bool {
     let mut taken = false;
     in_folder(|folder| {
         for (file, bytes) in seeds::gpureplay() {
             let path = folder.join(file);
-            // The sound files are written once; only the one that is tried changes, and is put back at the end.
+            // The sound files are written once; only the fuzzed file changes, and it is restored at the end.
             if file == name {
                 write(&path, data);
             } else if !path.exists() {
@@ -278,32 +279,32 @@ fn gpureplay(name: &str, data: &[u8]) -> bool {
     taken
 }
 
-/// `gr_io_history`, lines of register accesses.
+/// Fuzzes `gr_io_history`, lines of register accesses.
 pub fn gpureplay_io(data: &[u8]) -> bool {
     gpureplay("gr_io_history", data)
 }
 
-/// `gr_pgt`, page tables.
+/// Fuzzes `gr_pgt`, page tables.
 pub fn gpureplay_pgt(data: &[u8]) -> bool {
     gpureplay("gr_pgt", data)
 }
 
-/// `gr_mem_contents`, regions and pages.
+/// Fuzzes `gr_mem_contents`, regions and pages.
 pub fn gpureplay_memory(data: &[u8]) -> bool {
     gpureplay("gr_mem_contents", data)
 }
 
-/// `gr_sync_as`, shared ranges.
+/// Fuzzes `gr_sync_as`, shared ranges.
 pub fn gpureplay_sync(data: &[u8]) -> bool {
     gpureplay("gr_sync_as", data)
 }
 
-/// `*_integrated`, the timeline for people.
+/// Fuzzes `*_integrated`, the timeline for people.
 pub fn gpureplay_integrated(data: &[u8]) -> bool {
     gpureplay("seed_integrated", data)
 }
 
-/// A dump of physical memory; its first 17 bytes tell base, root and format.
+/// Fuzzes a dump of physical memory; its first 17 bytes give base, root and format.
 pub fn raw_memory(data: &[u8]) -> bool {
     let Some((head, dump)) = data.split_at_checked(17) else {
         return false;
@@ -340,7 +341,7 @@ pub fn raw_memory(data: &[u8]) -> bool {
     taken
 }
 
-/// One file of a name, handed to its importer: what it makes is asked everything.
+/// Fuzzes one file with its importer, and runs every query on the recording.
 fn file(name: &str, data: &[u8], import: fn(&Path, &Progress) -> Result<Recording, ImportError>) -> bool {
     let mut taken = false;
     in_folder(|folder| {
@@ -354,26 +355,27 @@ fn file(name: &str, data: &[u8], import: fn(&Path, &Progress) -> Result<Recordin
     taken
 }
 
-/// A log of valgrind's tool mmt, packed or not.
+/// Fuzzes a log of valgrind's tool mmt, compressed or not.
 pub fn mmt(data: &[u8]) -> bool {
     file("a.mmt", data, |path, progress| {
-        // Whether it is known by its content is asked of any file.
+        // The format check by content must accept any file.
         let _ = valgrind::fits(path);
         valgrind::import(path, progress)
     })
 }
 
-/// A device core dump of panfrost.
+/// Fuzzes a device core dump of panfrost.
 pub fn panfrostdump(data: &[u8]) -> bool {
     file("a.panfrostdump", data, panfrost::import)
 }
 
-/// A recording of freedreno's tools, packed or not.
+/// Fuzzes a recording of freedreno's tools, compressed or not.
 pub fn rd(data: &[u8]) -> bool {
     file("a.rd", data, freedreno::import)
 }
 
-/// A register history, or a kernel log with one; the first byte tells whether the base is given, and its bytes which.
+/// Fuzzes a register history, or a kernel log that contains one. The first byte selects whether the base is given; its
+/// bits give the base.
 pub fn regs_history(data: &[u8]) -> bool {
     let (given, text) = match data.split_first_chunk::<9>() {
         Some(([1, base @ ..], text)) => (Some(u64::from_le_bytes(*base)), text),
@@ -387,7 +389,7 @@ pub fn regs_history(data: &[u8]) -> bool {
             base: given,
             gpu_id: given.map(|_| 0x6000_0000),
         };
-        // Whether it is known by its content is asked of any file.
+        // The format check by content must accept any file.
         let _ = trace::regs_history::fits(&path);
         if let Ok(recording) = trace::regs_history::import(&path, &options, &Progress::new()) {
             check_storable(&recording);
@@ -397,7 +399,7 @@ pub fn regs_history(data: &[u8]) -> bool {
     taken
 }
 
-/// A log of GPUReplay's recorder for V3D.
+/// Fuzzes a log of GPUReplay's recorder for V3D.
 pub fn v3d(data: &[u8]) -> bool {
     file("a.txt", data, trace::v3d::import)
 }

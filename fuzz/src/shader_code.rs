@@ -1,14 +1,14 @@
-//! The target for the reader of a job's shader: any words, at any address, of which memory may hold only a part.
+//! Fuzz target for the reader of a job's shader: any words, at any address, with a possible hole in memory.
 
 use crate::input::Input;
 use trace_core::GpuVa;
 use trace_core::jobs::{CodeEnd, GpuMemory, MAX_CODE, decode_code_within};
 
-/// Memory that holds some bytes from an address on, but for a range that it does not.
+/// Memory that holds bytes from an address on, except for one range.
 struct MemoryWithHole<'a> {
     from: u64,
     bytes: &'a [u8],
-    /// The range that is not held, counted from the first byte.
+    /// The missing range, relative to the first byte.
     hole: std::ops::Range<usize>,
 }
 
@@ -18,7 +18,7 @@ impl GpuMemory for MemoryWithHole<'_> {
             return false;
         };
         let end = at.saturating_add(out.len());
-        // Nothing lies behind the last address.
+        // No memory follows the last address.
         if va.0.checked_add(out.len().saturating_sub(1) as u64).is_none() {
             return false;
         }
@@ -33,7 +33,7 @@ impl GpuMemory for MemoryWithHole<'_> {
     }
 }
 
-/// An input: where the code begins, most bytes to read, where memory holds nothing, the code.
+/// Returns an input: the code's address, the maximum number of bytes to read, the hole in memory, the code.
 #[must_use]
 pub fn encode(entry: u64, most: u32, hole: u16, code: &[u8]) -> Vec<u8> {
     let mut out = entry.to_le_bytes().to_vec();
@@ -43,9 +43,9 @@ pub fn encode(entry: u64, most: u32, hole: u16, code: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A shader out of any memory: its clauses stand one behind the other and within the limit, each is what its bytes
-/// say, its text can be had, branches and what is unknown are counted, and a lower limit cuts the same list short.
-/// Taken when the code was read to its end.
+/// Fuzzes a shader in any memory. Its clauses are contiguous and within the limit, and each matches its bytes. Its text
+/// is available, branches and unknown instructions are counted, and a lower limit truncates the same list. The input is
+/// accepted if the code was read to its end.
 pub fn shader_code(data: &[u8]) -> bool {
     let mut input = Input(data);
     let (entry, most, hole) = (input.u64(), u64::from(input.u32()), usize::from(input.u16()));
@@ -69,7 +69,7 @@ pub fn shader_code(data: &[u8]) -> bool {
         });
         assert_eq!(again.as_ref(), Ok(&c.clause));
         assert!(!bifrost::clause_text(&c.clause, entry).is_empty());
-        // The last clause may end where the address space does.
+        // The last clause can end at the end of the address space.
         at = at.wrapping_add(c.clause.bytes());
     }
     assert_eq!(code.bytes(), at.wrapping_sub(entry));

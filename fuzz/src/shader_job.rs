@@ -1,4 +1,4 @@
-//! The target for whole compute jobs: descriptors, page tables and code of the fuzzer's choice.
+//! Fuzz target for whole compute jobs: descriptors, page tables and code of the fuzzer's choice.
 
 use crate::input::Input;
 use crate::machine;
@@ -13,9 +13,9 @@ use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
 
 /// First physical address.
 const BASE: u64 = 0x40_0000;
-/// Frames: four tables, descriptors, data, code. Each is mapped at its distance from [`BASE`].
+/// Number of frames: four tables, descriptors, data, code. Each is mapped at its offset from [`BASE`].
 const FRAMES: u64 = 24;
-/// Where things lie, for the GPU.
+/// GPU address of the job.
 pub const JOB: u64 = 4 * 4096;
 const STATE: u64 = JOB + 0x200;
 const PUSH: u64 = JOB + 0x300;
@@ -25,17 +25,17 @@ const TEXTURES: u64 = JOB + 0xa00;
 const SAMPLERS: u64 = JOB + 0xb00;
 const ATTRIBUTES: u64 = JOB + 0xc00;
 const ATTRIBUTE_BUFFERS: u64 = JOB + 0xd00;
-/// First of the data pages.
+/// GPU address of the first data page.
 pub const DATA: u64 = 8 * 4096;
 const CODE: u64 = 20 * 4096;
 const CODE_BYTES: usize = 4 * 4096;
-/// Most entries of tables that an input changes.
+/// Maximum number of table entries that an input changes.
 const EDITS: u8 = 24;
 
 static POOLS: LazyLock<[Option<ThreadPool>; 2]> =
     LazyLock::new(|| [1, 3].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().ok()));
 
-/// What a job is made of, apart from its code.
+/// Parts of a job, except for its code.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Bit 0: the newer architecture; bit 1: the older page tables.
@@ -48,14 +48,14 @@ pub struct Parts {
     pub storage: [u32; 8],
     /// Push uniforms, at most 32.
     pub push: Vec<u64>,
-    /// A word of the draw descriptor to change, and its new value; 255: none.
+    /// A word of the draw descriptor to change, and its new value; 255 for none.
     pub pointer: (u8, u32),
-    /// Changed entries of page tables: place among all of them, entry.
+    /// Changed entries of page tables: index among all entries, entry.
     pub edits: Vec<(u16, u64)>,
 }
 
 impl Parts {
-    /// An input.
+    /// Encodes the parts and the code as an input.
     #[must_use]
     pub fn encode(&self, code: &[u8]) -> Vec<u8> {
         let mut out = vec![self.mode];
@@ -112,7 +112,7 @@ impl Parts {
                 *to = word.to_le_bytes();
             }
         };
-        // A compute job with nothing behind it.
+        // A compute job without a next job.
         put(JOB + 16, &[1 | 4 << 1 | 1 << 16]);
         put(JOB + 32, &self.invocation);
         let tables = [
@@ -181,7 +181,7 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
         );
     }
     for (place, entry) in &parts.edits {
-        // Some edits point into the arena, whatever the fuzzer thinks an address is.
+        // Some edits point into the arena, whatever address the fuzzer chose.
         let entry = if entry >> 63 == 1 {
             entry & !(0xffff_ffff << 12) | (BASE + (entry >> 12) % FRAMES * 4096)
         } else {
@@ -213,7 +213,7 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
     device
 }
 
-/// What is left of a run: the report, the memory, what shaders did, the status of the slot.
+/// Runs a job. Returns the status of the slot with the report, the memory, and whether the shader ran to its end.
 fn play(parts: &Parts, code: &[u8]) -> (String, Vec<(u64, Page)>, bool) {
     let mut device = device(parts, code);
     for (register, value) in [(0x18c0, JOB), (0x18c4, 0), (0x18d0, 0xff), (0x18d8, 0), (0x18e0, 1)] {
@@ -231,8 +231,8 @@ fn play(parts: &Parts, code: &[u8]) -> (String, Vec<(u64, Page)>, bool) {
     (message, frames.into_iter().filter_map(page).collect(), computed)
 }
 
-/// A compute job from any descriptors, tables and code, on one thread and on three: it ends, keeps to its arena, and
-/// does the same. Taken when the shader ran to its end.
+/// Fuzzes a compute job of any descriptors, tables and code, on one thread and on three. The job ends, stays inside its
+/// arena, and has the same result on both. The input is accepted if the shader ran to its end.
 pub fn shader_job(data: &[u8]) -> bool {
     let mut input = Input(data);
     let parts = Parts::take(&mut input);

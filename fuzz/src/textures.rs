@@ -1,11 +1,11 @@
-//! Targets for what shaders read through descriptors: textures, samplers, attributes, conversions.
+//! Fuzz targets for what shaders read through descriptors: textures, samplers, attributes, conversions.
 
 use crate::input::Input;
 use device_mali::texture::{
     Arch, Attribute, Conversion, Derivatives, MAX_STAGING, Operation, Sampler, Single, TexMemory, Texture,
 };
 
-/// GPU memory that begins at address 0 and is as long as the input; it counts what is read.
+/// GPU memory that starts at address 0, is as long as the input and counts its reads.
 struct FlatMemory<'a> {
     bytes: &'a [u8],
     reads: usize,
@@ -23,11 +23,11 @@ impl TexMemory for FlatMemory<'_> {
     }
 }
 
-/// Maximum number of reads of one access: two levels of eight texels, a surface each.
+/// Maximum number of reads of one access: two levels of eight texels, and a surface each.
 const MAX_READS: usize = 20;
 
-/// An architecture, the word of an operation, its operands and staging registers; then memory: a texture at 0, a
-/// sampler at 32, attributes at 64, their buffers at 128.
+/// Fuzzes one access. The input is an architecture, the word of an operation, its operands and staging registers; then
+/// memory: a texture at 0, a sampler at 32, attributes at 64, their buffers at 128.
 pub fn textures(data: &[u8]) -> bool {
     let mut input = Input(data);
     let arch = if input.u8() & 1 == 0 { Arch::V6 } else { Arch::V7 };

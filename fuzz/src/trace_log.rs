@@ -1,4 +1,5 @@
-//! Text logs of register accesses: mmiotrace with its auxiliary log, ftrace with a device's windows, QEMU's trace.
+//! Fuzz targets for text logs of register accesses: mmiotrace with its auxiliary log, ftrace with a device's BARs,
+//! QEMU's trace.
 
 use crate::in_folder;
 use crate::recordings::check_storable;
@@ -6,10 +7,11 @@ use std::path::Path;
 use trace_core::import::trace;
 use trace_core::progress::Progress;
 
-/// What parts a log from the file beside it.
+/// Separator between a log and the file in the same folder.
 pub const BESIDE: &[u8] = b"\n=beside=\n";
 
-/// A log, and what lies beside it behind [`BESIDE`]: for mmiotrace an auxiliary log, otherwise a device's windows.
+/// Fuzzes a log and, after [`BESIDE`], the file in its folder: an auxiliary log for mmiotrace, otherwise a device's
+/// BARs.
 pub fn trace_log(data: &[u8]) -> bool {
     let at = data.windows(BESIDE.len()).position(|w| w == BESIDE);
     let (log, beside) = match at {
@@ -38,7 +40,7 @@ pub fn trace_log(data: &[u8]) -> bool {
 fn put(path: &Path, bytes: Option<&[u8]>) {
     let done = match bytes {
         Some(bytes) => std::fs::write(path, bytes),
-        // That it was not there is as good.
+        // It does not matter if the file does not exist.
         None => std::fs::remove_file(path).or(Ok(())),
     };
     done.unwrap_or_else(|e| panic!("{}: {e}", path.display()));

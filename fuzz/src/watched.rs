@@ -1,4 +1,4 @@
-//! What another machine says that it saw of memory between launches, and everything that is asked of it then.
+//! Fuzz target for memory traces of another machine, and for every query on them.
 
 use std::sync::Arc;
 use trace_core::Recording;
@@ -6,12 +6,12 @@ use trace_core::calls::{Calls, ContentState, MemoryTrace, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, AllocationRow, CALL_FACTS, EventsBuilder, FillRow, LaunchRow, OrderRow};
 
-/// Where the recording's memory lies.
+/// Base address of the recording's memory.
 pub const BASE: u64 = 0x1539_4000_0000;
-/// Bytes of it.
+/// Size of the memory, bytes.
 pub const BYTES: u64 = 3 * 4096;
 
-/// Memory, a fill, and four launches with its address.
+/// Returns a recording with memory, a fill, and four launches that take its address.
 fn recording() -> Recording {
     let mut events = EventsBuilder::new();
     let arguments_at = events.call_bytes(&BASE.to_le_bytes());
@@ -58,7 +58,7 @@ fn recording() -> Recording {
     recording
 }
 
-/// What a board watched, as its bytes. Whether it was taken.
+/// Fuzzes a memory trace of a target, as bytes. Returns whether it was accepted.
 pub fn watched(data: &[u8]) -> bool {
     let Ok(watched) = MemoryTrace::from_bytes(data) else {
         return false;

@@ -1,4 +1,4 @@
-//! Replays the committed inputs of every fuzz target, and holds targets, programs and corpora together.
+//! Replay of the committed inputs of every fuzz target, with a check that targets, programs and corpora match.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,7 +42,7 @@ fn no_committed_input_makes_a_reader_panic() {
         assert!(!files.is_empty(), "corpus/{name} is empty");
         for file in files {
             let bytes = fs::read(&file).unwrap();
-            // Names the input when the reader panics.
+            // The panic message of a reader does not name the input.
             eprintln!("{}", file.display());
             target(&bytes);
         }

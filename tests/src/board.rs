@@ -1,4 +1,5 @@
-//! A board in a box for tests: boots one, runs commands in it, pairs with its agent, shows its screens, always ends it.
+//! Emulated boards for tests: boots one in QEMU, runs commands in it, pairs with its agent, reads its screens, and
+//! always ends it.
 
 use crate::monitor::{Monitor, connect};
 use crate::{ProgramOutput, PromptingProgram, kinescope, program, root};
@@ -14,9 +15,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_core::screen::Picture;
 
-/// How long a board may take to boot, beside other boards and builds.
+/// Maximum time for a board to boot, while other boards and builds run.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// How long a command may take, unless a test says otherwise.
+/// Default maximum time for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 
 /// The two machines.
@@ -29,7 +30,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// As scripts and messages call it.
+    /// Returns its name in scripts and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,7 +39,7 @@ impl Arch {
         }
     }
 
-    /// QEMU's program for it.
+    /// Returns the QEMU program for it.
     fn qemu(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86_64",
@@ -47,7 +48,7 @@ impl Arch {
     }
 }
 
-/// A board that is to be booted.
+/// Setup of a board to boot.
 #[derive(Debug)]
 pub struct BoardSetup {
     arch: Arch,
@@ -62,8 +63,8 @@ pub struct BoardSetup {
 }
 
 impl BoardSetup {
-    /// A board without devices, of the 128 MB that `make board` gives, with the agent and without drivers of graphics
-    /// devices.
+    /// Returns a board without devices, with 128 MB of memory as `make board` gives, with the agent and without drivers
+    /// of graphics devices.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
         Self {
@@ -79,15 +80,15 @@ impl BoardSetup {
         }
     }
 
-    /// Adds a device of QEMU's, such as `ati-vga,model=rv100`. [`Board::function`] tells where it is; its id, for the
-    /// monitor, is `board0`, and so on.
+    /// Adds a QEMU device, such as `ati-vga,model=rv100`. [`Board::function`] returns its address; its id for the
+    /// monitor is `board0`, and so on.
     #[must_use]
     pub fn device(mut self, device: &str) -> Self {
         self.devices.push(format!("{device},id=board{}", self.devices.len()));
         self
     }
 
-    /// Adds options of QEMU's own.
+    /// Adds options of QEMU.
     #[must_use]
     pub fn options(mut self, options: &[&str]) -> Self {
         self.options.extend(options.iter().map(|&o| o.to_owned()));
@@ -102,21 +103,21 @@ impl BoardSetup {
         self
     }
 
-    /// Memory of the board, in MB.
+    /// Sets the memory of the board, in MB.
     #[must_use]
     pub fn memory(mut self, megabytes: u32) -> Self {
         self.memory = megabytes;
         self
     }
 
-    /// Pages of 2 MiB that are kept for DMA.
+    /// Sets the number of 2 MiB pages that are reserved for DMA.
     #[must_use]
     pub fn hugepages(mut self, count: u32) -> Self {
         self.hugepages = count;
         self
     }
 
-    /// With the stock drivers of graphics devices, to be recorded: they and the recording take memory, 256 MB in all.
+    /// Adds the stock drivers of graphics devices, for recording. They and the recording need memory, 256 MB in all.
     /// None is loaded.
     #[must_use]
     pub fn with_drivers(mut self) -> Self {
@@ -125,26 +126,27 @@ impl BoardSetup {
         self
     }
 
-    /// With an IOMMU in front of the devices. Those of virtio's go round it, unless they have `iommu_platform=on`.
+    /// Adds an IOMMU for the devices. Virtio devices bypass it, unless they have `iommu_platform=on`.
     #[must_use]
     pub fn with_iommu(mut self) -> Self {
         self.iommu = true;
         self
     }
 
-    /// Without the agent: the test starts it, or something else.
+    /// Does not start the agent: the test starts it, or something else.
     #[must_use]
     pub fn without_agent(mut self) -> Self {
         self.agent = false;
         self
     }
 
-    /// Boots it. `None`, with a line that says so, where boards were not prepared (`scripts/board/images.sh`).
+    /// Boots the board. Returns `None`, and prints a line about it, if the board images are missing
+    /// (`scripts/board/images.sh`).
     ///
-    /// The board ends with the thread that calls this, at the latest.
+    /// The board ends at the latest with the thread that calls this.
     ///
     /// # Panics
-    /// When it does not come up in time.
+    /// Panics if it does not boot in time.
     #[must_use]
     pub fn boot(self) -> Option<Board> {
         let name = self.arch.name();
@@ -169,7 +171,7 @@ impl BoardSetup {
     }
 }
 
-/// A running board. Dropping it ends it.
+/// A running board, ended on drop.
 #[derive(Debug)]
 pub struct Board {
     child: Child,
@@ -181,13 +183,13 @@ pub struct Board {
     first: u8,
     folder: TempDir,
     started: Instant,
-    /// Seconds from the start of QEMU until the board's first program was through with its own work.
+    /// Seconds from the start of QEMU until the board's init program has finished its own work.
     pub boot_seconds: f64,
-    /// What the board's first program told of time and memory.
+    /// Output of the board's init program about time and memory.
     pub up: String,
 }
 
-/// The port that commands go through.
+/// The port for commands.
 #[derive(Debug)]
 struct Commands {
     stream: UnixStream,
@@ -196,7 +198,7 @@ struct Commands {
     next: u32,
 }
 
-/// A command that runs on the board.
+/// A running command on the board.
 #[derive(Debug)]
 #[must_use]
 pub struct RunningCommand(u32);
@@ -211,7 +213,7 @@ impl Board {
         let share = folder.path().join("share");
         std::fs::create_dir(&share).map_err(|e| e.to_string())?;
         let socket = |name: &str| folder.path().join(name);
-        // A test process that is killed drops nothing: then the kernel ends QEMU.
+        // A killed test process drops nothing: the kernel then ends QEMU.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL"])
@@ -265,7 +267,7 @@ impl Board {
             });
         }
         let input = child.stdin.take().ok_or("no input")?;
-        // From here on the child has an owner that ends it, whatever fails.
+        // From here on the child has an owner that ends it after any failure.
         let mut guard = Guard(Some(child));
         let describe = |e: String, console: &Receiver<String>| {
             let words: Vec<String> = console.try_iter().collect();
@@ -320,11 +322,11 @@ impl Board {
         self
     }
 
-    /// Waits for a line of the console that has this in it, and gives it from there on: a question that was asked before
-    /// may stand on the same line.
+    /// Waits for a console line that contains this text, and returns the line from there on: a prompt can precede it on
+    /// the same line.
     ///
     /// # Panics
-    /// When it does not come within the limit; with what came instead.
+    /// Panics if it does not appear within the limit, with the output so far.
     pub fn wait_for(&self, start: &str, limit: Duration) -> String {
         let by = Instant::now() + limit;
         let console = lock(&self.console);
@@ -341,28 +343,28 @@ impl Board {
         }
     }
 
-    /// The PCI address of a device that was added, by its number: `0000:00:03.0`.
+    /// Returns the PCI address of an added device by its number: `0000:00:03.0`.
     #[must_use]
     pub fn function(&self, number: u8) -> String {
         format!("0000:00:{:02x}.0", self.first + number)
     }
 
-    /// The agent's address on this machine.
+    /// Returns the agent's address on this machine.
     #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The folder that the board has at `/host`.
+    /// Returns the folder that the board has at `/host`.
     #[must_use]
     pub fn share(&self) -> PathBuf {
         self.folder.path().join("share")
     }
 
-    /// Starts a shell's command on the board.
+    /// Starts a shell command on the board.
     ///
     /// # Panics
-    /// When the board takes no commands.
+    /// Panics if the board accepts no commands.
     pub fn start_command(&self, text: &str) -> RunningCommand {
         assert!(!text.contains('\n'), "one line: {text}");
         let mut commands = lock(&self.commands);
@@ -377,7 +379,7 @@ impl Board {
     /// Waits for a command's end.
     ///
     /// # Panics
-    /// When it does not end within the limit.
+    /// Panics if it does not end within the limit.
     #[must_use]
     pub fn wait_for_command(&self, running: &RunningCommand, limit: Duration) -> ProgramOutput {
         let by = Instant::now() + limit;
@@ -415,46 +417,46 @@ impl Board {
         }
     }
 
-    /// Runs a shell's command on the board.
+    /// Runs a shell command on the board.
     ///
     /// # Panics
-    /// When it does not end within two minutes.
+    /// Panics if it does not end within two minutes.
     #[must_use]
     pub fn run(&self, text: &str) -> ProgramOutput {
         let running = self.start_command(text);
         self.wait_for_command(&running, COMMAND_LIMIT)
     }
 
-    /// Runs a shell's command on the board that must succeed; what it printed.
+    /// Runs a shell command on the board that must succeed. Returns its output.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if it fails.
     pub fn run_checked(&self, text: &str) -> String {
         let ended = self.run(text);
         assert_eq!(ended.code, Some(0), "{text}: {ended:?}");
         ended.out
     }
 
-    /// Copies a file onto the board; its path there.
+    /// Copies a file onto the board. Returns its path there.
     ///
     /// # Panics
-    /// When it cannot be copied.
+    /// Panics if it cannot be copied.
     pub fn copy_file(&self, file: &Path) -> String {
         let name = file.file_name().unwrap_or_default();
         std::fs::copy(file, self.share().join(name)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         format!("/host/{}", name.to_string_lossy())
     }
 
-    /// The file of a client's keys that are paired with this board.
+    /// Returns the file of the client's keys that are paired with this board.
     #[must_use]
     pub fn keys(&self) -> PathBuf {
         self.folder.path().join("client-keys")
     }
 
-    /// Pairs under the name `box`: a person at each end says yes to the same code.
+    /// Pairs under the name `box`: both ends confirm the same code.
     ///
     /// # Panics
-    /// When the two do not pair.
+    /// Panics if the pairing fails.
     pub fn pair(&self) {
         let client = PromptingProgram::start(
             Command::new(program("kinescope"))
@@ -474,15 +476,15 @@ impl Board {
         self.wait_for("paired with", COMMAND_LIMIT);
     }
 
-    /// Runs `kinescope` here as the client that is paired.
+    /// Runs `kinescope` here as the paired client.
     pub fn kinescope(&self, arguments: &[&str]) -> ProgramOutput {
         kinescope(&self.keys(), arguments)
     }
 
-    /// What a device of the board shows now, by its number in the order in which the devices were given.
+    /// Returns the current screen of a board's device, by its number in the order in which the devices were added.
     ///
     /// # Panics
-    /// When it has no screen.
+    /// Panics if it has no screen.
     #[must_use]
     pub fn screendump(&self, device: usize) -> Picture {
         let file = self.folder.path().join("screen.ppm");
@@ -493,10 +495,10 @@ impl Board {
         Picture::from_ppm(&bytes).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
     }
 
-    /// The first `bytes` of a PCI function's memory window, as QEMU has them: no driver and no agent is asked.
+    /// Reads the first `bytes` of a PCI function's memory BAR from QEMU, without a driver or the agent.
     ///
     /// # Panics
-    /// When the function has no such window, or it is not decoded.
+    /// Panics if the function has no such BAR, or if it is not decoded.
     #[must_use]
     pub fn device_memory(&self, function: &str, bar: usize, bytes: usize) -> Vec<u8> {
         let windows = self.run_checked(&format!("cat /sys/bus/pci/devices/{function}/resource"));
@@ -510,17 +512,17 @@ impl Board {
         read
     }
 
-    /// Asks QEMU itself, in the language of its monitor for people.
+    /// Sends a command to QEMU's human monitor.
     ///
     /// # Panics
-    /// When QEMU has gone.
+    /// Panics if QEMU has ended.
     pub fn monitor(&self, line: &str) -> String {
         lock(&self.monitor)
             .execute_human(line)
             .unwrap_or_else(|e| panic!("{line}: {e}"))
     }
 
-    /// Most memory that QEMU had so far, in MB: the board's and its own.
+    /// Returns QEMU's peak memory so far in MB: the board's and its own.
     #[must_use]
     pub fn qemu_megabytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
@@ -533,7 +535,7 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // It is this test's own child; it may be gone already.
+        // It is this test's own child, and can have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -545,14 +547,14 @@ struct Guard(Option<Child>);
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            // It may be gone already.
+            // It can have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// The port of this machine in QEMU's table of its user-mode network.
+/// Returns the host port from QEMU's table of its user-mode network.
 fn forwarded(table: &str) -> Option<u16> {
     let line = table.lines().find(|l| l.contains("HOST_FORWARD"))?;
     line.split_whitespace()

@@ -1,5 +1,5 @@
-//! CUDA without a GPU: the stand-in for the driver under the name that programs ask for, the programs that run on it,
-//! their recordings, and the process that plays these.
+//! CUDA without a GPU: the stand-in for the driver under the driver's library name, its client programs, their
+//! recordings, and the process that replays them.
 
 use crate::{ProgramOutput, program, run};
 use serde_json::{Value, json};
@@ -12,34 +12,34 @@ use tempfile::TempDir;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 
-/// The longest that any process here may take.
+/// Maximum time of any process here.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
-/// A folder with the stand-in in it, gone when this is dropped.
+/// A folder with the stand-in in it, removed on drop.
 #[derive(Debug)]
 pub struct CudaStandIn {
     folder: TempDir,
 }
 
-/// A recording of one of the programs, and what the program itself gave.
+/// A recording of one of the programs, and the program's own output.
 #[derive(Debug)]
 pub struct RecordedProgram {
     /// The recording.
     pub path: PathBuf,
-    /// How `kinescope record` ended.
+    /// Result of `kinescope record`.
     pub ended: ProgramOutput,
-    /// The bytes that came back from the device while it was recorded.
+    /// The bytes copied back from the device during the recording.
     pub out: Vec<u8>,
 }
 
 impl RecordedProgram {
-    /// The recording, opened.
+    /// Opens the recording.
     #[must_use]
     pub fn open(&self) -> Recording {
         open(&self.path)
     }
 
-    /// What the recording says that it does not hold: places and messages.
+    /// Returns the recording's findings about missing content: locations and messages.
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         let all = self.open().facts.findings;
@@ -47,7 +47,7 @@ impl RecordedProgram {
     }
 }
 
-/// A recording, opened.
+/// Opens a recording.
 #[must_use]
 pub fn open(path: &Path) -> Recording {
     trace_core::import::open(path, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -58,20 +58,20 @@ impl Default for CudaStandIn {
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
         let library = program("libcuda_stand_in.so");
         std::os::unix::fs::symlink(library, folder.path().join("libcuda.so.1")).unwrap_or_else(|e| panic!("{e}"));
-        // The recorder's library lies beside the program that starts others with it.
+        // The recorder's library is in the folder of the program that starts others with it.
         let _ = program("libkinescope_cuda.so");
         Self { folder }
     }
 }
 
 impl CudaStandIn {
-    /// A file in the folder.
+    /// Returns the path of a file in the folder.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The environment in which programs find the stand-in.
+    /// Sets the environment in which programs find the stand-in.
     pub fn set_environment<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_LIBRARY_PATH", self.folder.path())
@@ -79,7 +79,7 @@ impl CudaStandIn {
             .env("RUST_BACKTRACE", "0")
     }
 
-    /// One of the programs.
+    /// Returns the command for one of the programs.
     #[must_use]
     pub fn client_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("cuda-client"));
@@ -87,17 +87,17 @@ impl CudaStandIn {
         command
     }
 
-    /// Runs one of the programs by itself: how it ended, and the bytes that came back from the device.
+    /// Runs one of the programs without a recorder. Returns its result, and the bytes copied back from the device.
     pub fn run_unrecorded(&self, arguments: &[&str]) -> (ProgramOutput, Vec<u8>) {
         let out = self.file("alone.bin");
-        // A program that fails writes none, and must not be given another's.
+        // A failed program writes none, and must not return another's.
         let _ = std::fs::remove_file(&out);
         let mut command = self.client_command(arguments);
         let ended = run_to_end(command.arg("--out").arg(&out));
         (ended, std::fs::read(&out).unwrap_or_default())
     }
 
-    /// `kinescope record --with cuda` of a command, with options before it.
+    /// Returns the command `kinescope record --with cuda` for a program, with options before it.
     #[must_use]
     pub fn record_command(&self, to: &Path, options: &[&str], command: &[&OsStr]) -> Command {
         let mut recorder = Command::new(program("kinescope"));
@@ -107,7 +107,7 @@ impl CudaStandIn {
         recorder
     }
 
-    /// Records one of the programs; variables of the environment are the program's too.
+    /// Records one of the programs; the environment variables are also set for the program.
     pub fn record(&self, name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> RecordedProgram {
         let path = self.file(&format!("{name}.kine"));
         let out = self.file(&format!("{name}.bin"));
@@ -124,7 +124,7 @@ impl CudaStandIn {
         }
     }
 
-    /// Records one of the programs, which has to end well as it does by itself, with a sound recording.
+    /// Records one of the programs, which must succeed as it does without a recorder, with a sound recording.
     pub fn record_checked(&self, name: &str, options: &[&str], arguments: &[&str]) -> RecordedProgram {
         let (alone, bytes) = self.run_unrecorded(arguments);
         assert_eq!(alone.code, Some(0), "{arguments:?}: {alone:?}");
@@ -140,7 +140,8 @@ impl CudaStandIn {
         recorded
     }
 
-    /// Plays a recording in a process of its own, as the agent does: its answer, and the outputs one behind the other.
+    /// Replays a recording in a process of its own, as the agent does. Returns its answer, and the outputs one after
+    /// another.
     pub fn replay(&self, path: &Path, more: &Value, set: &[(&str, &str)]) -> (Value, Vec<u8>) {
         let folder = self.folder.path().join("outputs");
         let _ = std::fs::remove_dir_all(&folder);
@@ -164,7 +165,7 @@ impl CudaStandIn {
         (answer, bytes)
     }
 
-    /// The process that plays recordings.
+    /// Returns the command of the process that replays recordings.
     #[must_use]
     pub fn replay_command(&self) -> Command {
         let mut player = Command::new(program("kinescope-agent"));
@@ -172,7 +173,7 @@ impl CudaStandIn {
         player
     }
 
-    /// Processes that play on the stand-in of this folder now, by their numbers.
+    /// Returns the ids of processes that currently replay on the stand-in of this folder.
     #[must_use]
     pub fn list_replay_processes(&self) -> Vec<u32> {
         let library = format!("KINESCOPE_CUDA_LIBRARY={}", self.file("libcuda.so.1").display());
@@ -189,7 +190,7 @@ impl CudaStandIn {
             .collect()
     }
 
-    /// Plays a recording, which has to give the recorded outputs, bit for bit, and these bytes.
+    /// Replays a recording, which must give the recorded outputs, bit for bit, and these bytes.
     pub fn replay_checked(&self, recorded: &RecordedProgram, more: &Value, set: &[(&str, &str)]) -> Value {
         let (answer, bytes) = self.replay(&recorded.path, more, set);
         let played = &answer["played"];
@@ -203,7 +204,7 @@ impl CudaStandIn {
     }
 }
 
-/// Runs a command to its end, and ends it when it takes too long.
+/// Runs a command to its end, and kills it if it takes too long.
 pub fn run_to_end(command: &mut Command) -> ProgramOutput {
     let mut child = command
         .stdin(Stdio::null())
@@ -212,7 +213,7 @@ pub fn run_to_end(command: &mut Command) -> ProgramOutput {
         .spawn()
         .unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let begun = Instant::now();
-    // Both are read apart, so that neither is full while the other is waited for.
+    // Both streams are read by separate threads, so that neither fills up while the other is read.
     let read = |from: Option<Box<dyn std::io::Read + Send>>| {
         std::thread::spawn(move || {
             let mut all = Vec::new();
@@ -242,7 +243,7 @@ pub fn run_to_end(command: &mut Command) -> ProgramOutput {
     .into()
 }
 
-/// Asks a process by a line of JSON, and waits for its end.
+/// Sends a line of JSON to a process, and waits for its end.
 fn send_request(command: &mut Command, request: &Value) -> ProgramOutput {
     let mut input = tempfile::tempfile().unwrap_or_else(|e| panic!("{e}"));
     let written = writeln!(input, "{request}").and_then(|()| std::io::Seek::rewind(&mut input));

@@ -1,4 +1,4 @@
-//! An agent whose CUDA device is the stand-in's, in a process of its own.
+//! An agent in a process of its own, whose CUDA device is the stand-in's.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // What goes wrong here is a test that fails.
 
 use crate::cuda::CudaStandIn;
@@ -7,29 +7,29 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// An agent beside the stand-in, ended when it is dropped.
+/// An agent on the stand-in, ended on drop.
 #[derive(Debug)]
 pub struct Agent {
     /// Its process.
     pub child: Child,
-    /// The socket that it listens on beside its port.
+    /// The socket that it listens on in addition to its port.
     pub socket: PathBuf,
 }
 
 impl Agent {
-    /// Started, and paired with under the name `bench_support`.
+    /// Starts the agent and pairs with it under the name `bench_support`.
     #[must_use]
     pub fn start(cuda: &CudaStandIn) -> Self {
         Self::spawn(cuda, &program("kinescope-agent"), "0")
     }
 
-    /// Beside a device that takes a while for all that it does.
+    /// Starts the agent on a slow device.
     #[must_use]
     pub fn start_slow(cuda: &CudaStandIn) -> Self {
         Self::spawn(cuda, &program("kinescope-agent"), "4000")
     }
 
-    /// This program as the agent, beside a device that takes so many microseconds for all that it does.
+    /// Starts this program as the agent, on a device that takes this many microseconds for each piece of work.
     #[must_use]
     pub fn spawn(cuda: &CudaStandIn, agent: &Path, slow: &str) -> Self {
         let socket = cuda.file("agent.sock");
@@ -52,7 +52,7 @@ impl Agent {
             .map_while(Result::ok);
         let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
         let address = address.expect("the agent tells where it listens");
-        // The person at the agent says yes to the code that is shown.
+        // The user at the agent confirms the displayed code.
         std::thread::spawn(move || {
             for line in lines {
                 if line.starts_with("pairing code: ") && stdin.write_all(b"y\n").is_err() {

@@ -1,17 +1,17 @@
-//! QEMU as tests need it: whether it is there, and logs of drivers that ran on its devices.
+//! QEMU for tests: whether it is installed, and logs of drivers that ran on its devices.
 
 use crate::recordings;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Returns the major version of the QEMU that is installed, or `None` with a line that says so.
+/// Returns the major version of the installed QEMU. Returns `None`, and prints a line about it, if there is none.
 fn version() -> Option<u32> {
     let version = Command::new("qemu-system-x86_64").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&version.stdout).into_owned();
     text.split("version ").nth(1)?.split('.').next()?.parse().ok()
 }
 
-/// Returns whether QEMU is installed; says so where it is not.
+/// Returns whether QEMU is installed; prints a line if it is not.
 #[must_use]
 pub fn has_qemu() -> bool {
     let there = version().is_some();
@@ -21,8 +21,8 @@ pub fn has_qemu() -> bool {
     there
 }
 
-/// Returns a log of a driver on a device of QEMU, or `None` with a line that says why: there are no recordings, or no QEMU
-/// new enough to be the recorded device. Devices of older versions answer otherwise.
+/// Returns a log of a driver on a QEMU device. Returns `None`, and prints the reason, if there are no recordings or
+/// QEMU is older than the recorded device. Devices of older versions answer differently.
 #[must_use]
 pub fn log(name: &str) -> Option<PathBuf> {
     let folder = recordings()?.join("mmiotrace");

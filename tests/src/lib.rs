@@ -1,4 +1,4 @@
-//! What whole-program tests share: the programs as they were built, real recordings, samples.
+//! Helpers of whole-program tests: built programs, real recordings, samples.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::panic,
@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
 
-/// The workspace's root.
+/// Returns the workspace's root.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,7 +31,7 @@ pub fn root() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// A program of the workspace, built. `KINESCOPE_BIN_DIR` names the folder where it is, when it is built already.
+/// Returns a built program of the workspace. `KINESCOPE_BIN_DIR` is the folder of programs that are already built.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -39,7 +39,7 @@ pub fn program(name: &str) -> PathBuf {
         if let Some(folder) = std::env::var_os("KINESCOPE_BIN_DIR") {
             return folder.into();
         }
-        // This test lies in target/PROFILE/deps.
+        // This test is in target/PROFILE/deps.
         let exe = std::env::current_exe().unwrap_or_else(|e| panic!("where this test is: {e}"));
         let folder = exe
             .parent()
@@ -60,14 +60,14 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// How a program ended.
+/// Result of a program.
 #[derive(Debug)]
 pub struct ProgramOutput {
-    /// Exit code; `None` when a signal ended it.
+    /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub out: String,
-    /// What it complained.
+    /// Standard error.
     pub err: String,
 }
 
@@ -82,14 +82,14 @@ impl From<Output> for ProgramOutput {
 }
 
 impl ProgramOutput {
-    /// The JSON that it printed.
+    /// Parses its output as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("not JSON ({e}): {self:?}"))
     }
 
-    /// Asserts that it could not do its work and said why: exit code 2, nothing on stdout, a short message that
-    /// contains `needle`, no panic.
+    /// Asserts that the program refused its work: exit code 2, nothing on stdout, a short message that contains
+    /// `needle`, no panic.
     pub fn assert_refused(&self, needle: &str) {
         assert_eq!(self.code, Some(2), "{self:?}");
         assert!(self.out.is_empty(), "{self:?}");
@@ -102,17 +102,17 @@ impl ProgramOutput {
     }
 }
 
-/// A program that asks a person on standard error. What is typed before its question is no answer, so that a test has to
-/// wait for that.
+/// A program that prompts the user on standard error. Input before its prompt is not an answer, so that a test has to
+/// wait for the prompt.
 #[derive(Debug)]
 pub struct PromptingProgram {
     child: Child,
-    /// What it said until the question, and the question.
+    /// Output up to and including the prompt.
     pub text: String,
 }
 
 impl PromptingProgram {
-    /// Starts the program and waits until it asks, or has ended.
+    /// Starts the program and waits until it prompts, or has ended.
     #[must_use]
     pub fn start(command: &mut Command) -> Self {
         command
@@ -135,7 +135,7 @@ impl PromptingProgram {
     #[must_use]
     pub fn answer(mut self, line: &str) -> ProgramOutput {
         if let Some(stdin) = &mut self.child.stdin {
-            // It may have ended: then its end tells.
+            // The program can have ended: its result then shows why.
             let _ = writeln!(stdin, "{line}");
         }
         let ended = self.child.wait_with_output();
@@ -147,13 +147,13 @@ impl PromptingProgram {
     }
 }
 
-/// Runs `kinescope` with keys in `keys`, so that a test touches nothing of the user's.
+/// Runs `kinescope` with keys in `keys`, so that a test does not change the user's files.
 pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item = S>) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     command
         .args(arguments)
         .env("KINESCOPE_KEYS", keys)
-        // Register maps of the user's would change names.
+        // Register maps of the user would change names.
         .env("KINESCOPE_MAPS", keys)
         .env("RUST_BACKTRACE", "0");
     command
@@ -162,13 +162,14 @@ pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item
         .into()
 }
 
-/// Runs `kinescope` with keys of its own; for verbs that need no agent.
+/// Runs `kinescope` with keys of its own, for verbs that need no agent.
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> ProgramOutput {
     let keys = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
     kinescope(keys.path(), arguments)
 }
 
-/// The folder of real recordings, or `None` with a line that says so. Each test that needs it calls this once.
+/// Returns the folder of real recordings. Returns `None`, and prints a line about it, if it is missing. Each test that
+/// needs it calls this once.
 #[must_use]
 pub fn recordings() -> Option<PathBuf> {
     let folder =
@@ -180,7 +181,7 @@ pub fn recordings() -> Option<PathBuf> {
     None
 }
 
-/// The folder of inputs from the field, or `None` with a line that says so.
+/// Returns the folder of inputs from the field. Returns `None`, and prints a line about it, if it is missing.
 #[must_use]
 pub fn field_cases() -> Option<PathBuf> {
     let folder = std::env::var_os("KINESCOPE_CASES").map_or_else(|| root().join("../shared/cases"), Into::into);
@@ -191,7 +192,7 @@ pub fn field_cases() -> Option<PathBuf> {
     None
 }
 
-/// The sample traces of the project, in order.
+/// Returns the sample traces of the project, in order.
 #[must_use]
 pub fn samples() -> Vec<PathBuf> {
     let Ok(folder) = std::fs::read_dir(root().join("sample-traces")) else {
@@ -203,8 +204,8 @@ pub fn samples() -> Vec<PathBuf> {
     files
 }
 
-/// A copy of a sample trace in `folder` whose first read has one bit changed: its replay diverges there and nowhere
-/// else. Its path.
+/// Copies a sample trace into `folder` with one bit of its first read changed: its replay diverges there and nowhere
+/// else. Returns the path of the copy.
 pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
     let source = root().join("sample-traces").join(sample);
     let mut recording =
@@ -230,7 +231,8 @@ pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
     path
 }
 
-/// A copy of a sample in a folder, with notes at events as a window that was closed in good order leaves them.
+/// Copies a sample into a folder, with notes at events as a window leaves them after an orderly close. Returns its
+/// path.
 #[must_use]
 pub fn copy_with_notes(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> PathBuf {
     let to = folder.join(sample);

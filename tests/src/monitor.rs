@@ -1,4 +1,4 @@
-//! QEMU's monitor protocol over a unix socket: one command, one answer.
+//! QEMU's monitor protocol over a Unix socket: one command, one answer.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take to make its socket, and to answer.
+/// Maximum time for QEMU to create its socket, and to answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A connection to a running QEMU.
@@ -15,7 +15,7 @@ pub struct Monitor {
     lines: BufReader<UnixStream>,
 }
 
-/// Connects to a socket that another process is about to make.
+/// Connects to a socket that another process is about to create.
 pub(crate) fn connect(socket: &Path) -> Result<UnixStream, String> {
     let by = Instant::now() + LIMIT;
     loop {
@@ -28,10 +28,10 @@ pub(crate) fn connect(socket: &Path) -> Result<UnixStream, String> {
 }
 
 impl Monitor {
-    /// Connects and takes part in QEMU's greeting.
+    /// Connects and completes QEMU's greeting.
     ///
     /// # Errors
-    /// When there is no QEMU behind the socket in time.
+    /// Returns an error if there is no QEMU at the socket in time.
     pub fn connect(socket: &Path) -> Result<Self, String> {
         let stream = connect(socket)?;
         stream.set_read_timeout(Some(LIMIT)).map_err(|e| e.to_string())?;
@@ -52,10 +52,10 @@ impl Monitor {
         serde_json::from_str(&line).map_err(|e| format!("{e}: {line}"))
     }
 
-    /// Executes a command; what it returns. Events in between are passed over.
+    /// Executes a command and returns its result. Events in between are ignored.
     ///
     /// # Errors
-    /// In QEMU's words, when it does not do it.
+    /// Returns QEMU's message if it refuses the command.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, String> {
         let text = json!({"execute": command, "arguments": arguments}).to_string();
         let stream = self.lines.get_mut();
@@ -71,10 +71,10 @@ impl Monitor {
         }
     }
 
-    /// A command of the monitor for people; what it prints.
+    /// Executes a command of the human monitor and returns its output.
     ///
     /// # Errors
-    /// In QEMU's words, when it does not take it.
+    /// Returns QEMU's message if it refuses the command.
     pub fn execute_human(&mut self, line: &str) -> Result<String, String> {
         let parsed_json = self.execute("human-monitor-command", &json!({"command-line": line}))?;
         Ok(parsed_json.as_str().unwrap_or_default().to_owned())

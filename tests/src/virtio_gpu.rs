@@ -1,4 +1,4 @@
-//! The sample recording of virtio-gpu, played on a board: what it draws is seen by QEMU while the run waits at its end.
+//! Replay of the virtio-gpu sample recording on a target: QEMU captures the picture while the run waits at its end.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests: it fails in words")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use trace_core::progress::Progress;
 
-/// A plan's text with 10 s behind its last action.
+/// Returns a plan's text with a 10 s pause after its last action.
 fn add_pause(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -25,12 +25,12 @@ fn add_pause(text: &str) -> String {
     format!("{out}{last} pause 10000000000\n")
 }
 
-/// Plays the recording as a plan that waits at its end, and looks at what QEMU shows meanwhile: the agent has no way to
-/// read what this device shows, and so cannot say that it shows it; behind the run the device is reset. `number`: the
-/// device's place on the board; `device`: its name; `replay`: plays a file there and gives what it told.
+/// Replays the recording as a plan that waits at its end, and checks QEMU's screen meanwhile. The agent cannot read
+/// this device's screen and therefore cannot report it; after the run the device is reset. `number`: the device's
+/// number on the board; `device`: its name; `replay`: replays a file there and returns the result.
 ///
 /// # Panics
-/// When the picture is another one, is still there behind the run, or the outcome is not what it must be.
+/// Panics if the picture differs or is still there after the run, or if the outcome is not the expected one.
 pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Path) -> Value + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let waiting = folder.path().join("virtio-gpu.txt");

@@ -1,4 +1,4 @@
-//! Seeds of recordings of calls: a small sound one with a row of each kind, and one with the memory before a launch.
+//! Seeds of API traces: a small sound one with a row of each kind, and one with the memory before a launch.
 
 use super::Add;
 use crate::calls::encode;
@@ -6,9 +6,9 @@ use trace_core::recording::{
     AllocationKind, AllocationRow, CallEvent, CallRow, CopyKind, CopyRow, FillRow, LaunchRow, OrderKind, OrderRow,
 };
 
-/// Where memory lies.
+/// Base address of the memory.
 const BASE: u64 = 0x1539_4000_0000;
-/// What the recording tells of itself.
+/// Metadata of the recording.
 const FACTS: &[u8] = br#"{"api":"cuda","version":13000,"device":{"name":"d","capability":[9,0]},
 "window":{"base":23338203119616,"bytes":1099511627776},"names":["snapshot at the begin","cuCtxSynchronize","snapshot before launch","snapshot after launch"],
 "modules":[{"origin":"memory","kind":"ptx","bytes":5000,"pages":[[1,2]],"globals":[{"name":"g","at":4096,"bytes":8}]},

@@ -1,4 +1,4 @@
-//! Seeds of containers of CUDA code: small ones of each kind that compilers wrote.
+//! Seeds of CUDA code containers: small ones of each kind that compilers wrote.
 
 use super::Add;
 

@@ -1,4 +1,4 @@
-//! Seeds of the files that a person keeps.
+//! Seeds of the user's files.
 
 use super::Add;
 use kinescope_files::buffers::npy;

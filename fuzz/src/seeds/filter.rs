@@ -2,7 +2,7 @@
 
 use super::Add;
 
-/// Kind and way, thread, offset, value.
+/// Kind and direction, thread, offset, value.
 const EVENTS: [(u8, u8, u16, u32); 10] = [
     (0x20, 1, 0x0, 0x6000_0000),
     (0x21, 1, 0x18d8, 0x8_7b00),

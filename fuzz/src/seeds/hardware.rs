@@ -1,4 +1,4 @@
-//! Seeds of what a kernel and firmware tell of devices: windows, lines to the guard, names, a device tree.
+//! Seeds of kernel and firmware descriptions of devices: BARs, lines to the guard, names, a device tree.
 
 use super::Add;
 
@@ -7,7 +7,7 @@ const WINDOWS: &[u8] = b"\x000x00000000fd000000 0x00000000fdffffff 0x00000000000
 const LINE: &[u8] = b"\x01{\"bus\":\"pci\",\"name\":\"0000:00:03.0\",\
     \"taken\":{\"enabled\":true,\"bound\":\"uio_pci_generic\",\"from\":null}}\n";
 
-/// A root of one cell each, a bus that translates, a device in it.
+/// Returns a root of one cell each, a bus that translates, and a device in it.
 fn tree() -> Vec<u8> {
     let cells = |list: &[u32]| list.iter().flat_map(|c| c.to_be_bytes()).collect::<Vec<u8>>();
     let one = cells(&[1]);
@@ -34,7 +34,7 @@ fn tree() -> Vec<u8> {
     bytes
 }
 
-/// VFIO's answer with two ranges of addresses behind another capability.
+/// Returns VFIO's answer with two address ranges after another capability.
 fn ranges() -> Vec<u8> {
     let words = [
         0,

@@ -1,4 +1,4 @@
-//! Seeds of databases of single kernels: each file of those that `trace-core/tests/kernels/make.py` wrote.
+//! Seeds of single-kernel databases: each file that `trace-core/tests/kernels/make.py` wrote.
 
 use super::Add;
 use crate::kernels::{MNEME, RECORD_REPLAY};

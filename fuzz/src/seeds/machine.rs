@@ -1,4 +1,4 @@
-//! Seeds of what hardware reads: page tables, job chains, register maps, steps of the software GPU.
+//! Seeds of what hardware reads: page tables, job chains, register maps, steps of the simulator.
 
 use super::Add;
 use super::recordings::{TABLES, VA, tables};
@@ -6,7 +6,7 @@ use trace_core::jobs::JobHeader;
 use trace_core::recording::MmuFormat;
 use trace_core::{GpuVa, mmu};
 
-/// A map with a register of every sort, and a layout.
+/// A map with a register of every kind, and a layout.
 const MAP: &str = r#"[map]
 name = "small"
 window = 0x1000
@@ -121,7 +121,7 @@ role = "bus-address"
 doc = "Where it writes."
 "#;
 
-/// Names as a person gives them: a register, memory.
+/// Names as a user gives them: a register, memory.
 const MEMORY: &str = r#"# Found out by hand.
 [map]
 name = "named"
@@ -181,7 +181,7 @@ pub fn add(add: Add<'_>) {
     add("device_mali", "write-value", device_mali());
 }
 
-/// The tables of the other seeds, entry by entry.
+/// Returns the tables of the other seeds, entry by entry.
 fn page_tables(format: MmuFormat) -> Vec<u8> {
     let mut out = vec![u8::from(format == MmuFormat::MaliLpae)];
     out.extend(TABLES[0].to_le_bytes());
@@ -196,7 +196,7 @@ fn page_tables(format: MmuFormat) -> Vec<u8> {
     out
 }
 
-/// A job of each type, 256 bytes apart, with payloads full of addresses that lie in the memory.
+/// Returns a job of each type, 256 bytes apart, with payloads full of valid memory addresses.
 fn job_chain() -> Vec<u8> {
     let mut memory = vec![0u8; 256];
     let types = 1..=10u8;
@@ -223,7 +223,7 @@ fn header(job_type: u8, next: u64) -> [u8; 32] {
     h.encode()
 }
 
-/// Boots, puts a write-value job into memory, submits it and waits.
+/// Returns steps that boot, write a write-value job into memory, submit it and wait.
 fn device_mali() -> Vec<u8> {
     let mut out = vec![2];
     let mut step = |op: u8, small: u8, at: u16, value: u64| {

@@ -1,4 +1,4 @@
-//! Small register descriptions in the three forms.
+//! Seeds of register maps: small register descriptions in the three formats.
 
 use super::Add;
 

@@ -1,4 +1,4 @@
-//! Seeds of what a peer sends: a message of every kind, as small as they come; and of the key store's file.
+//! Seeds of a peer's messages: the smallest message of every kind, and the key store's file.
 
 use super::Add;
 use crate::plans;
@@ -26,12 +26,12 @@ name = "laptop"
 public_key = "0303030303030303030303030303030303030303030303030303030303030303"
 "#;
 
-/// A message behind the number of its kind.
+/// Returns a message after the number of its kind.
 fn message<T: Serialize>(kind: u8, message: &T) -> Vec<u8> {
     [vec![kind], trace_core::encode::to_bytes(message).unwrap_or_default()].concat()
 }
 
-/// What of a run's material is small.
+/// Returns the small part of what a run sends.
 fn left() -> ArtifactsHeader {
     ArtifactsHeader {
         spaces: vec![(1, 0x88, 0x4e)],
@@ -41,7 +41,8 @@ fn left() -> ArtifactsHeader {
     }
 }
 
-/// What an agent sends of a run: the length of what is small, that, the length of the events, these, page images.
+/// Returns what an agent sends about a run: the length of the small part, the small part, the length of the events, the
+/// events, page images.
 fn material(left: &ArtifactsHeader, events: &[u8], images: &[u8]) -> Vec<u8> {
     let left = trace_core::encode::to_bytes(left).unwrap_or_default();
     let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes().to_vec();
@@ -115,7 +116,7 @@ pub fn add(add: Add<'_>) {
         };
         add("wire", "done", message(8, &done));
     }
-    // A write of four bytes, one that goes on where it ended, a read of a byte in another space, an interrupt, a page
+    // A write of four bytes, a write that continues at its end, a read of a byte in another space, an interrupt, a page
     // that the CPU wrote.
     let events = [
         &[0x09, 0, 4, 1, 2, 3, 4][..],

@@ -1,4 +1,4 @@
-//! Small sound inputs for every target, made here from nothing: what the fuzzer starts from.
+//! Seeds of all fuzz targets: small sound inputs, generated here, that the fuzzer starts from.
 
 mod calls;
 mod cuda_code;
@@ -21,7 +21,7 @@ mod watched;
 
 pub use recordings::{gpureplay, recording};
 
-/// Takes a seed: target, name of the file in its corpus, bytes.
+/// A function that takes a seed: target, name of the file in its corpus, bytes.
 type Add<'a> = &'a mut dyn FnMut(&'static str, &'static str, Vec<u8>);
 
 /// A committed input: target, file name, bytes.
@@ -30,11 +30,11 @@ pub struct Seed {
     pub target: &'static str,
     /// Name of the file in the corpus.
     pub file: &'static str,
-    /// Its bytes.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
-/// All seeds.
+/// Returns all seeds.
 #[must_use]
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();

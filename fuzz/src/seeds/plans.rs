@@ -1,4 +1,4 @@
-//! Seeds of the targets that read plans.
+//! Seeds of the fuzz targets for plans.
 
 use super::Add;
 use crate::{bus, plans};
@@ -21,7 +21,7 @@ pub fn add(add: Add<'_>) {
     add("plan_verified", "unchanged", Vec::new());
     add_changing(add);
     add_bus(add);
-    // One change of each kind, small enough to be told apart.
+    // One change of each kind, small enough to tell them apart.
     for op in 0..12u8 {
         let mut change = vec![op, 3, 1, 0];
         change.extend((0x1_0000_0000u64 + u64::from(op) * 0x1000).to_le_bytes());
@@ -33,7 +33,7 @@ pub fn add(add: Add<'_>) {
     }
 }
 
-/// A plan of a device that masters the bus, as text, and changes of another.
+/// Adds a plan of a device that masters the bus, as text, and changes of another plan.
 fn add_bus(add: Add<'_>) {
     let edu = include_str!("../../../sample-traces/edu.plan.txt");
     add("plan_text", "edu", edu.as_bytes().to_vec());
@@ -54,7 +54,7 @@ fn add_bus(add: Add<'_>) {
     }
 }
 
-/// Changes of a plan that changes memory itself: none, one of each kind, and changes of memory that are added.
+/// Adds changes of a plan that changes memory itself: none, one of each kind, and added memory changes.
 fn add_changing(add: Add<'_>) {
     let first = plans::CHANGING_FIRST;
     add("plan_verified", "changing-unchanged", vec![first]);
@@ -90,7 +90,7 @@ const CHANGES: [&str; 12] = [
     "twice",
 ];
 
-/// One action of every kind, as a boot and a job would have them.
+/// Returns one action of every kind, as in a boot and a job.
 fn every_action() -> Vec<Action> {
     let (space, width) = (0, 4);
     vec![

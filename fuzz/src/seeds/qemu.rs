@@ -1,4 +1,4 @@
-//! Seeds of what QEMU says: a line of every kind, a listing of memory, a name.
+//! Seeds of QEMU's answers: a line of every kind, a listing of memory, a name.
 
 use super::Add;
 

@@ -1,4 +1,4 @@
-//! Seeds of what the recorder of a Linux machine reads: a list of changes, files of a machine, types, code.
+//! Seeds of what the Linux recorder reads: a list of changes, files of a machine, types, code.
 
 use super::Add;
 use crate::recorder::FILES;
@@ -61,7 +61,7 @@ fn machine(tree: bool) -> Vec<u8> {
     bytes
 }
 
-/// Types in the kernel's own form: a device whose object lies eight bytes in.
+/// Returns types in the kernel's own format: a device whose object is at offset 8.
 fn types() -> Vec<u8> {
     let strings = b"\0device\0kobj\0";
     let words: [u32; 10] = [0, 1 << 24, 4, 32, 1, 4 << 24 | 1, 16, 8, 1, 64];
@@ -73,7 +73,7 @@ fn types() -> Vec<u8> {
     all
 }
 
-/// A load with its barrier behind it, a store with its barrier before.
+/// Returns a load with its barrier after it, and a store with its barrier before it.
 fn code() -> Vec<u8> {
     let words: [u32; 5] = [0xb940_0000, 0xd503_31bf, 0xd503_32bf, 0x5280_0022, 0xb900_0002];
     let code = words.iter().flat_map(|w| w.to_le_bytes());

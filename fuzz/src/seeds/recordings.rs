@@ -75,7 +75,7 @@ pub fn add(add: Add<'_>) {
     );
 }
 
-/// A recording as a file of version 1.
+/// Writes a recording as a file of version 1.
 fn without_blocks(recording: &Recording) -> Result<Vec<u8>, container::ContainerError> {
     let mut writer = container::Writer::begin_without_blocks(container::MemorySink::default())?;
     writer.put(recording)?;
@@ -83,7 +83,7 @@ fn without_blocks(recording: &Recording) -> Result<Vec<u8>, container::Container
     Ok(writer.into_sink().bytes)
 }
 
-/// The pyramid of the recording, as it is stored.
+/// Returns the stored pyramid of the recording.
 fn pyramid() -> Vec<u8> {
     let map = trace_core::registers::RegisterMap::by_name("mali-jm");
     Pyramid::build(&recording(), map, &Progress::new())
@@ -91,7 +91,7 @@ fn pyramid() -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// The timeline of the recording, as it is stored.
+/// Returns the stored timeline of the recording.
 fn timeline() -> Vec<u8> {
     let map = trace_core::registers::RegisterMap::by_name("mali-jm");
     map.and_then(|m| trace_core::timeline::derive(&recording(), m, &Progress::new()).ok())
@@ -104,7 +104,7 @@ pub(super) const TABLES: [u64; 4] = [0x1000, 0x2000, 0x3000, 0x4000];
 const PAGE: u64 = 0x5000;
 pub(super) const VA: u64 = 0x10_0000;
 
-/// The tables at [`TABLES`]: `VA` and its neighbour map to `PAGE` and the page after it.
+/// Returns the tables at [`TABLES`]: `VA` and its neighbour map to `PAGE` and the page after it.
 pub(super) fn tables(format: MmuFormat) -> Vec<(u64, Vec<u64>)> {
     let mut out: Vec<(u64, Vec<u64>)> = TABLES.iter().map(|at| (*at, vec![mmu::INVALID; 512])).collect();
     for (level, below) in TABLES.iter().skip(1).enumerate() {
@@ -122,7 +122,7 @@ pub(super) fn tables(format: MmuFormat) -> Vec<(u64, Vec<u64>)> {
     out
 }
 
-/// A page that starts with a job header: a compute job alone.
+/// Returns a page that starts with a job header: a compute job alone.
 fn job_page() -> Vec<u8> {
     let mut page = vec![0; 4096];
     let header = [0u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 1, 1, 0x40];
@@ -132,7 +132,7 @@ fn job_page() -> Vec<u8> {
     page
 }
 
-/// A small sound GPUReplay folder: file names and contents.
+/// Returns a small sound GPUReplay folder: file names and contents.
 #[must_use]
 pub fn gpureplay() -> Vec<(&'static str, Vec<u8>)> {
     let accesses: [(u64, char, u32, u32); 14] = [
@@ -197,7 +197,7 @@ pub fn gpureplay() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Base, root and format, then the dump: the same tables and page.
+/// Returns base, root and format, then the dump: the same tables and page.
 fn raw_memory() -> Vec<u8> {
     let mut out = TABLES[0].to_le_bytes().to_vec();
     out.extend(TABLES[0].to_le_bytes());
@@ -209,7 +209,7 @@ fn raw_memory() -> Vec<u8> {
     out
 }
 
-/// A recording of a few events of every kind and two pages.
+/// Returns a recording of a few events of every kind and two pages.
 #[must_use]
 pub fn recording() -> Recording {
     let mut events = EventsBuilder::new();
@@ -283,7 +283,7 @@ pub fn recording() -> Recording {
     }
 }
 
-/// A dump of one object of a page, with registers of a job slot and an address space.
+/// Returns a dump of one object of a page, with registers of a job slot and an address space.
 fn panfrostdump() -> Vec<u8> {
     let header = |kind: u32, bytes: u32, offset: u32, rest: &[u32]| {
         let words = [0x464e_4150, kind, bytes, offset];
@@ -302,7 +302,8 @@ fn panfrostdump() -> Vec<u8> {
     out
 }
 
-/// A file that is opened and mapped, a store to it, loads by address, an ioctl with memory, and records of older releases.
+/// Returns a log: a file that is opened and mapped, a store to it, loads by address, an ioctl with memory, and records
+/// of older releases.
 fn mmt() -> Vec<u8> {
     let records: [&[u8]; 10] = [
         b"==1== mmaptrace, an MMAP tracer\n",
@@ -319,7 +320,7 @@ fn mmt() -> Vec<u8> {
     records.concat()
 }
 
-/// A file with a submit of commands of the third generation, which lead to further commands.
+/// Returns a file with a submit of third-generation commands, which lead to further commands.
 fn rd() -> Vec<u8> {
     let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     let commands = [1 << 16 | 0x10, 1, 2, 0xc001_3f00, 0x2000, 2, 0xc000_2200, 0];
@@ -342,14 +343,14 @@ const V3D: &[u8] = b"# tracer: nop\n\
     \x20  python3-770 [001] .... 65.262344: v3d_access_reg: group=~hub rw=r offset=0x00001200 val=0x060d0c01 core=-1\n\
     \x20  v3d_csd-747 [002] d.h1 65.345213: v3d_access_reg: group=core rw=w offset=0x00000030 val=0x00000001 core=0\n";
 
-/// A ring that is full: the id of a GPU, a mask, and the start of a job.
+/// A full ring: the id of a GPU, a mask, and the start of a job.
 const HISTORY: &[u8] = b"Last 4 register accesses of 9 total:\n\
     \x20    0: r: reg 0xffffff8008a80000 val 60000000\n\
     \x20    1: w: reg 0xffffff8008a81008 val 00000007\n\
     \x20    2: w: reg 0xffffff8008a818c0 val 00001000\n\
     \x20    3: w: reg 0xffffff8008a818e0 val 00000001\n";
 
-/// Two dumps in a kernel log, which overlap; the second is cut.
+/// Two overlapping dumps in a kernel log; the second is truncated.
 const KERNEL_LOG: &[u8] = b"<6>[    0.100000] usb 1-1: new device\n\
     <3>[    1.000000] mali 13000000.gpu: Register IO History:\n\
     <3>[    1.000001] mali 13000000.gpu: Last 2 register accesses of 2 total:\n\

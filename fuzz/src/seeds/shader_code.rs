@@ -1,9 +1,9 @@
-//! Seeds of the code of shaders: those of the sample recordings, with padding behind them and without.
+//! Seeds of shader code: the shaders of the sample recordings, with padding after them and without.
 
 use super::{Add, shader_job};
 use crate::shader_code::encode;
 
-/// Where the code of a seed begins.
+/// Start address of a seed's code.
 const ENTRY: u64 = 0x5f_0000_1000;
 
 /// Adds the seeds.
@@ -15,7 +15,7 @@ pub fn add(add: Add<'_>) {
         }
     }
     if let Some(code) = shader_job::code_of_sample("vecadd-g52") {
-        // To the last byte of the address space, where nothing can stand behind it.
+        // The code ends at the last byte of the address space, where nothing can follow it.
         let entry = 0u64.wrapping_sub(code.len() as u64);
         add(
             "shader_code",

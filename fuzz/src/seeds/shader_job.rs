@@ -23,7 +23,7 @@ pub fn add(add: Add<'_>) {
     }
 }
 
-/// The code of a sample's first job.
+/// Returns the code of a sample's first job.
 pub(super) fn code_of_sample(sample: &str) -> Option<Vec<u8>> {
     Some(first_job(sample)?.code)
 }
@@ -33,11 +33,11 @@ struct FirstJob {
     dispatch: Option<Dispatch>,
     state: Vec<u32>,
     code: Vec<u8>,
-    /// What it pushes, with a page of data in the place of each buffer.
+    /// Push uniforms of the job, with the address of a data page in place of each buffer.
     push: Vec<u64>,
 }
 
-/// Takes it out of the recording.
+/// Reads the first job from the recording of a sample.
 fn first_job(sample: &str) -> Option<FirstJob> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sample-traces/{sample}.kine"));
     let r = trace_core::import::open(&file, &Progress::new()).ok()?;
@@ -88,7 +88,7 @@ fn first_job(sample: &str) -> Option<FirstJob> {
     })
 }
 
-/// An input of the first job of a sample.
+/// Returns an input of the first job of a sample.
 fn of_sample(sample: &str, mode: u8) -> Option<Vec<u8>> {
     let first = first_job(sample)?;
     let dispatch = Dispatch {

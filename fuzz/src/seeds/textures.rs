@@ -2,7 +2,7 @@
 
 use super::Add;
 
-/// An input: architecture, operation, operands, staging, and the words of memory at their places.
+/// Returns an input: architecture, operation, operands, staging, and the words of memory at their offsets.
 fn input(v7: bool, op: [u32; 3], staging: &[u32], memory: &[(usize, &[u32])]) -> Vec<u8> {
     let mut out = vec![u8::from(v7)];
     let staged = (0..9).map(|i| staging.get(i).copied().unwrap_or(0));

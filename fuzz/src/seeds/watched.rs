@@ -1,4 +1,4 @@
-//! Seeds of what boards saw of memory: all of it with changes of two launches, and nothing at all.
+//! Seeds of memory traces: one of all memory with changes of two launches, and an empty one.
 
 use super::Add;
 use crate::watched::{BASE, BYTES};

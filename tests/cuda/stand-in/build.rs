@@ -1,5 +1,5 @@
-//! Gives the library the name that programs ask the loader for, and ties its own references to itself: a library that is
-//! loaded before it may export the same names.
+//! Build script: sets the library name that programs load, and binds the library's references to itself, because an
+//! earlier loaded library can export the same names.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");

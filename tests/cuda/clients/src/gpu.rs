@@ -1,17 +1,18 @@
-//! The driver as the programs use it: found, begun, asked. Everything here is one call or two of the driver's.
+//! The driver as the client programs use it: lookup, start, calls. Each function here makes one or two driver calls.
 
 use crate::options::{LookupMode, Options};
 use cuda_driver::{CuFunction, CuModule, CuStream, CudaError, Driver, EVENT_NO_TIMING, STREAM_NON_BLOCKING};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// What went wrong, for a person.
+/// The result of a client, with an error message for the user.
 pub type ClientResult<T = ()> = Result<T, String>;
 
-/// The interface that is asked for.
+/// Requested version of the interface.
 const VERSION: c_int = 13_000;
-/// Stream 0 is the thread's own.
+/// Flag: stream 0 is the calling thread's own.
 const PER_THREAD: u64 = 2;
-/// Functions whose newest form is another one than the name says: not to be found by the driver under these names.
+/// Functions whose newest version has another signature than the name says: the driver must not return them for these
+/// names.
 const OTHER_FORMS: [&str; 7] = [
     "cuGraphInstantiate_v2",
     "cuCtxCreate_v2",
@@ -32,12 +33,12 @@ pub struct Gpu {
     way: LookupMode,
 }
 
-// SAFETY: pointers to functions of a library that stays loaded, which any thread may call.
+// SAFETY: the pointers are to functions of a library that stays loaded, and any thread can call them.
 unsafe impl Send for Gpu {}
 // SAFETY: as above.
 unsafe impl Sync for Gpu {}
 
-/// Code that is loaded: a module or a library.
+/// Loaded code: a module or a library.
 #[derive(Clone, Copy)]
 pub struct Code {
     handle: *mut c_void,
@@ -54,7 +55,7 @@ pub enum Arg {
     Three(u64, u32, u32),
 }
 
-/// Arguments as the driver wants them: addresses of values.
+/// Arguments as the driver requires them: addresses of values.
 pub struct Args {
     _values: Vec<Box<[u8]>>,
     pointers: Vec<*mut c_void>,
@@ -89,16 +90,16 @@ fn c(name: &str) -> CString {
     CString::new(name).unwrap_or_default()
 }
 
-/// Finds the driver as the way says.
+/// Loads the driver with this kind of lookup.
 fn driver(way: LookupMode) -> ClientResult<Driver> {
-    // SAFETY: loads the driver, as every program that uses the device does.
+    // SAFETY: the call loads the driver, as every program that uses the device does.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
-        // SAFETY: the loader has just failed, and says why.
+        // SAFETY: the loader has just failed and returns the reason.
         let why = unsafe { CStr::from_ptr(libc::dlerror()) };
         return Err(format!("there is no CUDA driver: {}", why.to_string_lossy()));
     }
-    // SAFETY: a handle of the loader's and a text that ends in a zero.
+    // SAFETY: the handle is from the loader, and the string ends in a zero.
     let by_name = |name: &str| unsafe { libc::dlsym(library, c(name).as_ptr()) };
     if way == LookupMode::Loader {
         let find = |name: &'static str| Some(by_name(name)).filter(|at| !at.is_null());
@@ -121,31 +122,31 @@ fn driver(way: LookupMode) -> ClientResult<Driver> {
             .unwrap_or(name);
         let flags = if way == LookupMode::PerThread { PER_THREAD } else { 0 };
         let (mut at, mut status) = (std::ptr::null_mut(), 0);
-        // SAFETY: a text, and places for the answers.
+        // SAFETY: the argument is a string, and the pointers are valid for the answers.
         let asked = unsafe { ask(c(first).as_ptr(), &raw mut at, VERSION, flags, &raw mut status) };
         (asked == 0 && !at.is_null()).then_some(at)
     };
-    // SAFETY: the driver gives its functions under their names.
+    // SAFETY: the driver returns its functions by their names.
     Ok(unsafe { Driver::from_symbols(find) })
 }
 
 impl Gpu {
-    /// Begins the driver, with the primary context of the first device current.
+    /// Starts the driver, with the primary context of the first device current.
     pub fn begin(options: &Options) -> ClientResult<Self> {
         let gpu = Self {
             d: driver(options.way)?,
             way: options.way,
         };
-        // SAFETY: begins the driver.
+        // SAFETY: the call starts the driver.
         unsafe { gpu.d.cuInit(0) }.map_err(text)?;
         gpu.enter()?;
         Ok(gpu)
     }
 
-    /// Makes the primary context the thread's.
+    /// Makes the primary context the thread's current one.
     pub fn enter(&self) -> ClientResult {
         let (mut device, mut context) = (0, std::ptr::null_mut());
-        // SAFETY: places for the answers.
+        // SAFETY: the pointers are valid for the answers.
         unsafe {
             self.d.cuDeviceGet(&raw mut device, 0).map_err(text)?;
             self.d
@@ -160,7 +161,7 @@ impl Gpu {
         let image = c(ptx);
         let (mut handle, none) = (std::ptr::null_mut(), std::ptr::null_mut());
         let library = self.way == LookupMode::Library;
-        // SAFETY: a text that ends in a zero, and a place for the answer.
+        // SAFETY: the string ends in a zero, and the pointer is valid for the answer.
         unsafe {
             if library {
                 let at = image.as_ptr().cast();
@@ -175,10 +176,10 @@ impl Gpu {
         Ok(Code { handle, library })
     }
 
-    /// A function by its name.
+    /// Returns a function by its name.
     pub fn function(&self, code: Code, name: &str) -> ClientResult<CuFunction> {
         let (name, mut function) = (c(name), std::ptr::null_mut());
-        // SAFETY: code that is loaded, a text, and a place for the answer.
+        // SAFETY: the code is loaded, the name is a string, and the pointer is valid for the answer.
         unsafe {
             if code.library {
                 self.d.cuLibraryGetKernel(&raw mut function, code.handle, name.as_ptr())
@@ -191,21 +192,21 @@ impl Gpu {
         Ok(function)
     }
 
-    /// The module that a library is in the context; a module is its own.
+    /// Returns a library's module in the context; a module is its own.
     pub fn module(&self, code: Code) -> ClientResult<Code> {
         if !code.library {
             return Ok(code);
         }
         let mut handle = std::ptr::null_mut();
-        // SAFETY: a library that is loaded, and a place for the answer.
+        // SAFETY: the library is loaded, and the pointer is valid for the answer.
         unsafe { self.d.cuLibraryGetModule(&raw mut handle, code.handle) }.map_err(text)?;
         Ok(Code { handle, library: false })
     }
 
-    /// A function by its name, found in the list of all.
+    /// Returns a function by its name, found in the list of all functions.
     pub fn find_listed_function(&self, code: Code, name: &str) -> ClientResult<CuFunction> {
         let mut count = 0;
-        // SAFETY: code that is loaded, and as many places as are told.
+        // SAFETY: the code is loaded, and the list has as many elements as the count says.
         let all = unsafe {
             if code.library {
                 self.d
@@ -227,7 +228,7 @@ impl Gpu {
         };
         let named = |function: &&CuFunction| {
             let mut own = std::ptr::null();
-            // SAFETY: a function of this code, and a place for the answer, which is a text.
+            // SAFETY: the function is of this code, and the pointer is valid for the answer, which is a string.
             unsafe {
                 let result = if code.library {
                     self.d.cuKernelGetName(&raw mut own, **function)
@@ -241,10 +242,10 @@ impl Gpu {
         found.ok_or_else(|| format!("{name} is not in the list"))
     }
 
-    /// Address and bytes of a variable.
+    /// Returns the address and the size in bytes of a variable.
     pub fn variable(&self, code: Code, name: &str) -> ClientResult<(u64, usize)> {
         let (name, mut at, mut bytes) = (c(name), 0, 0);
-        // SAFETY: code that is loaded, a text, and places for the answers.
+        // SAFETY: the code is loaded, the name is a string, and the pointers are valid for the answers.
         unsafe {
             if code.library {
                 self.d
@@ -258,10 +259,10 @@ impl Gpu {
         Ok((at, bytes))
     }
 
-    /// Memory of the device.
+    /// Allocates device memory.
     pub fn alloc(&self, bytes: usize) -> ClientResult<u64> {
         let mut at = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { self.d.cuMemAlloc_v2(&raw mut at, bytes) }.map_err(text)?;
         Ok(at)
     }
@@ -271,7 +272,7 @@ impl Gpu {
         unsafe { self.d.cuMemFree_v2(at) }.map_err(text)
     }
 
-    /// Memory of the device with values in it.
+    /// Allocates device memory with values in it.
     pub fn upload_new<T: bytemuck::NoUninit>(&self, values: &[T]) -> ClientResult<u64> {
         let at = self.alloc(size_of_val(values))?;
         self.upload(at, values)?;
@@ -280,7 +281,7 @@ impl Gpu {
 
     /// Copies values to the device, and waits.
     pub fn upload<T: bytemuck::NoUninit>(&self, to: u64, values: &[T]) -> ClientResult {
-        // SAFETY: as many bytes as there are.
+        // SAFETY: the size is that of the values.
         unsafe { self.d.cuMemcpyHtoD_v2(to, values.as_ptr().cast(), size_of_val(values)) }.map_err(text)
     }
 
@@ -291,7 +292,7 @@ impl Gpu {
         n: usize,
     ) -> ClientResult<Vec<T>> {
         let mut values = vec![T::zeroed(); n];
-        // SAFETY: as many bytes as the place has.
+        // SAFETY: the size is that of the buffer.
         unsafe {
             self.d
                 .cuMemcpyDtoH_v2(values.as_mut_ptr().cast(), from, n * size_of::<T>())
@@ -300,29 +301,29 @@ impl Gpu {
         Ok(values)
     }
 
-    /// Sets words of memory, in a stream.
+    /// Fills words of memory, in a stream.
     pub fn fill(&self, to: u64, value: u32, n: usize, stream: CuStream) -> ClientResult {
         // SAFETY: the driver checks the addresses.
         unsafe { self.d.cuMemsetD32Async(to, value, n, stream) }.map_err(text)
     }
 
-    /// Memory of the host that the driver pinned, as so many words.
+    /// Allocates pinned host memory of this many words.
     pub fn pinned(&self, words: usize) -> ClientResult<&'static mut [u32]> {
         let mut at = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { self.d.cuMemHostAlloc(&raw mut at, words * 4, 0) }.map_err(text)?;
-        // SAFETY: memory of so many bytes, which is not given back before the process ends.
+        // SAFETY: the memory has this size, and is not freed before the process ends.
         unsafe {
             std::ptr::write_bytes(at.cast::<u8>(), 0, words * 4);
             Ok(std::slice::from_raw_parts_mut(at.cast(), words))
         }
     }
 
-    /// A launch along x.
+    /// Launches a function with a one-dimensional grid.
     pub fn launch(&self, function: CuFunction, grid: u32, block: u32, stream: CuStream, args: &[Arg]) -> ClientResult {
         let mut args = Args::new(args);
         let none = std::ptr::null_mut();
-        // SAFETY: a function, and as many arguments as it has.
+        // SAFETY: the function has as many arguments as are passed.
         unsafe {
             self.d
                 .cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, args.pointers(), none)
@@ -330,27 +331,27 @@ impl Gpu {
         .map_err(text)
     }
 
-    /// A launch of a thread for each of `n` places, in the default stream.
+    /// Launches one thread for each of `n` elements, in the default stream.
     pub fn launch_for_each(&self, function: CuFunction, n: u32, args: &[Arg]) -> ClientResult {
         self.launch(function, n.div_ceil(128), 128, std::ptr::null_mut(), args)
     }
 
     pub fn stream(&self) -> ClientResult<CuStream> {
         let mut stream = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { self.d.cuStreamCreate(&raw mut stream, STREAM_NON_BLOCKING) }.map_err(text)?;
         Ok(stream)
     }
 
     pub fn event(&self) -> ClientResult<*mut c_void> {
         let mut event = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { self.d.cuEventCreate(&raw mut event, EVENT_NO_TIMING) }.map_err(text)?;
         Ok(event)
     }
 
     pub fn record(&self, event: *mut c_void, stream: CuStream) -> ClientResult {
-        // SAFETY: handles of the driver's.
+        // SAFETY: the handles are the driver's.
         unsafe { self.d.cuEventRecord(event, stream) }.map_err(text)
     }
 
@@ -365,7 +366,7 @@ impl Gpu {
     }
 
     pub fn synchronize(&self) -> ClientResult {
-        // SAFETY: waits.
+        // SAFETY: the call only waits.
         unsafe { self.d.cuCtxSynchronize() }.map_err(text)
     }
 
@@ -390,14 +391,14 @@ impl Gpu {
     }
 }
 
-/// Tells a recorder a mark, where one is there.
+/// Sends a mark to the recorder, if there is one.
 pub fn mark(text: &CStr) {
-    // SAFETY: asks the loader for a function of any library of the process.
+    // SAFETY: the call looks up a function in any library of the process.
     let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_mark".as_ptr()) };
     if !at.is_null() {
         // SAFETY: a recorder's function of this name has this signature.
         let mark = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(at) };
-        // SAFETY: with a text.
+        // SAFETY: the argument is a string.
         unsafe { mark(text.as_ptr()) };
     }
 }

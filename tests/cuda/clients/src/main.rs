@@ -1,6 +1,6 @@
-//! Small CUDA programs on the driver alone, one for each thing that a recorder has to get right. Each checks its own
-//! result on the processor, prints `ok NAME checksum=<16 hex digits>`, and exits with 0, or says what is wrong and exits
-//! with 1. They know nothing of recorders, and run on NVIDIA's driver as on the tests' stand-in.
+//! Small CUDA programs that use only the driver, one for each feature that a recorder has to handle. Each checks its
+//! own result on the CPU, prints `ok NAME checksum=<16 hex digits>`, and exits with 0, or prints the error and exits
+//! with 1. They do not depend on recorders, and run on NVIDIA's driver and on the tests' stand-in.
 #![allow(unsafe_code, clippy::print_stdout, reason = "programs that call a driver, and print")]
 
 mod gpu;

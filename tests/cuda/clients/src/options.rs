@@ -1,46 +1,46 @@
-//! What a program is asked for on its command line.
+//! Command line options of the programs.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How a program finds the driver's functions.
+/// The way in which a program looks up the driver's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupMode {
-    /// As CUDA's runtime does: by the driver's own `cuGetProcAddress`.
+    /// Like CUDA's runtime: by the driver's own `cuGetProcAddress`.
     Driver,
     /// By the loader's `dlsym`.
     Loader,
-    /// As CUDA's runtime of today: by the driver, and code as libraries whose kernels are launched.
+    /// Like CUDA's current runtime: by the driver, with code as libraries whose kernels are launched.
     Library,
-    /// By the driver, and stream 0 is each thread's own.
+    /// By the driver, with stream 0 as each thread's own.
     PerThread,
 }
 
-/// How a program ends.
+/// The way in which a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitMode {
-    /// By coming back from its main function.
+    /// By a return from its main function.
     Return,
     /// By `_exit`.
     Exit,
     /// By a signal that it raises.
     Abort,
-    /// By a signal that somebody sends.
+    /// By a signal that another process sends.
     Terminated,
-    /// By becoming another program, `true`.
+    /// By executing another program, `true`.
     Exec,
 }
 
 impl ExitMode {
-    /// Ends the process. The code is passed over where the way has none.
+    /// Ends the process. The code is ignored if the way of ending has none.
     pub fn now(self, code: i32) -> ! {
         match self {
             Self::Return => std::process::exit(code),
-            // SAFETY: ends the process.
+            // SAFETY: the call ends the process.
             Self::Exit => unsafe { libc::_exit(code) },
             Self::Abort => std::process::abort(),
             Self::Terminated => loop {
-                // SAFETY: sends a signal to this process.
+                // SAFETY: the call sends a signal to this process.
                 unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
                 std::thread::sleep(std::time::Duration::from_millis(100));
             },
@@ -53,28 +53,28 @@ impl ExitMode {
     }
 }
 
-/// The options of all programs; each looks at those that it has.
+/// Options of all programs; each program reads only its own.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub program: String,
-    /// How much work, in the program's own measure; `None`: the program's own size.
+    /// Amount of work, in the program's own measure; `None` for the program's default.
     pub size: Option<u32>,
-    /// File for all bytes that came back from the device.
+    /// File for all bytes that were copied back from the device.
     pub out: Option<PathBuf>,
     pub way: LookupMode,
     pub end: ExitMode,
-    /// Other inputs for another seed.
+    /// Seed of the inputs.
     pub seed: u32,
     pub block: Option<u32>,
     pub grid: Option<u32>,
-    /// Say `begin` and `end` to a recorder around the second half.
+    /// Send the marks `begin` and `end` to a recorder around the second half.
     pub marks: bool,
-    /// Words of a program's own: `--bad`, `--hang`.
+    /// Options of one program: `--bad`, `--hang`.
     pub words: Vec<String>,
 }
 
 impl Options {
-    /// Reads `PROGRAM [SIZE] [--out FILE] …`.
+    /// Parses `PROGRAM [SIZE] [--out FILE] …`.
     pub fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = arguments;
         let program = arguments
@@ -126,7 +126,7 @@ impl Options {
         Ok(o)
     }
 
-    /// Whether a word of the program's own was given.
+    /// Returns whether an option of the program was given.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|w| w == word)
     }

@@ -1,20 +1,20 @@
-//! A program's result: bytes that came back from the device, into a checksum and a file; and where inputs come from.
+//! A program's result: bytes copied back from the device, as a checksum and a file; and the source of inputs.
 
 use std::path::PathBuf;
 
-/// What came back so far.
+/// Bytes copied back so far.
 #[derive(Debug, Default)]
 pub struct ProgramResult {
     bytes: Vec<u8>,
 }
 
 impl ProgramResult {
-    /// Takes what came back, in the order in which it did.
+    /// Adds bytes that were copied back, in order.
     pub fn give<T: bytemuck::NoUninit>(&mut self, values: &[T]) {
         self.bytes.extend_from_slice(bytemuck::cast_slice(values));
     }
 
-    /// Writes the file, and prints the last line of a program whose result is right.
+    /// Writes the file, and prints the last line of a program with a correct result.
     pub fn finish(&self, name: &str, out: Option<&PathBuf>) -> Result<(), String> {
         if let Some(path) = out {
             std::fs::write(path, &self.bytes).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -27,7 +27,7 @@ impl ProgramResult {
     }
 }
 
-/// The same number for the same place, everywhere: what inputs are made from.
+/// Returns a fixed pseudo-random number for an index, from which inputs are made.
 pub fn scramble(place: u32) -> u32 {
     let mut x = place.wrapping_add(0x9e37_79b9);
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -35,14 +35,14 @@ pub fn scramble(place: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// So many words for a seed.
+/// Returns this many words for a seed.
 pub fn words(seed: u32, n: u32) -> Vec<u32> {
     (0..n)
         .map(|i| scramble(seed.wrapping_mul(0x0100_0193).wrapping_add(i)))
         .collect()
 }
 
-/// Whether what came is what has to come.
+/// Checks that the values are the expected ones.
 pub fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], right: &[T]) -> Result<(), String> {
     if got.len() != right.len() {
         return Err(format!("{what}: {} values in the place of {}", got.len(), right.len()));

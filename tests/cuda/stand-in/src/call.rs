@@ -1,5 +1,5 @@
-//! What every call does before its own work: the driver has to be begun, the thread may call it, and no test wants the
-//! call to fail.
+//! Checks before every call: the driver must be initialized, the thread must be allowed to call it, and no test has
+//! requested a failure.
 
 use crate::codes::{NOT_INITIALIZED, NOT_PERMITTED, SUCCESS, is_sticky};
 use crate::context::{self, Context};
@@ -10,7 +10,8 @@ use cuda_driver::{CuResult, CuStream};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Functions that answer before `cuInit`, inside of a host function, and in the child of a process that used the device.
+/// Functions that are allowed before `cuInit`, inside a host function, and in the child of a process that used the
+/// device.
 const ALWAYS: [&str; 6] = [
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -24,34 +25,34 @@ thread_local! {
     static HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A call of one of the driver's functions.
+/// A call of a driver function.
 pub struct Call {
     /// The default stream is the thread's own.
     pub per_thread: bool,
 }
 
 impl Call {
-    /// The thread's context, which has to be in order.
+    /// Returns the thread's context, which must have no error.
     pub fn context(&self) -> Answer<Arc<Context>> {
         let context = context::current()?;
         context.check()?;
         Ok(context)
     }
 
-    /// The thread's context, and a stream of it.
+    /// Returns the thread's context, and a stream of it.
     pub fn stream(&self, handle: CuStream) -> Answer<(Arc<Context>, Arc<Stream>)> {
         let context = self.context()?;
         let stream = streams::find(&context, handle, self.per_thread)?;
         Ok((context, stream))
     }
 
-    /// The thread's context, and the default stream of this form of the function.
+    /// Returns the thread's context, and the default stream of this form of the function.
     pub fn default_stream(&self) -> Answer<(Arc<Context>, Arc<Stream>)> {
         self.stream(std::ptr::null_mut())
     }
 }
 
-/// Makes a call.
+/// Runs a call and returns its result code.
 pub fn answer(function: &'static str, per_thread: bool, work: impl FnOnce(&Call) -> Answer) -> CuResult {
     if !ALWAYS.contains(&function) {
         if device::is_child() || (!device::is_initialized() && function != "cuInit") {
@@ -70,7 +71,7 @@ pub fn answer(function: &'static str, per_thread: bool, work: impl FnOnce(&Call)
     work(&Call { per_thread }).map_or_else(|code| code, |()| SUCCESS)
 }
 
-/// Runs a program's host function, which may not call the driver.
+/// Runs a program's host function, which is not allowed to call the driver.
 pub fn in_host_function(function: impl FnOnce()) {
     let _ = HOST_FUNCTION.try_with(|inside| inside.set(true));
     function();

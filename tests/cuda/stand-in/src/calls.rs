@@ -1,13 +1,13 @@
-//! The exported functions: one for each line of the list of signatures, in both of its forms.
+//! Exported functions: one for each line of the list of signatures, in both of its forms.
 //!
-//! Each hands its arguments to the function of the same name in the room that it belongs to; a line of the list that no
-//! room answers does not compile.
+//! Each forwards its arguments to the function of the same name in one of the modules. A line of the list without such
+//! a function does not compile.
 
 use crate::call::answer;
 use cuda_driver::*;
 use std::ffi::{c_char, c_void};
 
-/// The functions behind the exported ones.
+/// The functions that the exported ones call.
 mod rooms {
     pub use crate::code::functions::*;
     pub use crate::code::libraries::*;
@@ -48,7 +48,7 @@ macro_rules! exports {
             $(export!($name, $other, true, $args);)?
         )*
 
-        /// Both forms of a function by its exported name; the second one where it has another.
+        /// Returns both forms of a function by its exported name; the second one if it exists.
         pub fn exported(name: &str) -> Option<(*mut c_void, Option<*mut c_void>)> {
             type Form = *const ();
             let all: &[(&str, Form, &[Form])] = &[

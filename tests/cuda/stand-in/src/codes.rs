@@ -1,4 +1,4 @@
-//! Numbers of results, and which of them a context never gets rid of.
+//! Result codes, and which of them make a context unusable.
 
 pub use cuda_driver::{
     ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_VALUE, LAUNCH_TIMEOUT, NOT_FOUND, NOT_INITIALIZED, NOT_READY,
@@ -30,7 +30,7 @@ pub const GRAPH_UPDATE_FAILURE: CuResult = 910;
 pub const INVALID_CLUSTER: CuResult = 912;
 pub const UNKNOWN: CuResult = 999;
 
-/// Whether a context that met this answers nothing else from then on.
+/// Returns whether a context that met this error returns nothing else from then on.
 pub fn is_sticky(code: CuResult) -> bool {
     matches!(
         code,

@@ -1,4 +1,4 @@
-//! Contexts: the device's primary one, those that a program makes, and which threads have which.
+//! Contexts: the device's primary context, those that a program creates, and the current context of each thread.
 
 use crate::call::Call;
 use crate::codes::{CONTEXT_IS_DESTROYED, INVALID_CONTEXT, NOT_SUPPORTED, SUCCESS, is_sticky};
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 
 /// A context.
 pub struct Context {
-    /// Its handle, which tells what belongs to it.
+    /// Its handle, by which other objects refer to it.
     pub handle: usize,
-    /// What went wrong for good.
+    /// Sticky error.
     hurt: AtomicU32,
-    /// It ended: nothing begins any more.
+    /// The context was destroyed: no new work starts.
     ended: AtomicBool,
-    /// Streams, and what was put into them last.
+    /// Streams, and the last work of each.
     pub order: Mutex<StreamOrder>,
     /// Limits by their numbers.
     limits: Mutex<BTreeMap<u32, usize>>,
@@ -30,14 +30,14 @@ pub struct Context {
     pub captures: Mutex<Vec<Arc<Capture>>>,
 }
 
-/// Limits as they are at first: bytes of stack, of what kernels print, and of the heap of kernels.
+/// Default limits: sizes of the stack, the print buffer and the heap of kernels, bytes.
 const LIMITS: [(u32, usize); 3] = [(LIMIT_STACK, 1 << 10), (LIMIT_PRINTF, 1 << 20), (LIMIT_HEAP, 8 << 20)];
 
-/// The primary context, and how many hold it.
+/// The primary context, and its retain count.
 struct Primary {
     retained: u32,
     context: Option<Arc<Context>>,
-    /// The last one ended hurt: a real device has no next one in the same process.
+    /// The last context was destroyed with an error: a real device has no next one in the same process.
     broken: Option<CuResult>,
 }
 
@@ -64,7 +64,7 @@ impl Context {
         })
     }
 
-    /// Whether it is in order.
+    /// Checks that the context has no error.
     pub fn check(&self) -> Answer {
         match self.hurt.load(Ordering::Acquire) {
             SUCCESS => Ok(()),
@@ -72,7 +72,7 @@ impl Context {
         }
     }
 
-    /// Takes note of what went wrong, where it is for good; the first counts.
+    /// Stores a sticky error; the first one is kept.
     pub fn hurt(&self, code: CuResult) {
         if is_sticky(code) {
             let _ = self
@@ -81,12 +81,12 @@ impl Context {
         }
     }
 
-    /// Whether it ended.
+    /// Returns whether the context was destroyed.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Waits for all that was begun, in all streams, and says how it went.
+    /// Waits for all submitted work in all streams, and returns its result.
     pub fn synchronize(&self) -> Answer {
         let all = lock(&self.order).all();
         for done in all {
@@ -95,7 +95,7 @@ impl Context {
         self.check()
     }
 
-    /// Ends it: waits for what was begun, and forgets all that belongs to it.
+    /// Destroys the context: waits for submitted work, and removes everything that belongs to it.
     fn end(&self) -> Answer {
         self.ended.store(true, Ordering::Release);
         let how = self.synchronize();
@@ -103,13 +103,13 @@ impl Context {
         streams::forget(self.handle);
         code::forget(self.handle);
         memory::forget(self.handle);
-        // Somebody else may have ended it already.
+        // Another call can have destroyed it already.
         let _ = CONTEXTS.take(pointer(self.handle));
         how
     }
 }
 
-/// The thread's context.
+/// Returns the thread's current context.
 pub fn current() -> Answer<Arc<Context>> {
     let top = STACK.try_with(|stack| stack.borrow().last().cloned()).unwrap_or(None);
     let context = top.ok_or(INVALID_CONTEXT)?;
@@ -119,7 +119,7 @@ pub fn current() -> Answer<Arc<Context>> {
     Ok(context)
 }
 
-/// As if this had gone wrong on the device.
+/// Sets an error of the current context, as if the device had failed.
 pub fn hurt_current(code: CuResult) {
     if let Ok(context) = current() {
         context.hurt(code);
@@ -132,7 +132,7 @@ fn change<T>(change: impl FnOnce(&mut Vec<Arc<Context>>) -> T) -> Answer<T> {
         .map_err(|_| INVALID_CONTEXT)
 }
 
-/// The context of a handle.
+/// Returns the context of a handle.
 pub fn find(handle: CuContext) -> Answer<Arc<Context>> {
     CONTEXTS.get(handle).map_err(|_| INVALID_CONTEXT)
 }
@@ -191,7 +191,7 @@ pub fn cuCtxCreate_v4(call: &Call, to: *mut CuContext, _how: *mut c_void, flags:
     cuCtxCreate_v2(call, to, flags, device)
 }
 
-/// The primary context is not the program's to destroy.
+/// A program cannot destroy the primary context.
 pub fn cuCtxDestroy_v2(_: &Call, context: CuContext) -> Answer {
     let context = find(context)?;
     if lock(&PRIMARY)
@@ -206,7 +206,7 @@ pub fn cuCtxDestroy_v2(_: &Call, context: CuContext) -> Answer {
             stack.pop();
         }
     })?;
-    // How it went is told by calls that waited.
+    // Only calls that wait return the result.
     let _ = context.end();
     Ok(())
 }
@@ -216,7 +216,7 @@ pub fn cuCtxGetCurrent(_: &Call, to: *mut CuContext) -> Answer {
     give(to, top.map_or(std::ptr::null_mut(), pointer))
 }
 
-/// Puts a context in the place of the current one.
+/// Replaces the current context.
 pub fn cuCtxSetCurrent(_: &Call, context: CuContext) -> Answer {
     let context = if context.is_null() { None } else { Some(find(context)?) };
     change(|stack| {

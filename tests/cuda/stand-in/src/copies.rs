@@ -1,4 +1,4 @@
-//! Copies: between host and device, of rows and slices, at once or in a stream's order.
+//! Copies: between host and device, of rows and slices, immediate or in a stream's order.
 
 use crate::call::Call;
 use crate::codes::{ILLEGAL_ADDRESS, INVALID_VALUE};
@@ -19,9 +19,9 @@ use std::sync::Arc;
 /// One side of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Side {
-    /// Memory that the device knows; otherwise the program's own.
+    /// The memory is known to the device; otherwise it is the program's own.
     device: bool,
-    /// Address of the first byte.
+    /// First address.
     at: u64,
     /// Bytes from one row to the next.
     pitch: u64,
@@ -49,7 +49,7 @@ impl Side {
         }
     }
 
-    /// An address of which the driver finds out what it is.
+    /// Returns the side for an address whose kind the driver finds out.
     fn any(at: u64) -> Self {
         Self::linear(find_containing(&ranges(), at).is_some(), at)
     }
@@ -60,7 +60,7 @@ impl Side {
         self.at.checked_add(rows)?.checked_add(slices)
     }
 
-    /// Where a row lies in this process.
+    /// Returns the location of a row in this process.
     fn spans(
         &self,
         ranges: &memory::Ranges,
@@ -90,7 +90,7 @@ impl Transfer {
         }
     }
 
-    /// Of slices, as the driver's form tells it.
+    /// Parses a copy of slices from the driver's structure.
     pub fn from_copy3d(c: &Copy3d) -> Answer<Self> {
         let side = |kind: u32, host: u64, device: u64, array: CuArray, pitch: usize, height: usize, at: [usize; 3]| {
             let (pitch, height) = (pitch as u64, height as u64);
@@ -147,7 +147,7 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// As a node of a graph tells it.
+    /// Returns the copy as a graph node's structure.
     pub fn to_copy3d(&self) -> Copy3d {
         let kind = |side: &Side| if side.device { MEMORY_DEVICE } else { MEMORY_HOST };
         let host = |side: &Side| if side.device { 0 } else { side.at as usize };
@@ -187,7 +187,7 @@ impl Transfer {
         (0..self.depth).flat_map(move |z| (0..height).map(move |y| (y, z)))
     }
 
-    /// Whether all of it can be reached now.
+    /// Checks whether all of it is accessible now.
     fn check(&self) -> Answer {
         let ranges = ranges();
         for (y, z) in self.rows() {
@@ -197,9 +197,9 @@ impl Transfer {
         Ok(())
     }
 
-    /// Does it.
+    /// Runs the copy.
     pub fn run(&self) -> Answer {
-        // Held while bytes are moved: what is given back meanwhile waits.
+        // Locked during the copy: a concurrent free waits.
         let ranges = ranges();
         for (y, z) in self.rows() {
             let to = self.to.spans(&ranges, y, z, self.width, true, ILLEGAL_ADDRESS)?;
@@ -209,12 +209,12 @@ impl Transfer {
         Ok(())
     }
 
-    /// The program's bytes as they are now, in the place of its memory: rows one after another.
+    /// Replaces the program's memory by a copy of its current bytes: rows one after another.
     fn stage(&self) -> (Vec<u8>, Self) {
         let mut bytes = Vec::new();
         for (y, z) in self.rows() {
             let at = Span::of_process(self.from.row(y, z).unwrap_or(0), self.width);
-            // SAFETY: the program says that so many bytes may be read there.
+            // SAFETY: the program guarantees that this many bytes are readable.
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at.pointer(), self.width as usize) });
         }
         let from = Side {
@@ -226,19 +226,19 @@ impl Transfer {
         (bytes, Self { from, ..self.clone() })
     }
 
-    /// Whether one side is memory of the program's that the driver does not know.
+    /// Returns whether one side is program memory that the driver does not know.
     fn is_pageable(side: &Side) -> bool {
         !side.device && find_containing(&ranges(), side.at).is_none_or(|r| !r.kind.is_host())
     }
 }
 
-/// Moves bytes between spans of the same length.
+/// Copies bytes between spans of the same length.
 fn move_bytes(to: &[Span], from: &[Span]) {
     let (mut to, mut from) = (to.iter().copied(), from.iter().copied());
     let (mut t, mut f) = (to.next(), from.next());
     while let (Some(into), Some(out)) = (t, f) {
         let bytes = into.bytes.min(out.bytes);
-        // SAFETY: both lie in memory that the table of ranges holds, or that the program says may be reached.
+        // SAFETY: both are in memory that the table of ranges holds, or that the program guarantees to be accessible.
         unsafe { std::ptr::copy(out.pointer(), into.pointer(), bytes as usize) };
         t = if into.bytes > bytes {
             Some(into.behind(bytes))
@@ -253,12 +253,12 @@ fn move_bytes(to: &[Span], from: &[Span]) {
     }
 }
 
-/// When a call is back.
+/// The time at which a call returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CopyReturn {
-    /// When the copy is done, where the host's memory is part of it.
+    /// When the copy is done, if it includes host memory.
     WhenDone,
-    /// When the copy is asked for, where the driver knows the host's memory.
+    /// When the copy is queued, if the driver knows the host memory.
     WhenQueued,
 }
 
@@ -273,7 +273,7 @@ fn copy(context: &Arc<Context>, stream: &Arc<Stream>, transfer: Transfer, back: 
     let to_pageable = Transfer::is_pageable(&transfer.to);
     let waits = to_pageable || back == CopyReturn::WhenDone && !(transfer.to.device && transfer.from.device);
     let done = if !waits && Transfer::is_pageable(&transfer.from) {
-        // The driver takes the bytes before the call is back.
+        // The driver takes the bytes before the call returns.
         let (bytes, staged) = transfer.stage();
         submit(context, stream, Vec::new(), move |_| {
             let done = staged.run();
@@ -355,7 +355,7 @@ pub fn cuMemcpyAsync(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usi
     later(call, any(to, from, bytes), stream)
 }
 
-/// Copies in a batch; attributes of their sources make no difference here.
+/// Copies a batch; attributes of the sources have no effect here.
 #[allow(clippy::too_many_arguments, reason = "the driver's own")]
 pub fn cuMemcpyBatchAsync_v2(
     call: &Call,
@@ -377,7 +377,8 @@ pub fn cuMemcpyBatchAsync_v2(
     })
 }
 
-/// The first form tells which copy failed, or that none of them did by itself.
+/// Copies a batch by the function's first version, which also returns the index of the failed copy, if one failed by
+/// itself.
 #[allow(clippy::too_many_arguments, reason = "the driver's own")]
 pub fn cuMemcpyBatchAsync(
     call: &Call,
@@ -455,7 +456,7 @@ pub fn cuMemcpy3DAsync_v2(call: &Call, c: *const Copy3d, stream: CuStream) -> An
     later(call, Transfer::from_copy3d(&get(c)?)?, stream)
 }
 
-/// A place in an array, where it has so many bytes.
+/// Returns a location in an array, if it has this many bytes there.
 fn in_array(array: CuArray, offset: usize, bytes: usize) -> Answer<Side> {
     let array = ARRAYS.get(array)?;
     let end = (offset as u64)

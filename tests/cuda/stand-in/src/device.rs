@@ -1,4 +1,4 @@
-//! The device: one, as large as a test needs; and the beginning of the driver.
+//! The device, with the properties that tests need; and the driver's initialization.
 
 use crate::Answer;
 use crate::call::Call;
@@ -15,38 +15,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const VERSION: i32 = 13_000;
 /// Compute capability.
 pub const CAPABILITY: (u32, u32) = (9, 0);
-/// Multiprocessors.
+/// Number of multiprocessors.
 pub const MULTIPROCESSORS: u32 = 16;
-/// Threads that one of them holds.
+/// Maximum number of threads on a multiprocessor.
 pub const THREADS: u32 = 2048;
-/// Blocks that one of them holds.
+/// Maximum number of blocks on a multiprocessor.
 pub const BLOCKS: u32 = 32;
-/// Registers that one of them has.
+/// Number of registers of a multiprocessor.
 pub const REGISTERS: u32 = 65_536;
-/// Threads of a block.
+/// Maximum number of threads in a block.
 pub const BLOCK_THREADS: u32 = 1024;
-/// Bytes of shared memory that a block has unasked.
+/// Default size of a block's shared memory, bytes.
 pub const SHARED: u32 = 48 << 10;
-/// Bytes of shared memory that a function may ask for.
+/// Maximum size of shared memory that a function can request, bytes.
 pub const MAX_SHARED: u32 = 227 << 10;
 
 const NAME: &[u8] = b"Stand-in GPU\0";
 const UUID: Uuid = Uuid {
     bytes: *b"kinescope-stand-",
 };
-/// Numbers of attributes end before this.
+/// Attribute numbers are below this.
 const ATTRIBUTES: i32 = 148;
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
-/// This process is a child of the one that began the driver: its threads and locks are the parent's.
+/// This process is a child of the one that initialized the driver: its threads and locks are the parent's.
 static CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Whether `cuInit` was called.
+/// Returns whether `cuInit` was called.
 pub fn is_initialized() -> bool {
     BEGUN.load(Ordering::Acquire)
 }
 
-/// Whether this process is a fork of one that began the driver.
+/// Returns whether this process is a fork of one that initialized the driver.
 pub fn is_child() -> bool {
     CHILD.load(Ordering::Relaxed)
 }
@@ -55,12 +55,12 @@ extern "C" fn in_child() {
     CHILD.store(true, Ordering::Relaxed);
 }
 
-/// Whether this is the device.
+/// Checks that the number is this device's.
 pub fn check(device: CuDevice) -> Answer {
     if device == 0 { Ok(()) } else { Err(INVALID_DEVICE) }
 }
 
-/// Attributes that are not zero.
+/// Returns an attribute; unknown ones are zero.
 fn attribute(number: i32) -> i32 {
     match number {
         1..=3 => BLOCK_THREADS as i32,
@@ -84,8 +84,8 @@ fn attribute(number: i32) -> i32 {
         97 => MAX_SHARED as i32,
         106 => BLOCKS as i32,
         111 => 1 << 10,
-        // What can be done here: concurrent kernels, mapped host memory, unified addresses, managed memory, priorities,
-        // launches together, virtual memory, pools, clusters.
+        // Supported features: concurrent kernels, mapped host memory, unified addresses, managed memory, priorities,
+        // cooperative launches, virtual memory, pools, clusters.
         15 | 19 | 31 | 32 | 33 | 41 | 78 | 83 | 90 | 91 | 95 | 99 | 102 | 115 | 120 => 1,
         _ => 0,
     }
@@ -96,7 +96,7 @@ pub fn cuInit(_: &Call, flags: u32) -> Answer {
     if flags != 0 {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: a function of this library, which a program that began the driver keeps loaded.
+    // SAFETY: the function is in this library, which a program that initialized the driver keeps loaded.
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
     });

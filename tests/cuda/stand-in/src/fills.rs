@@ -1,4 +1,4 @@
-//! Memory set to a value, in rows of elements of one, two or four bytes.
+//! Memory fills, in rows of elements of one, two or four bytes.
 
 use crate::Answer;
 use crate::call::Call;
@@ -9,7 +9,7 @@ use crate::memory::{ranges, spans};
 use crate::streams::submit;
 use cuda_driver::{CuDevicePtr, CuStream, FillNode};
 
-/// Memory set to a value.
+/// A fill of memory with a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Fill {
     to: u64,
@@ -21,7 +21,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// As a node of a graph tells it.
+    /// Returns the fill as a graph node's structure.
     pub fn to_node(&self) -> FillNode {
         FillNode {
             to: self.to,
@@ -33,7 +33,7 @@ impl Fill {
         }
     }
 
-    /// As the driver's form tells it.
+    /// Parses a fill from the driver's structure.
     pub fn from_node(form: &FillNode) -> Answer<Self> {
         if !matches!(form.element, 1 | 2 | 4) || !form.to.is_multiple_of(form.element.into()) {
             return Err(INVALID_VALUE);
@@ -66,7 +66,7 @@ impl Fill {
         })
     }
 
-    /// Does it.
+    /// Runs the fill.
     pub fn run(&self) -> Answer {
         let ranges = ranges();
         let value = self.value.to_le_bytes();
@@ -77,7 +77,7 @@ impl Fill {
             for span in spans(&ranges, at, bytes, true, ILLEGAL_ADDRESS)? {
                 for n in 0..span.bytes {
                     let byte = pattern.get((place + n) as usize % pattern.len()).copied().unwrap_or(0);
-                    // SAFETY: memory that the table of ranges holds, which cannot be given back while it is looked at.
+                    // SAFETY: the table of ranges holds the memory, which cannot be freed during the access.
                     unsafe { span.pointer().add(n as usize).write(byte) };
                 }
                 place += span.bytes;
@@ -87,7 +87,7 @@ impl Fill {
     }
 }
 
-/// Fills in a stream; the call does not wait.
+/// Fills memory in a stream; the call does not wait.
 fn fill(call: &Call, stream: Option<CuStream>, form: FillNode) -> Answer {
     let (context, stream) = match stream {
         Some(stream) => call.stream(stream)?,

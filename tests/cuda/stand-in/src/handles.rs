@@ -1,5 +1,5 @@
-//! Handles: numbers that stand for the driver's objects, checked at each call. A freed one is given out again, as a real
-//! driver's heap does.
+//! Handles: numbers for the driver's objects, checked at each call. A freed handle is reused, as by a real driver's
+//! heap.
 
 use crate::Answer;
 use crate::codes::INVALID_HANDLE;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-/// Handles look like addresses: this one's kinds lie apart.
+/// First address of handles, which look like addresses; the ranges of different kinds do not overlap.
 const FIRST: usize = 0x5100_0000_0000;
 const KIND: usize = 1 << 32;
 const STEP: usize = 0x20;
@@ -20,7 +20,7 @@ pub struct Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// No objects yet; `kind` is another one for each kind.
+    /// Creates an empty table; each kind has its own `kind`.
     pub const fn new(kind: usize) -> Self {
         Self {
             kind,
@@ -28,11 +28,11 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Keeps the object that `make` makes of its own handle.
+    /// Stores the object that `make` creates from its own handle.
     pub fn put(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
         let mut objects = lock(&self.objects);
         let first = FIRST + self.kind * KIND + STEP;
-        // The lowest that is free.
+        // The lowest free one.
         let mut handle = first;
         for taken in objects.keys() {
             if *taken != handle {
@@ -45,7 +45,7 @@ impl<T> Handles<T> {
         object
     }
 
-    /// The object of a handle.
+    /// Returns the object of a handle.
     pub fn get(&self, handle: *mut c_void) -> Answer<Arc<T>> {
         lock(&self.objects)
             .get(&(handle as usize))
@@ -53,18 +53,18 @@ impl<T> Handles<T> {
             .ok_or(INVALID_HANDLE)
     }
 
-    /// Forgets an object.
+    /// Removes an object.
     pub fn take(&self, handle: *mut c_void) -> Answer<Arc<T>> {
         lock(&self.objects).remove(&(handle as usize)).ok_or(INVALID_HANDLE)
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn all(&self) -> Vec<Arc<T>> {
         lock(&self.objects).values().cloned().collect()
     }
 }
 
-/// A handle as programs hold it.
+/// Returns a handle as a program's pointer.
 pub fn pointer(handle: usize) -> *mut c_void {
     std::ptr::without_provenance_mut(handle)
 }

@@ -1,4 +1,4 @@
-//! Launches: which function, with which arguments, on how many threads.
+//! Launches: function, arguments and number of threads.
 
 use crate::Answer;
 use crate::call::Call;
@@ -21,14 +21,14 @@ use cuda_driver::{
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Longest buffer of arguments.
+/// Maximum size of the argument buffer, bytes.
 const MAX_ARGUMENTS: usize = 32_764;
-/// Blocks of a grid by dimension.
+/// Maximum number of blocks of a grid, by dimension.
 const MAX_BLOCKS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
-/// Threads of a block by dimension.
+/// Maximum number of threads of a block, by dimension.
 const MAX_THREADS: [u32; 3] = [1024, 1024, 64];
 
-/// Arguments, as the function's parameters are laid out, and where each begins: what a graph's node tells.
+/// Arguments in the layout of the function's parameters, and the offset of each, as a graph node returns them.
 struct Arguments {
     buffer: Box<[u8]>,
     each: Box<[usize]>,
@@ -46,7 +46,7 @@ pub struct Launch {
     arguments: Arc<Arguments>,
 }
 
-/// How a launch is shaped.
+/// Dimensions and attributes of a launch.
 #[derive(Clone, Copy)]
 struct LaunchShape {
     grid: [u32; 3],
@@ -145,7 +145,7 @@ impl Launch {
         })
     }
 
-    /// The launch that a graph's node is.
+    /// Returns the launch of a graph node.
     pub fn from_node(context: &Context, form: &KernelNode) -> Answer<Self> {
         let function = if form.function.is_null() {
             form.kernel
@@ -162,7 +162,7 @@ impl Launch {
         Self::of(context, function, shape, form.parameters, form.extra)
     }
 
-    /// An attribute, as a graph's node tells it.
+    /// Returns an attribute, as a graph node does.
     pub fn attribute(&self, number: u32) -> Answer<[u64; 8]> {
         let [x, y, z] = self.cluster.map(u64::from);
         let mut value = [0; 8];
@@ -185,13 +185,13 @@ impl Launch {
         Ok(())
     }
 
-    /// Takes the attributes of the launch whose place it takes: the form of a node has none.
+    /// Takes over the attributes of the launch that it replaces: a node's structure has none.
     pub fn with_attributes_of(mut self, old: &Self) -> Self {
         (self.cluster, self.cooperative) = (old.cluster, old.cooperative);
         self
     }
 
-    /// As a graph's node tells it: the arguments are the node's own, and stay as long as it.
+    /// Returns the launch as a graph node's structure: the arguments are the node's own, and live as long as it.
     pub fn to_node(&self) -> KernelNode {
         let each = self.arguments.each.as_ptr().cast::<*mut c_void>().cast_mut();
         KernelNode {
@@ -210,7 +210,7 @@ impl Launch {
         }
     }
 
-    /// Does it.
+    /// Runs the launch.
     pub fn run(&self, context: &Context) -> Answer {
         if let Some(code) = settings().due_kernel() {
             return Err(code);
@@ -242,7 +242,7 @@ fn launch(
 ) -> Answer {
     let (context, stream) = call.stream(stream)?;
     let launch = Launch::of(&context, function, shape, parameters, extra)?;
-    // Said at once, and not by a device that fails: a test that needs a kernel which is not here wants to know.
+    // A missing kernel returns an error at once and does not fail on the device, so that a test reports it.
     launch.function.body.ok_or(NOT_SUPPORTED)?;
     if capture::capture_work(&context, &stream, || Work::Launch(launch.clone()))? {
         return Ok(());

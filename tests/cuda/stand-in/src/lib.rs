@@ -1,10 +1,10 @@
-//! A stand-in for NVIDIA's `libcuda` over host memory: tests of the recorder and of the player need no device.
+//! Stand-in for NVIDIA's `libcuda` over host memory: tests of the recorder and of the replayer need no device.
 //!
-//! The device's memory is host memory that the program cannot reach at the device's addresses; streams are queues with a
-//! thread each; kernels are functions of this crate, found by the names of the entries of a program's PTX. Variables of
-//! the environment make calls fail, memory dirty and work slow: `README.md` lists them.
+//! Device memory is host memory that the program cannot access at the device's addresses. Streams are queues with a
+//! thread each. Kernels are functions of this crate, found by the names of the entries in a program's PTX. Environment
+//! variables make calls fail, memory dirty and work slow: `README.md` lists them.
 //!
-//! A program's pointers are taken for what C takes them for: see [`pointers`].
+//! A program's pointers are used as C would use them: see [`pointers`].
 #![allow(
     unsafe_code,
     reason = "a driver is called from C, and owns memory that programs name by numbers"
@@ -36,10 +36,10 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-/// What the functions of the driver answer inside of it.
+/// Result of the driver's functions inside this crate.
 type Answer<T = ()> = Result<T, cuda_driver::CuResult>;
 
-/// A lock that a thread's end by panic leaves as it is.
+/// Takes a lock, also after a thread panicked while it held it.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

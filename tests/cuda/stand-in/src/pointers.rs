@@ -1,26 +1,26 @@
-//! The pointers that a program hands to the driver: the one place where they are followed.
+//! Accesses through a program's pointers: the only module that follows them.
 //!
-//! Every exported function is `unsafe`, and its caller promises what the driver's manual asks for: a pointer to a result
-//! may be written, one to an argument read, a text ends with a zero. What is here relies on that promise, so that the
+//! Every exported function is `unsafe`, and its caller guarantees what the driver's manual requires: a result pointer
+//! is writable, an argument pointer is readable, a string ends in a zero. The functions here rely on that, so that the
 //! functions behind the exported ones need no `unsafe` of their own. A null pointer is never followed.
 
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 use std::ffi::{CStr, CString, c_char, c_void};
 
-/// Writes a result that the caller has to want.
+/// Writes a required result.
 pub fn give<T>(to: *mut T, value: T) -> Answer {
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller of the exported function promises that results may be written.
+    // SAFETY: the caller of the exported function guarantees that results are writable.
     unsafe { to.write_unaligned(value) };
     Ok(())
 }
 
-/// Writes a result where the caller wants it.
+/// Writes an optional result.
 pub fn give_if_wanted<T>(to: *mut T, value: T) {
-    // Nobody wanted it: that is no error.
+    // An unwanted result is not an error.
     let _ = give(to, value);
 }
 
@@ -29,11 +29,11 @@ pub fn get<T: Copy>(from: *const T) -> Answer<T> {
     if from.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller of the exported function promises that arguments may be read.
+    // SAFETY: the caller of the exported function guarantees that arguments are readable.
     Ok(unsafe { from.read_unaligned() })
 }
 
-/// Reads an argument that is one of several in a row.
+/// Reads an element of an argument array.
 pub fn get_at<T: Copy>(from: *const T, index: usize) -> Answer<T> {
     if from.is_null() {
         return Err(INVALID_VALUE);
@@ -41,25 +41,25 @@ pub fn get_at<T: Copy>(from: *const T, index: usize) -> Answer<T> {
     get(from.wrapping_add(index))
 }
 
-/// Bytes of an argument.
+/// Reads an argument's bytes.
 pub fn bytes(from: *const c_void, count: usize) -> Answer<Vec<u8>> {
     if from.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller of the exported function promises that so many bytes may be read.
+    // SAFETY: the caller of the exported function guarantees that this many bytes are readable.
     Ok(unsafe { std::slice::from_raw_parts(from.cast::<u8>(), count) }.to_vec())
 }
 
-/// A text.
+/// Reads a string.
 pub fn text(from: *const c_char) -> Answer<CString> {
     if from.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller of the exported function promises that texts end with a zero.
+    // SAFETY: the caller of the exported function guarantees that strings end in a zero.
     Ok(unsafe { CStr::from_ptr(from) }.to_owned())
 }
 
-/// Writes a list into `room` places: what is too long is cut, places that are left become `rest`.
+/// Writes a list into `room` elements: a longer list is truncated, unused elements become `rest`.
 pub fn give_list<T: Copy>(to: *mut T, list: &[T], room: usize, rest: T) -> Answer {
     for place in 0..room {
         give(to.wrapping_add(place), list.get(place).copied().unwrap_or(rest))?;

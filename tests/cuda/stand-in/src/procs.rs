@@ -1,4 +1,4 @@
-//! How programs find the driver's functions through the driver, and what its errors are called.
+//! Lookup of the driver's functions through the driver, and names of its errors.
 
 use crate::call::Call;
 use crate::calls::exported;
@@ -9,16 +9,16 @@ use cuda_driver::{CuResult, Uuid};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Mutex;
 
-/// Stream 0 is the calling thread's own.
+/// Flag: stream 0 is the calling thread's own.
 const PER_THREAD: u64 = 2;
-/// The name is none of the driver's.
+/// The name is not one of the driver's.
 const SYMBOL_NOT_FOUND: i32 = 1;
 
-/// Names that became another function's in a version.
+/// Names that refer to another function from a version on.
 const RENAMED: [(&str, i32, &str); 1] = [("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags")];
 
 fn find(name: &str, version: i32, flags: u64) -> Option<*mut c_void> {
-    // Programs ask for the first version's name; the driver chooses among all that are as old as they say.
+    // Programs look up the first version's name; the driver chooses among all versions up to the requested one.
     if name.ends_with("_v2") {
         return None;
     }
@@ -59,7 +59,7 @@ pub fn cuGetExportTable(_: &Call, to: *mut *const c_void, _of: *const Uuid) -> A
     Err(NOT_FOUND)
 }
 
-/// Texts that programs hold pointers to: made once, and never freed.
+/// Strings that programs hold pointers to: created once, and never freed.
 static TEXTS: Mutex<Vec<(CuResult, CString)>> = Mutex::new(Vec::new());
 
 pub fn cuGetErrorName(_: &Call, error: CuResult, to: *mut *const c_char) -> Answer {
@@ -69,7 +69,7 @@ pub fn cuGetErrorName(_: &Call, error: CuResult, to: *mut *const c_char) -> Answ
     {
         texts.push((error, CString::new(name).map_err(|_| INVALID_VALUE)?));
     }
-    // The text itself lies on the heap, and stays where it is when the list grows.
+    // The string itself is on the heap, and stays there when the list grows.
     let found = texts
         .iter()
         .find(|(code, _)| *code == error)
@@ -78,7 +78,7 @@ pub fn cuGetErrorName(_: &Call, error: CuResult, to: *mut *const c_char) -> Answ
     found.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-/// The name stands for the description too.
+/// The name is also the description.
 pub fn cuGetErrorString(call: &Call, error: CuResult, to: *mut *const c_char) -> Answer {
     cuGetErrorName(call, error, to)
 }

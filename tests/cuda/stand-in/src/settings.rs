@@ -1,4 +1,4 @@
-//! What a test asks for by variables of the environment: failures, dirty or little memory, slow work.
+//! Settings of a test from environment variables: failures, dirty or little memory, slow work.
 
 use crate::codes::{DEVICE_UNAVAILABLE, ILLEGAL_ADDRESS, OUT_OF_MEMORY};
 use cuda_driver::CuResult;
@@ -8,23 +8,23 @@ use std::time::Duration;
 
 /// `cuMemCreate:3,cuLaunchKernel:2=719,kernel:5,device:40=999`: see `README.md`.
 const FAIL: &str = "STAND_IN_FAIL";
-/// Bytes of memory that the device has.
+/// Size of the device's memory, bytes.
 const MEMORY: &str = "STAND_IN_MEMORY";
-/// What each byte of fresh memory is; without it fresh memory is zero.
+/// Value of each byte of fresh memory; zero by default.
 const POISON: &str = "STAND_IN_POISON";
-/// `no`: wishes for addresses are passed over. `long`: those for less than 32 MiB are, as a real device does.
+/// `no`: address hints are ignored. `long`: hints for less than 32 MiB are ignored, as by a real device.
 const HINTS: &str = "STAND_IN_HINTS";
-/// Microseconds that each piece of work of a stream takes before it begins.
+/// Microseconds that each piece of work of a stream waits before it starts.
 const SLOW: &str = "STAND_IN_SLOW";
-/// `1`: kernels take a time that falls with the number of their threads, so that a tuner has something to find.
+/// `1`: kernels take a time that decreases with the number of their threads, so that a tuner has something to find.
 const PACE: &str = "STAND_IN_PACE";
 
-/// Each kernel that runs, in the list of failures.
+/// Name for each kernel run, in the list of failures.
 const KERNEL: &str = "kernel";
-/// All calls from one on, in the list of failures.
+/// Name for all calls from one on, in the list of failures.
 const DEVICE: &str = "device";
 
-/// Which wishes for addresses are fulfilled.
+/// The address hints that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hints {
     All,
@@ -32,18 +32,18 @@ pub enum Hints {
     None,
 }
 
-/// A failure that is asked for.
+/// A requested failure.
 #[derive(Debug)]
 struct Failure {
     function: String,
     call: u64,
-    /// Whether every later call fails too.
+    /// Every later call fails as well.
     and_later: bool,
     code: CuResult,
     so_far: AtomicU64,
 }
 
-/// All that is asked for.
+/// All settings.
 #[derive(Debug)]
 pub struct Settings {
     failures: Vec<Failure>,
@@ -54,13 +54,13 @@ pub struct Settings {
     pub pace: bool,
 }
 
-/// Those of this process.
+/// Returns the settings of this process.
 pub fn settings() -> &'static Settings {
     static OWN: OnceLock<Settings> = OnceLock::new();
     OWN.get_or_init(|| Settings::parse(|name| std::env::var(name).ok().filter(|v| !v.is_empty())))
 }
 
-/// A number as people write it: decimal, or hexadecimal behind `0x`.
+/// Parses a number: decimal, or hexadecimal after `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -68,7 +68,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A test that misspells what it wants must not pass by chance.
+/// Ends a test with a misspelled setting, which must not pass by chance.
 fn wrong(name: &str, value: &str) -> ! {
     eprintln!("the stand-in for the CUDA driver does not know {name}={value}");
     std::process::exit(86)
@@ -107,7 +107,7 @@ impl Settings {
         due.map(|f| f.code).last()
     }
 
-    /// What this call of a function has to answer in the place of doing its work.
+    /// Returns the error that this call of a function must return instead of its work.
     pub fn due_call(&self, function: &str) -> Option<CuResult> {
         if self.failures.is_empty() {
             return None;
@@ -115,12 +115,12 @@ impl Settings {
         self.due(function).or_else(|| self.device_gone())
     }
 
-    /// What the kernel that is about to run has to end with.
+    /// Returns the error that the next kernel must end with.
     pub fn due_kernel(&self) -> Option<CuResult> {
         self.due(KERNEL)
     }
 
-    /// Whether the device is lost, which it stays.
+    /// Returns the error of a lost device, which stays lost.
     fn device_gone(&self) -> Option<CuResult> {
         let device = self.failures.iter().find(|f| f.function == DEVICE)?;
         (device.so_far.fetch_add(1, Ordering::Relaxed) + 1 >= device.call).then_some(device.code)

@@ -1,5 +1,5 @@
-//! The driver's rules, as far as tests of the recorder and the player lean on them. Each test has a context of its own, so
-//! that what goes wrong in one is not another's.
+//! Tests of the driver's rules that tests of the recorder and the replayer rely on. Each test has a context of its own,
+//! so that errors in one do not affect another.
 
 use crate::call::Call;
 use crate::calls::exported;
@@ -63,7 +63,7 @@ const MIX: &str = include_str!("../../clients/ptx/graph.ptx");
 const ORDERS: &str = include_str!("../../clients/ptx/faulty.ptx");
 
 fn launch(function: CuFunction, grid: u32, block: u32, stream: CuStream, arguments: &[u64]) -> Answer {
-    // Words of four bytes are the first half of one of eight.
+    // A four-byte word is the first half of an eight-byte word.
     let mut pointers: Vec<*mut c_void> = arguments.iter().map(|a| (&raw const *a).cast_mut().cast()).collect();
     cuLaunchKernel(
         &CALL,
@@ -87,7 +87,7 @@ fn read(from: u64, n: usize) -> Answer<Vec<u32>> {
     Ok(words)
 }
 
-/// Whether this process reaches an address by itself: the kernel says so, and nothing crashes.
+/// Returns whether this process can access an address directly: the kernel checks it, and nothing crashes.
 fn is_reached(at: u64) -> bool {
     let mut byte = 0u8;
     let local = libc::iovec {
@@ -98,7 +98,7 @@ fn is_reached(at: u64) -> bool {
         iov_base: at as *mut c_void,
         iov_len: 1,
     };
-    // SAFETY: the kernel looks itself whether the other side is there.
+    // SAFETY: the kernel checks the other side itself.
     let n = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     n == 1
 }
@@ -158,7 +158,7 @@ fn addresses_are_reserved_where_they_are_wanted_and_hold_what_is_mapped_alone() 
     );
     cuMemMap(&CALL, place, granule, 0, handle, 0).unwrap();
     assert_eq!(cuMemMap(&CALL, place, granule, 0, handle, 0), Err(INVALID_VALUE));
-    // Nobody reaches it before access is set; the host never does.
+    // Nothing can access it before access is set; the host never can.
     assert_eq!(read(place, 1), Err(INVALID_VALUE));
     let access = AccessDescription {
         location,
@@ -201,7 +201,7 @@ fn a_kernel_reaches_what_is_allocated_alone_and_a_hurt_context_stays_hurt() {
     assert_eq!(cuCtxSynchronize(&CALL), Err(ILLEGAL_ADDRESS));
     assert_eq!(cuMemAlloc_v2(&CALL, &mut 0, 4), Err(ILLEGAL_ADDRESS));
     assert_eq!(launch(mix, 1, 32, null_mut(), &[to, from, 10, 3]), Err(ILLEGAL_ADDRESS));
-    // Another context is well.
+    // Another context has no error.
     let other = Own::new();
     let at = alloc(4);
     cuMemFree_v2(&CALL, at).unwrap();
@@ -232,7 +232,7 @@ fn streams_run_by_themselves_and_the_default_stream_waits_for_those_that_wait_fo
     let begun = Instant::now();
     assert_eq!(read(at, 1).unwrap(), [1]);
     assert!(begun.elapsed() > Duration::from_millis(60), "it waits for the other");
-    // And the other for it.
+    // The other stream waits for it.
     launch(slow, 1, 1, null_mut(), &[100_000_000]).unwrap();
     let begun = Instant::now();
     cuMemsetD32Async(&CALL, at, 2, 1, joined).unwrap();
@@ -312,7 +312,7 @@ fn what_cannot_be_captured_ends_the_capture() {
         );
         assert!(graph.is_null());
     }
-    // Questions are free, and what is captured is not done.
+    // Queries are allowed, and captured work does not run.
     begin();
     cuMemsetD32Async(&CALL, at, 5, 4, stream).unwrap();
     let (mut free, mut all) = (0, 0);

@@ -1,4 +1,4 @@
-//! What programs may do and seldom do: each a word of the one program `corners`.
+//! Rare but valid behaviour of programs: each case is an option of the one program `corners`.
 
 use super::graph::NO_COPY;
 use super::{DEFAULT, ProgramContext};
@@ -46,7 +46,7 @@ fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
     places.map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i)).collect()
 }
 
-/// Words on the device, and how they are mixed there.
+/// Words on the device, and a function that mixes them there.
 struct Mixing {
     gpu: Gpu,
     code: Code,
@@ -80,14 +80,14 @@ impl Mixing {
     }
 }
 
-/// Memory of the host is given back that a copy on its way has nothing to do with.
+/// Frees host memory that a pending copy does not use.
 fn other_freed(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
     let (result, other) = (m.gpu.pinned(m.values.len())?, m.gpu.pinned(100)?);
     let (out, stream) = (m.gpu.alloc(m.bytes())?, m.gpu.stream()?);
     m.launch(out, 3, stream)?;
     m.gpu.download_async(result, out, stream)?;
-    // SAFETY: memory of the driver's, which nobody uses any more.
+    // SAFETY: the memory is the driver's, and is not used any more.
     unsafe { m.gpu.d.cuMemFreeHost(other.as_mut_ptr().cast()) }.map_err(text)?;
     m.gpu.finish(stream)?;
     check("words", result, &mixed(&m.values, 3))?;
@@ -95,7 +95,7 @@ fn other_freed(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Memory of the host is given back while a copy is on its way to it: the driver waits for that.
+/// Frees host memory while a copy to it is pending: the driver waits for the copy.
 fn freed_early(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
     let (out, stream, result) = (m.gpu.alloc(m.bytes())?, m.gpu.stream()?, m.gpu.pinned(m.values.len())?);
@@ -107,7 +107,8 @@ fn freed_early(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A copy to memory that the driver does not know is done when the call is back: its place is used again at once.
+/// Copies to memory that the driver does not know: the copy is done when the call returns, and its memory is reused at
+/// once.
 fn pageable(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
     let (out, stream) = (m.gpu.alloc(m.bytes())?, m.gpu.stream()?);
@@ -120,7 +121,7 @@ fn pageable(w: &mut ProgramContext<'_>) -> ClientResult {
     m.gpu.finish(stream)
 }
 
-/// An event that was never put anywhere is done, whatever an event before it with its handle stood behind.
+/// Queries an event that was never recorded: it is complete, whatever an earlier event with its handle waited for.
 fn event_again(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
     let (out, stream, result) = (m.gpu.alloc(m.bytes())?, m.gpu.stream()?, m.gpu.pinned(m.values.len())?);
@@ -128,10 +129,10 @@ fn event_again(w: &mut ProgramContext<'_>) -> ClientResult {
     m.gpu.download_async(result, out, stream)?;
     let event = m.gpu.event()?;
     m.gpu.record(event, stream)?;
-    // SAFETY: an event of this program's, which is not used any more.
+    // SAFETY: the event is this program's, and is not used any more.
     unsafe { m.gpu.d.cuEventDestroy_v2(event) }.map_err(text)?;
     let event = m.gpu.event()?;
-    // SAFETY: an event of the driver's.
+    // SAFETY: the event is the driver's.
     unsafe { m.gpu.d.cuEventQuery(event) }.map_err(text)?;
     m.gpu.finish(stream)?;
     check("words", result, &mixed(&m.values, 9))?;
@@ -139,7 +140,7 @@ fn event_again(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Words that a function of the host puts into pinned memory.
+/// Words that a host function writes into pinned memory.
 struct Filling {
     to: *mut u32,
     values: Vec<u32>,
@@ -147,15 +148,15 @@ struct Filling {
 }
 
 unsafe extern "C" fn fill(data: *mut c_void) {
-    // SAFETY: what was handed over with the function, which stays until the stream is waited for.
+    // SAFETY: the data was passed with the function, and stays until the stream is waited for.
     let filling = unsafe { &*data.cast::<Filling>() };
     let _ = filling.wait.recv();
-    // SAFETY: pinned memory of as many words, which nobody else looks at meanwhile.
+    // SAFETY: the pinned memory has this many words, and no other thread accesses it meanwhile.
     unsafe { std::ptr::copy_nonoverlapping(filling.values.as_ptr(), filling.to, filling.values.len()) };
 }
 
-/// What a copy brings to the device is put there by a function of the host in front of it; `waits`: which goes on when
-/// the program has asked for the copy.
+/// Copies to the device from memory that a host function fills earlier in the stream. `waits`: the function continues
+/// only after the program has requested the copy.
 fn filled(w: &mut ProgramContext<'_>, waits: bool) -> ClientResult {
     let m = Mixing::new(w)?;
     let (stream, staging) = (m.gpu.stream()?, m.gpu.pinned(m.values.len())?);
@@ -167,7 +168,7 @@ fn filled(w: &mut ProgramContext<'_>, waits: bool) -> ClientResult {
         wait,
     });
     let data = (&raw const *filling).cast_mut().cast();
-    // SAFETY: a function, and what it is called with, which is kept.
+    // SAFETY: the function is passed with its data, which is kept.
     unsafe { m.gpu.d.cuLaunchHostFunc(stream, fill as *mut c_void, data) }.map_err(text)?;
     if !waits {
         sender.send(()).map_err(|e| e.to_string())?;
@@ -192,10 +193,10 @@ fn host_waits(w: &mut ProgramContext<'_>) -> ClientResult {
     filled(w, true)
 }
 
-/// Makes another context, current on this thread: it and the one before.
+/// Creates another context and makes it current on this thread. Returns it and the one before.
 fn another_context(gpu: &Gpu) -> ClientResult<[*mut c_void; 2]> {
     let (mut first, mut second) = (null_mut(), null_mut());
-    // SAFETY: places for the answers.
+    // SAFETY: the pointers are valid for the answers.
     unsafe {
         gpu.d.cuCtxGetCurrent(&raw mut first).map_err(text)?;
         gpu.d.cuCtxCreate_v4(&raw mut second, null_mut(), 0, 0).map_err(text)?;
@@ -204,11 +205,11 @@ fn another_context(gpu: &Gpu) -> ClientResult<[*mut c_void; 2]> {
 }
 
 fn enter(gpu: &Gpu, context: *mut c_void) -> ClientResult {
-    // SAFETY: a context of the driver's.
+    // SAFETY: the context is the driver's.
     unsafe { gpu.d.cuCtxSetCurrent(context) }.map_err(text)
 }
 
-/// Memory is given back in one context while work of another one uses memory that it gave back in its stream's order.
+/// Frees memory in one context while work in another one uses memory that was freed in its stream's order.
 fn two_contexts(w: &mut ProgramContext<'_>) -> ClientResult {
     const WORDS: usize = 1 << 20;
     let gpu = w.gpu;
@@ -217,7 +218,7 @@ fn two_contexts(w: &mut ProgramContext<'_>) -> ClientResult {
     let (second, stream, result) = (gpu.alloc(WORDS * 4)?, gpu.stream()?, gpu.pinned(WORDS)?);
     gpu.fill(second, 9, WORDS, stream)?;
     gpu.download_async(result, second, stream)?;
-    // SAFETY: memory that the stream alone uses.
+    // SAFETY: only the stream uses the memory.
     unsafe { gpu.d.cuMemFreeAsync(second, stream) }.map_err(text)?;
     enter(&gpu, one)?;
     gpu.free(first)?;
@@ -228,18 +229,18 @@ fn two_contexts(w: &mut ProgramContext<'_>) -> ClientResult {
     enter(&gpu, one)
 }
 
-/// Memory is given back in the order of a stream whose context is not the thread's.
+/// Frees memory in the order of a stream whose context is not the thread's.
 fn elsewhere(w: &mut ProgramContext<'_>) -> ClientResult {
     let gpu = w.gpu;
     let stream = gpu.stream()?;
     let mut at = 0;
-    // SAFETY: a place for the answer.
+    // SAFETY: the pointer is valid for the answer.
     unsafe { gpu.d.cuMemAllocAsync(&raw mut at, 4096, stream) }.map_err(text)?;
     let result = gpu.pinned(1024)?;
     gpu.fill(at, 5, 1024, stream)?;
     gpu.download_async(result, at, stream)?;
     let [one, _] = another_context(&gpu)?;
-    // SAFETY: memory that the stream alone uses.
+    // SAFETY: only the stream uses the memory.
     unsafe { gpu.d.cuMemFreeAsync(at, stream) }.map_err(text)?;
     enter(&gpu, one)?;
     gpu.finish(stream)?;
@@ -248,8 +249,8 @@ fn elsewhere(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Memory is given back while streams are captured that allow it: what waits for the device would end the capture. Then
-/// once more, begun by a function's first form where the loader gives that, and into a graph that is there.
+/// Frees memory during captures that allow it: a wait for the device would end the capture. Then repeats it with the
+/// function's first version, if the loader returns that, and with an existing graph.
 fn capture(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
     let (stream, apart) = (m.gpu.stream()?, m.gpu.stream()?);
@@ -259,13 +260,13 @@ fn capture(w: &mut ProgramContext<'_>) -> ClientResult {
     let relaxed = 2;
     for round in 0..3 {
         let factor = 13 + round;
-        // Large enough for memory of its own.
+        // Large enough for memory of their own.
         let (gone, left) = (m.gpu.alloc(4 << 20)?, m.gpu.alloc(4 << 20)?);
         m.gpu.fill(left, 1, 100, apart)?;
-        // SAFETY: memory that the stream alone uses.
+        // SAFETY: only the stream uses the memory.
         unsafe { m.gpu.d.cuMemFreeAsync(left, apart) }.map_err(text)?;
         let (mut graph, mut exec) = (null_mut(), null_mut());
-        // SAFETY: handles of the driver's, and places for the answers.
+        // SAFETY: the handles are the driver's, and the pointers are valid for the answers.
         unsafe {
             match round {
                 0 => m.gpu.d.cuStreamBeginCapture_v2(stream, relaxed),
@@ -301,17 +302,17 @@ fn capture(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Memory of pools: plain memory of one that the program makes, and memory that the host reaches.
+/// Uses memory of pools: plain memory of the program's own pool, and memory that the host can access.
 fn managed_pool(w: &mut ProgramContext<'_>) -> ClientResult {
     const MANAGED: u32 = 2;
     let gpu = w.gpu;
     let stream = gpu.stream()?;
     for kind in [ALLOCATION_PINNED, MANAGED] {
-        // `CUmemPoolProps`, of which no more is used.
+        // `CUmemPoolProps`, of which no other fields are used.
         let mut properties = [0u32; 32];
         properties[..4].copy_from_slice(&[kind, 0, LOCATION_DEVICE, 0]);
         let (mut pool, mut at, mut own) = (null_mut(), [0; 2], null_mut());
-        // SAFETY: a form of the driver's, and places for the answers.
+        // SAFETY: the structure is the driver's, and the pointers are valid for the answers.
         unsafe {
             gpu.d
                 .cuMemPoolCreate(&raw mut pool, properties.as_ptr().cast())
@@ -328,7 +329,7 @@ fn managed_pool(w: &mut ProgramContext<'_>) -> ClientResult {
         for at in at {
             let right = if kind == MANAGED {
                 let right = words(w.options.seed, 1024);
-                // SAFETY: memory of so many bytes that the host reaches, which no work uses.
+                // SAFETY: the memory has this size, the host can access it, and no work uses it.
                 unsafe { std::ptr::copy_nonoverlapping(right.as_ptr(), at as *mut u32, 1024) };
                 right
             } else {
@@ -338,14 +339,14 @@ fn managed_pool(w: &mut ProgramContext<'_>) -> ClientResult {
             let got: Vec<u32> = gpu.download(at, 1024)?;
             check("words of a pool", &got, &right)?;
             w.result.give(&got);
-            // SAFETY: memory of a pool's.
+            // SAFETY: the memory is from a pool.
             unsafe { gpu.d.cuMemFreeAsync(at, stream) }.map_err(text)?;
         }
     }
     gpu.finish(stream)
 }
 
-/// A copy of very many slices, which do not follow each other.
+/// Copies very many slices that are not contiguous.
 fn slices(w: &mut ProgramContext<'_>) -> ClientResult {
     let (gpu, depth) = (w.gpu, 70_000);
     let values = words(w.options.seed, depth * 2);
@@ -365,7 +366,7 @@ fn slices(w: &mut ProgramContext<'_>) -> ClientResult {
         depth: depth as usize,
         ..NO_COPY
     };
-    // SAFETY: a form of the driver's, of memory that is there.
+    // SAFETY: the structure is the driver's, and its memory exists.
     unsafe { gpu.d.cuMemcpy3D_v2(&raw const copy) }.map_err(text)?;
     let got: Vec<u32> = gpu.download(to, depth as usize * 2)?;
     let right: Vec<u32> = values
@@ -378,7 +379,7 @@ fn slices(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// The context is released and taken again: what was made in it is gone, and there is room for as much.
+/// Releases the context and retains it again: its objects are destroyed, and there is room for as many again.
 fn released(w: &mut ProgramContext<'_>) -> ClientResult {
     const LARGE: usize = 600 << 20;
     for value in [3, 5] {
@@ -387,16 +388,16 @@ fn released(w: &mut ProgramContext<'_>) -> ClientResult {
         let got: Vec<u32> = w.gpu.download(at, 1024)?;
         check("words", &got, &[value; 1024])?;
         w.result.give(&got);
-        // SAFETY: the context that this thread retained, whose memory is not used any more.
+        // SAFETY: this thread retained the context, and its memory is not used any more.
         unsafe { w.gpu.d.cuDevicePrimaryCtxRelease_v2(0) }.map_err(text)?;
         w.gpu.enter()?;
     }
     Ok(())
 }
 
-/// A program that waits for a signal gets it, whatever threads there are beside its own.
+/// Waits for a signal and must get it, whatever threads exist in addition to its own.
 fn signal(_: &mut ProgramContext<'_>) -> ClientResult {
-    // SAFETY: sets of signals are whole, and of this function.
+    // SAFETY: the signal sets are complete and local to this function.
     let got = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);

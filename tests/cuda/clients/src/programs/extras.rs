@@ -1,4 +1,4 @@
-//! One launch, and what programs do besides: each word of the command line adds one thing.
+//! One launch and optional extras: each option of the command line adds one.
 
 use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
@@ -12,16 +12,16 @@ fn text(e: impl ToString) -> String {
     e.to_string()
 }
 
-/// A function of the host that does nothing.
+/// Host function that does nothing.
 unsafe extern "C" fn nothing(_stream: CuStream, _status: u32, _data: *mut c_void) {}
 
-/// Loads a file that is gone as soon as it was loaded.
+/// Loads a file that is removed right after the load.
 fn load_from_file(gpu: Gpu, ptx: &str) -> ClientResult<*mut c_void> {
     let path = std::env::temp_dir().join(format!("cuda-client-{}.ptx", std::process::id()));
     std::fs::write(&path, format!("{ptx}\0")).map_err(text)?;
     let name = CString::new(path.to_string_lossy().into_owned()).map_err(text)?;
     let (mut module, mut function) = (null_mut(), null_mut());
-    // SAFETY: texts that end in a zero, and places for the answers.
+    // SAFETY: the strings end in a zero, and the pointers are valid for the answers.
     unsafe {
         let loaded = gpu.d.cuModuleLoad(&raw mut module, name.as_ptr());
         std::fs::remove_file(&path).map_err(text)?;
@@ -33,23 +33,23 @@ fn load_from_file(gpu: Gpu, ptx: &str) -> ClientResult<*mut c_void> {
     Ok(function)
 }
 
-/// Copies in a batch: an input there, on to another place, and from there back.
+/// Copies in a batch: an input to the device, on to another buffer, and from there back.
 fn batch(gpu: Gpu, stream: CuStream, values: &[u32]) -> ClientResult<Vec<u32>> {
     let bytes = size_of_val(values);
     let (a, b) = (gpu.upload_new(values)?, gpu.alloc(bytes)?);
     let input: Vec<u32> = values.iter().map(|v| !v).collect();
     let c = gpu.alloc(bytes)?;
     let result = gpu.pinned(values.len())?;
-    // They may be made in any order: none takes what another brings.
+    // The copies can run in any order: none reads what another writes.
     let mut to = [b, c, result.as_mut_ptr() as u64];
     let mut from = [a, input.as_ptr() as u64, a];
     let (mut sizes, mut failed) = ([bytes; 3], 0);
-    // When a source is read: in the stream's order, or, of memory that is not pinned, before the call is back.
+    // Time of the read of a source: in the stream's order, or before the call returns if the memory is not pinned.
     let mut attributes = [[1u32, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]];
     let mut places = [0, 1, 2];
     let (to, from, sizes) = (to.as_mut_ptr(), from.as_mut_ptr(), sizes.as_mut_ptr());
     let (attributes, places) = (attributes.as_mut_ptr().cast(), places.as_mut_ptr());
-    // SAFETY: as many places as are told, and memory that stays.
+    // SAFETY: the lists have as many elements as the count says, and the memory stays.
     unsafe {
         match gpu
             .d
@@ -90,7 +90,7 @@ pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
         gpu.function(gpu.load(ptx)?, "mix")?
     };
     if w.options.has("--first") {
-        // Nothing was taken yet, and of no words nothing is read.
+        // Nothing was allocated yet, and a launch over zero words reads nothing.
         gpu.launch(mix, 1, 32, null_mut(), &[U64(0), U64(0), U32(0), U32(3)])?;
     }
     let stream = gpu.stream()?;
@@ -103,7 +103,7 @@ pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
         out
     };
     if w.options.has("--callback") {
-        // SAFETY: a function of this form.
+        // SAFETY: the function has this type.
         unsafe {
             gpu.d
                 .cuStreamAddCallback(stream, nothing as *const () as *mut c_void, null_mut(), 0)
@@ -111,7 +111,7 @@ pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
         .map_err(text)?;
     }
     let mut args = Args::new(&[U64(to), U64(input), U32(n), U32(3)]);
-    // A priority makes no difference to results; beginning early might.
+    // A priority does not affect results; an early start might.
     let attribute = |id, value| LaunchAttribute {
         id,
         pad: [0; 4],
@@ -126,7 +126,7 @@ pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
         attributes: attributes.as_ptr(),
         attribute_count: if w.options.has("--attributes") { 2 } else { 1 },
     };
-    // SAFETY: forms that are whole, and as many arguments as the function has.
+    // SAFETY: the structures are complete, and the function has as many arguments as are passed.
     unsafe {
         gpu.d
             .cuLaunchKernelEx(&raw const config, mix, args.pointers(), null_mut())

@@ -1,5 +1,5 @@
-//! Graphs: one captured from two streams, one built of nodes; launched again and again, with changed arguments, and with
-//! copies from pinned memory that changes between launches.
+//! Graphs: one captured from two streams, one built of nodes. They are launched several times, with changed arguments,
+//! and with copies from pinned memory that changes between launches.
 
 use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
@@ -32,7 +32,8 @@ pub fn graph(w: &mut ProgramContext<'_>) -> ClientResult {
     built(w)
 }
 
-/// Two streams: the one copies from pinned memory and mixes, the other mixes with another factor, the first joins both.
+/// Captures two streams: one copies from pinned memory and mixes, the other mixes with another factor, the first joins
+/// both.
 fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(2_000);
     let gpu = w.gpu;
@@ -50,7 +51,7 @@ fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     let (forked, back) = (gpu.event()?, gpu.event()?);
     let grid = n.div_ceil(128);
     let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a stream of the driver's.
+    // SAFETY: the stream is the driver's.
     unsafe { gpu.d.cuStreamBeginCapture_v2(one, 0) }.map_err(text)?;
     gpu.upload_async(input, staging, one)?;
     gpu.record(forked, one)?;
@@ -61,7 +62,7 @@ fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.wait(one, back)?;
     gpu.launch(join, grid, 128, one, &[U64(out), U64(a), U64(b), U32(n)])?;
     gpu.download_async(result, out, one)?;
-    // SAFETY: places for the answers.
+    // SAFETY: the pointers are valid for the answers.
     unsafe {
         gpu.d.cuStreamEndCapture(one, &raw mut graph).map_err(text)?;
         gpu.d
@@ -71,7 +72,7 @@ fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     for round in 0..4 {
         let values = words(w.options.seed.wrapping_mul(31).wrapping_add(round), n);
         staging.copy_from_slice(&values);
-        // SAFETY: handles of the driver's.
+        // SAFETY: the handles are the driver's.
         unsafe { gpu.d.cuGraphLaunch(exec, one) }.map_err(text)?;
         gpu.finish(one)?;
         check(
@@ -88,8 +89,8 @@ fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     }
 }
 
-/// Set, mix twice, join, copy: the factor of one mix changes between launches, in the graph that is ready; then another
-/// graph of the same form takes its place, and the factor changes again.
+/// Builds a graph: fill, mix twice, join, copy. The factor of one mix changes between launches in the executable graph.
+/// Then another graph of the same structure replaces it, and the factor changes again.
 fn built(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(2_000);
     let gpu = w.gpu;
@@ -133,7 +134,7 @@ fn built(w: &mut ProgramContext<'_>) -> ClientResult {
             depth: 1,
             ..NO_COPY
         };
-        // SAFETY: places for the answers, and forms with as many arguments as the functions have.
+        // SAFETY: the pointers are valid for the answers, and the structures have as many arguments as the functions.
         unsafe {
             gpu.d.cuGraphCreate(&raw mut graph, 0).map_err(text)?;
             gpu.d
@@ -164,26 +165,26 @@ fn built(w: &mut ProgramContext<'_>) -> ClientResult {
     let (graph, one) = make(0x77, 2)?;
     let (other, _) = make(0x99, 2)?;
     let mut exec = none;
-    // SAFETY: a place for the answer.
+    // SAFETY: the pointer is valid for the answer.
     unsafe { gpu.d.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) }.map_err(text)?;
     for round in 0..5u32 {
         let (mut value, mut factor) = (0x77, 2 + round);
         if round == 3 {
             let mut report = [0u64; 4];
-            // SAFETY: a place that is longer than what is told.
+            // SAFETY: the buffer is longer than the report.
             unsafe { gpu.d.cuGraphExecUpdate_v2(exec, other, report.as_mut_ptr().cast()) }.map_err(text)?;
             factor = 2;
         }
         if round > 0 && round != 3 {
             let mut args = Args::new(&[U64(a), U64(input), U32(n), U32(factor)]);
             let form = kernel(mix, &mut args);
-            // SAFETY: a node of the graph that it was made ready from.
+            // SAFETY: the node is of the graph that was instantiated.
             unsafe { gpu.d.cuGraphExecKernelNodeSetParams_v2(exec, one, &form) }.map_err(text)?;
         }
         if round >= 3 {
             value = 0x99;
         }
-        // SAFETY: handles of the driver's.
+        // SAFETY: the handles are the driver's.
         unsafe { gpu.d.cuGraphLaunch(exec, stream) }.map_err(text)?;
         gpu.finish(stream)?;
         let right = joined(&mixed(&values, factor), &mixed(&vec![value; n as usize], 11));
@@ -198,7 +199,7 @@ fn built(w: &mut ProgramContext<'_>) -> ClientResult {
     }
 }
 
-/// A copy of nothing, to be filled in.
+/// An empty copy, to be filled in.
 pub(super) const NO_COPY: Copy3d = Copy3d {
     source_x: 0,
     source_y: 0,

@@ -1,11 +1,11 @@
-//! Pointers in the device's memory: lists linked by a kernel and turned round by one, a search tree built by the host.
+//! Pointers in device memory: lists that a kernel links and another reverses, a search tree that the host builds.
 
 use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{Three, U32, U64};
 use crate::gpu::ClientResult;
 use crate::result::{check, scramble, words};
 
-/// A node of the tree, as the device has it.
+/// A node of the tree in the device's layout.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Branch {
@@ -23,7 +23,7 @@ pub fn linked(w: &mut ProgramContext<'_>) -> ClientResult {
     let walk = gpu.function(code, "walk")?;
     let reverse = gpu.function(code, "reverse")?;
     let find = gpu.function(code, "find")?;
-    // A step that has no part in common with the count comes to every node.
+    // A step that is coprime to the count reaches every node.
     let step = (7..).find(|s| gcd(*s, n) == 1).unwrap_or(1);
     let values = words(w.options.seed, n);
     let nodes: Vec<[u32; 4]> = values.iter().map(|v| [0, 0, *v, 0]).collect();
@@ -50,7 +50,7 @@ pub fn linked(w: &mut ProgramContext<'_>) -> ClientResult {
         w.result.give(&got);
     }
 
-    // The tree: a node an allocation, for the first ones, so that links go from one to another.
+    // The tree: the first nodes have an allocation each, so that links cross allocations.
     let mut keys: Vec<u32> = (0..n).map(|i| scramble(i ^ 0x5555) % (4 * n)).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -93,7 +93,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The tree of keys from `from` on: the address of its root.
+/// Builds the tree of keys from `from` on and returns the address of its root.
 fn grow(keys: &[u32], from: usize, to: usize, places: &[u64], out: &mut [Option<Branch>], seed: u32) -> u64 {
     if from >= to {
         return 0;

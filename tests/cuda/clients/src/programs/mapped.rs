@@ -1,4 +1,4 @@
-//! Memory that a program maps itself, as XLA's and PyTorch's allocators do; and memory that host and device share.
+//! Memory that a program maps itself, as XLA's and PyTorch's allocators do, and memory shared by host and device.
 
 use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
@@ -10,17 +10,17 @@ use cuda_driver::{
 };
 use std::ffi::c_void;
 
-/// What physical memory is made in.
+/// Granularity of physical memory, bytes.
 const GRANULE: usize = 2 << 20;
 
 fn text(e: CudaError) -> String {
     e.to_string()
 }
 
-/// Addresses that nobody else has.
+/// Reserves addresses that are otherwise unused.
 fn reserve(gpu: Gpu, granules: usize) -> ClientResult<u64> {
     let mut at = 0;
-    // SAFETY: a place for the answer.
+    // SAFETY: the pointer is valid for the answer.
     unsafe {
         gpu.d
             .cuMemAddressReserve(&raw mut at, granules * GRANULE, GRANULE, 0, 0)
@@ -41,7 +41,7 @@ fn create(gpu: Gpu, granules: usize) -> ClientResult<u64> {
         flags: [0; 8],
     };
     let mut handle = 0;
-    // SAFETY: a form of this function, and a place for the answer.
+    // SAFETY: the structure is local to this function, and the pointer is valid for the answer.
     unsafe {
         gpu.d
             .cuMemCreate(&raw mut handle, granules * GRANULE, &raw const properties, 0)
@@ -50,7 +50,7 @@ fn create(gpu: Gpu, granules: usize) -> ClientResult<u64> {
     Ok(handle)
 }
 
-/// Maps memory and lets the device reach it.
+/// Maps memory and gives the device access to it.
 fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> ClientResult {
     let access = AccessDescription {
         location: MemLocation {
@@ -59,7 +59,7 @@ fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> ClientResult {
         },
         flags: ACCESS_READ_WRITE,
     };
-    // SAFETY: addresses that are reserved, memory that was made, and a form.
+    // SAFETY: the addresses are reserved, the memory was created, and the structure is valid.
     unsafe {
         gpu.d.cuMemMap(at, granules * GRANULE, 0, handle, 0).map_err(text)?;
         gpu.d
@@ -69,29 +69,29 @@ fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> ClientResult {
 }
 
 fn unmap(gpu: Gpu, at: u64, granules: usize) -> ClientResult {
-    // SAFETY: what was mapped there.
+    // SAFETY: the range was mapped there.
     unsafe { gpu.d.cuMemUnmap(at, granules * GRANULE) }.map_err(text)
 }
 
 fn release(gpu: Gpu, handle: u64) -> ClientResult {
-    // SAFETY: a handle of this program's.
+    // SAFETY: the handle is this program's.
     unsafe { gpu.d.cuMemRelease(handle) }.map_err(text)
 }
 
-/// What a function of the host fills.
+/// The memory that a host function fills.
 struct FillTarget {
     to: *mut u32,
     values: Vec<u32>,
 }
 
 unsafe extern "C" fn fill(data: *mut c_void) {
-    // SAFETY: the program's own value, which stays until the stream is done.
+    // SAFETY: the value is the program's own, and stays until the stream is done.
     let filled = unsafe { &*data.cast::<FillTarget>() };
-    // SAFETY: pinned memory of as many words.
+    // SAFETY: the pinned memory has this many words.
     unsafe { std::ptr::copy_nonoverlapping(filled.values.as_ptr(), filled.to, filled.values.len()) };
 }
 
-/// Each word times a factor, plus its place.
+/// Returns each word times a factor, plus its index.
 fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
     values
         .iter()
@@ -100,7 +100,7 @@ fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
         .collect()
 }
 
-/// `--confused`: memory is mapped in the place of memory that is mapped elsewhere too.
+/// `--confused`: maps memory at the address of memory that is also mapped elsewhere.
 pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_500);
     let gpu = w.gpu;
@@ -110,7 +110,7 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     let bytes = n as usize * 4;
     let stream = gpu.stream()?;
 
-    // As XLA does: memory of its own behind addresses of its own, filled by functions of the host in streams.
+    // Like XLA: memory of its own at addresses of its own, filled by host functions in streams.
     let base = reserve(gpu, 32)?;
     let handles = [create(gpu, 1)?, create(gpu, 2)?];
     map(gpu, base, 1, handles[0])?;
@@ -126,7 +126,7 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
         values: values.clone(),
     });
     let data = (&raw const *filled).cast_mut().cast::<c_void>();
-    // SAFETY: a function of this form, and what it is given stays until the stream is done.
+    // SAFETY: the function has this type, and its data stays until the stream is done.
     unsafe { gpu.d.cuLaunchHostFunc(stream, fill as *const () as *mut c_void, data) }.map_err(text)?;
     gpu.upload_async(first, pinned, stream)?;
     gpu.launch(
@@ -142,7 +142,7 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     check("mapped words", &got, &right)?;
     w.result.give(&got);
 
-    // The same memory in a second place: what is written there is read here.
+    // The same memory at a second address: writes there are visible here.
     let other = reserve(gpu, 4)?;
     map(gpu, other, 2, handles[1])?;
     gpu.launch_for_each(mix, n, &[U64(first), U64(other), U32(n), U32(5)])?;
@@ -158,7 +158,7 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
         release(gpu, third)?;
     }
 
-    // As PyTorch does with segments that grow: memory goes, and other memory comes in its place.
+    // Like PyTorch with segments that grow: memory is unmapped, and other memory is mapped at its address.
     unmap(gpu, base, 1)?;
     release(gpu, handles[0])?;
     let again = create(gpu, 1)?;
@@ -179,14 +179,14 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     for handle in [again, more, handles[1]] {
         release(gpu, handle)?;
     }
-    // SAFETY: addresses in which nothing is mapped any more.
+    // SAFETY: nothing is mapped at these addresses any more.
     unsafe {
         gpu.d.cuMemAddressFree(base, 32 * GRANULE).map_err(text)?;
         gpu.d.cuMemAddressFree(other, 4 * GRANULE).map_err(text)
     }
 }
 
-/// Managed memory, and pinned memory that kernels reach: the host writes and reads it between launches.
+/// Uses managed memory, and pinned memory that kernels access: the host writes and reads it between launches.
 pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(900).min(1024);
     let gpu = w.gpu;
@@ -196,9 +196,9 @@ pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
     let bytes = n as usize * 4;
     let managed = |gpu: Gpu| -> ClientResult<&'static mut [u32]> {
         let mut at = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { gpu.d.cuMemAllocManaged(&raw mut at, bytes, 1) }.map_err(text)?;
-        // SAFETY: memory of so many bytes that the host reaches, which is not given back.
+        // SAFETY: the memory has this size, the host can access it, and it is not freed.
         Ok(unsafe { std::slice::from_raw_parts_mut(at as usize as *mut u32, n as usize) })
     };
     let (input, output) = (managed(gpu)?, managed(gpu)?);
@@ -212,7 +212,7 @@ pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
         gpu.synchronize()?;
         check("managed words", output, &mixed(&values, factor))?;
         w.result.give(output);
-        // The host changes a word, and what was computed is not what it began with.
+        // The host changes a word, so that the computation does not start from the initial values.
         values[7] = values[7].wrapping_add(factor);
         input[7] = values[7];
     }
@@ -242,8 +242,8 @@ pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A kernel that is told of one word more than its buffers have: `--input`, the one that it reads, `--output`, the one that
-/// it writes; without a word it is right. What lies behind a buffer is mapped, so that nobody notices.
+/// Passes a kernel one word more than its buffers have: `--input` for the buffer that it reads, `--output` for the
+/// buffer that it writes; correct without an option. The memory after a buffer is mapped, so that there is no fault.
 pub fn past(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_024);
     let gpu = w.gpu;

@@ -1,4 +1,4 @@
-//! Kinds of memory: given back and taken again, from the stream's pool, in rows, set, and copied on the device.
+//! Kinds of memory: freed and allocated again, from the stream's pool, in rows, filled, and copied on the device.
 
 use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
@@ -18,7 +18,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     let values = words(w.options.seed, n);
     let bytes = n as usize * 4;
 
-    // Given back and taken again: the same addresses for other things.
+    // Freed and allocated again: the same addresses for other data.
     let mut right = values.clone();
     let mut at = gpu.upload_new(&values)?;
     for factor in [3, 5, 7] {
@@ -36,7 +36,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     check("words", &got, &right)?;
     w.result.give(&got);
 
-    // From the stream's pool, and given back before anything has run.
+    // From the stream's pool, and freed before any work has run.
     let stream = gpu.stream()?;
     let result = gpu.pinned(n as usize)?;
     let input = gpu.upload_new(&values)?;
@@ -45,7 +45,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     let mut right = values.clone();
     for factor in [11, 13] {
         let mut next = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         unsafe { gpu.d.cuMemAllocAsync(&raw mut next, bytes, stream) }.map_err(text)?;
         gpu.launch(
             mix,
@@ -55,7 +55,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
             &[U64(next), U64(from), U32(n), U32(factor)],
         )?;
         if from != input {
-            // SAFETY: memory of the pool's.
+            // SAFETY: the memory is from the pool.
             unsafe { gpu.d.cuMemFreeAsync(from, stream) }.map_err(text)?;
         }
         from = next;
@@ -72,10 +72,10 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     check("words of the pool", result, &right)?;
     w.result.give(result);
 
-    // Rows with space behind them, there and back, and parts set to a value.
+    // Rows with padding after them, copied to the device and back, with parts filled with a value.
     let (rows, row) = (4, bytes / 4);
     let (mut at, mut pitch) = (0, 0);
-    // SAFETY: places for the answers.
+    // SAFETY: the pointers are valid for the answers.
     unsafe { gpu.d.cuMemAllocPitch_v2(&raw mut at, &raw mut pitch, row, rows, 4) }.map_err(text)?;
     let to_device = Copy2d {
         source_kind: MEMORY_HOST,
@@ -100,7 +100,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
         height: rows,
         ..NO_COPY
     };
-    // SAFETY: forms of these functions, with as many bytes as there are.
+    // SAFETY: the structures belong to these functions, with the sizes of the buffers.
     unsafe {
         gpu.d.cuMemcpy2D_v2(&to_device).map_err(text)?;
         gpu.d
@@ -120,10 +120,10 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     check("rows", &got, &right)?;
     w.result.give(&got);
 
-    // On the device: halves change places; then between addresses of which the driver finds out what they are.
+    // On the device: the halves are swapped; then between addresses whose kind the driver finds out.
     let swapped = gpu.alloc(bytes)?;
     let half = bytes / 2;
-    // SAFETY: addresses of the device's memory, and of a place that is as long.
+    // SAFETY: the addresses are of device memory, and of a buffer of the same size.
     unsafe {
         gpu.d
             .cuMemcpyDtoDAsync_v2(swapped, input + half as u64, half, DEFAULT)
@@ -141,7 +141,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A copy of nothing, to be filled in.
+/// An empty copy, to be filled in.
 const NO_COPY: Copy2d = Copy2d {
     source_x: 0,
     source_y: 0,

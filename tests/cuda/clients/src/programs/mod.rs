@@ -1,4 +1,4 @@
-//! The programs, by name.
+//! List of the programs, by name.
 
 mod edge_cases;
 mod extras;
@@ -17,7 +17,7 @@ use crate::gpu::{ClientResult, Gpu};
 use crate::options::Options;
 use crate::result::ProgramResult;
 
-/// What a program has: the device, what it is asked for, and where its result goes.
+/// Context of a program: the device, its options, and its result.
 pub struct ProgramContext<'a> {
     gpu: Gpu,
     options: &'a Options,
@@ -52,7 +52,7 @@ const PROGRAMS: [(&str, Program); 23] = [
     ("collective", simple::collective),
 ];
 
-/// Runs one.
+/// Runs a program.
 pub fn run(options: &Options) -> ClientResult {
     let known = PROGRAMS.iter().find(|(name, _)| *name == options.program);
     let (name, program) = known.ok_or_else(|| {

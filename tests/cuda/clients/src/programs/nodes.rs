@@ -1,5 +1,5 @@
-//! Nodes of graphs that are changed when the graph is ready, in every way that there is; nodes with attributes; and graphs
-//! that copy to the device what they bring to the host themselves.
+//! Nodes of graphs: changes in the executable graph in every way, attributes, and graphs that copy to the device what
+//! they themselves copy to the host.
 
 use super::ProgramContext;
 use super::graph::NO_COPY;
@@ -59,7 +59,7 @@ fn to_host(to: *mut u32, from: u64, n: u32) -> Copy3d {
     }
 }
 
-/// A form in the form of all kinds.
+/// Returns a structure inside the structure for all kinds.
 fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
     let mut all = NodeForm {
         kind,
@@ -68,7 +68,7 @@ fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
         last: 0,
     };
     assert!(at + size_of::<T>() <= size_of_val(&all.form));
-    // SAFETY: the place has room for it, as was just looked at.
+    // SAFETY: the size was just checked to fit into the destination.
     unsafe {
         all.form
             .as_mut_ptr()
@@ -80,7 +80,7 @@ fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
     all
 }
 
-/// Memory is set, a graph inside mixes it, a kernel mixes an input, both are joined and come back.
+/// A graph: memory is filled, a child graph mixes it, a kernel mixes an input, both are joined and copied back.
 struct BuiltGraph {
     graph: CuGraph,
     set: CuGraphNode,
@@ -105,7 +105,7 @@ impl Parts {
         let (mut graph, mut node) = (null_mut(), null_mut());
         let mut args = Args::new(&[U64(self.b), U64(self.b), U32(self.n), U32(factor)]);
         let form = kernel(self.mix, self.n, &mut args);
-        // SAFETY: places for the answers, and a form with as many arguments as the function has.
+        // SAFETY: the pointers are valid for the answers, and the structure has as many arguments as the function.
         unsafe {
             self.gpu.d.cuGraphCreate(&raw mut graph, 0).map_err(text)?;
             self.gpu
@@ -155,8 +155,8 @@ impl Parts {
     }
 }
 
-/// Each round changes something. First forms are there for programs that ask the loader for them (`--via dlsym`); `--cluster`
-/// asks for clusters, which old devices do not have.
+/// Changes something in each round. First versions of functions are for programs that look them up with the loader
+/// (`--via dlsym`). `--cluster` requests clusters, which old devices do not support.
 pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -179,18 +179,18 @@ pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
     let other = parts.make(0x1234, 17, 6, first.as_mut_ptr())?;
     if w.options.has("--cluster") {
         let value = [2 | 1 << 32, 1, 0, 0, 0, 0, 0, 0];
-        // SAFETY: a kernel's node, and a value.
+        // SAFETY: the node is a kernel node, and the value is valid.
         unsafe { d.cuGraphKernelNodeSetAttribute(made.mix, LAUNCH_CLUSTER, &raw const value) }.map_err(text)?;
     }
     let stream = gpu.stream()?;
     let mut exec = null_mut();
-    // SAFETY: a place for the answer.
+    // SAFETY: the pointer is valid for the answer.
     unsafe { d.cuGraphInstantiateWithFlags(&raw mut exec, made.graph, 0) }.map_err(text)?;
     let (mut value, mut child, mut factor, mut is_second, mut is_set) = (0x77, 11, 2, false, true);
     let mut b = vec![0; n as usize];
     for round in 0..11u32 {
         let mut args = parts.args(factor);
-        // SAFETY: nodes of the graph that it was made ready from, and forms that are whole.
+        // SAFETY: the nodes are of the graph that was instantiated, and the structures are complete.
         unsafe {
             match round {
                 1 => {
@@ -277,8 +277,8 @@ pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A graph brings memory to the host and takes it from there again; another takes memory of the host and brings what became
-/// of it to the same place, three times without a wait.
+/// Runs a graph that copies memory to the host and back again; and a graph that reads host memory and writes its result
+/// to the same memory, three times without a wait.
 pub fn feedback(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -292,12 +292,12 @@ pub fn feedback(w: &mut ProgramContext<'_>) -> ClientResult {
     two.copy_from_slice(&values);
     let stream = gpu.stream()?;
     let begin = || {
-        // SAFETY: a stream of the driver's.
+        // SAFETY: the stream is the driver's.
         unsafe { gpu.d.cuStreamBeginCapture_v2(stream, 0) }.map_err(text)
     };
     let end = || -> ClientResult<*mut std::ffi::c_void> {
         let (mut graph, mut exec) = (null_mut(), null_mut());
-        // SAFETY: places for the answers.
+        // SAFETY: the pointers are valid for the answers.
         unsafe {
             gpu.d.cuStreamEndCapture(stream, &raw mut graph).map_err(text)?;
             gpu.d
@@ -311,7 +311,7 @@ pub fn feedback(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.download_async(one, p, stream)?;
     gpu.upload_async(q, one, stream)?;
     let there = end()?;
-    // SAFETY: handles of the driver's.
+    // SAFETY: the handles are the driver's.
     unsafe { gpu.d.cuGraphLaunch(there, stream) }.map_err(text)?;
     gpu.finish(stream)?;
     w.result.give(one);

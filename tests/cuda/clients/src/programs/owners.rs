@@ -1,15 +1,15 @@
-//! One text loaded several times: kernels of one name, each with variables of its own.
+//! One PTX text loaded several times: kernels with the same name, each with variables of its own.
 
 use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::ClientResult;
 use crate::result::{check, words};
 
-/// How often the text is loaded.
+/// Number of loads of the text.
 const TIMES: u32 = 5;
 
-/// A graph launches the same kernel of each, and each weighs by its own variable. `--module` asks for functions of the
-/// modules that libraries are, `--listed` finds them in lists.
+/// Launches the same kernel of each load in a graph; each uses its own variable as weight. `--module` looks functions
+/// up in the libraries' modules, `--listed` finds them in lists.
 pub fn owners(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(600);
     let gpu = w.gpu;
@@ -32,12 +32,12 @@ pub fn owners(w: &mut ProgramContext<'_>) -> ClientResult {
     }
     let stream = gpu.stream()?;
     let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a stream of the driver's.
+    // SAFETY: the stream is the driver's.
     unsafe { gpu.d.cuStreamBeginCapture_v2(stream, 0) }.map_err(|e| e.to_string())?;
     for (weigh, out) in &all {
         gpu.launch(*weigh, n.div_ceil(128), 128, stream, &[U64(*out), U64(input), U32(n)])?;
     }
-    // SAFETY: places for the answers, and handles of the driver's.
+    // SAFETY: the pointers are valid for the answers, and the handles are the driver's.
     unsafe {
         gpu.d
             .cuStreamEndCapture(stream, &raw mut graph)

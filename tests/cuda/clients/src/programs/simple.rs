@@ -1,4 +1,4 @@
-//! Programs with a kernel or two, and all in the default stream.
+//! Programs with one or two kernels, all in the default stream.
 
 use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{F32, U32, U64};
@@ -17,7 +17,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Inputs, one kernel, one output. With `--marks`, a second round is between the marks.
+/// Runs one kernel with inputs and one output. With `--marks`, a second round is between the marks.
 pub fn vector_add(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(10_000);
     let gpu = w.gpu;
@@ -32,7 +32,7 @@ pub fn vector_add(w: &mut ProgramContext<'_>) -> ClientResult {
             floats(w.options.seed + 2 * round + 1, n),
         );
         if round == 1 {
-            // What is there at the begin counts: the second summand is the first round's sum.
+            // The content at the start matters: the second summand is the first round's sum.
             (b, a) = (c, b);
             mark(c"begin");
         }
@@ -62,7 +62,7 @@ pub fn vector_add(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.synchronize()
 }
 
-/// A kernel with the name of one of NCCL's, launched three times: it needs no other device here.
+/// Launches a kernel with the name of one of NCCL's three times: it needs no other device here.
 pub fn collective(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1000);
     let gpu = w.gpu;
@@ -80,7 +80,7 @@ pub fn collective(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.synchronize()
 }
 
-/// Atomics: sum, largest, exclusive or, histogram.
+/// Runs atomics: sum, maximum, exclusive or, histogram.
 pub fn reduction(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(20_000);
     let gpu = w.gpu;
@@ -103,7 +103,7 @@ pub fn reduction(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Variables of a module: with first values, set by the host, changed by kernels, addresses in them.
+/// Uses variables of a module: with initial values, set by the host, changed by kernels, holding addresses.
 pub fn globals(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(4_000);
     let gpu = w.gpu;
@@ -150,7 +150,7 @@ pub fn globals(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A kernel that is right for every grid and block, started with a small one.
+/// Launches a kernel that is correct for every grid and block, with a small one.
 pub fn stride(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(30_000);
     let gpu = w.gpu;
@@ -170,7 +170,7 @@ pub fn stride(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A kernel that is right for 1, 2, 4, … 256 threads a block, and wrong for all others.
+/// Launches a kernel that is correct for 1, 2, 4, … 256 threads per block, and wrong for all others.
 pub fn wrong_for_some(w: &mut ProgramContext<'_>) -> ClientResult {
     const TILE: u32 = 2048;
     let tiles = w.size(16);
@@ -194,7 +194,8 @@ pub fn wrong_for_some(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Right as it is; `--bad` writes to an illegal address, `--hang` never ends. What to do is the first word of an input.
+/// Runs correctly by default; `--bad` writes to an illegal address, `--hang` never ends. The first word of an input
+/// selects this.
 pub fn faulty(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -222,7 +223,7 @@ pub fn faulty(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// A cooperative launch whose threads wait for each other across the grid; `--graph`: a graph makes it.
+/// Makes a cooperative launch whose threads wait for each other across the grid; `--graph`: a graph makes it.
 pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
     const ROUNDS: u32 = 5;
     let n = w.size(3_000);
@@ -236,7 +237,8 @@ pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
     let graph = w.options.has("--graph");
     let stream = if graph { gpu.stream()? } else { DEFAULT };
     let (mut made, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a function, and as many arguments as it has; handles of the driver's, and places for answers.
+    // SAFETY: the function has as many arguments as are passed; the handles are the driver's, the pointers valid for
+    // answers.
     unsafe {
         if graph {
             gpu.d.cuStreamBeginCapture_v2(stream, 0).map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! Streams that wait for each other by events, and copies from and to pinned memory that is used again.
+//! Streams that wait for each other by events, and copies from and to pinned memory that is reused.
 
 use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
@@ -19,20 +19,21 @@ fn churn(mut x: u32) -> u32 {
     x
 }
 
-/// A function that fills the staging memory, in the stream.
+/// A host function that fills the staging memory, in the stream.
 struct Filling {
     staging: *mut u32,
     values: Vec<u32>,
 }
 
 unsafe extern "C" fn fill(data: *mut c_void) {
-    // SAFETY: what was handed over with the function, which stays until the streams are waited for.
+    // SAFETY: the data was passed with the function, and stays until the streams are waited for.
     let filling = unsafe { &*data.cast::<Filling>() };
-    // SAFETY: pinned memory of as many words, which nobody else looks at in between.
+    // SAFETY: the pinned memory has this many words, and no other thread accesses it in between.
     unsafe { std::ptr::copy_nonoverlapping(filling.values.as_ptr(), filling.staging, filling.values.len()) };
 }
 
-/// Another order gives another result. `--host-function`: the staging memory is filled in the stream.
+/// Depends on the stream order: another order gives another result. `--host-function`: the staging memory is filled in
+/// the stream.
 pub fn streams(w: &mut ProgramContext<'_>) -> ClientResult {
     const ROUNDS: u32 = 8;
     let n = w.size(1_500);
@@ -61,11 +62,11 @@ pub fn streams(w: &mut ProgramContext<'_>) -> ClientResult {
             });
             let data = (&raw const *filling).cast_mut().cast();
             fillings.push(filling);
-            // SAFETY: a function, and what it is called with, which is kept.
+            // SAFETY: the function is passed with its data, which is kept.
             unsafe { gpu.d.cuLaunchHostFunc(one, fill as *mut c_void, data) }.map_err(|e| e.to_string())?;
         } else {
             if round > 0 {
-                // SAFETY: an event of the driver's.
+                // SAFETY: the event is the driver's.
                 unsafe { gpu.d.cuEventSynchronize(copied) }.map_err(|e| e.to_string())?;
             }
             staging.copy_from_slice(&values);
@@ -101,9 +102,8 @@ pub fn streams(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Copies to the host on their way in one stream while others are waited for. Of what a stream apart brings nothing is
-/// there yet; what streams bring that wait for the default stream, or are waited for by it, is, and its place is used
-/// again at once.
+/// Leaves copies to the host pending in one stream while it waits for others. Copies of a non-blocking stream have not
+/// arrived yet. Copies of streams that synchronize with the default stream have, and their memory is reused at once.
 pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -128,7 +128,7 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     );
     let apart = gpu.stream()?;
     let mut joined = DEFAULT;
-    // SAFETY: a place for the answer.
+    // SAFETY: the pointer is valid for the answer.
     unsafe { gpu.d.cuStreamCreate(&raw mut joined, 0) }.map_err(|e| e.to_string())?;
     gpu.synchronize()?;
     let mixed = |to: u64, factor: u32, stream| {
@@ -143,21 +143,21 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.launch(slow, 1, 1, apart, &[U64(200_000_000)])?;
     mixed(out, 9, apart)?;
     gpu.download_async(result, out, apart)?;
-    // None of these waits for the stream apart, which does not wait for the default stream either.
-    // SAFETY: addresses of the device's memory.
+    // None of these waits for the non-blocking stream, which does not wait for the default stream either.
+    // SAFETY: the addresses are of device memory.
     unsafe { gpu.d.cuMemcpyDtoD_v2(other, input, bytes) }.map_err(|e| e.to_string())?;
     gpu.finish(DEFAULT)?;
     let back: Vec<u32> = gpu.download(other, n as usize)?;
     check("copied words", &back, &values)?;
     if w.options.way == LookupMode::PerThread {
-        // A thread's own stream is joined to no other.
+        // A thread's own stream does not synchronize with any other.
         gpu.finish(apart)?;
         check("words", result, &right(9))?;
         w.result.give(result);
         w.result.give(&back);
         return Ok(());
     }
-    // The default stream's copy waits for the stream that is joined to it.
+    // The default stream's copy waits for the blocking stream.
     gpu.launch(slow, 1, 1, joined, &[U64(10_000_000)])?;
     mixed(brought, 13, joined)?;
     gpu.download_async(second, brought, joined)?;
@@ -166,7 +166,7 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     check("words that were waited for", second, &right(13))?;
     let second_was = second.to_vec();
     second.fill(0);
-    // What the joined stream does waits for the default stream.
+    // Work of the blocking stream waits for the default stream.
     mixed(fourth, 17, DEFAULT)?;
     gpu.download_async(third, fourth, DEFAULT)?;
     mixed(brought, 19, joined)?;
@@ -176,7 +176,7 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     third.fill(0);
     gpu.finish(apart)?;
     check("words", result, &right(9))?;
-    // In the order in which they were asked for.
+    // In the order of the requests.
     for words in [&*result, &back, &second_was, &back, &third_was] {
         w.result.give(words);
     }

@@ -10,11 +10,11 @@ const THREADS: u32 = 4;
 const ROUNDS: u32 = 100;
 const CHILDREN: u32 = 4;
 
-/// A function of the driver's, for another thread.
+/// A function of the driver, for another thread.
 #[derive(Clone, Copy)]
 struct Function(CuFunction);
 
-// SAFETY: a handle of the driver's, which any thread may use.
+// SAFETY: the handle is the driver's, and any thread can use it.
 unsafe impl Send for Function {}
 
 impl Function {
@@ -37,32 +37,32 @@ fn work(gpu: Gpu, turn: CuFunction, thread: u32, device: u64, pinned: &mut [u32]
         }
     }
     gpu.finish(stream)?;
-    // SAFETY: a stream of this thread's.
+    // SAFETY: the stream is this thread's.
     unsafe { gpu.d.cuStreamDestroy_v2(stream) }.map_err(|e| e.to_string())
 }
 
-/// A child that asks the driver, which refuses, and becomes `true` or ends.
+/// Forks a child that calls the driver, which refuses, and then executes `true` or ends.
 fn child(gpu: Gpu, exec: bool) -> ClientResult {
-    // SAFETY: the child makes plain system calls, and calls of the driver's that lock nothing there.
+    // SAFETY: the child makes plain system calls, and driver calls that take no locks in a child.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(std::io::Error::last_os_error().to_string());
     }
     if child == 0 {
         let mut at = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         let refused = unsafe { gpu.d.cuMemAlloc_v2(&raw mut at, 4096) }.is_err();
         if exec {
             let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
-            // SAFETY: texts that end in zeros, in a list that does.
+            // SAFETY: the strings end in a zero, and so does the list.
             unsafe { libc::execv(c"/bin/true".as_ptr(), arguments.as_ptr()) };
         }
-        // SAFETY: ends the child.
+        // SAFETY: the call ends the child.
         unsafe { libc::_exit(if exec { 127 } else { i32::from(!refused) }) };
     }
     let mut status = 0;
     loop {
-        // SAFETY: a place for the answer.
+        // SAFETY: the pointer is valid for the answer.
         let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
         if ended == child {
             break;

@@ -1,4 +1,4 @@
-//! Functions of modules: what they are, how many of them a multiprocessor holds, what is set of them.
+//! Functions of modules: properties, attributes, and number of resident blocks per multiprocessor.
 
 use super::Entry;
 use super::libraries::function_of;
@@ -25,7 +25,7 @@ pub struct Function {
     /// Handle of its module.
     pub module: usize,
     pub entry: Entry,
-    /// What it does, where that is known here.
+    /// Implementation, if the stand-in has one.
     pub body: Option<Body>,
     /// Attributes that were set.
     pub attributes: Mutex<BTreeMap<i32, i32>>,
@@ -37,7 +37,7 @@ pub struct Function {
 pub static FUNCTIONS: Handles<Function> = Handles::new(12);
 
 impl Function {
-    /// The function that a launch names: by its own handle, or by that of a kernel.
+    /// Returns the function of a launch, by its own handle or by that of a kernel.
     pub fn find(context: &Context, handle: CuFunction) -> Answer<Arc<Self>> {
         match function_of(context, handle) {
             Some(function) => function,
@@ -45,7 +45,7 @@ impl Function {
         }
     }
 
-    /// An attribute by its number.
+    /// Returns an attribute by its number.
     pub fn attribute(&self, number: i32) -> Answer<i32> {
         let set = lock(&self.attributes).get(&number).copied();
         Ok(match number {
@@ -53,7 +53,7 @@ impl Function {
             FUNCTION_SHARED => kernels::shared(&self.entry.name) as i32,
             FUNCTION_LOCAL => kernels::spilled(&self.entry.name, self.entry.registers) as i32,
             FUNCTION_REGISTERS => self.entry.registers as i32,
-            // Versions of text and code.
+            // Versions of PTX and of binary code.
             5 | 6 => 90,
             FUNCTION_MAX_DYNAMIC_SHARED => set.unwrap_or(SHARED as i32),
             2 | 7 | 10..=15 => set.unwrap_or(0),
@@ -77,7 +77,7 @@ impl Function {
         Ok(())
     }
 
-    /// Blocks of so many threads that a multiprocessor holds at once.
+    /// Returns the number of blocks with this many threads that a multiprocessor holds at once.
     pub fn max_resident_blocks(&self, threads: u32, shared: u32) -> u32 {
         if threads == 0 || threads > self.entry.max_threads {
             return 0;
@@ -92,7 +92,7 @@ impl Function {
     }
 }
 
-/// Offset and size of a parameter.
+/// Returns offset and size of a parameter.
 pub fn parameter(entry: &Entry, index: usize, offset: *mut usize, bytes: *mut usize) -> Answer {
     let [at, length] = entry.layout.get(index).ok_or(INVALID_VALUE)?;
     give(offset, *at)?;
@@ -100,7 +100,7 @@ pub fn parameter(entry: &Entry, index: usize, offset: *mut usize, bytes: *mut us
     Ok(())
 }
 
-/// A function by its own handle; those of kernels are refused, as a real driver does.
+/// Returns a function by its own handle; handles of kernels are refused, as by a real driver.
 fn find_own(function: CuFunction) -> Answer<Arc<Function>> {
     FUNCTIONS.get(function).map_err(|_| INVALID_HANDLE)
 }

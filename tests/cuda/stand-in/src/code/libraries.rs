@@ -1,4 +1,4 @@
-//! Libraries: code that belongs to no context, and becomes a module of a context when it is first used there.
+//! Libraries: code that belongs to no context, and becomes a module of a context on its first use there.
 
 use super::functions::Function;
 use super::modules::{Module, read_file, variable};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 pub struct Library {
     handle: usize,
     text: Text,
-    /// Modules by the context that they are in.
+    /// Modules by their context.
     modules: Mutex<BTreeMap<usize, Arc<Module>>>,
     /// Kernels by name.
     kernels: BTreeMap<String, Arc<Kernel>>,
@@ -37,7 +37,7 @@ static LIBRARIES: Handles<Library> = Handles::new(10);
 static KERNELS: Handles<Kernel> = Handles::new(11);
 
 impl Library {
-    /// Its module in a context. Loading it is nothing that may happen while a graph is captured.
+    /// Returns its module in a context. A load is not allowed during graph capture.
     fn module(&self, context: &Context) -> Answer<Arc<Module>> {
         let mut modules = lock(&self.modules);
         if let Some(module) = modules.get(&context.handle) {
@@ -49,7 +49,7 @@ impl Library {
     }
 }
 
-/// The function that a kernel is in a context; `None` where the handle is no kernel's.
+/// Returns the function of a kernel in a context, or `None` if the handle is not a kernel's.
 pub fn function_of(context: &Context, kernel: CuKernel) -> Option<Answer<Arc<Function>>> {
     let kernel = KERNELS.get(kernel).ok()?;
     let module = LIBRARIES

@@ -1,4 +1,4 @@
-//! Code: modules, libraries, functions and variables, as the text of a program tells them.
+//! Code: modules, libraries, functions and variables, as a program's PTX text describes them.
 
 pub mod functions;
 pub mod libraries;
@@ -14,43 +14,43 @@ use std::ffi::{CStr, c_void};
 
 pub use modules::forget;
 
-/// What the linker of modules is asked for, as far as it is known here.
+/// Options of the module linker that the stand-in supports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkOptions {
-    /// Most registers of a thread; 0: as many as it likes.
+    /// Maximum number of registers per thread; 0 for no limit.
     pub registers: u32,
 }
 
-/// A kernel of a text.
+/// A kernel in a PTX text.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub name: String,
     /// Offset and size of each parameter.
     pub layout: Vec<[usize; 2]>,
-    /// Most threads of a block.
+    /// Maximum number of threads in a block.
     pub max_threads: u32,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
 }
 
-/// A variable of a text.
+/// A variable in a PTX text.
 #[derive(Clone, Debug)]
 pub struct Variable {
     pub name: String,
     pub bytes: u64,
-    /// The words that it begins with, each as long as an element.
+    /// Initial words, each as long as an element.
     pub values: Vec<values::Value>,
     pub element: u64,
 }
 
-/// A text, read.
+/// A parsed PTX text.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     pub entries: Vec<Entry>,
     pub variables: Vec<Variable>,
 }
 
-/// Why a text is not taken: the driver's answer, and words for whoever asked for a log.
+/// Why a PTX text is refused: the driver's error code, and a message for a requested log.
 #[derive(Debug)]
 pub struct ImageError {
     pub code: u32,
@@ -64,26 +64,26 @@ fn image_error(code: u32, why: impl ToString) -> ImageError {
     }
 }
 
-/// Reads what a program handed over: PTX that ends in a zero, a container, or the form that says where a container is.
+/// Reads a program's image: zero-terminated PTX, a container, or the wrapper structure that points to a container.
 ///
-/// The device runs no machine code: of a container its PTX is taken.
+/// The device runs no machine code: only the PTX of a container is used.
 pub fn read(image: *const c_void, wishes: LinkOptions) -> Result<Text, ImageError> {
     if image.is_null() {
         return Err(image_error(INVALID_VALUE, "there is no image"));
     }
     let mut at = image.cast::<u8>();
-    // SAFETY: the program says that there is an image, which is as long as its head; a text may be shorter, and is looked
-    // at byte by byte.
+    // SAFETY: the program guarantees an image that is as long as its header; a text can be shorter, and is read byte by
+    // byte.
     let begins = |at: *const u8, bytes: &[u8]| bytes.iter().enumerate().all(|(n, b)| unsafe { *at.add(n) } == *b);
     let wrapper = 0x4662_43b1_u32.to_le_bytes();
     if begins(at, &wrapper) {
-        // SAFETY: the form of this magic number has so many bytes.
+        // SAFETY: the structure with this magic number has this size.
         let head = unsafe { std::slice::from_raw_parts(at, WRAPPER_BYTES) };
         let wrapper = Wrapper::parse(head).map_err(|e| image_error(INVALID_IMAGE, e))?;
         at = std::ptr::with_exposed_provenance(wrapper.data as usize);
     }
     if begins(at, &fatbin::MAGIC.to_le_bytes()) {
-        // SAFETY: a container has a head of so many bytes, which tells how long it is.
+        // SAFETY: a container has a header of this size, which contains its length.
         let head = unsafe { std::slice::from_raw_parts(at, HEADER_BYTES) };
         let bytes = fatbin::total_bytes(head).map_err(|e| image_error(INVALID_IMAGE, e))?;
         // SAFETY: as above.
@@ -97,7 +97,7 @@ pub fn read(image: *const c_void, wishes: LinkOptions) -> Result<Text, ImageErro
     read_bytes(unsafe { CStr::from_ptr(at.cast()) }.to_bytes(), wishes)
 }
 
-/// As [`read`], of bytes that are known to be all.
+/// Does the same as [`read`] for bytes of known length.
 pub fn read_bytes(bytes: &[u8], wishes: LinkOptions) -> Result<Text, ImageError> {
     let text;
     let text: &[u8] = if is_ptx(bytes) {

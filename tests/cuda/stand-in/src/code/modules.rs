@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Arc, Mutex};
 
-/// Options of a module's compiler.
+/// Numbers of module compiler options.
 const MAX_REGISTERS: i32 = 0;
 const INFO_LOG: i32 = 3;
 const INFO_LOG_BYTES: i32 = 4;
@@ -30,13 +30,13 @@ pub struct Module {
     context: usize,
     /// Functions by name.
     pub functions: BTreeMap<String, Arc<Function>>,
-    /// Variables by name: address and bytes.
+    /// Variables by name: address and size in bytes.
     pub variables: Arc<BTreeMap<String, (u64, u64)>>,
 }
 
 static MODULES: Handles<Module> = Handles::new(9);
 
-/// Puts a text's variables into the device's memory.
+/// Places a text's variables in device memory.
 fn place(text: &Text, context: usize) -> Answer<BTreeMap<String, (u64, u64)>> {
     let mut places = BTreeMap::new();
     for v in &text.variables {
@@ -52,7 +52,7 @@ fn place(text: &Text, context: usize) -> Answer<BTreeMap<String, (u64, u64)>> {
             let word = bits.to_le_bytes();
             bytes.extend_from_slice(word.get(..v.element as usize).unwrap_or(&word));
         }
-        // Variables that are given no values, or too few, are zero.
+        // Variables without initial values, or with too few, are zero.
         bytes.resize(v.bytes as usize, 0);
         let at = places.get(&v.name).map_or(0, |(at, _)| *at);
         for span in spans(&ranges(), at, v.bytes, true, INVALID_VALUE)? {
@@ -64,7 +64,7 @@ fn place(text: &Text, context: usize) -> Answer<BTreeMap<String, (u64, u64)>> {
 
 fn fill(span: Span, bytes: &[u8]) {
     let count = bytes.len().min(span.bytes as usize);
-    // SAFETY: memory of a variable that was just taken, of which nobody knows yet.
+    // SAFETY: the memory is that of a new variable, which no other code knows yet.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), span.pointer(), count) };
 }
 
@@ -95,10 +95,10 @@ impl Module {
         Ok(made)
     }
 
-    /// Unloads it.
+    /// Unloads the module.
     pub fn end(&self) {
         for function in self.functions.values() {
-            // Somebody else may have unloaded it already.
+            // Another call can have unloaded it already.
             let _ = FUNCTIONS.take(pointer(function.handle));
         }
         for (at, _) in self.variables.values() {
@@ -108,7 +108,7 @@ impl Module {
     }
 }
 
-/// Forgets what belongs to a context that ends.
+/// Removes everything of a context that is destroyed.
 pub fn forget(context: usize) {
     for module in MODULES.all().iter().filter(|m| m.context == context) {
         module.end();
@@ -136,7 +136,7 @@ pub fn cuModuleLoad(call: &Call, to: *mut CuModule, path: *const c_char) -> Answ
     load(call, to, read_file(path)?)
 }
 
-/// Reads the code of a file.
+/// Reads code from a file.
 pub fn read_file(path: *const c_char) -> Answer<Result<Text, ImageError>> {
     let path = text(path)?;
     let path = path.to_str().map_err(|_| FILE_NOT_FOUND)?;
@@ -166,7 +166,7 @@ pub fn cuModuleLoadDataEx(
         let (Some((_, to)), Some((place, room))) = (given.get(&buffer), given.get(&size)) else {
             return Ok(());
         };
-        // The size stands in the place of a pointer, and becomes what was written.
+        // The size is passed in place of a pointer, and is replaced by the written length.
         let room = *room as usize;
         let bytes = text
             .as_bytes()
@@ -222,7 +222,7 @@ pub fn cuModuleEnumerateFunctions(_: &Call, to: *mut CuFunction, count: u32, mod
     Ok(())
 }
 
-/// Tells a variable by its name.
+/// Returns a variable's address and size by its name.
 pub fn variable(module: &Module, at: *mut CuDevicePtr, bytes: *mut usize, name: *const c_char) -> Answer {
     let name = text(name)?;
     let (first, length) = module.variables.get(&*name.to_string_lossy()).ok_or(NOT_FOUND)?;

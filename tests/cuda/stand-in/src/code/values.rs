@@ -1,15 +1,15 @@
-//! First values of a module's variables: numbers, and addresses of other variables.
+//! Initial values of a module's variables: numbers, and addresses of other variables.
 
-/// A first value.
+/// An initial value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A number, as its bits.
     Bits(u64),
-    /// The address of a variable, with what is added.
+    /// The address of a variable, plus an offset.
     Address(String, u64),
 }
 
-/// The values behind `name … =`, in order; none where there is no such text.
+/// Parses the values after `name … =`, in order; none if the text does not contain the name.
 pub fn parse_values(text: &[u8], name: &str) -> Vec<Value> {
     let text = String::from_utf8_lossy(text);
     let mut from = 0;
@@ -22,7 +22,7 @@ pub fn parse_values(text: &[u8], name: &str) -> Vec<Value> {
         if is_word(before) || is_word(after.chars().next()) {
             continue;
         }
-        // What stands between a name and its values: the lengths of an array.
+        // Between a name and its values are the lengths of an array.
         let Some((dimensions, values)) = after.split_once('=') else {
             continue;
         };

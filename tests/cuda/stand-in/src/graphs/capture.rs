@@ -1,4 +1,4 @@
-//! Streams captured into graphs: what would be done becomes nodes, and what cannot be part of a graph ends the capture.
+//! Capture of streams into graphs: work becomes nodes, and work that cannot be part of a graph ends the capture.
 
 use super::nodes::{Graph, Work};
 use crate::call::Call;
@@ -17,17 +17,17 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-/// Calls of any thread may end the capture.
+/// Capture mode: calls of any thread can end the capture.
 const GLOBAL: u32 = 0;
-/// Those of the thread that began it may.
+/// Capture mode: only calls of the thread that started it can.
 const THREAD: u32 = 1;
-/// None may.
+/// Capture mode: no call can.
 const RELAXED: u32 = 2;
 
 /// A capture.
 pub struct Capture {
     graph: Arc<Graph>,
-    /// Number of the stream that it was begun on.
+    /// Number of the stream that it was started on.
     origin: u64,
     mode: u32,
     thread: ThreadId,
@@ -36,14 +36,14 @@ pub struct Capture {
 
 #[derive(Default)]
 struct State {
-    /// What the next node of each stream waits for.
+    /// Dependencies of each stream's next node.
     heads: BTreeMap<u64, Vec<usize>>,
     streams: Vec<Arc<Stream>>,
     invalid: bool,
 }
 
 impl Capture {
-    /// What the next node of a stream waits for.
+    /// Returns the dependencies of a stream's next node.
     pub fn heads(&self, stream: &Stream) -> Vec<usize> {
         lock(&self.state).heads.get(&stream.id).cloned().unwrap_or_default()
     }
@@ -60,7 +60,7 @@ impl Capture {
         }
     }
 
-    /// Whether all that was captured comes before the end of the stream that it was begun on.
+    /// Returns whether all captured work precedes the end of the stream that the capture was started on.
     fn is_joined(&self) -> bool {
         let nodes = lock(&self.graph.nodes);
         let state = lock(&self.state);
@@ -74,7 +74,7 @@ impl Capture {
     }
 }
 
-/// The capture that a stream is part of.
+/// Returns the capture that a stream is part of.
 fn find_capture(stream: &Stream) -> Option<Arc<Capture>> {
     lock(&stream.capture).clone()
 }
@@ -84,7 +84,8 @@ fn refuse(capture: &Capture, code: CuResult) -> Answer {
     Err(code)
 }
 
-/// Takes work into the graph that a stream is captured into; `false` where it is not, and the work is to be done.
+/// Adds work to the graph that a stream is captured into. Returns `false` if the stream is not captured and the work
+/// must run.
 pub fn capture_work(context: &Context, stream: &Stream, work: impl FnOnce() -> Work) -> Answer<bool> {
     let Some(capture) = find_capture(stream) else {
         refuse_implicit(context, stream)?;
@@ -96,17 +97,17 @@ pub fn capture_work(context: &Context, stream: &Stream, work: impl FnOnce() -> W
     Ok(true)
 }
 
-/// For calls that cannot be part of a graph.
+/// Refuses a call that cannot be part of a graph.
 pub fn refuse_capturing(stream: &Stream) -> Answer {
     find_capture(stream).map_or(Ok(()), |capture| refuse(&capture, STREAM_CAPTURE_UNSUPPORTED))
 }
 
-/// For waits of a captured stream for what is in no graph.
+/// Refuses a captured stream's wait for work outside a graph.
 pub fn refuse_outside(stream: &Stream) -> Answer {
     find_capture(stream).map_or(Ok(()), |capture| refuse(&capture, CAPTURE_ISOLATION))
 }
 
-/// For calls that wait for all streams.
+/// Refuses a call that waits for all streams.
 pub fn refuse_any_capture(context: &Context) -> Answer {
     let all = lock(&context.captures);
     all.iter().for_each(|capture| capture.invalidate());
@@ -117,7 +118,7 @@ pub fn refuse_any_capture(context: &Context) -> Answer {
     }
 }
 
-/// For calls that may wait for what is captured without being asked to.
+/// Refuses a call that can wait for captured work implicitly.
 pub fn refuse_unsafe(context: &Context) -> Answer {
     let own = std::thread::current().id();
     let all = lock(&context.captures);
@@ -129,7 +130,7 @@ pub fn refuse_unsafe(context: &Context) -> Answer {
     forbidden
 }
 
-/// For work of the default stream, which would wait for streams that are captured.
+/// Refuses work of the default stream, which would wait for captured streams.
 pub fn refuse_implicit(context: &Context, stream: &Stream) -> Answer {
     if !stream.legacy {
         return Ok(());
@@ -141,7 +142,7 @@ pub fn refuse_implicit(context: &Context, stream: &Stream) -> Answer {
         .map_or(Ok(()), |capture| refuse(capture, CAPTURE_IMPLICIT))
 }
 
-/// A stream waits for an event of a capture, and is part of it from then on.
+/// Makes a stream wait for an event of a capture, and adds the stream to the capture.
 pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> Answer {
     capture.check()?;
     match find_capture(stream) {
@@ -162,7 +163,7 @@ pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> An
     Ok(())
 }
 
-/// The first form of the function: calls of any thread may end the capture.
+/// Starts a capture by the function's first version: calls of any thread can end it.
 pub fn cuStreamBeginCapture(call: &Call, stream: CuStream) -> Answer {
     begin(call, stream, GLOBAL, Graph::new(), Vec::new())
 }
@@ -171,7 +172,7 @@ pub fn cuStreamBeginCapture_v2(call: &Call, stream: CuStream, mode: u32) -> Answ
     begin(call, stream, mode, Graph::new(), Vec::new())
 }
 
-/// Into a graph that is there, behind some of its nodes.
+/// Starts a capture into an existing graph, after some of its nodes.
 pub fn cuStreamBeginCaptureToGraph(
     call: &Call,
     stream: CuStream,
@@ -238,7 +239,7 @@ pub fn cuStreamEndCapture(call: &Call, stream: CuStream, to: *mut CuGraph) -> An
 pub fn cuStreamIsCapturing(call: &Call, stream: CuStream, to: *mut u32) -> Answer {
     let (context, stream) = call.stream(stream)?;
     refuse_implicit(&context, &stream)?;
-    // None, active, invalid.
+    // None, active, invalidated.
     give(
         to,
         find_capture(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),

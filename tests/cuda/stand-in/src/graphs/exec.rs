@@ -1,4 +1,4 @@
-//! Graphs that can be launched: made ready, changed, launched.
+//! Executable graphs: instantiation, changes, launches.
 
 use super::capture::refuse_capturing;
 use super::nodes::{Graph, Node, Work, clone_graph};
@@ -19,17 +19,17 @@ use cuda_driver::{
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
 
-/// A node of a graph that can be launched.
+/// A node of an executable graph.
 #[derive(Clone)]
 struct ExecNode {
-    /// Handle of the node of the graph that it was made ready from.
+    /// Handle of the node in the graph that was instantiated.
     handle: usize,
     work: Work,
-    /// Whether it is done.
+    /// Launches run the node.
     enabled: bool,
 }
 
-/// A graph that can be launched: its nodes, each behind those that it waits for.
+/// An executable graph: its nodes, each after its dependencies.
 struct ExecGraph {
     handle: usize,
     nodes: Mutex<Vec<ExecNode>>,
@@ -76,7 +76,7 @@ pub fn cuGraphInstantiateWithFlags(call: &Call, to: *mut CuGraphExec, graph: CuG
     instantiate(to, graph)
 }
 
-/// The form has flags, a stream to load it on, the node that is wrong, and the result.
+/// Instantiates with parameters: flags, a stream for the upload, the failed node, and the result.
 pub fn cuGraphInstantiateWithParams(call: &Call, to: *mut CuGraphExec, graph: CuGraph, form: *mut c_void) -> Answer {
     const RESULT: usize = 24;
     call.context()?;
@@ -92,7 +92,7 @@ pub fn cuGraphExecDestroy(_: &Call, exec: CuGraphExec) -> Answer {
     EXECS.take(exec).map(drop)
 }
 
-/// Nodes stay those of the graph that it was made ready from; what they do is the other graph's.
+/// Keeps the nodes of the graph that was instantiated, with the work of the other graph.
 pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, report: *mut c_void) -> Answer {
     call.context()?;
     let exec = EXECS.get(exec)?;
@@ -100,7 +100,7 @@ pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, repo
     let mut old = lock(&exec.nodes);
     let same = |(a, b): (&ExecNode, &ExecNode)| std::mem::discriminant(&a.work) == std::mem::discriminant(&b.work);
     let fits = old.len() == new.len() && old.iter().zip(&new).all(same);
-    // The first word of what is told: it fitted, or the topology changed.
+    // The first word of the report: success, or the topology changed.
     give_if_wanted(report.cast::<u32>(), if fits { 0 } else { 2 });
     if !fits {
         return Err(GRAPH_UPDATE_FAILURE);
@@ -111,7 +111,7 @@ pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, repo
     Ok(())
 }
 
-/// The first form, which tells a node and a word.
+/// Updates by the function's first version, which returns a node and a word.
 pub fn cuGraphExecUpdate(
     call: &Call,
     exec: CuGraphExec,
@@ -126,7 +126,7 @@ pub fn cuGraphExecUpdate(
     done
 }
 
-/// Changes what a node does in a graph that is ready; it stays a node of its kind.
+/// Changes the work of a node in an executable graph; the node keeps its kind.
 fn change(exec: CuGraphExec, node: CuGraphNode, to: Work) -> Answer {
     let exec = EXECS.get(exec)?;
     let mut nodes = lock(&exec.nodes);
@@ -191,7 +191,7 @@ pub fn cuGraphExecChildGraphNodeSetParams(call: &Call, exec: CuGraphExec, node: 
     change(exec, node, Work::Child(clone_graph(&*Graph::find(child)?)))
 }
 
-/// The form of its kind stands in the form of all kinds.
+/// The structure for all kinds contains the structure of this kind.
 pub fn cuGraphExecNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNode, form: *mut NodeForm) -> Answer {
     let all = get(form.cast_const())?;
     let at = all.form.as_ptr();
@@ -208,7 +208,7 @@ pub fn cuGraphExecNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNod
     }
 }
 
-/// Kernels, copies and fills alone can be left out.
+/// Only kernels, copies and fills can be disabled.
 pub fn cuGraphNodeSetEnabled(call: &Call, exec: CuGraphExec, node: CuGraphNode, enabled: u32) -> Answer {
     call.context()?;
     let exec = EXECS.get(exec)?;
@@ -222,20 +222,20 @@ pub fn cuGraphNodeSetEnabled(call: &Call, exec: CuGraphExec, node: CuGraphNode, 
     Ok(())
 }
 
-/// The first form ends before the kernel and the context.
+/// The first version of the structure ends before the kernel and the context.
 pub fn cuGraphExecKernelNodeSetParams(
     call: &Call,
     exec: CuGraphExec,
     node: CuGraphNode,
     form: *const KernelNode,
 ) -> Answer {
-    /// Bytes of the first form.
+    /// Size of the first version, bytes.
     const FIRST: usize = 56;
     if form.is_null() {
         return Err(INVALID_VALUE);
     }
     let mut whole = std::mem::MaybeUninit::<KernelNode>::zeroed();
-    // SAFETY: the caller's form has these bytes, and the place has more.
+    // SAFETY: the caller's structure has these bytes, and the destination is larger.
     unsafe { std::ptr::copy_nonoverlapping(form.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), FIRST) };
     cuGraphExecKernelNodeSetParams_v2(call, exec, node, whole.as_ptr())
 }

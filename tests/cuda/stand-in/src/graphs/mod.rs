@@ -1,4 +1,4 @@
-//! Graphs: work that is put together first, by hand or by capturing streams, and done by each launch.
+//! Graphs: work that is first put together, by hand or by capture, and then run by each launch.
 
 pub mod capture;
 pub mod exec;

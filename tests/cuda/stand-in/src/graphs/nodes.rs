@@ -1,4 +1,4 @@
-//! Graphs and their nodes: built, looked at, changed.
+//! Graphs and their nodes: creation, queries, changes.
 
 use crate::call::Call;
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
@@ -16,7 +16,7 @@ use cuda_driver::{
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone)]
 pub enum Work {
     Launch(Launch),
@@ -31,11 +31,11 @@ pub enum Work {
 pub struct Node {
     pub handle: usize,
     pub work: Mutex<Work>,
-    /// Handles of those that it waits for; they were made before it.
+    /// Handles of its dependencies, which were created before it.
     pub after: Vec<usize>,
 }
 
-/// A graph: its nodes in the order in which they were made, which keeps the edges.
+/// A graph: its nodes in the order of their creation, which is a topological order.
 pub struct Graph {
     pub handle: usize,
     pub nodes: Mutex<Vec<Arc<Node>>>,
@@ -45,7 +45,7 @@ static GRAPHS: Handles<Graph> = Handles::new(6);
 static NODES: Handles<Node> = Handles::new(7);
 
 impl Graph {
-    /// A graph of nothing.
+    /// Returns an empty graph.
     pub fn new() -> Arc<Self> {
         GRAPHS.put(|handle| Self {
             handle,
@@ -53,12 +53,12 @@ impl Graph {
         })
     }
 
-    /// The graph of a handle.
+    /// Returns the graph of a handle.
     pub fn find(handle: CuGraph) -> Answer<Arc<Self>> {
         GRAPHS.get(handle)
     }
 
-    /// Adds a node behind others.
+    /// Adds a node after others.
     pub fn add(&self, work: Work, after: Vec<usize>) -> usize {
         let node = NODES.put(|handle| Node {
             handle,
@@ -70,16 +70,16 @@ impl Graph {
         handle
     }
 
-    /// Ends it. What is ready to be launched of it stays.
+    /// Destroys the graph. Executable graphs made of it stay.
     pub fn end(&self) {
         for node in lock(&self.nodes).iter() {
-            // A graph that was ended twice has none any more.
+            // After a second destruction there are no nodes any more.
             let _ = NODES.take(pointer(node.handle));
         }
         let _ = GRAPHS.take(pointer(self.handle));
     }
 
-    /// Its edges, from what comes first to what waits.
+    /// Returns its edges, from a node to its dependents.
     fn edges(&self) -> Vec<(usize, usize)> {
         let nodes = lock(&self.nodes);
         let of = |node: &Arc<Node>| node.after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>();
@@ -181,7 +181,7 @@ pub fn cuGraphAddChildGraphNode(
     add(to, graph, after, count, Work::Child(clone_graph(&*Graph::find(child)?)))
 }
 
-/// A copy of a child: what becomes of the child itself is its own affair.
+/// Returns a copy of a child graph: later changes of the child itself have no effect on it.
 pub fn clone_graph(child: &Graph) -> Arc<Graph> {
     let own = Graph::new();
     let mut handles = Vec::new();
@@ -208,7 +208,7 @@ pub fn cuGraphAddEmptyNode(
     add(to, graph, after, count, Work::Empty)
 }
 
-/// A driver may list nodes in any order: this one begins with the last.
+/// A driver can list nodes in any order: this one starts with the last.
 pub fn cuGraphGetNodes(_: &Call, graph: CuGraph, to: *mut CuGraphNode, count: *mut usize) -> Answer {
     let graph = Graph::find(graph)?;
     let nodes: Vec<CuGraphNode> = lock(&graph.nodes)
@@ -219,7 +219,7 @@ pub fn cuGraphGetNodes(_: &Call, graph: CuGraph, to: *mut CuGraphNode, count: *m
     list(to, count, &nodes, std::ptr::null_mut())
 }
 
-/// Writes a list into as many places as `count` says, or tells how long it is where there are none.
+/// Writes a list of at most `count` elements, or only returns its length if there is no buffer.
 fn list<T: Copy>(to: *mut T, count: *mut usize, all: &[T], rest: T) -> Answer {
     let room = get(count.cast_const())?;
     if to.is_null() {

@@ -1,23 +1,23 @@
-//! Kernels that do what they are told: go wrong, never end, take their time.
+//! Kernels with requested faults: they fail, never end, or take time.
 
 use super::KernelRun;
 use crate::Answer;
 use std::time::Duration;
 
-/// Writes to an illegal address.
+/// Order: write to an illegal address.
 const BAD: u32 = 1;
-/// Never ends.
+/// Order: never end.
 const HANG: u32 = 2;
-/// Between two looks whether it may end.
+/// Time between two polls for the end.
 const TICK: Duration = Duration::from_millis(5);
 
-/// `obey(out, orders, n)`, orders being what to do, a word that is spare, and an address: out[i] = i · 3 + what.
+/// `obey(out, orders, n)`: `orders` holds what to do, a spare word, and an address; out[i] = i · 3 + what.
 pub fn obey(r: &KernelRun<'_>) -> Answer {
     let (out, orders) = (r.u64(0)?, r.u64(1)?);
     if r.memory.u32(orders)? == BAD {
         r.memory.set_u32(r.memory.u64(orders + 8)?, 1)?;
     }
-    // A process that ends takes its threads with it, and a context that is given up ends its kernels.
+    // The end of a process ends its threads, and the failure of a context ends its kernels.
     while r.memory.u32(orders)? == HANG {
         r.context.check()?;
         std::thread::sleep(TICK);
@@ -30,7 +30,7 @@ pub fn obey(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// `slow(nanoseconds)`: takes as long.
+/// `slow(nanoseconds)`: takes this long.
 pub fn slow(r: &KernelRun<'_>) -> Answer {
     std::thread::sleep(Duration::from_nanos(r.u64(0)?));
     Ok(())

@@ -1,13 +1,13 @@
-//! Kernels that follow pointers in the device's memory.
+//! Kernels that follow pointers in device memory.
 //!
-//! A list's node is the address of the next one and a word; a tree's is the addresses of its lower and its higher part,
-//! its key and its word.
+//! A list node is the address of the next node and a word. A tree node is the addresses of its lower and its higher
+//! child, its key and its word.
 
 use super::KernelRun;
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 
-/// Bytes of a list's node.
+/// Size of a list node, bytes.
 const NODE: u64 = 16;
 
 /// `link(nodes, n, step)`: node i comes before node i + step.
@@ -17,8 +17,8 @@ pub fn link(r: &KernelRun<'_>) -> Answer {
         .try_for_each(|i| r.memory.set_u64(nodes + i * NODE, nodes + (i + step) % n * NODE))
 }
 
-/// `walk(out, list)`, a list being the place that its first node's address stands at, a count and a factor:
-/// out[i] = word of the i-th node · factor. One thread.
+/// `walk(out, list)`: a list holds the location of its first node's address, a count and a factor; out[i] = word of the
+/// i-th node · factor. One thread.
 pub fn walk(r: &KernelRun<'_>) -> Answer {
     let out = r.u64(0)?;
     let list = r.argument(1)?;
@@ -35,7 +35,7 @@ pub fn walk(r: &KernelRun<'_>) -> Answer {
     Ok(())
 }
 
-/// `reverse(place, count)`: turns a list of so many nodes round, and puts its last node first. One thread.
+/// `reverse(place, count)`: reverses a list of this many nodes, so that its last node is first. One thread.
 pub fn reverse(r: &KernelRun<'_>) -> Answer {
     let place = r.u64(0)?;
     let (mut node, mut before) = (r.memory.u64(place)?, 0);
@@ -47,7 +47,7 @@ pub fn reverse(r: &KernelRun<'_>) -> Answer {
     r.memory.set_u64(place, before)
 }
 
-/// `find(out, root, keys, n)`: out[i] = word of the node with the key keys[i], all ones where there is none.
+/// `find(out, root, keys, n)`: out[i] = word of the node with the key keys[i], all ones if there is none.
 pub fn find(r: &KernelRun<'_>) -> Answer {
     let (out, root, keys) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     r.places(r.u32(3)?.into()).try_for_each(|i| {

@@ -1,5 +1,5 @@
-//! Kernels: what a program's text calls by a name is done by a function of this name here, block by block and thread by
-//! thread as its text says. The texts lie with the programs, `tests/cuda/clients/ptx/` and `programs/driver_api.c`.
+//! Kernels: a function for each kernel name in a program's PTX, which does the text's work block by block and thread by
+//! thread. The texts are with the programs, `tests/cuda/clients/ptx/` and `programs/driver_api.c`.
 
 mod faults;
 mod linked;
@@ -14,16 +14,16 @@ use crate::memory::view::View;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a kernel does.
+/// Implementation of a kernel.
 pub type Body = fn(&KernelRun<'_>) -> Answer;
 
-/// A kernel that is known here.
+/// A kernel that the stand-in implements.
 struct KernelEntry {
     name: &'static str,
     body: Body,
-    /// Registers of a thread, as a compiler would take them unasked.
+    /// Registers per thread that a compiler would use by default.
     registers: u32,
-    /// Bytes of shared memory of its own.
+    /// Size of its own shared memory, bytes.
     shared: u32,
 }
 
@@ -66,7 +66,7 @@ const ORDERS: [KernelEntry; 4] = [
     kernel_entry("obey", faults::obey, 14, 0),
     kernel_entry("slow", faults::slow, 10, 0),
 ];
-/// Registers of a kernel that is not known here.
+/// Registers of an unknown kernel.
 const REGISTERS: u32 = 32;
 
 fn find(name: &str) -> Option<&'static KernelEntry> {
@@ -74,27 +74,27 @@ fn find(name: &str) -> Option<&'static KernelEntry> {
     BOTH.iter().flat_map(|all| all.iter()).find(|known| known.name == name)
 }
 
-/// What the kernel of this name does, where that is known.
+/// Returns the implementation of a kernel by name, if there is one.
 pub fn find_body(name: &str) -> Option<Body> {
     find(name).map(|known| known.body)
 }
 
-/// Registers of a thread, as a compiler takes them unasked.
+/// Returns the registers per thread that a compiler uses by default.
 pub fn registers(name: &str) -> u32 {
     find(name).map_or(REGISTERS, |known| known.registers)
 }
 
-/// Bytes of shared memory of its own.
+/// Returns the size of its own shared memory, bytes.
 pub fn shared(name: &str) -> u32 {
     find(name).map_or(0, |known| known.shared)
 }
 
-/// Bytes of local memory that a thread needs for what does not fit into so many registers.
+/// Returns the size of a thread's local memory for values that do not fit into this many registers, bytes.
 pub fn spilled(name: &str, given: u32) -> u32 {
     registers(name).saturating_sub(given) * 4
 }
 
-/// A kernel that runs: what it was launched with, and the memory that it reaches.
+/// A running kernel: its launch parameters, and the memory that it can access.
 pub struct KernelRun<'a> {
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -106,50 +106,50 @@ pub struct KernelRun<'a> {
 }
 
 impl KernelRun<'_> {
-    /// The bytes of an argument.
+    /// Returns the bytes of an argument.
     pub fn argument(&self, n: usize) -> Answer<&[u8]> {
         let [at, bytes] = self.layout.get(n).ok_or(INVALID_VALUE)?;
         self.arguments.get(*at..at + bytes).ok_or(INVALID_VALUE)
     }
 
-    /// An argument of eight bytes: an address, or a number.
+    /// Returns an argument of eight bytes: an address, or a number.
     pub fn u64(&self, n: usize) -> Answer<u64> {
         let bytes = self.argument(n)?.try_into().map_err(|_| INVALID_VALUE)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// An argument of four bytes.
+    /// Returns an argument of four bytes.
     pub fn u32(&self, n: usize) -> Answer<u32> {
         let bytes = self.argument(n)?.try_into().map_err(|_| INVALID_VALUE)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Address of a variable of the module.
+    /// Returns the address of a variable of the module.
     pub fn variable(&self, name: &str) -> Answer<u64> {
         self.variables.get(name).map(|(at, _)| *at).ok_or(NOT_FOUND)
     }
 
-    /// Blocks along x.
+    /// Returns the number of blocks along x.
     pub fn blocks(&self) -> u64 {
         u64::from(self.grid[0])
     }
 
-    /// Threads along x, of a block.
+    /// Returns the number of threads of a block along x.
     pub fn block_threads(&self) -> u64 {
         u64::from(self.block[0])
     }
 
-    /// Threads along x, of all blocks.
+    /// Returns the number of threads of all blocks along x.
     pub fn threads(&self) -> u64 {
         self.blocks() * self.block_threads()
     }
 
-    /// The places below `n` that have a thread each: those of a kernel whose threads look at one place.
+    /// Returns the indices below `n` that have a thread each, for a kernel whose threads process one element.
     pub fn places(&self, n: u64) -> std::ops::Range<u64> {
         0..n.min(self.threads())
     }
 
-    /// Takes a time that falls with the number of threads, up to as many as the device holds; whole warps are better.
+    /// Takes a time that decreases with the number of threads, up to the device's maximum; whole warps are faster.
     pub fn pace(&self) {
         const ALONE: u64 = 400_000;
         const MAX_ELEMENTS: u64 = 8192;

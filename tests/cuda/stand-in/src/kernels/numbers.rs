@@ -1,9 +1,9 @@
-//! Kernels over words and numbers that follow each other.
+//! Kernels over consecutive words and numbers.
 
 use super::KernelRun;
 use crate::Answer;
 
-/// Address of a word of four bytes.
+/// Returns the address of a four-byte word.
 fn word(base: u64, n: u64) -> u64 {
     base.wrapping_add(n.wrapping_mul(4))
 }
@@ -21,14 +21,14 @@ pub fn vector_add(r: &KernelRun<'_>) -> Answer {
 pub fn stride(r: &KernelRun<'_>) -> Answer {
     let (out, x, y) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let factor = f32::from_bits(r.u32(3)?);
-    // Each thread goes on by the number of all: together they come to every place.
+    // Each thread advances by the number of all threads: together they reach every element.
     (0..r.u64(4)?).try_for_each(|i| {
         let value = factor.mul_add(r.memory.f32(word(x, i))?, r.memory.f32(word(y, i))?);
         r.memory.set_f32(word(out, i), value)
     })
 }
 
-/// `reduce(result, values, n)`: sum, largest, exclusive or, and how many values have each of sixteen low bits.
+/// `reduce(result, values, n)`: sum, maximum, exclusive or, and the counts of values by their low four bits.
 pub fn reduce(r: &KernelRun<'_>) -> Answer {
     let (result, values) = (r.u64(0)?, r.u64(1)?);
     r.places(r.u32(2)?.into()).try_for_each(|i| {
@@ -42,7 +42,8 @@ pub fn reduce(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// `tile_sums(sums, values, tiles)`: right for 1, 2, 4, … 256 threads a block alone, and wrong in the same way each time.
+/// `tile_sums(sums, values, tiles)`: correct only for 1, 2, 4, … 256 threads per block, otherwise wrong in a
+/// reproducible way.
 pub fn tile_sums(r: &KernelRun<'_>) -> Answer {
     const SHARED: usize = 256;
     const TILE: u64 = 2048;
@@ -57,7 +58,7 @@ pub fn tile_sums(r: &KernelRun<'_>) -> Answer {
                 let value = r.memory.u32(word(values, tile * TILE + i))?;
                 sum = sum.wrapping_add(value.wrapping_mul(value).wrapping_add(1));
             }
-            // The sums of later threads are not kept.
+            // The sums of later threads are dropped.
             if let Some(place) = partial.get_mut(lane) {
                 *place = sum;
             }
@@ -77,7 +78,7 @@ pub fn tile_sums(r: &KernelRun<'_>) -> Answer {
     Ok(())
 }
 
-/// `Σ a[row, n] · b[n, column]`, of whole numbers.
+/// Returns `Σ a[row, n] · b[n, column]`, of integers.
 fn product(r: &KernelRun<'_>, a: u64, b: u64, row: u64, column: u64, inner: u64, columns: u64) -> Answer<u32> {
     let mut sum = 0u32;
     for n in 0..inner {
@@ -87,7 +88,7 @@ fn product(r: &KernelRun<'_>, a: u64, b: u64, row: u64, column: u64, inner: u64,
     Ok(sum)
 }
 
-/// `matmul(c, a, b, rows, inner, columns)`: whole numbers, a thread a place.
+/// `matmul(c, a, b, rows, inner, columns)`: integers, one thread per element.
 pub fn matmul(r: &KernelRun<'_>) -> Answer {
     let (c, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let (rows, inner, columns) = (u64::from(r.u32(3)?), u64::from(r.u32(4)?), u64::from(r.u32(5)?));
@@ -97,8 +98,8 @@ pub fn matmul(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// `layer(out, in, weights, bias, rows, inner, columns, shift)`: as `matmul`, with what is added to each column, shifted
-/// right, and negative results zero.
+/// `layer(out, in, weights, bias, rows, inner, columns, shift)`: like `matmul`, with a bias added to each column,
+/// shifted right, and negative results set to zero.
 pub fn layer(r: &KernelRun<'_>) -> Answer {
     let (out, from, weights, bias) = (r.u64(0)?, r.u64(1)?, r.u64(2)?, r.u64(3)?);
     let (rows, inner, columns) = (u64::from(r.u32(4)?), u64::from(r.u32(5)?), u64::from(r.u32(6)?));
@@ -129,7 +130,7 @@ pub fn join(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// A step cannot be taken before the one before it.
+/// Runs steps that each depend on the one before.
 fn churn(mut x: u32, steps: u32) -> u32 {
     for _ in 0..steps {
         x = x
@@ -176,8 +177,8 @@ pub fn turn(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// `together(a, b, barrier, n, rounds)`: b[i] = a[i] · 3 + a[i + 1], then the two change places, and again; all threads
-/// wait for each other in between. The barrier counts the blocks that came.
+/// `together(a, b, barrier, n, rounds)`: b[i] = a[i] · 3 + a[i + 1], then swaps the two, and repeats; all threads wait
+/// for each other in between. The barrier counts the blocks that arrived.
 pub fn together(r: &KernelRun<'_>) -> Answer {
     let (mut from, mut to, barrier) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let n = u64::from(r.u32(3)?);

@@ -1,15 +1,15 @@
-//! Kernels that the recorder and the player load by themselves: pages hashed, pages compared and put back. What they do
-//! is written here once more, from what their texts say.
+//! Kernels that the recorder and the replayer load themselves: page hashes, page comparison and restore. They are
+//! reimplemented here from their PTX texts.
 
 use super::KernelRun;
 use crate::Answer;
 
 const PAGE: u64 = 4096;
 
-/// `kinescope_pages(is, kept, flags, back)`: sets the byte of each page that differs, and puts back what was kept.
+/// `kinescope_pages(is, kept, flags, back)`: sets the byte of each page that differs, and restores the kept content.
 pub fn pages(r: &KernelRun<'_>) -> Answer {
     let (is, kept, flags, back) = (r.u64(0)?, r.u64(1)?, r.u64(2)?, r.u32(3)?);
-    // A thread looks at sixteen bytes, a block at a page.
+    // A thread reads sixteen bytes, a block one page.
     for page in 0..r.blocks() {
         for at in (page * PAGE..).step_by(8).take(r.block_threads() as usize * 2) {
             let (new, old) = (r.memory.u64(is + at)?, r.memory.u64(kept + at)?);
@@ -24,7 +24,7 @@ pub fn pages(r: &KernelRun<'_>) -> Answer {
     Ok(())
 }
 
-/// The word at an address that a range holds, zero where it does not; what is behind the range's end is zero too.
+/// Returns the word at an address in a range, with zeros outside the range.
 fn word(r: &KernelRun<'_>, at: u64, from: u64, end: u64) -> Answer<u64> {
     match end.saturating_sub(at) {
         _ if at < from => Ok(0),
@@ -33,8 +33,8 @@ fn word(r: &KernelRun<'_>, at: u64, from: u64, end: u64) -> Answer<u64> {
     }
 }
 
-/// `kinescope_hash(ranges, count, pages, out)`: two sums of 64 bits a page, over words that are mixed with their places.
-/// A range is its first byte, the one behind its last, and the number of its first page.
+/// `kinescope_hash(ranges, count, pages, out)`: two 64-bit sums per page, over words that are mixed with their offsets.
+/// A range is its first address, one past its last, and the index of its first page.
 pub fn hash(r: &KernelRun<'_>) -> Answer {
     const PLACE: u64 = 0x9e37_79b9_7f4a_7c15;
     let (ranges, count, pages, out) = (r.u64(0)?, u64::from(r.u32(1)?), r.u64(2)?, r.u64(3)?);

@@ -31,8 +31,8 @@ pub fn count_up(r: &KernelRun<'_>) -> Answer {
     r.memory.change_u32(counter, |old| old.wrapping_add(by)).map(drop)
 }
 
-/// `through(n)`: what the variable `target` points to becomes exclusive-or of itself and i · weights[i % 4]; `target` is
-/// found through `home`, a variable that begins with its address.
+/// `through(n)`: the variable that `target` points to becomes the exclusive or of itself and i · weights[i % 4].
+/// `target` is found through `home`, a variable whose initial value is its address.
 pub fn through(r: &KernelRun<'_>) -> Answer {
     let weights = r.variable("weights")?;
     let target = r.memory.u64(r.memory.u64(r.variable("home")?)?)?;

@@ -1,4 +1,4 @@
-//! `cuMemAlloc` and its kin: the device's memory taken and given back, at once or in a stream's order.
+//! `cuMemAlloc` and similar calls: device memory allocated and freed, immediately or in a stream's order.
 
 use super::piece::Piece;
 use super::pools;
@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex};
 
 /// The pool that `cuMemAllocAsync` takes from.
 pub const POOL: usize = 0x5100_ffff_0040;
-/// From one row to the next of what `cuMemAllocPitch` gives.
+/// Pitch of rows from `cuMemAllocPitch`, bytes.
 const PITCH: usize = 512;
-/// What addresses of allocations are multiples of.
+/// Alignment of allocations, bytes.
 const STEP: u64 = 512;
-/// Addresses that allocations have.
+/// Size of the address range for allocations, bytes.
 const ARENA: u64 = 64 << 30;
 
-/// Addresses for allocations: nobody reaches them but through the table.
+/// Addresses for allocations, accessible only through the table.
 struct Arena {
     addresses: Option<Piece>,
-    /// Parts in use by where they begin.
+    /// Used parts by their start address.
     used: BTreeMap<u64, u64>,
 }
 
@@ -36,7 +36,7 @@ static PLACES: Mutex<Arena> = Mutex::new(Arena {
 });
 
 impl Arena {
-    /// The first gap of so many bytes, so that addresses that were given back are given again.
+    /// Takes the first gap of this size, so that freed addresses are reused.
     fn take(&mut self, bytes: u64) -> Answer<u64> {
         if self.addresses.is_none() {
             self.addresses = Piece::addresses(ARENA, super::GRANULE);
@@ -57,11 +57,11 @@ impl Arena {
     }
 }
 
-/// Takes memory of the device.
+/// Allocates device memory.
 pub fn take(kind: Kind, bytes: u64, context: usize) -> Answer<u64> {
     let memory = Arc::new(Piece::of_device(bytes)?);
     let host = memory.at();
-    // Managed memory is the host's as well, at the same address.
+    // Managed memory is also accessible to the host, at the same address.
     let at = if kind == Kind::Managed {
         host
     } else {
@@ -81,7 +81,7 @@ pub fn take(kind: Kind, bytes: u64, context: usize) -> Answer<u64> {
     Ok(at)
 }
 
-/// A range is gone from the table: its address is free again.
+/// Frees the address of a range that was removed from the table.
 pub fn end(range: &Range) {
     lock(&PLACES).used.remove(&range.at);
 }
@@ -142,7 +142,7 @@ pub fn cuMemFree_v2(call: &Call, at: CuDevicePtr) -> Answer {
         return Ok(());
     }
     find(at).filter(|range| is_allocation(range, at)).ok_or(INVALID_VALUE)?;
-    // Nothing reaches it any more when the device is done with all that was begun.
+    // No work uses it once the device has completed everything submitted.
     context.synchronize()?;
     give_back(at);
     Ok(())
@@ -168,7 +168,7 @@ fn take_in_order(call: &Call, to: *mut CuDevicePtr, bytes: usize, kind: Kind, st
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    // The address is good at once; what uses it before the stream's turn is the program's own mistake.
+    // The address is valid at once; a use before the stream's turn is an error of the program.
     give(
         to,
         if bytes == 0 {
@@ -199,7 +199,7 @@ pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer 
     Ok(())
 }
 
-/// Memory is not shared with other processes here.
+/// Memory cannot be shared with other processes here.
 pub fn cuIpcGetMemHandle(_: &Call, _handle: *mut c_void, _at: CuDevicePtr) -> Answer {
     Err(crate::codes::NOT_SUPPORTED)
 }

@@ -1,4 +1,4 @@
-//! Arrays of texels: memory that has no address on the device. Textures and surfaces are not to be had here.
+//! Arrays of texels: memory that has no address on the device. Textures and surfaces are not supported.
 
 use super::piece::Piece;
 use crate::Answer;
@@ -23,14 +23,14 @@ struct Description {
 pub struct Array {
     handle: usize,
     memory: Piece,
-    /// Bytes of a row.
+    /// Size of a row, bytes.
     pub row: u64,
-    /// Bytes of all.
+    /// Total size, bytes.
     pub bytes: u64,
 }
 
 impl Array {
-    /// Where its first byte lies in this process.
+    /// Returns its first address in this process.
     pub fn at(&self) -> u64 {
         self.memory.at()
     }

@@ -1,4 +1,4 @@
-//! Host memory that the device knows: allocated by the driver, or told to it.
+//! Host memory that the device knows: allocated by the driver, or registered.
 
 use super::piece::{PAGE, Piece};
 use super::table::{Kind, READ_WRITE, Range, find, find_containing, insert, overlaps, ranges, ranges_mut};
@@ -11,9 +11,9 @@ use cuda_driver::CuDevicePtr;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Portable, mapped, write-combining.
+/// Flags: portable, mapped, write-combining.
 const ALLOCATION_FLAGS: u32 = 7;
-/// Portable, mapped, of a device, read only.
+/// Flags: portable, mapped, of a device, read only.
 const REGISTER_FLAGS: u32 = 15;
 
 pub fn cuMemAllocHost_v2(call: &Call, to: *mut *mut c_void, bytes: usize) -> Answer {
@@ -61,7 +61,7 @@ pub fn cuMemHostRegister_v2(call: &Call, at: *mut c_void, bytes: usize, flags: u
     if at == 0 || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
         return Err(INVALID_VALUE);
     }
-    // Whole pages are told to the device, so that no two registrations share one.
+    // Whole pages are registered, so that no two registrations share one.
     let first = at & !(PAGE - 1);
     let last = at
         .checked_add(bytes)
@@ -100,7 +100,7 @@ pub fn cuMemHostUnregister(call: &Call, at: *mut c_void) -> Answer {
     Ok(())
 }
 
-/// The device reaches host memory under its own addresses.
+/// The device accesses host memory at the host's own addresses.
 pub fn cuMemHostGetDevicePointer_v2(call: &Call, to: *mut CuDevicePtr, at: *mut c_void, flags: u32) -> Answer {
     call.context()?;
     let known = find_containing(&ranges(), at as u64).is_some_and(|range| range.kind.is_host());

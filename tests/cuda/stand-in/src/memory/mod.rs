@@ -1,5 +1,4 @@
-//! The device's memory: a table of what the device can reach, which ranges of addresses they are, and where their bytes
-//! lie in this process.
+//! Device memory: a table of the ranges that the device can access, and the location of their bytes in this process.
 
 pub mod allocation;
 pub mod arrays;
@@ -13,5 +12,5 @@ pub mod virtual_memory;
 
 pub use table::{Kind, Ranges, Span, find_containing, forget, ranges, spans};
 
-/// What addresses and memory of `cuMemAddressReserve` and `cuMemCreate` are multiples of.
+/// Granularity of addresses of `cuMemAddressReserve` and memory of `cuMemCreate`, bytes.
 pub const GRANULE: u64 = 2 << 20;

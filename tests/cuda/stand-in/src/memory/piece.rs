@@ -1,4 +1,4 @@
-//! Pieces of this process's own memory, mapped and unmapped, and how much of the device's memory they stand for.
+//! Pieces of this process's own memory, mapped and unmapped, and the amount of device memory that they represent.
 
 use crate::Answer;
 use crate::codes::OUT_OF_MEMORY;
@@ -6,18 +6,18 @@ use crate::settings::settings;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page of the host.
+/// Size of a page of the host, bytes.
 pub const PAGE: u64 = 4096;
 
-/// Bytes of the device's memory that are in use.
+/// Size of used device memory, bytes.
 static USED: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of the device's memory that are free.
+/// Returns the size of free device memory, bytes.
 pub fn free_bytes() -> u64 {
     settings().memory.saturating_sub(USED.load(Ordering::Relaxed))
 }
 
-/// A piece of memory or of addresses; dropping it gives it back.
+/// A piece of memory or of addresses, released on drop.
 #[derive(Debug)]
 pub struct Piece {
     at: u64,
@@ -30,7 +30,7 @@ impl Piece {
         let length = usize::try_from(bytes).ok()?;
         let wanted = std::ptr::with_exposed_provenance_mut::<c_void>(usize::try_from(at).ok()?);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | further;
-        // SAFETY: new memory at a place that is free: no mapping that is there is replaced.
+        // SAFETY: the memory is new, at a free address: no existing mapping is replaced.
         let got = unsafe { libc::mmap(wanted, length, rights, flags, -1, 0) };
         (got != libc::MAP_FAILED).then(|| Self {
             at: got.expose_provenance() as u64,
@@ -39,16 +39,16 @@ impl Piece {
         })
     }
 
-    /// Addresses that nobody reaches: at this place, if nothing is there.
+    /// Reserves inaccessible addresses at a fixed address, if nothing is mapped there.
     pub fn addresses_at(at: u64, bytes: u64) -> Option<Self> {
         let piece = Self::map(at, bytes, libc::PROT_NONE, libc::MAP_FIXED_NOREPLACE)?;
-        // Kernels that do not know the flag take the place for a wish.
+        // Kernels that do not know the flag use the address only as a hint.
         (piece.at == at).then_some(piece)
     }
 
-    /// Addresses that nobody reaches, anywhere, which are a multiple of `alignment`.
+    /// Reserves inaccessible addresses anywhere, at a multiple of `alignment`.
     pub fn addresses(bytes: u64, alignment: u64) -> Option<Self> {
-        // A place is found with room around it, given back, and taken again as it is wanted: another thread may be quicker.
+        // A larger range is reserved, released, and reserved again with alignment: another thread can be faster.
         for _ in 0..16 {
             let room = Self::map(0, bytes.checked_add(alignment)?, libc::PROT_NONE, 0)?;
             let at = room.at.checked_next_multiple_of(alignment)?;
@@ -60,13 +60,13 @@ impl Piece {
         None
     }
 
-    /// Memory of the host that the device reaches too.
+    /// Allocates host memory that the device can access as well.
     pub fn of_host(bytes: u64) -> Answer<Self> {
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE).ok_or(OUT_OF_MEMORY)?;
         Self::map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, 0).ok_or(OUT_OF_MEMORY)
     }
 
-    /// Memory of the device, which holds what fresh memory holds.
+    /// Allocates device memory with the content of fresh memory.
     pub fn of_device(bytes: u64) -> Answer<Self> {
         let mut piece = Self::of_host(bytes)?;
         let most = settings().memory;
@@ -75,13 +75,13 @@ impl Piece {
             .map_err(|_| OUT_OF_MEMORY)?;
         piece.charged = piece.bytes;
         if let Some(byte) = settings().poison {
-            // SAFETY: memory of this piece, which nobody else knows yet.
+            // SAFETY: the memory belongs to this piece, and no other code knows it yet.
             unsafe { std::ptr::write_bytes(pointer(piece.at), byte, piece.bytes as usize) };
         }
         Ok(piece)
     }
 
-    /// Its first address.
+    /// Returns its first address.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -90,12 +90,12 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         USED.fetch_sub(self.charged, Ordering::Relaxed);
-        // SAFETY: a mapping of this value's own, which nothing reaches when it is dropped.
+        // SAFETY: the mapping is this value's own, and is unused on drop.
         unsafe { libc::munmap(pointer(self.at).cast(), self.bytes as usize) };
     }
 }
 
-/// An address of this process as a pointer.
+/// Returns an address of this process as a pointer.
 pub fn pointer(at: u64) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(at as usize)
 }

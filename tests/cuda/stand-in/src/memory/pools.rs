@@ -1,4 +1,4 @@
-//! Pools that memory is taken from in a stream's order: the device's own, and those that a program makes.
+//! Pools for allocations in a stream's order: the device's own, and those that a program creates.
 
 use super::allocation::POOL;
 use super::table::Kind;
@@ -20,10 +20,10 @@ struct Pool {
 }
 
 static POOLS: Handles<Pool> = Handles::new(13);
-/// What `cuMemAllocAsync` takes from.
+/// The pool that `cuMemAllocAsync` takes from.
 static CURRENT: Mutex<usize> = Mutex::new(POOL);
 
-/// What memory of a pool is; `None`: of the one that is current.
+/// Returns the kind of a pool's memory; `None` for the current pool.
 pub fn kind_of(pool: Option<CuMemPool>) -> Answer<Kind> {
     match pool.map_or_else(|| *lock(&CURRENT), |pool| pool as usize) {
         POOL => Ok(Kind::Pool),
@@ -31,7 +31,8 @@ pub fn kind_of(pool: Option<CuMemPool>) -> Answer<Kind> {
     }
 }
 
-/// A form that begins with the kind of memory, kinds of handles, and where it is. Nothing is shared here.
+/// Creates a pool. Its structure starts with the kind of memory, kinds of handles, and the location. Nothing is shared
+/// here.
 pub fn cuMemPoolCreate(call: &Call, to: *mut CuMemPool, properties: *const c_void) -> Answer {
     call.context()?;
     let [kind, shared, location, id]: [u32; 4] = get(properties.cast())?;

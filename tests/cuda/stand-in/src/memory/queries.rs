@@ -1,4 +1,4 @@
-//! What a program asks about memory: how much there is, and what an address is.
+//! Queries about memory: its size, and properties of an address.
 
 use super::piece::free_bytes;
 use super::table::{Kind, Range, find, find_containing, ranges};
@@ -26,13 +26,13 @@ pub fn cuMemGetAddressRange_v2(call: &Call, base: *mut CuDevicePtr, bytes: *mut 
     Ok(())
 }
 
-/// Writes one attribute of an address; the place is as long as the attribute.
+/// Writes one attribute of an address; the buffer is as long as the attribute.
 fn attribute(to: *mut c_void, attribute: i32, at: u64, range: Option<&Range>) -> Answer {
     let kind = range.map(|r| r.kind);
     let is_host = kind.is_some_and(Kind::is_host);
     let range = range.ok_or(INVALID_VALUE);
     match attribute {
-        // Context, kind of memory, address of the device, of the host.
+        // Context, kind of memory, address on the device, address on the host.
         1 => give(
             to.cast(),
             context::current().map_or(std::ptr::null_mut(), |c| pointer(c.handle)),
@@ -41,7 +41,7 @@ fn attribute(to: *mut c_void, attribute: i32, at: u64, range: Option<&Range>) ->
         3 => range.and_then(|_| give(to.cast(), at)),
         4 if is_host || kind == Some(Kind::Managed) => give(to.cast(), at),
         4 => Err(INVALID_VALUE),
-        // A number of its own for each allocation.
+        // A unique number for each allocation.
         7 => range.and_then(|r| give(to.cast(), r.at)),
         // Managed; the device's number.
         8 => range.and_then(|r| give(to.cast(), u32::from(r.kind == Kind::Managed))),
@@ -64,7 +64,7 @@ pub fn cuPointerGetAttribute(_: &Call, to: *mut c_void, which: i32, at: CuDevice
     )
 }
 
-/// What is not known of an address is zero here, and no error.
+/// Unknown properties of an address are zero here, not an error.
 pub fn cuPointerGetAttributes(
     _: &Call,
     count: u32,

@@ -1,11 +1,11 @@
-//! The table of what the device can reach.
+//! The table of ranges that the device can access.
 
 use super::piece::{Piece, pointer};
 use crate::Answer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What a range is.
+/// Kind of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Of `cuMemAlloc`.
@@ -20,78 +20,78 @@ pub enum Kind {
     Variable,
     /// Of `cuMemAllocHost`.
     Pinned,
-    /// The program's own memory, told to the driver.
+    /// The program's own memory, registered with the driver.
     Registered,
 }
 
 impl Kind {
-    /// Whether it is host memory.
+    /// Returns whether it is host memory.
     pub fn is_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Registered)
     }
 }
 
-/// Nobody reaches it.
+/// Access right: none.
 pub const NO_ACCESS: u32 = 0;
-/// It is read.
+/// Access right: read.
 pub const READ: u32 = 1;
-/// It is read and written.
+/// Access right: read and write.
 pub const READ_WRITE: u32 = 3;
 
-/// A range of addresses that the device can reach.
+/// A range of addresses that the device can access.
 #[derive(Clone, Debug)]
 pub struct Range {
     pub at: u64,
     pub bytes: u64,
     pub kind: Kind,
-    /// Where its first byte lies in this process.
+    /// First address in this process.
     pub host: u64,
-    /// What keeps the bytes; none for the program's own.
+    /// Owner of the bytes; none for the program's own memory.
     pub memory: Option<Arc<Piece>>,
     /// [`NO_ACCESS`], [`READ`] or [`READ_WRITE`].
     pub access: u32,
-    /// Handle of the context that it ends with; 0: with none.
+    /// Handle of the context that it is destroyed with; 0 for none.
     pub context: usize,
-    /// It was freed in a stream whose turn has not come: calls do not find it any more, what was begun before does.
+    /// It was freed in a stream whose turn has not come: calls do not find it any more, but earlier work does.
     pub is_freed_in_stream: bool,
 }
 
 impl Range {
-    /// Behind its last address.
+    /// Returns one past its last address.
     pub fn end(&self) -> u64 {
         self.at + self.bytes
     }
 }
 
-/// All ranges by where they begin; none overlaps another.
+/// All ranges by their start address; none overlaps another.
 pub type Ranges = BTreeMap<u64, Range>;
 
 static RANGES: RwLock<Ranges> = RwLock::new(BTreeMap::new());
 
-/// To look at. Held while bytes are moved, so that they are not given back meanwhile.
+/// Locks the table for reads. Held during copies, so that no memory is freed meanwhile.
 pub fn ranges() -> RwLockReadGuard<'static, Ranges> {
     RANGES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// To change.
+/// Locks the table for changes.
 pub fn ranges_mut() -> RwLockWriteGuard<'static, Ranges> {
     RANGES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The range that an address is in, those that go included.
+/// Returns the range that contains an address, including freed ranges.
 pub fn find_containing(ranges: &Ranges, at: u64) -> Option<&Range> {
     let (_, range) = ranges.range(..=at).next_back()?;
     (at < range.end()).then_some(range)
 }
 
-/// The range that an address is in, as calls find it.
+/// Returns the range that contains an address, as calls find it.
 pub fn find(at: u64) -> Option<Range> {
     find_containing(&ranges(), at)
         .filter(|range| !range.is_freed_in_stream)
         .cloned()
 }
 
-/// Whether any of these addresses is in a range.
+/// Returns whether any of these addresses is in a range.
 pub fn overlaps(ranges: &Ranges, at: u64, bytes: u64) -> bool {
     let end = at.saturating_add(bytes);
     ranges
@@ -105,7 +105,7 @@ pub fn insert(range: Range) {
     ranges_mut().insert(range.at, range);
 }
 
-/// Removes all that ends with a context.
+/// Removes everything that is destroyed with a context.
 pub fn forget(context: usize) {
     let gone: Vec<Range> = {
         let mut ranges = ranges_mut();
@@ -117,7 +117,7 @@ pub fn forget(context: usize) {
     }
 }
 
-/// Bytes that follow each other in this process.
+/// Consecutive bytes in this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     host: u64,
@@ -125,12 +125,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// Bytes of this process's own.
+    /// Returns a span of this process's own bytes.
     pub fn of_process(at: u64, bytes: u64) -> Self {
         Self { host: at, bytes }
     }
 
-    /// What is left of it behind its first bytes.
+    /// Returns the rest of the span after its first bytes.
     pub fn behind(self, bytes: u64) -> Self {
         Self {
             host: self.host + bytes,
@@ -138,13 +138,13 @@ impl Span {
         }
     }
 
-    /// Its first byte.
+    /// Returns a pointer to its first byte.
     pub fn pointer(self) -> *mut u8 {
         pointer(self.host)
     }
 }
 
-/// Where addresses of the device lie in this process; `Err` with `otherwise` where not all of them are to be reached.
+/// Returns the location of device addresses in this process; `Err` with `otherwise` if some of them are not accessible.
 pub fn spans(ranges: &Ranges, at: u64, bytes: u64, write: bool, otherwise: u32) -> Answer<Vec<Span>> {
     let mut all = Vec::with_capacity(1);
     let (mut at, mut left) = (at, bytes);

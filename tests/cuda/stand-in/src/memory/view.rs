@@ -1,4 +1,4 @@
-//! Device memory as a kernel reaches it: every word is looked up, and is there for as long as the kernel runs.
+//! Device memory as a kernel accesses it: every word is looked up, and stays valid while the kernel runs.
 
 use super::piece::Piece;
 use super::table::{READ, READ_WRITE, ranges};
@@ -16,15 +16,15 @@ struct Part {
     _memory: Option<Arc<Piece>>,
 }
 
-/// What the device could reach when the kernel began.
+/// Memory that the device could access when the kernel started.
 pub struct View {
     parts: Vec<Part>,
-    /// The part that the last word was in: most words lie beside the one before.
+    /// The part of the last access: most words follow the one before.
     last: Cell<usize>,
 }
 
 impl View {
-    /// What it can reach now.
+    /// Returns a view of the currently accessible memory.
     pub fn now() -> Self {
         let ranges = ranges();
         let reached = ranges.values().filter(|range| range.access & READ != 0);
@@ -41,7 +41,7 @@ impl View {
         }
     }
 
-    /// Where a word lies in this process.
+    /// Returns the address of a word in this process.
     fn word(&self, at: u64, bytes: u64, write: bool) -> Answer<usize> {
         if !at.is_multiple_of(bytes) {
             return Err(MISALIGNED_ADDRESS);
@@ -65,7 +65,7 @@ impl View {
 
     fn word32(&self, at: u64, write: bool) -> Answer<&AtomicU32> {
         let word = std::ptr::with_exposed_provenance_mut(self.word(at, 4, write)?);
-        // SAFETY: the word is aligned and lies in memory that this view keeps; kernels reach it by atomics alone.
+        // SAFETY: the word is aligned and in memory that this view keeps; kernels access it only by atomics.
         Ok(unsafe { AtomicU32::from_ptr(word) })
     }
 
@@ -103,7 +103,7 @@ impl View {
         Ok(())
     }
 
-    /// Changes a word at once.
+    /// Changes a word atomically.
     pub fn change_u32(&self, at: u64, change: impl Fn(u32) -> u32) -> Answer<u32> {
         let word = self.word32(at, true)?;
         let changed = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(change(old)));

@@ -1,4 +1,4 @@
-//! Virtual memory: addresses reserved, physical memory made, and the one put under the other.
+//! Virtual memory: reserved addresses, created physical memory, and mappings between them.
 
 use super::GRANULE;
 use super::piece::Piece;
@@ -15,7 +15,7 @@ use cuda_driver::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Wishes for as much are fulfilled by a driver that is choosy.
+/// Size from which a driver that ignores small address hints follows them, bytes.
 const LONG: u64 = 32 << 20;
 
 struct PhysicalMemory {
@@ -27,7 +27,7 @@ struct PhysicalMemory {
 static PHYSICAL: Handles<PhysicalMemory> = Handles::new(2);
 static RESERVED: Mutex<BTreeMap<u64, (u64, Piece)>> = Mutex::new(BTreeMap::new());
 
-/// Whether these addresses lie in one reservation.
+/// Returns whether these addresses are in one reservation.
 fn is_reserved(at: u64, bytes: u64) -> bool {
     let reserved = lock(&RESERVED);
     let found = reserved.range(..=at).next_back();
@@ -117,7 +117,7 @@ pub fn cuMemCreate(
     give(to, made.handle as u64)
 }
 
-/// The memory itself lives for as long as it is mapped.
+/// The memory itself lives as long as it is mapped.
 pub fn cuMemRelease(_: &Call, handle: CuMemHandle) -> Answer {
     PHYSICAL
         .take(pointer(handle as usize))
@@ -131,7 +131,7 @@ pub fn cuMemMap(_: &Call, at: CuDevicePtr, bytes: usize, offset: usize, handle: 
         return Err(INVALID_VALUE);
     }
     let physical = PHYSICAL.get(pointer(handle as usize)).map_err(|_| INVALID_VALUE)?;
-    // A part of physical memory cannot be mapped, on a real device neither.
+    // A part of physical memory cannot be mapped, as on a real device.
     if offset != 0 || bytes < physical.bytes {
         return Err(NOT_SUPPORTED);
     }
@@ -156,7 +156,7 @@ pub fn cuMemMap(_: &Call, at: CuDevicePtr, bytes: usize, offset: usize, handle: 
     Ok(())
 }
 
-/// The mappings that fill these addresses, where no other does partly.
+/// Returns the mappings that fill these addresses, if no mapping covers them only partly.
 fn mappings(ranges: &Ranges, at: u64, bytes: u64) -> Answer<Vec<u64>> {
     let end = at.checked_add(bytes).ok_or(INVALID_VALUE)?;
     let touched = ranges.range(..end).rev().take_while(|(_, range)| range.end() > at);

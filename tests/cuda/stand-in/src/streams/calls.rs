@@ -10,7 +10,7 @@ use crate::pointers::give;
 use cuda_driver::{CuStream, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 use std::ffi::c_void;
 
-/// Priorities go from here to 0.
+/// Priorities range from this to 0.
 const HIGHEST: i32 = -5;
 
 pub fn cuStreamCreate(call: &Call, to: *mut CuStream, flags: u32) -> Answer {
@@ -26,7 +26,7 @@ pub fn cuStreamCreateWithPriority(call: &Call, to: *mut CuStream, flags: u32, pr
     give(to, crate::handles::pointer(stream.handle))
 }
 
-/// What the stream has is done all the same.
+/// The stream's work is completed nevertheless.
 pub fn cuStreamDestroy_v2(call: &Call, stream: CuStream) -> Answer {
     call.context()?;
     if stream as usize <= STREAM_PER_THREAD {
@@ -63,7 +63,7 @@ pub fn cuStreamGetPriority(call: &Call, stream: CuStream, to: *mut i32) -> Answe
     give(to, stream.priority)
 }
 
-/// A function of the program's, with what it is called with.
+/// A host function of the program, with its data.
 #[derive(Clone, Copy)]
 pub struct HostFunction {
     function: usize,
@@ -71,7 +71,7 @@ pub struct HostFunction {
 }
 
 impl HostFunction {
-    /// `None`: there is no function.
+    /// Returns the host function, or `None` for a null pointer.
     pub fn new(function: *mut c_void, data: *mut c_void) -> Option<Self> {
         (!function.is_null()).then(|| Self {
             function: function.expose_provenance(),
@@ -79,12 +79,12 @@ impl HostFunction {
         })
     }
 
-    /// Calls it.
+    /// Calls the function.
     pub fn run(self) {
         let at = std::ptr::with_exposed_provenance::<c_void>(self.function);
-        // SAFETY: the program handed it over as a function of this form, and keeps it until it was called.
+        // SAFETY: the program passed it as a function of this type, and keeps it until it is called.
         let function = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void)>(at) };
-        // SAFETY: with the program's own argument.
+        // SAFETY: the argument is the program's own.
         in_host_function(|| unsafe { function(std::ptr::with_exposed_provenance_mut(self.data)) });
     }
 }
@@ -102,7 +102,7 @@ pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, da
     Ok(())
 }
 
-/// A function that is told the stream and how it went; it cannot be part of a graph.
+/// Calls a function with the stream and its result; it cannot be part of a graph.
 pub fn cuStreamAddCallback(
     call: &Call,
     handle: CuStream,
@@ -119,11 +119,11 @@ pub fn cuStreamAddCallback(
     let (handle, function, data) = (handle as usize, function.expose_provenance(), data.expose_provenance());
     submit(&context, &stream, Vec::new(), move |_| {
         let at = std::ptr::with_exposed_provenance::<c_void>(function);
-        // SAFETY: the program handed it over as a function of this form, and keeps it until it was called.
+        // SAFETY: the program passed it as a function of this type, and keeps it until it is called.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(CuStream, u32, *mut c_void)>(at) };
         let data = std::ptr::with_exposed_provenance_mut(data);
-        // SAFETY: with the program's own arguments.
+        // SAFETY: the arguments are the program's own.
         in_host_function(|| unsafe { function(crate::handles::pointer(handle), 0, data) });
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! Events: places in streams that others wait for, and that tell the time.
+//! Events: positions in streams that others wait for, and that measure time.
 
 use super::{Completion, submit};
 use crate::call::Call;
@@ -10,15 +10,15 @@ use crate::{Answer, lock};
 use cuda_driver::{CuEvent, CuStream, EVENT_NO_TIMING};
 use std::sync::{Arc, Mutex};
 
-/// Where an event stands.
+/// The position of an event.
 #[derive(Clone, Default)]
 pub enum EventPosition {
-    /// It was never put anywhere.
+    /// The event was never recorded.
     #[default]
     Nowhere,
-    /// Behind work.
+    /// After this work.
     Behind(Arc<Completion>),
-    /// Behind nodes of a graph that is captured.
+    /// After these nodes of a captured graph.
     Captured(Arc<Capture>, Vec<usize>),
 }
 

@@ -1,4 +1,4 @@
-//! Streams: queues with a thread each, and what orders the work in them.
+//! Streams: queues with a thread each, and the order of the work in them.
 
 pub mod calls;
 pub mod events;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a stream's thread waits for more before it ends.
+/// Time that a stream's idle thread waits for more work before it ends.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// A piece of work that is done, or not yet.
+/// Completion state of a piece of work.
 #[derive(Default)]
 pub struct Completion {
     at: Mutex<Option<Instant>>,
@@ -27,7 +27,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// When it was done.
+    /// Returns the time of completion, if it is complete.
     pub fn at(&self) -> Option<Instant> {
         *lock(&self.at)
     }
@@ -37,7 +37,7 @@ impl Completion {
         self.condvar.notify_all();
     }
 
-    /// Waits until it is done.
+    /// Waits until the work is complete.
     pub fn wait(&self) {
         let mut at = lock(&self.at);
         while at.is_none() {
@@ -58,7 +58,7 @@ struct Job {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// A thread is at work on it, or waits for more.
+    /// A thread runs the queue or waits for more work.
     attended: bool,
 }
 
@@ -66,7 +66,7 @@ struct Queue {
 pub struct Stream {
     /// Its handle; 0 for default streams, which have numbers of their own.
     pub handle: usize,
-    /// Tells it from every other stream of the process.
+    /// Unique number in the process.
     pub id: u64,
     pub flags: u32,
     pub priority: i32,
@@ -76,7 +76,7 @@ pub struct Stream {
     context: usize,
     queue: Mutex<Queue>,
     more: Condvar,
-    /// What it is captured into.
+    /// The capture that it is part of.
     pub capture: Mutex<Option<Arc<Capture>>>,
 }
 
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// Whether it and the default stream wait for each other.
+    /// Returns whether it and the default stream synchronize.
     pub fn is_blocking(&self) -> bool {
         self.flags & STREAM_NON_BLOCKING == 0
     }
@@ -114,12 +114,12 @@ impl Stream {
         let name = format!("stream {}", self.id);
         let begun = std::thread::Builder::new().name(name).spawn(move || stream.attend());
         if begun.is_err() {
-            // No thread is to be had: the work is done at once, which is slower and no less right.
+            // No thread is available: the work runs at once, which is slower but correct.
             self.attend();
         }
     }
 
-    /// Does what is in the queue until there is nothing for a while.
+    /// Runs the work in the queue until it is empty for a while.
     fn attend(&self) {
         let mut queue = lock(&self.queue);
         loop {
@@ -151,7 +151,7 @@ impl Job {
         if !slow.is_zero() {
             std::thread::sleep(slow);
         }
-        // A context that was hurt does nothing more.
+        // A context with an error runs nothing more.
         if self.context.check().is_ok()
             && let Err(code) = (self.work)(&self.context)
         {
@@ -161,11 +161,11 @@ impl Job {
     }
 }
 
-/// The streams of a context, and the last piece of work of each.
+/// The streams of a context, and the last work of each.
 pub struct StreamOrder {
     legacy: Option<Arc<Stream>>,
     per_thread: BTreeMap<u64, Arc<Stream>>,
-    /// By the stream's number: whether it waits for the default stream, and its last work.
+    /// By stream number: whether it waits for the default stream, and its last work.
     last: BTreeMap<u64, (bool, Arc<Completion>)>,
     /// The default stream's number.
     legacy_id: u64,
@@ -188,7 +188,7 @@ impl StreamOrder {
         stream
     }
 
-    /// What a stream's next work waits for beside the stream's own.
+    /// Returns the dependencies of a stream's next work, other than the stream's own.
     fn before(&self, stream: &Stream) -> Vec<Arc<Completion>> {
         if !stream.is_blocking() {
             return Vec::new();
@@ -203,12 +203,12 @@ impl StreamOrder {
             .collect()
     }
 
-    /// The last work of every stream.
+    /// Returns the last work of every stream.
     pub fn all(&self) -> Vec<Arc<Completion>> {
         self.last.values().map(|(_, done)| Arc::clone(done)).collect()
     }
 
-    /// The last work of a stream, where it has any.
+    /// Returns the last work of a stream, if it has any.
     pub fn last(&self, stream: &Stream) -> Option<Arc<Completion>> {
         self.last.get(&stream.id).map(|(_, done)| Arc::clone(done))
     }
@@ -222,10 +222,10 @@ impl StreamOrder {
     }
 }
 
-/// Streams that programs made.
+/// Streams that programs created.
 static STREAMS: Handles<Stream> = Handles::new(4);
 
-/// A number of the calling thread that no other thread of the process has had.
+/// Returns a number of the calling thread that is unique in the process and not reused.
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local! {
@@ -234,7 +234,7 @@ fn thread_number() -> u64 {
     OWN.try_with(|own| *own).unwrap_or(0)
 }
 
-/// The stream that a call names.
+/// Returns the stream of a call.
 pub fn find(context: &Context, handle: CuStream, per_thread: bool) -> Answer<Arc<Stream>> {
     match (handle as usize, per_thread) {
         (0, false) | (STREAM_LEGACY, _) => Ok(lock(&context.order).legacy(context)),
@@ -253,7 +253,7 @@ pub fn find(context: &Context, handle: CuStream, per_thread: bool) -> Answer<Arc
     }
 }
 
-/// The stream that a call names which may be of another context than the thread's, and its context.
+/// Returns the stream of a call, which can belong to another context than the thread's, and its context.
 pub fn find_anywhere(call: &Call, handle: CuStream) -> Answer<(Arc<Context>, Arc<Stream>)> {
     match STREAMS.get(handle) {
         Ok(stream) => Ok((context::find(pointer(stream.context))?, stream)),
@@ -261,7 +261,7 @@ pub fn find_anywhere(call: &Call, handle: CuStream) -> Answer<(Arc<Context>, Arc
     }
 }
 
-/// Puts work into a stream: it begins when what the stream has before is done, and all of `after`.
+/// Submits work to a stream: it starts when the stream's earlier work and all of `after` are complete.
 pub fn submit(
     context: &Arc<Context>,
     stream: &Arc<Stream>,
@@ -272,7 +272,7 @@ pub fn submit(
     after.extend(order.before(stream));
     let done = Arc::new(Completion::default());
     order.put(stream, Arc::clone(&done));
-    // Under the lock, so that the queue has the order that others were told.
+    // Under the lock, so that the queue has the order that the dependencies assume.
     stream.push(Job {
         context: Arc::clone(context),
         after,
@@ -282,10 +282,10 @@ pub fn submit(
     done
 }
 
-/// Waits for all that a stream has, and for what the default stream waits for.
+/// Waits for all work of a stream, and for what the default stream waits for.
 pub fn synchronize(context: &Arc<Context>, stream: &Arc<Stream>) -> Answer {
     if stream.legacy {
-        // All streams that wait for the default stream are waited for with it.
+        // This also waits for all streams that synchronize with the default stream.
         submit(context, stream, Vec::new(), |_| Ok(())).wait();
     } else {
         let last = lock(&context.order).last(stream);
@@ -296,22 +296,22 @@ pub fn synchronize(context: &Arc<Context>, stream: &Arc<Stream>) -> Answer {
     context.check()
 }
 
-/// Whether all that a stream has is done.
+/// Returns whether all work of a stream is complete.
 pub fn is_done(context: &Context, stream: &Stream) -> bool {
     let order = lock(&context.order);
     let own = order.last(stream).is_none_or(|done| done.at().is_some());
     own && (!stream.legacy || order.before(stream).is_empty())
 }
 
-/// Forgets the streams and events of a context that ends.
+/// Removes the streams and events of a context that is destroyed.
 pub fn forget(context: usize) {
     for stream in STREAMS.all().iter().filter(|s| s.context == context) {
-        // Somebody else may have destroyed it already.
+        // Another call can have destroyed it already.
         let _ = STREAMS.take(pointer(stream.handle));
     }
 }
 
-/// Makes a stream.
+/// Creates a stream.
 fn make(context: &Context, flags: u32, priority: i32) -> Arc<Stream> {
     STREAMS.put(|handle| Stream::new(handle, context.handle, flags, priority, false))
 }
