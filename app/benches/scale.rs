@@ -15,7 +15,7 @@
     reason = "a benchmark prints, and ends where something is wrong"
 )]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use common::{Window, long};

@@ -12,6 +12,7 @@
     missing_docs
 )]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{Window, long};

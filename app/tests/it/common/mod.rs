@@ -1,0 +1,405 @@
+//! Shared helpers for window tests: the sample, and a window driven without a screen.
+// Every test file uses a part of this.
+#![allow(dead_code)]
+
+pub mod cuda;
+pub mod drawn;
+pub mod keys;
+pub mod long;
+#[path = "../../../../trace-core/tests/it/calls/net.rs"]
+pub mod net;
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::commands::COMMANDS;
+use kinescope::document::axis::AxisKind;
+use kinescope::document::boards::Boards;
+use kinescope::document::{Document, derive, journal};
+use kinescope::panels::views::Views;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{App, Pick, PickResult, Setup, layout};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+use trace_core::recording::{EventKind, EventsBuilder, Recording};
+
+/// Returns the folder of the recordings that this project made itself.
+pub fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .join("sample-traces")
+}
+
+/// Returns the sample that most tests open.
+pub fn sample() -> PathBuf {
+    let mut list: Vec<PathBuf> = std::fs::read_dir(samples())
+        .unwrap()
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|x| x == "kine"))
+        .collect();
+    list.sort();
+    list.iter()
+        .find(|p| p.to_string_lossy().contains("write"))
+        .unwrap_or(&list[0])
+        .clone()
+}
+
+/// Writes the sample to `folder` with one bit changed in up to `most` reads of feature registers. Returns the file, and
+/// the events of these reads.
+pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
+    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let map = trace_core::registers::RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let mut changed = Vec::new();
+    let mut b = EventsBuilder::new();
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        match r.events.kind(at).unwrap() {
+            EventKind::Read | EventKind::Write => {
+                let mut a = r.events.access(at).unwrap();
+                let feature = map.at(a.offset).is_some_and(|r| r.name.contains("FEATURES"));
+                if !a.write && feature && changed.len() < most {
+                    changed.push(at as u64);
+                    a.value ^= 0x10;
+                }
+                b.access(time, 0, a);
+            }
+            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
+            _ => {}
+        }
+    }
+    assert_eq!(changed.len(), most);
+    r.events = b.finish();
+    let path = folder.join("diverging.kine");
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    (path, changed)
+}
+
+/// Writes the sample to `folder` with its first read repeated many times. Ten thousand runs of it take minutes, so that
+/// a test catches the run in the middle on any machine.
+pub fn busy(folder: &Path) -> PathBuf {
+    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let mut b = EventsBuilder::new();
+    let mut again = None;
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        match r.events.kind(at).unwrap() {
+            EventKind::Read | EventKind::Write => {
+                let a = r.events.access(at).unwrap();
+                let first = *again.get_or_insert(a);
+                assert!(!first.write, "it begins with a read");
+                b.access(time, 0, a);
+                if at == 0 {
+                    for _ in 0..20_000 {
+                        b.access(time, 0, first);
+                    }
+                }
+            }
+            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
+            _ => {}
+        }
+    }
+    r.events = b.finish();
+    let path = folder.join("busy.kine");
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    path
+}
+
+/// Returns the events that write a register, in order.
+pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
+    let events = doc.facts.registers[&register].accesses.all().iter();
+    events
+        .filter(|e| doc.recording.events.access(*e as usize).is_some_and(|a| a.write))
+        .collect()
+}
+
+/// Returns the register with the most writes.
+pub fn busiest(doc: &Document) -> u32 {
+    let all = doc.facts.registers.keys().copied();
+    all.max_by_key(|r| writes(doc, *r).len()).unwrap()
+}
+
+/// A window without a screen, and what a test needs with it.
+pub struct Window {
+    /// Runs its frames.
+    pub harness: Harness<'static, Option<App>>,
+    /// Folder for settings and copies of recordings.
+    pub folder: tempfile::TempDir,
+    /// The next answer to a file dialog.
+    answer: Arc<Mutex<PickResult>>,
+}
+
+impl Window {
+    /// Creates a window without a recording.
+    pub fn empty() -> Self {
+        Self::sized(ThemeChoice::Dark, 1.0)
+    }
+
+    /// Creates a window without a recording, with a theme and a scale.
+    pub fn sized(theme: ThemeChoice, scale: f32) -> Self {
+        Self::bare(theme, [1280.0, 800.0], scale)
+    }
+
+    /// Creates a window of a size in points without a recording, with a theme and a scale.
+    fn bare(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let answer = Arc::new(Mutex::new(PickResult::Cancelled));
+        let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
+        let keys = folder.path().join("client-keys");
+        let mut harness = Harness::builder()
+            .with_size(egui::Vec2::from(size))
+            .with_pixels_per_point(scale)
+            .with_max_steps(64)
+            .with_step_dt(0.25)
+            .allow_missing_glyphs()
+            .build_ui_state(
+                move |ui, app: &mut Option<App>| {
+                    let app = app.get_or_insert_with(|| {
+                        let again = Arc::clone(&again);
+                        let chooser = Arc::new(move |_: &Pick| again.lock().unwrap().clone());
+                        let setup = Setup {
+                            settings: Some(settings.clone()),
+                            theme: Some(theme),
+                            board: None,
+                            chooser,
+                            commands: COMMANDS,
+                        };
+                        let mut app = App::new(ui.ctx(), setup);
+                        // Not the keys of the user who runs the tests.
+                        app.set_boards(Boards::new(Some(keys.clone())));
+                        app
+                    });
+                    app.ui(ui);
+                },
+                None,
+            );
+        harness.run_steps(2);
+        Self {
+            harness,
+            folder,
+            answer,
+        }
+    }
+
+    /// Creates a window with the sample.
+    pub fn open() -> Self {
+        Self::open_with(ThemeChoice::Dark, 1.0)
+    }
+
+    /// Creates a window with the sample, a theme and a scale.
+    pub fn open_with(theme: ThemeChoice, scale: f32) -> Self {
+        Self::with(&sample(), theme, scale)
+    }
+
+    /// Creates a window with the sample of this name, for example `vecadd.kine`.
+    pub fn named(name: &str) -> Self {
+        Self::with(&samples().join(name), ThemeChoice::Dark, 1.0)
+    }
+
+    /// Creates a window with a recording of which many runs take long.
+    pub fn busy() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::with(&busy(folder.path()), ThemeChoice::Dark, 1.0)
+    }
+
+    /// Creates a window with a `.kine` file, a theme and a scale.
+    pub fn with(file: &Path, theme: ThemeChoice, scale: f32) -> Self {
+        Self::placed(file, theme, [1280.0, 800.0], scale)
+    }
+
+    /// Creates a window of a size in points with a `.kine` file, a theme and a scale.
+    pub fn placed(file: &Path, theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
+        let mut w = Self::bare(theme, size, scale);
+        // A copy, so that journals are not written next to the samples.
+        let copy = w.folder.path().join("sample.kine");
+        std::fs::copy(file, &copy).unwrap();
+        w.start(&copy);
+        w
+    }
+
+    /// Opens a recording as a newly started program does.
+    pub fn start(&mut self, path: &Path) {
+        let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+        let facts = derive::derive(&recording, &Progress::new()).unwrap();
+        let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(facts));
+        self.app().show_document(doc);
+        self.settle();
+    }
+
+    /// Simulates a crash after every change is in the journal, and a restart.
+    pub fn dies(&mut self) {
+        let path = self.doc().path.clone();
+        let file = journal::path_for(&path);
+        let wanted = self.doc().changes().len();
+        let of = journal::JournalKey {
+            events: self.doc().len(),
+            gpu: self.doc().recording.facts.identity.gpu_id,
+            source: self.doc().recording.facts.identity.source.clone(),
+        };
+        let buffers = Arc::clone(&self.doc().buffers);
+        let since = Instant::now();
+        while journal::read(&file, &of, &*buffers)
+            .ok()
+            .flatten()
+            .is_none_or(|f| f.changes.len() < wanted)
+        {
+            assert!(since.elapsed().as_secs() < 60, "the journal was not written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let text = std::fs::read(&file).unwrap();
+        self.run("close");
+        std::fs::write(&file, text).unwrap();
+        self.start(&path);
+    }
+
+    /// Creates a window with a synthetic recording.
+    pub fn of(recording: Recording) -> Self {
+        Self::themed(recording, ThemeChoice::Dark)
+    }
+
+    /// Creates a window with a synthetic recording and a theme.
+    pub fn themed(recording: Recording, theme: ThemeChoice) -> Self {
+        let mut w = Self::sized(theme, 1.0);
+        let facts = derive::derive(&recording, &Progress::new()).unwrap();
+        let path = w.folder.path().join("made-up.kine");
+        w.app()
+            .show_document(Document::new(path, Arc::new(recording), Arc::new(facts)));
+        w.settle();
+        w
+    }
+
+    /// Returns the application.
+    pub fn app(&mut self) -> &mut App {
+        self.harness.state_mut().as_mut().unwrap()
+    }
+
+    /// Returns the open document.
+    pub fn doc(&mut self) -> &mut Document {
+        self.app().doc.as_mut().expect("a recording is open")
+    }
+
+    /// Returns the view state of the panels.
+    pub fn views(&mut self) -> &mut Views {
+        &mut self.app().views
+    }
+
+    /// Returns the visible range of the timeline axis.
+    pub fn timeline_part(&mut self) -> (f64, f64) {
+        let desk = self.app().panel_context().expect("a recording is open");
+        desk.views.timeline.visible_range(desk.doc)
+    }
+
+    /// Sets the timeline axis.
+    pub fn timeline_axis(&mut self, axis: AxisKind) {
+        let desk = self.app().panel_context().expect("a recording is open");
+        desk.views.timeline.set_axis(desk.doc, axis);
+    }
+
+    /// Shows an address in Memory and selects bytes there.
+    pub fn show_memory(&mut self, space: u32, va: u64, bytes: u64) {
+        let desk = self.app().panel_context().expect("a recording is open");
+        desk.views.memory.show(desk.doc, space, va, bytes);
+    }
+
+    /// Runs frames until no task is running.
+    pub fn settle(&mut self) {
+        let since = Instant::now();
+        let mut quiet = 0;
+        while quiet < 3 {
+            self.harness.step();
+            if self.app().tasks.running().is_empty() {
+                quiet += 1;
+            } else {
+                quiet = 0;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(since.elapsed() < Duration::from_secs(120), "work did not end");
+        }
+    }
+
+    /// Clicks the widget with this label.
+    pub fn click(&mut self, label: &str) {
+        self.harness.get_by_label(label).click();
+        self.settle();
+    }
+
+    /// Runs a command of the table. Returns `false` if it cannot run now.
+    pub fn run(&mut self, id: &str) -> bool {
+        let ctx = self.harness.ctx.clone();
+        let done = self.app().run(&ctx, id);
+        self.settle();
+        done
+    }
+
+    /// Runs a copy command and returns the clipboard text.
+    pub fn copied(&mut self, id: &str) -> String {
+        let ctx = self.harness.ctx.clone();
+        assert!(self.app().run(&ctx, id), "{id} may not run here");
+        self.harness.step();
+        let commands = &self.harness.output().platform_output.commands;
+        let text = commands.iter().find_map(|c| match c {
+            egui::OutputCommand::CopyText(t) => Some(t.clone()),
+            _ => None,
+        });
+        text.expect("something was copied")
+    }
+
+    /// Returns whether a panel is in front.
+    pub fn shows(&mut self, panel: &str) -> bool {
+        layout::active_panels(&self.app().dock).contains(&panel)
+    }
+
+    /// Returns whether a widget has this label.
+    pub fn has(&self, label: &str) -> bool {
+        self.harness.query_all_by_label(label).next().is_some()
+    }
+
+    /// Returns whether a widget has a label that contains this text.
+    pub fn has_part(&self, part: &str) -> bool {
+        self.harness.query_all_by_label_contains(part).next().is_some()
+    }
+
+    /// Types a text into the field with this label, then Enter.
+    pub fn enter(&mut self, label: &str, text: &str) {
+        self.harness.get_by_label(label).focus();
+        self.settle();
+        self.harness.get_by_label(label).type_text(text);
+        self.settle();
+        self.harness.key_press(egui::Key::Enter);
+        self.settle();
+    }
+
+    /// Sets the path that the user chooses next.
+    pub fn will_choose(&self, path: &Path) {
+        *self.answer.lock().unwrap() = PickResult::Path(path.to_owned());
+    }
+
+    /// Makes the desktop report that it has no file dialog, from now on.
+    pub fn has_no_dialog(&self) {
+        *self.answer.lock().unwrap() = PickResult::NoDialog;
+    }
+
+    /// Returns the name of the selected buffer.
+    pub fn input(&mut self) -> String {
+        let app = self.app();
+        let meant = app
+            .views
+            .inputs
+            .current_buffer(app.doc.as_ref().expect("a recording is open"));
+        meant.expect("the sample names a buffer").name
+    }
+
+    /// Edits the first byte of the selected buffer and returns the name of the buffer.
+    pub fn edit(&mut self) -> String {
+        let name = self.input();
+        let (now, _) = self.doc().buffer_now(&name).unwrap();
+        let byte = !now[0];
+        assert!(self.doc().edit(&name, 0, vec![byte]));
+        self.settle();
+        name
+    }
+}

@@ -1,0 +1,225 @@
+//! Registers and memory named in the window: the name goes to a file of the person's, shows everywhere at once over the
+//! embedded map, is taken back and given again, and leaves what stands in the file by hand. Maps in use are the
+//! program's: each test runs in a process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::common;
+
+use common::{Window, samples};
+use kinescope::document::moment::Selection;
+use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
+use std::time::{Duration, Instant};
+use trace_core::registers::AccessRule;
+
+/// Steps frames until something holds.
+fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
+    let since = Instant::now();
+    loop {
+        w.settle();
+        if holds(w) {
+            return;
+        }
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{what}: {}",
+            kinescope::log::text()
+        );
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// Name of the register that the first job's submit writes.
+fn submit(w: &mut Window) -> String {
+    let doc = w.doc();
+    let access = doc.recording.events.access(doc.facts.jobs[0].submit as usize).unwrap();
+    doc.facts.access_name(&doc.recording, &access)
+}
+
+/// A copy of a sample in a folder of its own, open, at the submit of its first job.
+fn opened() -> (Window, std::path::PathBuf) {
+    let mut w = Window::named("vecadd.kine");
+    let file = w.folder.path().join("mine.kine");
+    std::fs::copy(samples().join("vecadd.kine"), &file).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, file.clone());
+    until(&mut w, "it is open", |w| {
+        w.doc().title == "mine.kine" && w.doc().facts.pending.is_empty()
+    });
+    let at = w.doc().facts.jobs[0].submit;
+    w.app().doc.as_mut().unwrap().go(at);
+    (w, file.with_file_name("mine.map.toml"))
+}
+
+/// Says something in the sheet, and saves it.
+fn name(w: &mut Window, say: impl FnOnce(&mut NamingForm)) {
+    assert!(w.run("name"), "nothing can be named here");
+    let ctx = w.harness.ctx.clone();
+    say(&mut w.app().name_sheet.as_mut().unwrap().form);
+    w.app().submit_name(&ctx);
+    until(w, "it is written", |w| {
+        w.app().name_sheet.as_ref().is_none_or(|n| n.error.is_some())
+    });
+}
+
+#[test]
+fn a_register_is_named_over_the_embedded_map_and_the_name_is_taken_back() {
+    let (mut w, map) = opened();
+    assert_eq!(submit(&mut w), "JS1_COMMAND_NEXT");
+    let registers = w.doc().facts.registers.len();
+    let jobs = w.doc().facts.jobs.len();
+    name(&mut w, |form| {
+        assert_eq!(
+            (form.name.as_str(), form.access),
+            ("JS1_COMMAND_NEXT", AccessRule::ReadWrite)
+        );
+        assert!(!form.fields.is_empty(), "the embedded fields are offered");
+        form.name = "KICK".into();
+    });
+    until(&mut w, "the name shows", |w| submit(w) == "KICK");
+    until(&mut w, "all is found out again", |w| w.doc().facts.pending.is_empty());
+    // Everywhere, and nothing else is lost: jobs, spaces, other names, their roles.
+    let offset = w.doc().current_register().unwrap();
+    assert_eq!(w.doc().facts.register_name(offset), "KICK");
+    assert_eq!(w.doc().facts.registers[&offset].name, "KICK");
+    assert_eq!(w.doc().facts.registers.len(), registers);
+    assert_eq!(w.doc().facts.jobs.len(), jobs);
+    assert!(w.doc().facts.find_register_by_name("JS1_HEAD_NEXT_LO").is_some());
+    let doc = w.doc();
+    let line = kinescope::document::descriptions::format_event(doc, doc.moment());
+    assert!(
+        line.starts_with("write KICK 0x") && line.ends_with("start job 0"),
+        "{line}"
+    );
+    let found = list_entries(w.app(), "kick");
+    assert!(found.iter().any(|e| e.0 == "KICK"), "{found:?}");
+    let text = std::fs::read_to_string(&map).unwrap();
+    assert!(
+        text.contains("name = \"KICK\"") && !text.contains("fields"),
+        "the embedded fields stay there\n{text}"
+    );
+    assert!(w.run("undo"));
+    until(&mut w, "the embedded name is back", |w| submit(w) == "JS1_COMMAND_NEXT");
+    assert!(w.run("redo"));
+    until(&mut w, "the name is given again", |w| submit(w) == "KICK");
+    // A comment by hand stays when the register is named anew, and when that is taken back.
+    let by_hand = std::fs::read_to_string(&map)
+        .unwrap()
+        .replace("[[register]]", "# found by me\n[[register]]");
+    std::fs::write(&map, &by_hand).unwrap();
+    name(&mut w, |form| {
+        form.name = "GO".into();
+        form.fields.clear();
+        form.fields.push(FieldForm {
+            name: "deed".into(),
+            kind: 2,
+            more: "0 nothing, 1 start".into(),
+            ..FieldForm::from_bits(0, 7)
+        });
+    });
+    until(&mut w, "the new name shows", |w| submit(w) == "GO");
+    let text = std::fs::read_to_string(&map).unwrap();
+    assert!(
+        text.contains("# found by me") && text.contains("[enum.go_deed]"),
+        "{text}"
+    );
+    assert!(w.run("undo"));
+    until(&mut w, "the name before is back", |w| submit(w) == "KICK");
+    assert_eq!(std::fs::read_to_string(&map).unwrap(), by_hand);
+    // The first name was given without the comment: taking it back would take that too.
+    assert!(w.run("undo"));
+    until(&mut w, "it is refused", |w| w.app().last_error().is_some());
+    assert_eq!(std::fs::read_to_string(&map).unwrap(), by_hand);
+}
+
+#[test]
+fn what_somebody_changed_in_the_file_meanwhile_is_not_taken_back() {
+    let (mut w, map) = opened();
+    name(&mut w, |form| form.name = "KICK".into());
+    until(&mut w, "the name shows", |w| submit(w) == "KICK");
+    let text = std::fs::read_to_string(&map).unwrap().replace("\"KICK\"", "\"MINE\"");
+    std::fs::write(&map, &text).unwrap();
+    until(&mut w, "the change is seen", |w| submit(w) == "MINE");
+    assert!(w.run("undo"));
+    until(&mut w, "it is refused", |w| w.app().last_error().is_some());
+    assert!(w.app().last_error().unwrap().contains("was changed in the file since"));
+    assert_eq!(std::fs::read_to_string(&map).unwrap(), text);
+    assert_eq!(submit(&mut w), "MINE");
+}
+
+#[test]
+fn a_name_that_is_wrong_stays_in_the_sheet_and_writes_nothing() {
+    let (mut w, map) = opened();
+    name(&mut w, |form| form.name = "two words".into());
+    assert!(
+        w.app()
+            .name_sheet
+            .as_ref()
+            .unwrap()
+            .error
+            .as_ref()
+            .unwrap()
+            .contains("no spaces")
+    );
+    let ctx = w.harness.ctx.clone();
+    let form = &mut w.app().name_sheet.as_mut().unwrap().form;
+    form.name = "KICK".into();
+    form.fields = vec![
+        FieldForm {
+            name: "a".into(),
+            ..FieldForm::from_bits(0, 3)
+        },
+        FieldForm {
+            name: "b".into(),
+            ..FieldForm::from_bits(3, 4)
+        },
+    ];
+    w.app().submit_name(&ctx);
+    until(&mut w, "it is refused", |w| {
+        w.app().name_sheet.as_ref().unwrap().error.is_some()
+    });
+    assert!(
+        w.app()
+            .name_sheet
+            .as_ref()
+            .unwrap()
+            .error
+            .as_ref()
+            .unwrap()
+            .contains("overlap")
+    );
+    assert!(!map.exists());
+}
+
+#[test]
+fn memory_is_named_and_the_name_leads_there() {
+    let (mut w, _) = opened();
+    let buffer = w.doc().recording.facts.buffers[0].clone();
+    let at = buffer.va.0 + 0x20;
+    let selection = Selection::Memory {
+        space: buffer.address_space,
+        va: at,
+        bytes: 16,
+    };
+    w.app().doc.as_mut().unwrap().select(selection);
+    name(&mut w, |form| {
+        assert!(matches!(form.subject, NameSubject::Memory { bytes: 16, .. }));
+        form.name = "first rows".into();
+        form.doc = "What comes first.".into();
+    });
+    let place = |w: &mut Window| {
+        let (doc, space) = (w.doc(), 0);
+        kinescope::document::facts::find_name_at(&doc.recording, &doc.facts, space, at + 4)
+    };
+    until(&mut w, "memory has its name", |w| {
+        place(w) == Some(("first rows".into(), 4))
+    });
+    assert!(
+        list_entries(w.app(), "first rows")
+            .iter()
+            .any(|e| e.1 == format!("memory at {at:#x}"))
+    );
+    assert!(w.run("undo"));
+    until(&mut w, "the buffer is there again", |w| {
+        place(w) == Some((buffer.name.clone(), 0x24))
+    });
+}

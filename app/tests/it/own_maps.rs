@@ -1,0 +1,60 @@
+//! Register maps of the person's own in the window: names come with the file, change with it and go with it. One test
+//! alone in its process, because maps in use are the program's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::common;
+
+use common::{Window, samples};
+use std::time::{Duration, Instant};
+
+/// Steps frames until the register at the submit of the first job has this name.
+fn named(w: &mut Window, name: &str) {
+    let since = Instant::now();
+    loop {
+        w.settle();
+        let doc = w.doc();
+        let submit = doc.facts.jobs[0].submit as usize;
+        let access = doc.recording.events.access(submit).unwrap();
+        let found = doc.facts.access_name(&doc.recording, &access);
+        if found == name {
+            return;
+        }
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{found} does not become {name}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn names_come_change_and_go_with_the_file_beside_the_recording() {
+    let mut w = Window::named("vecadd.kine");
+    let folder = w.folder.path().to_owned();
+    let file = folder.join("mine.kine");
+    std::fs::copy(samples().join("vecadd.kine"), &file).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, file);
+    named(&mut w, "JS1_COMMAND_NEXT");
+    let map = |name: &str| {
+        format!(
+            "[map]\nname = \"mine\"\nwindow = 0x4000\ndoc = \"Mine.\"\n[block]\nname = \"mine\"\nbase = 0\n\
+             provenance = \"By hand.\"\n[[register]]\nname = \"{name}\"\noffset = 0x18e0\naccess = \"rw\"\n\
+             replay = false\nreason = \"By hand.\"\ndoc = \"Starts.\"\n"
+        )
+    };
+    let beside = folder.join("mine.map.toml");
+    std::fs::write(&beside, map("KICK")).unwrap();
+    named(&mut w, "KICK");
+    std::fs::write(&beside, map("KICKED_OFF")).unwrap();
+    named(&mut w, "KICKED_OFF");
+    // A damaged one is told, and the embedded names are back.
+    std::fs::write(&beside, "[map").unwrap();
+    named(&mut w, "JS1_COMMAND_NEXT");
+    assert!(kinescope::log::text().contains("mine.map.toml"));
+    std::fs::write(&beside, map("KICK")).unwrap();
+    named(&mut w, "KICK");
+    // Another recording of the same device has no names of this one's map.
+    w.app().open(&ctx, samples().join("saxpy.kine"));
+    named(&mut w, "JS1_COMMAND_NEXT");
+}

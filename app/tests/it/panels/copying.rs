@@ -1,0 +1,72 @@
+//! Copying: jobs, buffers, registers and page-table entries have the same forms in their menus wherever they stand.
+
+use crate::common::Window;
+use crate::panels::hands::{click_and_copied, saxpy};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use serde_json::Value;
+
+/// What an item of the menu of a row copies.
+fn copied(w: &mut Window, row: &str, item: &str) -> String {
+    w.harness.get_by_label(row).click_secondary();
+    w.settle();
+    let message = click_and_copied(w, item);
+    w.settle();
+    message
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn a_job_is_copied_from_the_outline_and_from_its_panel() {
+    let mut w = saxpy();
+    let submit = w.doc().facts.jobs[0].submit;
+    w.run("show-jobs");
+    for row in ["outline job 0", "job 0"] {
+        // The outline lists the jobs of the phase that time stands in.
+        w.doc().go(submit + 1);
+        w.settle();
+        assert_eq!(copied(&mut w, row, "Copy event of the submit"), submit.to_string());
+        let j = json(&copied(&mut w, row, "Copy as JSON"));
+        assert_eq!(j["job"], 0, "{j}");
+        let link = copied(&mut w, row, "Copy a link to it");
+        assert!(
+            link.starts_with("kinescope://") && link.contains(&submit.to_string()),
+            "{link}"
+        );
+        assert_eq!(
+            (w.doc().moment(), w.doc().selection().clone()),
+            (submit, Selection::Job(0))
+        );
+    }
+}
+
+#[test]
+fn a_buffer_and_a_pinned_register_are_copied_from_the_outline() {
+    let mut w = saxpy();
+    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    assert_eq!(copied(&mut w, "buffer x", "Copy address"), format!("{va:#x}"));
+    assert!(copied(&mut w, "buffer x", "Copy as C").contains("x["));
+    assert_eq!(json(&copied(&mut w, "buffer x", "Copy as JSON"))["buffer"], "x");
+    assert!(copied(&mut w, "buffer x", "Copy a link to it").starts_with("kinescope://"));
+    assert_eq!(*w.doc().selection(), Selection::Buffer("x".into()));
+}
+
+#[test]
+fn bytes_and_entries_are_copied_as_json_and_as_a_link() {
+    let mut w = saxpy();
+    w.run("show-memory");
+    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    w.show_memory(0, va, 1);
+    w.settle();
+    let row = format!("memory {va:#x}");
+    let j = json(&copied(&mut w, &row, "Copy as JSON"));
+    assert_eq!(j["va"], format!("{va:#x}"), "{j}");
+    let link = copied(&mut w, &row, "Copy a link to it");
+    assert!(link.contains(&format!("{va:#x}")), "{link}");
+    w.run("show-page-tables");
+    let entry = json(&copied(&mut w, "level 1 table", "Copy as JSON"));
+    assert_eq!(entry["level"], 1, "{entry}");
+}

@@ -1,0 +1,298 @@
+//! Inputs of recordings of calls: what copies carry is looked at, edited, kept, and given to replays.
+
+use crate::common::cuda::stand_in;
+use crate::common::net::net;
+use crate::common::{Window, samples};
+use crate::panels::hands::{bytes, edited};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::buffer_index::OriginKind;
+use kinescope::document::moment::Selection;
+use kinescope::theme::ThemeChoice;
+use replay_engine::run::Verdict;
+use replay_engine::tune::Reference;
+use std::time::{Duration, Instant};
+use trace_core::recording::ElementType;
+
+/// The sample of a CUDA program, with Inputs in front.
+fn sample() -> Window {
+    let mut w = Window::with(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
+    w.run("show-inputs");
+    w
+}
+
+fn show(w: &mut Window, name: &str) {
+    w.doc().select(Selection::Buffer(name.into()));
+    w.run("show-inputs");
+}
+
+/// Replays, and answers whether everything was as recorded or not expected.
+fn replay(w: &mut Window) -> Verdict {
+    w.doc().replay.outcome = None;
+    w.run("replay");
+    let since = Instant::now();
+    while w.app().confirm.is_none() && w.doc().replay.outcome.is_none() && w.doc().replay.needs_confirmation() {
+        w.harness.step();
+        assert!(since.elapsed() < Duration::from_secs(60), "no question came");
+    }
+    if w.app().confirm.is_some() {
+        w.harness.step();
+        assert!(w.has("Replay on this GPU?"));
+        w.click("Touch the hardware");
+    }
+    loop {
+        w.harness.step();
+        let state = &w.doc().replay;
+        if let Some(o) = &state.outcome {
+            return o.verdict;
+        }
+        assert!(state.error.is_none(), "{:?}", state.error);
+        assert!(since.elapsed() < Duration::from_secs(60), "no outcome came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_copies_carry_is_listed_by_the_names_of_replays() {
+    let n = net(2);
+    let mut w = Window::of(n.recording.clone());
+    w.run("show-inputs");
+    for label in ["input in0", "input in2", "input out0", "input memory0"] {
+        assert!(w.has(label), "{label}");
+    }
+    assert!(w.has("Memory at the begin"));
+    // Floats are seen as such: 144 weights.
+    w.click("input in0");
+    assert!(w.has("copied to the device") && w.has("144 values"));
+    let weights = w.doc().buffers.get("in0").unwrap().clone();
+    assert_eq!((weights.va.0, weights.element), (n.weights, ElementType::F32));
+    // The image goes to its place for each run.
+    w.click("input in2");
+    assert!(w.has("2 copies"));
+    let carried = *w.doc().buffers.origin("in2").unwrap();
+    assert_eq!((carried.event, carried.kind), (n.image_in, OriginKind::Input));
+    w.doc().go(0);
+    w.settle();
+    show(&mut w, "in2");
+    w.click("event of the copy");
+    assert_eq!(w.doc().moment(), n.image_in);
+    assert_eq!(
+        *w.doc().selection(),
+        Selection::Buffer("in2".into()),
+        "it stays in sight"
+    );
+}
+
+#[test]
+fn a_value_is_edited_undone_and_kept() {
+    let mut w = Window::with(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
+    show(&mut w, "in0");
+    let before = bytes(&mut w, "in0");
+    w.click("value 1");
+    w.views().inputs.field = "7".into();
+    w.click("Set");
+    assert!(edited(&mut w, "in0"));
+    let now = bytes(&mut w, "in0");
+    let size = w.doc().buffers.get("in0").unwrap().element.bytes();
+    assert_ne!(now[size..2 * size], before[size..2 * size]);
+    assert_eq!((&now[..size], &now[2 * size..]), (&before[..size], &before[2 * size..]));
+    assert!(w.has_part("1 page differs") && w.has_part("● edited"));
+    // The bytes of the value are selected on the device.
+    let at = w.doc().buffers.get("in0").unwrap().va.0 + size as u64;
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == at));
+    w.dies();
+    w.doc().accept_offered();
+    assert_eq!(bytes(&mut w, "in0"), now, "the journal holds it");
+    w.run("undo");
+    assert!(!edited(&mut w, "in0"));
+    assert_eq!(bytes(&mut w, "in0"), before);
+}
+
+#[test]
+fn what_comes_back_is_shown_and_not_edited() {
+    let mut w = sample();
+    show(&mut w, "out0");
+    assert!(w.has("copied back") && w.has_part("A replay makes these values itself"));
+    w.click("value 0");
+    assert!(w.views().inputs.editing.is_none());
+    assert!(
+        matches!(w.doc().selection(), Selection::Memory { .. }),
+        "it is selected"
+    );
+    assert!(!w.doc().edit("out0", 0, vec![1]));
+    assert!(!edited(&mut w, "out0"));
+    let disabled = |w: &Window, label: &str| {
+        use egui_kittest::kittest::NodeT as _;
+        w.harness.get_by_label(label).accesskit_node().is_disabled()
+    };
+    assert!(disabled(&w, "Load…") && disabled(&w, "Clear"));
+    show(&mut w, "in0");
+    assert!(!disabled(&w, "Load…") && !disabled(&w, "Clear"));
+}
+
+#[test]
+fn the_copy_and_the_byte_lead_to_the_input() {
+    let n = net(1);
+    let mut w = Window::of(n.recording.clone());
+    w.doc().go(n.image_in);
+    w.settle();
+    w.click("carries in2");
+    assert!(w.shows("inputs"));
+    assert_eq!(*w.doc().selection(), Selection::Buffer("in2".into()));
+    assert!(w.doc().edit("in2", 8, vec![0, 0, 0x80, 0x3f]));
+    w.doc().go(n.image_in);
+    w.settle();
+    assert!(w.has("carries ● in2"), "an edit is seen where the copy is");
+    w.show_memory(0, n.image + 8, 1);
+    w.settle();
+    w.click("input ● in2 + 0x8");
+    assert!(w.shows("inputs") && w.views().inputs.buffer == "in2");
+    // The copy back carries an output.
+    w.doc().go(n.scores_out);
+    w.settle();
+    w.click("carries out0");
+    assert_eq!(*w.doc().selection(), Selection::Buffer("out0".into()));
+    // The palette knows it too.
+    w.run("palette");
+    w.types("memory0\n");
+    assert_eq!(*w.doc().selection(), Selection::Buffer("memory0".into()));
+}
+
+#[test]
+fn buffers_of_thousands_are_found_by_their_name() {
+    let mut b = crate::common::net::Build::new();
+    b.facts.api = "cuda".into();
+    b.stream("default stream", 0);
+    for n in 0..300u32 {
+        let at = b.take(64);
+        b.copy_in(at, &[n as u8; 64], (1, 64), 0, true);
+    }
+    let mut w = Window::of(b.finish());
+    w.run("show-inputs");
+    assert!(w.has("input in23") && !w.has("input in24"));
+    assert!(w.has("276 more, found by name"));
+    w.harness.get_by_label("Find buffers by name").focus();
+    w.settle();
+    w.types("in29");
+    assert!(w.has("input in29") && w.has("input in290") && w.has("input in299"));
+    assert!(!w.has("input in23"));
+    w.click("input in299");
+    assert_eq!(bytes(&mut w, "in299"), [43; 64]);
+    // What is shown has its row, also where the name fits it no more.
+    w.click("All buffers");
+    assert!(w.has("input in299") && w.has("Shown"));
+    w.harness.get_by_label("Find buffers by name").focus();
+    w.settle();
+    w.types("nothing");
+    assert!(w.has("No buffer is called so."));
+}
+
+#[test]
+fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
+    let mut w = sample();
+    let boards = stand_in(w.folder.path());
+    w.app().set_boards(boards);
+    let name = {
+        // The image is the last input of the net.
+        let doc = w.doc();
+        let inputs = doc.buffers.list().iter();
+        let mut given = inputs.filter(|b| doc.buffers.origin(&b.name).is_some_and(|c| c.kind == OriginKind::Input));
+        given.next_back().unwrap().name.clone()
+    };
+    // The panel is about calls: no registers, no boards that take these, no idle time.
+    w.run("show-replay");
+    assert!(w.has("board cuda:0") && !w.has_part("board software:") && !w.has("Pace"));
+    assert_eq!(replay(&mut w), Verdict::Match);
+    w.run("show-replay");
+    for message in [
+        "8 launches",
+        "2 copies back, 320 B",
+        "Safety: driver",
+        "Replay on the GPU",
+    ] {
+        assert!(w.has(message), "{message}");
+    }
+    // As one graph it is another plan, and the same answer.
+    w.click("as one graph");
+    assert!(w.doc().replay.plan.is_none() && w.doc().replay.api_options.graph);
+    assert_eq!(replay(&mut w), Verdict::Match);
+    assert!(w.doc().replay.outcome.as_ref().unwrap().calls.as_ref().unwrap().graph);
+    w.click("synchronize after each launch");
+    assert!(
+        !w.doc().replay.api_options.graph && w.doc().replay.api_options.step,
+        "one or the other"
+    );
+    w.click("synchronize after each launch");
+    let outputs = |w: &mut Window| -> Vec<Vec<u8>> {
+        let o = w.doc().replay.outcome.clone().unwrap();
+        o.outputs.iter().map(|o| o.data.clone()).collect()
+    };
+    let recorded = outputs(&mut w);
+    assert!(!w.doc().replay.needs_confirmation(), "a yes counts for the board");
+    assert!(w.doc().edit(&name, 0, vec![9, 0, 0, 0, 7, 0, 0, 0]));
+    assert_eq!(replay(&mut w), Verdict::Match, "nothing is expected of it");
+    let other = outputs(&mut w);
+    assert_ne!(other, recorded);
+    let outcome = w.doc().replay.outcome.clone().unwrap();
+    let (differ, all) = outcome.calls.as_ref().unwrap().free_outputs();
+    assert!(differ > 0 && differ <= all && outcome.reads.compared == 0);
+    w.run("show-replay");
+    assert!(w.has_part("with your inputs"), "the panel says so");
+    // Where the person says how near it has to come, it has to.
+    for (alike, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
+        w.doc().replay.tolerance = alike.into();
+        assert_eq!(replay(&mut w), verdict, "{alike}");
+    }
+    for wrong in ["in0=exact", "near"] {
+        w.doc().replay.tolerance = wrong.into();
+        w.run("replay");
+        assert!(w.has_part("▲"), "{wrong}");
+        let error = w.doc().replay.error.clone().unwrap().text;
+        assert!(
+            error.starts_with("What outputs are held against is not right"),
+            "{error}"
+        );
+    }
+    w.doc().replay.tolerance.clear();
+    w.run("undo");
+    assert_eq!(replay(&mut w), Verdict::Match);
+    assert_eq!(outputs(&mut w), recorded);
+    assert_eq!(w.doc().replay.outcome.as_ref().unwrap().reads.compared, all);
+}
+
+#[test]
+fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
+    let mut w = sample();
+    let boards = stand_in(w.folder.path());
+    w.app().set_boards(boards);
+    w.run("show-tune");
+    let mut references = Vec::new();
+    for edit in [false, true] {
+        if edit {
+            let first = w.doc().buffers.list()[0].name.clone();
+            assert!(w.doc().edit(&first, 0, vec![3, 0, 0, 0]));
+        }
+        w.views().tune.board = "cuda:0".into();
+        w.views().tune.form.repeats = 2;
+        w.settle();
+        w.doc().tuning.done = None;
+        w.click("Run the tuning");
+        let since = Instant::now();
+        while w.doc().tuning.done.is_none() {
+            assert_eq!(w.doc().tuning.failure, None);
+            w.harness.step();
+            assert!(since.elapsed() < Duration::from_secs(60), "no answer came");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        w.settle();
+        let (tuned, board) = w.doc().tuning.done.clone().unwrap();
+        assert_eq!(board, "cuda:0");
+        assert!(tuned.baseline.rejected.is_none(), "{tuned:?}");
+        assert!(tuned.best.is_some() && !tuned.points.is_empty());
+        references.push(tuned.reference);
+    }
+    assert_eq!(
+        references[1],
+        Reference::Device,
+        "what was recorded says nothing of these inputs"
+    );
+}

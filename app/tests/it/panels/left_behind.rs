@@ -1,0 +1,61 @@
+//! What a person made and a run of the program left behind, or could not keep.
+
+use crate::panels::hands::{bytes, edited, floats, saxpy};
+use kinescope::document::journal;
+
+#[test]
+fn edits_of_a_run_that_died_are_offered_and_taken_up() {
+    let mut w = floats();
+    w.click("value 0");
+    w.views().inputs.field = "42".into();
+    w.click("Set");
+    let made = bytes(&mut w, "x");
+    w.dies();
+    w.run("show-inputs");
+    assert!(!edited(&mut w, "x"), "nothing is taken up unasked");
+    w.click("Restore");
+    assert!(bytes(&mut w, "x") == made);
+    // Closed in good order, they hold without a question.
+    let path = w.doc().path.clone();
+    w.run("close");
+    w.start(&path);
+    assert!(bytes(&mut w, "x") == made && w.doc().offered.is_none());
+}
+
+#[test]
+fn edits_made_before_the_person_decided_lose_neither_side() {
+    let mut w = floats();
+    assert!(w.doc().edit("x", 0, vec![1, 2, 3, 4]));
+    w.dies();
+    w.run("show-inputs");
+    assert!(w.doc().edit("x", 8, vec![5, 6, 7, 8]));
+    w.settle();
+    // It dies again: the newer edits are offered first, the older ones are still there.
+    w.dies();
+    w.run("show-inputs");
+    w.click("Restore");
+    assert_eq!(bytes(&mut w, "x")[8..12], [5, 6, 7, 8]);
+    let path = w.doc().path.clone();
+    w.run("close");
+    w.start(&path);
+    w.click("Restore");
+    let now = bytes(&mut w, "x");
+    assert_eq!((&now[..4], &now[8..12]), (&[1, 2, 3, 4][..], &[5, 6, 7, 8][..]));
+    w.run("close");
+    w.start(&path);
+    assert!(w.doc().offered.is_none() && bytes(&mut w, "x") == now);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_is_told() {
+    let mut w = saxpy();
+    // A folder stands where the journal would go.
+    std::fs::create_dir(journal::path_for(&w.doc().path.clone())).unwrap();
+    assert!(w.doc().edit("x", 0, vec![1]));
+    let since = std::time::Instant::now();
+    while w.app().notice.is_none() {
+        assert!(since.elapsed().as_secs() < 60, "nobody was told");
+        w.settle();
+    }
+    assert!(w.app().notice.clone().unwrap().1.contains("kine-edits"));
+}

@@ -1,0 +1,164 @@
+//! Events, Jobs and Register: a row clicked is shown everywhere; and panels without anything to show.
+
+use crate::common::{Window, busiest, writes};
+use crate::panels::hands::saxpy;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::lookup;
+use kinescope::document::moment::Selection;
+use trace_core::recording::Recording;
+
+#[test]
+fn an_event_clicked_in_the_table_moves_every_panel() {
+    let mut w = Window::open();
+    w.run("first-event");
+    w.click("event 6");
+    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (6, Selection::Event));
+    let register = w.doc().current_register().unwrap();
+    let name = w.doc().facts.register_name(register);
+    assert!(w.has(&name), "the inspector explains {name}");
+}
+
+#[test]
+fn a_filter_leaves_only_what_passes() {
+    let mut w = Window::open();
+    w.harness.get_by_label("Filter events").focus();
+    w.settle();
+    w.harness.get_by_label("Filter events").type_text("write");
+    w.settle();
+    let rows = w.views().events.rows.clone().expect("rows were found");
+    assert!(!rows.is_empty() && rows.len() < w.doc().len());
+    for e in rows.iter() {
+        assert!(w.doc().recording.events.access(e as usize).is_some_and(|a| a.write));
+    }
+    w.click("Clear filter");
+    assert!(w.views().events.rows.is_none());
+}
+
+#[test]
+fn a_job_clicked_in_its_panel_is_selected_and_explained() {
+    let mut w = Window::open();
+    w.run("show-jobs");
+    w.click("job 0");
+    assert_eq!(*w.doc().selection(), Selection::Job(0));
+    assert!(w.has_part("submitted"));
+}
+
+#[test]
+fn the_register_panel_pins_and_jumps() {
+    let mut w = Window::open();
+    w.run("show-register");
+    let first = w.harness.query_all_by_label_contains("access at event").count();
+    assert!(first > 0, "accesses are listed");
+    let r = w.doc().current_register().unwrap();
+    w.harness.query_all_by_label("Pin to timeline").next().unwrap().click();
+    w.settle();
+    assert_eq!(w.doc().changes().pins(), [r]);
+    let name = w.doc().facts.register_name(r);
+    w.click(&format!("Lane {name}"));
+    assert!(w.doc().changes().pins().is_empty());
+}
+
+#[test]
+fn the_register_panel_goes_from_write_to_write() {
+    let mut w = saxpy();
+    w.run("show-register");
+    let register = busiest(w.doc());
+    let writes = writes(w.doc(), register);
+    assert!(writes.len() >= 3, "{writes:?}");
+    w.doc().go_with(writes[0], Selection::Register(register));
+    w.settle();
+    for want in &writes[1..3] {
+        w.harness
+            .query_all_by_label("Next write")
+            .next()
+            .unwrap()
+            .click_accesskit();
+        w.settle();
+        assert_eq!(w.doc().moment(), *want);
+    }
+    w.harness
+        .query_all_by_label("Previous write")
+        .next()
+        .unwrap()
+        .click_accesskit();
+    w.settle();
+    assert_eq!(w.doc().moment(), writes[1]);
+    let last = *writes.last().unwrap();
+    w.harness.query_all_by_label("Accesses").next().unwrap().scroll_down();
+    w.settle();
+    if w.has(&format!("access at event {last}")) {
+        w.click(&format!("access at event {last}"));
+        assert_eq!(w.doc().moment(), last);
+    }
+}
+
+#[test]
+fn fields_are_named_with_their_values_and_the_rest_is_told() {
+    let mut w = saxpy();
+    w.run("show-register");
+    let event = {
+        let d = w.doc();
+        let offset = d
+            .facts
+            .find_register_by_name("JS0_CONFIG_NEXT")
+            .or(d.facts.find_register_by_name("JS1_CONFIG_NEXT"))
+            .unwrap();
+        d.facts.registers[&offset].accesses.all().first().unwrap()
+    };
+    w.doc().go(event);
+    w.settle();
+    let value = w.doc().recording.events.access(event as usize).unwrap();
+    let def = lookup::find_register(&w.doc().recording, value.offset).unwrap();
+    let decoded = def.layout.decode(value.value);
+    assert!(decoded.fields.len() > 2);
+    for f in &decoded.fields {
+        let label = format!("field {} {}", f.field.name, f.text);
+        assert!(w.has(&label), "{label}");
+    }
+    assert_ne!(decoded.unknown_mask(), 0);
+    assert!(w.has(&format!("field not named {:#x}", decoded.unknown_value())));
+}
+
+#[test]
+fn panels_without_anything_to_show_say_so_and_lead_on() {
+    let mut w = Window::of(Recording::default());
+    for (panel, what) in [
+        ("show-memory", "no address space"),
+        ("show-page-tables", "no page tables"),
+        ("show-inputs", "names no buffers"),
+        ("show-register", "No register is accessed"),
+        ("show-shader", "No job was submitted"),
+    ] {
+        w.run(panel);
+        assert!(w.has_part(what), "{panel} says {what}");
+    }
+    w.run("show-inputs");
+    w.click("Show memory");
+    assert!(w.shows("memory"));
+    w.click("Show events");
+    assert!(w.shows("events"));
+}
+
+#[test]
+fn arrows_step_through_accesses_of_a_register_that_nothing_writes() {
+    let mut w = saxpy();
+    let found = w.doc().facts.registers.iter().find_map(|(offset, f)| {
+        let reads: Vec<u64> = f.accesses.all().iter().collect();
+        (reads.len() > 1 && f.accesses.writes().is_empty()).then_some((*offset, reads))
+    });
+    let (register, reads) = found.expect("a status register is read more than once");
+    w.doc().go_with(reads[0], Selection::Register(register));
+    w.settle();
+    assert!(w.has_part("writes: none"));
+    assert!(!w.has("Next write") && !w.has("Previous write"), "no dead arrows");
+    let press = |w: &mut Window, label: &str| {
+        let mut all = w.harness.query_all_by_label(label);
+        all.next().unwrap().click_accesskit();
+        drop(all);
+        w.settle();
+    };
+    press(&mut w, "Next access");
+    assert_eq!(w.doc().moment(), reads[1]);
+    press(&mut w, "Previous access");
+    assert_eq!(w.doc().moment(), reads[0]);
+}

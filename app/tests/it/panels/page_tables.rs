@@ -1,0 +1,187 @@
+//! Page tables: the map, the list, the walk, and what stands out.
+
+use crate::common::Window;
+use crate::panels::hands::saxpy;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::document::page_runs::PageContent;
+use kinescope::document::page_table_marks::Mark;
+use trace_core::mmu::{self, Rights};
+use trace_core::recording::{
+    AddressSpace, Buffer, BufferRole, ElementType, FrameRole, GpuVa, MemoryBuilder, MmuFormat, PhysAddr, Recording,
+};
+
+#[test]
+fn a_mapping_clicked_shows_its_walk_and_leads_to_memory() {
+    let mut w = Window::open();
+    w.run("show-page-tables");
+    let va = w.doc().facts.spaces[0].mappings[0].va;
+    w.click(&format!("mapping {va:#x}"));
+    assert_eq!(w.views().tables.at, Some(va));
+    assert!(w.has_part("level 3"), "the walk is told level by level");
+    w.click("Go to memory");
+    assert!(w.shows("memory"));
+    assert_eq!(w.views().memory.top, va & !15);
+    w.click(&format!("memory {:#x}", va & !15));
+    assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
+}
+
+#[test]
+fn the_map_zooms() {
+    let mut w = Window::open();
+    w.run("show-page-tables");
+    let before = w.views().tables.cell;
+    w.click("Zoom map out");
+    assert!(w.views().tables.cell > before);
+    w.click("Zoom map in");
+    assert_eq!(w.views().tables.cell, before);
+    w.click("Colour by content");
+    assert_eq!(
+        w.views().tables.colour_by,
+        kinescope::panels::page_tables::ColourBy::Content
+    );
+}
+
+#[test]
+fn the_map_goes_from_48_bits_to_one_page_and_selects_it_everywhere() {
+    let mut w = saxpy();
+    w.run("show-page-tables");
+    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    w.doc().select(Selection::Buffer("x".into()));
+    w.settle();
+    w.click("Map of the whole space");
+    assert_eq!(w.views().tables.first_page, 0);
+    let whole = w.views().tables.cell.unwrap();
+    assert!(whole >= 24, "{whole}");
+    w.click("Map of the page");
+    assert_eq!(w.views().tables.cell, Some(0));
+    w.click("Zoom map out");
+    assert_eq!(w.views().tables.cell, Some(1));
+    // The wheel zooms about the pointer.
+    let rect = w.harness.get_by_label("Address map").rect();
+    w.harness.hover_at(rect.center());
+    w.settle();
+    let wheel = |y: f32| egui::Event::MouseWheel {
+        unit: egui::MouseWheelUnit::Point,
+        delta: egui::vec2(0.0, y),
+        modifiers: egui::Modifiers::NONE,
+        phase: egui::TouchPhase::Move,
+        source: egui::MouseWheelSource::Wheel,
+    };
+    w.harness.event(wheel(-200.0));
+    for _ in 0..8 {
+        w.settle();
+    }
+    assert!(w.views().tables.cell.unwrap() > 1, "{:?}", w.views().tables.cell);
+    // The keyboard too, once the map has the focus.
+    w.click("Map of the page");
+    w.click("Address map");
+    let Selection::Memory {
+        va: at, bytes: 4096, ..
+    } = *w.doc().selection()
+    else {
+        panic!("a page is selected: {:?}", w.doc().selection());
+    };
+    assert_eq!(w.views().tables.at, Some(at));
+    w.harness.key_press(egui::Key::ArrowRight);
+    w.settle();
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == at + 4096));
+    w.harness.key_press(egui::Key::Minus);
+    w.settle();
+    assert_eq!(w.views().tables.cell, Some(1));
+    w.run("show-memory");
+    let top = w.views().memory.top;
+    assert!(
+        top <= at + 4096 && at + 4096 < top + 4096,
+        "Memory followed to {top:#x}"
+    );
+    assert_ne!(va, 0);
+}
+
+/// Tables that map a page twice, once executable and writable, and one that the recording does not hold.
+pub fn odd() -> Recording {
+    let format = MmuFormat::Aarch64_4k;
+    let mut m = MemoryBuilder::new();
+    let mut tables = [[0u8; 4096]; 4];
+    let mut set = |table: usize, index: usize, raw: u64| {
+        tables[table][index * 8..index * 8 + 8].copy_from_slice(&raw.to_le_bytes());
+    };
+    for (table, next) in [(0, 2u64), (1, 3), (2, 4)] {
+        set(table, 0, mmu::encode_table(format, PhysAddr(next << 12)));
+    }
+    let rwx = Rights {
+        read: true,
+        write: true,
+        execute: true,
+    };
+    set(3, 1, mmu::encode_leaf(format, PhysAddr(9 << 12), Rights::RW, 0));
+    set(3, 4, mmu::encode_leaf(format, PhysAddr(9 << 12), rwx, 0));
+    // The level 3 table can be seen through the tables.
+    set(3, 6, mmu::encode_leaf(format, PhysAddr(4 << 12), Rights::RO, 0));
+    set(3, 8, mmu::encode_leaf(format, PhysAddr(77 << 12), Rights::RW, 0));
+    let mut frames: Vec<_> = tables
+        .iter()
+        .zip(1u64..)
+        .map(|(p, f)| (f, m.add_page(p), FrameRole::Table))
+        .collect();
+    frames.push((9, m.add_page(&[3; 4096]), FrameRole::Data));
+    m.add_snapshot(0, frames);
+    let mut r = Recording {
+        memory: m.finish(),
+        ..Default::default()
+    };
+    r.facts.address_spaces.push(AddressSpace {
+        number: 0,
+        format,
+        root: PhysAddr(1 << 12),
+        memattr: 0,
+        transcfg: 6,
+    });
+    r.facts.buffers.push(Buffer {
+        name: "w0".into(),
+        role: BufferRole::Weights,
+        address_space: 0,
+        va: GpuVa(0x1000),
+        bytes: 64,
+        element: ElementType::F32,
+    });
+    r
+}
+
+#[test]
+fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() {
+    let mut w = Window::of(odd());
+    w.run("show-page-tables");
+    w.click("Pages mapped twice");
+    assert!(w.has("mapping 0x1000") && w.has("mapping 0x4000") && !w.has("mapping 0x6000"));
+    w.click("mapping 0x4000");
+    assert_eq!(w.views().tables.at, Some(0x4000));
+    w.click("Pages executable and writable");
+    assert_eq!(w.views().tables.mark, Some(Mark::Open));
+    assert!(w.has("mapping 0x4000") && !w.has("mapping 0x1000"));
+    let fact = w.doc().facts.spaces[0].clone();
+    assert_eq!(fact.marks.pages(Mark::Missing), 1);
+    assert_eq!(fact.pages_with(PageContent::None), 1, "two ways of counting agree");
+    w.click("Pages not recorded");
+    w.click("mapping 0x8000");
+    assert_eq!(w.views().tables.at, Some(0x8000));
+    w.click("All mappings");
+    assert_eq!(w.views().tables.mark, None);
+    assert!(w.has("mapping 0x1000") && w.has("mapping 0x6000"));
+    w.run("show-memory");
+    for (va, what) in [
+        (0x6000, "level 3 page table of 0x0"),
+        (0x1000, "weights w0"),
+        (0x4000, "unknown"),
+    ] {
+        w.show_memory(0, va, 1);
+        w.settle();
+        assert!(w.has(&format!("page holds {what}")), "{va:#x} holds {what}");
+    }
+    w.click("What touches it");
+    let list = w.views().memory.references.clone().unwrap().list.unwrap();
+    assert!(
+        list.iter().any(|t| t.description.contains("mapped at 0x1000 too")),
+        "{list:?}"
+    );
+}

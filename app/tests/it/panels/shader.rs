@@ -1,0 +1,358 @@
+//! The Shader panel: the code of the job that is meant, moving along it, searching it, copying it.
+
+use crate::common::{Window, samples};
+use crate::panels::hands::click_and_copied;
+use egui::Key;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::theme::ThemeChoice;
+
+/// The shader of a matrix product: eight clauses with a loop.
+fn loops() -> Window {
+    let mut w = Window::named("matmul.kine");
+    w.doc().go_job(0);
+    w.run("show-shader");
+    w
+}
+
+fn press(w: &mut Window, key: Key) {
+    w.harness.key_press(key);
+    w.settle();
+}
+
+#[test]
+fn the_panel_shows_the_code_of_the_job_that_is_meant() {
+    let mut w = loops();
+    let listing = w.views().shader.listing.clone().expect("code was read");
+    assert_eq!((listing.begins.len(), listing.code.operations()), (8, 60));
+    assert!(w.has("clause_0") && w.has("clause_5"));
+    assert!(w.has_part("8 clauses · 60 operations"));
+    // Another job, another shader.
+    let mut w = Window::named("twopass.kine");
+    w.run("show-shader");
+    let mut entries = Vec::new();
+    for job in 0..2 {
+        w.doc().go_job(job);
+        w.settle();
+        entries.push(w.views().shader.listing.clone().unwrap().code.entry);
+    }
+    assert_ne!(entries[0], entries[1]);
+}
+
+#[test]
+fn a_branch_is_followed_by_a_click_and_by_the_keyboard_and_the_way_back_is_kept() {
+    let mut w = loops();
+    w.click("branch to clause_10");
+    let at = |w: &mut Window| {
+        let view = &w.views().shader;
+        view.listing.as_ref().unwrap().label(view.clause)
+    };
+    assert_eq!(at(&mut w), "clause_10");
+    press(&mut w, Key::Backspace);
+    assert_eq!(at(&mut w), "clause_5");
+    press(&mut w, Key::Enter);
+    assert_eq!(at(&mut w), "clause_10");
+    press(&mut w, Key::Backspace);
+    press(&mut w, Key::ArrowDown);
+    assert_eq!(at(&mut w), "clause_8");
+    press(&mut w, Key::ArrowUp);
+    press(&mut w, Key::ArrowUp);
+    assert_eq!(at(&mut w), "clause_3");
+    w.click("from clause_5 to clause_10");
+    assert_eq!(at(&mut w), "clause_5");
+    // Keys that move in the code do not move along the events.
+    let moment = w.doc().moment();
+    press(&mut w, Key::PageDown);
+    assert_ne!(at(&mut w), "clause_5");
+    assert_eq!(w.doc().moment(), moment);
+}
+
+#[test]
+fn what_is_searched_for_is_gone_to() {
+    let mut w = loops();
+    w.harness.get_by_label("Search the shader").focus();
+    w.settle();
+    w.harness.get_by_label("Search the shader").type_text("load.i32");
+    w.settle();
+    let found = w.views().shader.search_hits().to_vec();
+    assert_eq!(found.len(), 2, "{found:?}");
+    let first = w.views().shader.clause;
+    w.click("Next hit in the shader");
+    let second = w.views().shader.clause;
+    assert_ne!(first, second);
+    w.click("Next hit in the shader");
+    assert_eq!(w.views().shader.clause, first);
+    assert!(w.has("1 of 2"));
+}
+
+#[test]
+fn the_code_is_copied_as_text() {
+    let mut w = loops();
+    let text = click_and_copied(&mut w, "Copy the code as text");
+    assert!(
+        text.starts_with("clause_0:  0xf7ffc000\nds(0) nbb r_uncond\n    *NOP t0\n"),
+        "{text}"
+    );
+    assert_eq!(text.lines().filter(|l| l.starts_with("    *")).count(), 30);
+}
+
+#[test]
+fn a_job_leads_to_its_shader_and_a_job_without_one_says_so() {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().go_job(0);
+    w.run("show-jobs");
+    let link = w
+        .harness
+        .query_all_by_label_contains("shader 0xf7ffc000")
+        .next()
+        .unwrap();
+    link.click();
+    w.settle();
+    assert!(w.shows("shader"));
+    assert_eq!(*w.doc().selection(), Selection::Job(0));
+    let mut w = Window::open();
+    w.doc().go_job(0);
+    w.run("show-shader");
+    assert!(w.has_part("runs no shader: it is a write-value job"));
+    w.click("Show jobs");
+    assert!(w.shows("jobs"));
+}
+
+#[test]
+fn each_shader_of_a_chain_can_be_chosen() {
+    let mut w = Window::with(&samples().join("triangle.kine"), ThemeChoice::Light, 1.5);
+    w.run("show-shader");
+    let jobs = w.doc().facts.jobs.clone();
+    let job = jobs
+        .iter()
+        .find(|j| j.chain.iter().map(|c| c.shaders.len()).sum::<usize>() > 1);
+    let job = job.expect("a chain runs two shaders").index;
+    w.doc().go_job(job);
+    w.settle();
+    let first = w.views().shader.listing.clone().unwrap().code.entry;
+    w.click("Shader of the job");
+    let other = w.harness.query_all_by_label_contains("fragment 0x").next().unwrap();
+    other.click();
+    w.settle();
+    assert_ne!(w.views().shader.listing.clone().unwrap().code.entry, first);
+}
+
+/// The sum of two vectors with a thread that was run beside its code.
+fn followed(workgroup: &str, thread: &str) -> Window {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().go_job(0);
+    w.run("show-shader");
+    w.click("Follow a thread");
+    for (field, text) in [("Workgroup", workgroup), ("Thread", thread)] {
+        w.harness.get_by_label(field).focus();
+        w.settle();
+        w.harness.get_by_label(field).type_text(text);
+        w.settle();
+    }
+    w.click("Run the thread");
+    w
+}
+
+#[test]
+fn a_thread_is_stepped_forward_and_back_beside_the_code() {
+    let mut w = followed("1", "3");
+    let run = w.views().shader.thread.run.clone().expect("it was run");
+    assert_eq!((run.workgroup, run.followed.steps.len()), ([1, 0, 0], 3));
+    assert!(w.has("1 of 3"));
+    w.click("Step forward");
+    w.click("Step forward");
+    assert!(w.has("3 of 3") && w.has_part("writes 0x"));
+    let view = &w.views().shader;
+    assert_eq!(view.listing.as_ref().unwrap().label(view.clause), "clause_7");
+    w.click("Step back");
+    assert_eq!(w.views().shader.thread.step, 1);
+    // A break, and on to it.
+    let last = run.followed.steps[2].clause;
+    w.views().shader.thread.stops.toggle(last);
+    w.settle();
+    w.click("On to a break");
+    assert_eq!(w.views().shader.thread.step, 2);
+    // Registers that the clause changed are marked with what they held before.
+    let changed = run.followed.changes(2)[0];
+    let label = format!(
+        "r{} {:#010x} was {:#010x}",
+        changed.register, changed.after, changed.before
+    );
+    assert!(w.has(&label), "{label}");
+}
+
+#[test]
+fn a_thread_that_is_not_there_is_told() {
+    let mut w = followed("0", "5000");
+    assert!(w.has_part("there is no thread [5000, 0, 0]"));
+    assert!(w.views().shader.thread.run.is_none());
+}
+
+/// The first layer of the network that reads digits: threads at the border part from the others.
+fn layer() -> Window {
+    let mut w = Window::named("digits.kine");
+    w.doc().go_job(0);
+    w.run("follow-thread");
+    w
+}
+
+#[test]
+fn a_thread_is_chosen_by_a_click_and_run() {
+    let mut w = layer();
+    let rect = w.harness.get_by_label_contains("Choose a thread").rect();
+    // Eight threads along x and eight along y: the cell in the third column and the second line.
+    let cell = rect.width() / 8.0;
+    let at = rect.min + egui::vec2(2.5 * cell, 1.5 * cell);
+    w.harness.hover_at(at);
+    w.settle();
+    for pressed in [true, false] {
+        w.harness.input_mut().events.push(egui::Event::PointerButton {
+            pos: at,
+            button: egui::PointerButton::Primary,
+            pressed,
+            modifiers: egui::Modifiers::NONE,
+        });
+        w.harness.step();
+    }
+    w.settle();
+    let run = w.views().shader.thread.run.clone().expect("it ran");
+    assert_eq!((run.workgroup, run.thread), ([0; 3], [2, 1, 0]));
+    assert!(w.has("Choose a thread, 2,1,0 of 8×8×1"));
+}
+
+#[test]
+fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
+    let mut w = layer();
+    w.run("run-thread");
+    let run = w.views().shader.thread.run.clone().expect("it ran");
+    // The last byte that it writes.
+    let steps = 0..run.followed.steps.len();
+    let write = steps
+        .clone()
+        .flat_map(|n| run.followed.accesses(n).iter().map(move |a| (n, *a)))
+        .rfind(|(_, a)| a.write)
+        .expect("it writes");
+    w.harness.get_by_label("Break at a memory address").focus();
+    w.settle();
+    let text = format!("{:#x}", write.1.va + 1);
+    w.harness.get_by_label("Break at a memory address").type_text(&text);
+    w.settle();
+    w.click("On to a break");
+    assert_eq!(w.views().shader.thread.step, write.0);
+    assert!(w.has(&format!("writes {text}")), "it says why it stopped");
+    // Thread 0 stands in the corner of the image, thread 9 does not: where the one leaves out what the other does.
+    w.views().shader.thread.stops.memory.clear();
+    w.views().shader.thread.stops.lane = Some(9);
+    w.views().shader.thread.step = 0;
+    w.settle();
+    let with = |n: usize| run.followed.steps[n].lanes >> 9 & 1 == 1;
+    let parts = steps.skip(1).find(|n| with(*n) != with(n - 1)).expect("they part");
+    w.run("on-to-break");
+    assert_eq!(w.views().shader.thread.step, parts);
+    assert!(w.has("thread 9 parts here") || w.has("thread 9 joins here"));
+    w.run("back-to-break");
+    assert!(w.has("no break comes before this"));
+}
+
+#[test]
+fn a_break_is_set_in_the_margin() {
+    let mut w = layer();
+    w.click("Break at clause_3");
+    let at = w.views().shader.listing.as_ref().unwrap().address(1).unwrap();
+    assert!(w.views().shader.thread.stops.clauses.contains(&at));
+    w.click("Break at clause_3");
+    assert!(w.views().shader.thread.stops.clauses.is_empty());
+}
+
+#[test]
+fn a_thread_runs_with_the_inputs_as_they_are_edited_and_says_when_they_were_edited_since() {
+    let mut w = layer();
+    let reads = |w: &mut Window| {
+        w.run("run-thread");
+        let run = w.views().shader.thread.run.clone().expect("it ran");
+        let image = w.doc().recording.buffer("image").unwrap().va.0;
+        let mut all = (0..run.followed.steps.len()).flat_map(|n| run.followed.accesses(n).to_vec());
+        all.find(|a| !a.write && a.va == image)
+            .expect("it reads the first pixel")
+            .value as u32
+    };
+    assert_eq!(f32::from_bits(reads(&mut w)), 0.0);
+    assert!(w.doc().edit("image", 0, 0.75f32.to_le_bytes().to_vec()));
+    w.settle();
+    assert!(w.has_part("inputs were edited since"));
+    assert_eq!(f32::from_bits(reads(&mut w)), 0.75);
+    assert!(!w.has_part("inputs were edited since"));
+}
+
+/// Asks in Memory who wrote a byte of a buffer last, and gives the words.
+fn who(w: &mut Window, buffer: &str, at: u64) -> String {
+    let b = w.doc().recording.buffer(buffer).unwrap().clone();
+    let desk = w.app().panel_context().expect("a recording is open");
+    let memory = &mut desk.views.memory;
+    kinescope::panels::memory::find_references(desk.doc, memory, desk.asks, b.address_space, b.va.0 + at);
+    w.run("show-memory");
+    w.click("who wrote it last");
+    let t = w.views().memory.references.clone().unwrap();
+    match t.writer {
+        Some(kinescope::panels::memory::view::WriterLookup::Ready(report, None)) => report.describe(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is_edited() {
+    let mut w = Window::named("digits.kine");
+    let first = who(&mut w, "logits", 0);
+    assert!(
+        first.contains("written by job 3") && first.contains("read 0x"),
+        "{first}"
+    );
+    let kept = |w: &mut Window| {
+        let key = w.doc().edit_key();
+        w.doc().writers.find_run(&key).expect("the run is kept")
+    };
+    let run = kept(&mut w);
+    assert!(run.bytes() > 0);
+    let second = who(&mut w, "logits", 5);
+    assert_ne!(first, second);
+    assert!(std::sync::Arc::ptr_eq(&run, &kept(&mut w)), "no second run was made");
+    // The same question again costs no work at all.
+    let started = w.app().tasks.latest();
+    assert_eq!(who(&mut w, "logits", 5), second);
+    let touched = 1;
+    assert_eq!(w.app().tasks.latest(), started.map(|n| n + touched));
+    // An edited input is another replay, and gives other values.
+    assert!(w.doc().edit("image", 0, 1f32.to_le_bytes().to_vec()));
+    w.settle();
+    assert!(w.has_part("inputs were edited since"));
+    let edited = who(&mut w, "logits", 5);
+    assert_ne!(edited, second);
+    assert!(!std::sync::Arc::ptr_eq(&run, &kept(&mut w)));
+}
+
+#[test]
+fn memory_tells_the_last_writer_inside_a_job() {
+    let mut w = Window::named("vecadd.kine");
+    let c = w.doc().recording.buffer("c").unwrap().clone();
+    let desk = w.app().panel_context().expect("a recording is open");
+    kinescope::panels::memory::find_references(
+        desk.doc,
+        &mut desk.views.memory,
+        desk.asks,
+        c.address_space,
+        c.va.0 + 4 * 70,
+    );
+    w.run("show-memory");
+    w.click("who wrote it last");
+    let label = "last writer written by job 0, workgroup ";
+    assert!(w.has_part(label), "it is told");
+    let link = w.harness.query_all_by_label_contains(label).next().unwrap();
+    link.click();
+    w.settle();
+    // The thread that wrote it is run and shown at the clause that did.
+    assert!(w.shows("shader"));
+    let t = &w.views().shader.thread;
+    let run = t.run.clone().expect("it was run");
+    let accesses = run.followed.accesses(t.step);
+    assert!(accesses.iter().any(|a| a.write && a.va == c.va.0 + 4 * 70));
+}

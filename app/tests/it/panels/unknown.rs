@@ -1,0 +1,100 @@
+//! What helps with what nobody described: statistics of a register, structures over memory, buffers as tensors.
+
+use crate::panels::hands::saxpy;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::panels::inputs::ViewMode;
+
+#[test]
+fn statistics_of_a_register_tell_what_it_looks_like_and_lead_to_what_follows_its_writes() {
+    let mut w = saxpy();
+    let register = w.doc().facts.find_register_by_name("JS1_COMMAND_NEXT").unwrap();
+    let first = w.doc().facts.registers[&register].accesses.all().first().unwrap();
+    w.app()
+        .doc
+        .as_mut()
+        .unwrap()
+        .go_with(first, Selection::Register(register));
+    w.run("show-register");
+    w.click("Statistics of this register");
+    for _ in 0..4 {
+        w.settle();
+    }
+    assert!(
+        w.has_part("followed by") && w.has_part("value 0x00000001"),
+        "no statistics are shown"
+    );
+    assert!(w.has_part("bits changed"));
+    // Another register has its own.
+    let raw = w.doc().facts.find_register_by_name("JOB_IRQ_RAWSTAT").unwrap();
+    w.app().doc.as_mut().unwrap().select(Selection::Register(raw));
+    for _ in 0..4 {
+        w.settle();
+    }
+    assert!(w.has_part("accesses") && !w.has_part("followed by"));
+    w.click("List all");
+    w.settle();
+    assert!(w.has("Accesses"));
+}
+
+#[test]
+fn a_job_header_is_laid_over_memory_and_its_rows_select_bytes() {
+    let mut w = saxpy();
+    w.app().doc.as_mut().unwrap().go_job(0);
+    let head = w.doc().facts.jobs[0].head_va;
+    assert!(w.run("structure"));
+    w.settle();
+    let laid = w.views().memory.structure.clone().unwrap();
+    assert_eq!((laid.layout.as_str(), laid.at, laid.count), ("job-header", head, 1));
+    assert!(w.has(&format!("Structure job-header at {head:#x}")));
+    // Keys go from row to row, and what a row is about is selected.
+    w.click(&format!("Structure job-header at {head:#x}"));
+    w.harness.key_press(egui::Key::ArrowDown);
+    w.settle();
+    match *w.doc().selection() {
+        Selection::Memory { va, bytes, .. } => assert!(va >= head && va + bytes <= head + 32, "{va:#x}"),
+        ref other => panic!("{other:?}"),
+    }
+    w.harness.key_press(egui::Key::ArrowLeft);
+    w.settle();
+    assert!(w.views().memory.structure.as_ref().unwrap().open.is_empty());
+    // Many of them.
+    w.views().memory.structure.as_mut().unwrap().count = 3;
+    w.settle();
+    assert!(w.has_part("job-header[2] at"));
+    w.click("Take the structure away");
+    w.settle();
+    assert!(w.views().memory.structure.is_none());
+}
+
+#[test]
+fn a_buffer_is_shown_as_a_tensor_and_a_cell_tells_its_value() {
+    let mut w = saxpy();
+    w.app().doc.as_mut().unwrap().select(Selection::Buffer("x".into()));
+    w.run("show-inputs");
+    w.views().inputs.show = Some(ViewMode::Tensor);
+    w.settle();
+    let buffer = w.doc().recording.buffer("x").unwrap().clone();
+    let elements = buffer.bytes / buffer.element.bytes() as u64;
+    let form = w.views().inputs.tensor.as_mut().unwrap();
+    form.shape = format!("2×{}", elements / 2);
+    for _ in 0..4 {
+        w.settle();
+    }
+    assert!(w.has("Slice of the tensor") && w.has("Axis 1 runs across"));
+    w.harness.get_by_label("Slice of the tensor").focus();
+    w.settle();
+    w.harness.key_press(egui::Key::ArrowRight);
+    w.settle();
+    assert_eq!(w.views().inputs.tensor.as_ref().unwrap().cell, (0, 1));
+    // The axes change places.
+    w.click("Axis 0 runs down");
+    for _ in 0..4 {
+        w.settle();
+    }
+    assert!(w.has("Axis 0 runs across") && w.has("Axis 1 runs down"));
+    // One that does not fit says so.
+    w.views().inputs.tensor.as_mut().unwrap().shape = format!("{elements}×2");
+    w.settle();
+    assert!(w.has_part("the buffer has"));
+}

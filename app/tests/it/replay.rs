@@ -1,0 +1,505 @@
+//! Replays driven through the window: boards in this process and in a real agent, pairing, what goes wrong and where
+//! that leads.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::common;
+mod replaying;
+
+use common::{Window, diverging, sample};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::boards::Boards;
+use kinescope::document::moment::Selection;
+use kinescope::document::replay::{DEFAULT_SIMULATOR, ReplayErrorKind};
+use kinescope::document::safety::Safety;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::layout;
+use replay_engine::device::Containment;
+use replay_engine::run::Verdict;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Steps frames until something holds.
+fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool) {
+    let since = Instant::now();
+    while !holds(w) {
+        w.harness.step();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(since.elapsed() < Duration::from_secs(60), "{what} did not come");
+    }
+}
+
+/// Steps frames until the board runs the plan.
+fn until_it_runs(w: &mut Window) {
+    until(w, "the run", |w| *w.doc().replay.phase.lock().unwrap() == "running");
+}
+
+#[test]
+fn divergences_are_listed_and_lead_to_their_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, events) = diverging(folder.path(), 3);
+    let mut w = Window::with(&path, ThemeChoice::Dark, 1.0);
+    assert!(!w.run("next-divergence"), "nothing was replayed, so nothing diverged");
+    w.run("show-replay");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
+    // Where it parted from its original is shown beside it at first.
+    w.run("show-replay");
+    assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
+    w.click(&format!("divergence at event {}", events[1]));
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (events[1], Selection::Divergence(1))
+    );
+    assert!(w.has_part("recorded 0x"), "both values are explained");
+    // The key walks through them, and begins again after the last.
+    for next in [2, 0, 1] {
+        w.run("next-divergence");
+        assert_eq!(w.doc().moment(), events[next]);
+        assert_eq!(*w.doc().selection(), Selection::Divergence(next as u32));
+    }
+}
+
+/// Makes the first job write its value to an address that is not mapped, by an edit of the buffer that holds its
+/// chain, and gives that address.
+fn faulty(w: &mut Window) -> u64 {
+    let head = w.doc().facts.jobs[0].head_va;
+    let chains = w
+        .doc()
+        .recording
+        .facts
+        .buffers
+        .iter()
+        .find(|b| (b.va.0..b.va.0 + b.bytes).contains(&head))
+        .cloned()
+        .expect("a buffer holds the chain");
+    let nowhere = 0x7f_0000_0000_u64;
+    assert!(
+        w.doc()
+            .edit(&chains.name, head - chains.va.0 + 32, nowhere.to_le_bytes().to_vec())
+    );
+    nowhere
+}
+
+#[test]
+fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
+    let mut w = Window::open();
+    let nowhere = faulty(&mut w);
+    w.run("show-replay");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.verdict, Verdict::Failed, "{:?}", o.failure);
+    assert!(w.has_part("Failed") && w.has("▲ Fault in job 0"));
+    let report = &o.faults[0];
+    assert_eq!(report.address.map(|a| a.0), Some(nowhere));
+    for (name, value, _) in &report.registers {
+        assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is told");
+    }
+    assert!(w.has_part("does not translate") && w.has_part("nearest"));
+    w.click(&format!("address {nowhere:#x}"));
+    assert!(w.shows("page-tables"));
+    assert!(matches!(w.doc().selection(), Selection::Memory { va, .. } if *va == nowhere));
+    // The window goes on: the edit is taken back, and the replay matches.
+    w.run("undo");
+    w.run("replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn jobs_whose_shader_did_not_run_say_so() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let skipped = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
+    assert_eq!(o.computed, skipped == 0);
+    assert_eq!(w.has_part("not computed: "), skipped > 0, "as a whole");
+    let rows = w.harness.query_all_by_label_contains("replayed job").count();
+    let reported = w.harness.query_all_by_label_contains("! not computed").count();
+    assert!(
+        rows >= 1 && reported >= skipped.min(rows),
+        "and for each job: {reported} of {rows}"
+    );
+}
+
+#[test]
+fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_with_both_names() {
+    let mut w = Window::named("vecadd-g52.kine");
+    assert_eq!(w.doc().replay.board(), "software:mali-g52");
+    w.run("replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+    w.run("show-replay");
+    for board in ["software:mali-g71", "software:mali-g52"] {
+        assert!(w.harness.query_by_label(&format!("board {board}")).is_some(), "{board}");
+    }
+    w.click("board software:mali-g71");
+    assert!(!w.run("replay"), "it is off before anybody tries");
+    for part in ["Mali-G52", "Mali-G71", "does not fit"] {
+        assert!(w.has_part(part), "{part}");
+    }
+    w.click("Use software:mali-g52");
+    assert_eq!(w.doc().replay.board(), "software:mali-g52");
+    assert!(w.run("replay"));
+}
+
+#[test]
+fn an_unknown_register_is_allowed_where_its_refusal_is_shown() {
+    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../sample-traces/vecadd.kine");
+    let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
+    let mut events = trace_core::recording::EventsBuilder::new();
+    for at in 0..recording.events.len() {
+        let time = recording.events.time.get(at).unwrap();
+        if at == 0 {
+            let unknown = trace_core::recording::Access {
+                space: 0,
+                write: false,
+                offset: 0x3ff8,
+                width: 4,
+                value: 0,
+            };
+            events.access(time, 0, unknown);
+        }
+        match (recording.events.access(at), recording.events.interrupt(at)) {
+            (Some(access), _) => events.access(time, 0, access),
+            (None, Some(interrupt)) => events.interrupt(time, interrupt),
+            (None, None) => {}
+        }
+    }
+    recording.events = events.finish();
+    let mut w = Window::of(recording);
+    w.run("show-replay");
+    w.run("replay");
+    let trouble = w.doc().replay.error.clone().expect("it is refused");
+    assert!(trouble.text.contains("0x3ff8"), "{}", trouble.text);
+    w.click("Allow 0x3ff8..0x3ffc and plan again");
+    assert_eq!(w.doc().replay.error, None);
+    assert!(w.has_part("registers 0x3ff8..0x3ffc are in no register map; you allowed them"));
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.verdict, Verdict::Match);
+    assert!(o.findings.iter().any(|f| f.place == "registers 0x3ff8..0x3ffc"));
+}
+
+#[test]
+fn a_second_replay_sends_only_what_changed() {
+    let mut w = Window::open();
+    w.run("replay");
+    let first = w.doc().replay.outcome.clone().unwrap().pushed_bytes;
+    w.edit();
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert!(o.pushed_bytes < first, "{} after {first}", o.pushed_bytes);
+    w.run("replay");
+    let same = w.doc().replay.outcome.clone().unwrap().pushed_bytes;
+    assert!(same < 1024, "{same} bytes for the same plan again");
+}
+
+#[test]
+fn containment_is_told_as_it_is_known() {
+    let mut w = Window::named("vecadd.kine");
+    assert_eq!(w.doc().safety(), Safety::Contained(Containment::Software));
+    assert!(w.has("Safety: software"));
+    w.run("plan");
+    assert_eq!(w.doc().safety(), Safety::Proved(Containment::Software));
+    assert!(w.has_part("proved"));
+    let message = w.doc().describe_safety();
+    assert!(message.contains("walked after relocation"), "{message}");
+    w.edit();
+    assert_eq!(
+        w.doc().safety(),
+        Safety::Contained(Containment::Software),
+        "the plan is older"
+    );
+    assert!(w.has("Safety: software"));
+    w.doc().replay.choose("agent://127.0.0.1:9/mali-g71");
+    w.settle();
+    assert_eq!(w.doc().safety(), Safety::Unqueried);
+    assert!(w.has("Safety: ! plan not made") && w.doc().replay.is_hardware());
+}
+
+#[test]
+fn an_outcome_never_lands_on_another_recording() {
+    let mut w = Window::busy();
+    let ctx = w.harness.ctx.clone();
+    w.app().replay(&ctx, 10_000, "replay");
+    until_it_runs(&mut w);
+    let other = w.folder.path().join("other.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.app().open(&ctx, other.clone());
+    w.settle();
+    assert_eq!(w.doc().path, other);
+    assert!(w.doc().replay.outcome.is_none() && w.doc().replay.error.is_none());
+    // The run was stopped with its recording, and the board is free again.
+    w.run("replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn a_replay_is_stopped_in_the_middle() {
+    let mut w = Window::busy();
+    let ctx = w.harness.ctx.clone();
+    w.app().replay(&ctx, 10_000, "replay");
+    until_it_runs(&mut w);
+    w.harness.step();
+    w.click("Cancel replay");
+    let trouble = w.doc().replay.error.clone().expect("what became of it");
+    assert_eq!(trouble.kind, ReplayErrorKind::Stopped);
+    assert!(w.doc().replay.outcome.is_none() && w.doc().replay.running.is_none());
+    assert!(w.has_part("Stopped."));
+    w.click("Run replay");
+    let outcome = w.doc().replay.outcome.clone().unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+    assert!(!w.has_part("Stopped."));
+
+    // What was replayed before stays when a later run is stopped.
+    w.app().replay(&ctx, 10_000, "replay");
+    until_it_runs(&mut w);
+    w.harness.step();
+    w.click("Cancel replay");
+    assert!(w.has_part("Stopped."));
+    let now = w.doc().replay.outcome.clone().unwrap();
+    assert!(Arc::ptr_eq(&now, &outcome));
+}
+
+/// A real agent in another process, which lets one client pair.
+struct Agent {
+    child: Child,
+    lines: Receiver<String>,
+    address: String,
+    _keys: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start() -> Self {
+        let keys = tempfile::tempdir().unwrap();
+        let mut child = Command::new(whole_program_tests::program("kinescope-agent"))
+            .arg("--keys")
+            .arg(keys.path())
+            .args(["serve", "--listen", "127.0.0.1:0", "--pair"])
+            .args(["--device", "software:mali-g71"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (send, lines) = channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut agent = Self {
+            child,
+            lines,
+            address: String::new(),
+            _keys: keys,
+        };
+        agent.address = agent.hear("listening on ").replace("listening on ", "");
+        agent.hear("pairing is open");
+        agent
+    }
+
+    fn hear(&self, start: &str) -> String {
+        loop {
+            let line = self
+                .lines
+                .recv_timeout(Duration::from_secs(30))
+                .expect("the agent says nothing more");
+            if line.starts_with(start) {
+                return line;
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        // It is this test's own child.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A window with the sample and keys of its own.
+fn with_keys() -> Window {
+    let mut w = Window::busy();
+    let keys = w.folder.path().join("keys");
+    w.app().set_boards(Boards::new(Some(keys)));
+    w.run("show-replay");
+    w
+}
+
+/// Types the agent's address, asks to pair and waits for the code.
+fn ask_to_pair(w: &mut Window, agent: &Agent) {
+    w.doc().replay.board_field = agent.address.clone();
+    w.harness.step();
+    w.harness.get_by_label("Pair…").click();
+    until(w, "the code", |w| w.has("Codes are the same"));
+    let digits = |t: &str| t.chars().filter(char::is_ascii_digit).collect::<String>();
+    let there = digits(&agent.hear("pairing code: "));
+    let here = w.app().actions.pairing.lock().unwrap().as_ref().unwrap().code.clone();
+    assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
+    // The person at the agent says yes, now that the code is there to be seen.
+    agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
+    assert!(w.has(&here), "the window shows it");
+    // A click that was under way when the question came up answers nothing.
+    w.harness.get_by_label("Codes are the same").click();
+    w.harness.step();
+    assert!(w.app().actions.pairing.lock().unwrap().is_some());
+    (0..4).for_each(|_| w.harness.step());
+}
+
+#[test]
+fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
+    let mut agent = Agent::start();
+    let mut w = with_keys();
+    ask_to_pair(&mut w, &agent);
+    w.click("Codes are the same");
+    let board = "board agent:127.0.0.1/mali-g71";
+    until(&mut w, "the board", |w| w.has(board));
+    w.settle();
+    assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
+
+    w.click(board);
+    assert_eq!(w.doc().replay.board(), "agent:127.0.0.1/mali-g71");
+    assert!(!w.doc().replay.is_hardware(), "its agent says that it is software");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
+
+    // The agent dies in the middle of a run.
+    let ctx = w.harness.ctx.clone();
+    w.app().replay(&ctx, 10_000, "replay");
+    until_it_runs(&mut w);
+    agent.kill();
+    w.settle();
+    let trouble = w.doc().replay.error.clone().expect("the window says what happened");
+    assert_eq!(trouble.kind, ReplayErrorKind::Board);
+    assert!(
+        trouble.text.contains("was lost while the plan was running"),
+        "{}",
+        trouble.text
+    );
+    assert!(w.has_part("was lost while the plan was running"));
+    assert!(w.has_part("from before: the last attempt did not run"));
+    assert!(w.has_part("no answer"));
+    assert!(w.doc().replay.running.is_none());
+
+    // And again: now nobody answers.
+    w.click("Run replay");
+    let trouble = w.doc().replay.error.clone().unwrap();
+    assert!(trouble.text.contains("no agent answers"), "{}", trouble.text);
+    w.click("Look for boards");
+    assert!(w.has_part("board agent:127.0.0.1"), "it is still known");
+
+    // Another window knows it too, and asks it when the person does.
+    let mut other = Window::open();
+    other.app().set_boards(Boards::new(Some(w.folder.path().join("keys"))));
+    other.run("show-replay");
+    assert!(other.has("agent 127.0.0.1") && !other.has_part("board agent:"));
+    other.click("agent 127.0.0.1");
+    assert!(other.has_part("board agent:127.0.0.1") && !other.has("agent 127.0.0.1"));
+    w.click("Continue with the simulator");
+    assert_eq!(w.doc().replay.board(), DEFAULT_SIMULATOR);
+    w.click("Run replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn a_code_that_differs_keeps_no_key() {
+    let agent = Agent::start();
+    let mut w = with_keys();
+    ask_to_pair(&mut w, &agent);
+    w.click("They differ");
+    let (what, why) = w.app().notice.clone().expect("the person is told");
+    assert!(what.contains("pairing") && why.contains("no key was kept"), "{why}");
+    w.run("find-boards");
+    assert!(!w.has_part("board agent:"));
+}
+
+#[test]
+fn pairing_is_stopped_while_the_code_is_shown() {
+    let agent = Agent::start();
+    let mut w = with_keys();
+    ask_to_pair(&mut w, &agent);
+    w.run("cancel");
+    assert!(w.app().tasks.running().is_empty() && !w.has("Codes are the same"));
+    w.run("find-boards");
+    assert!(!w.has_part("board agent:"));
+}
+
+/// Times of the clock on the wall differ from run to run; the picture must not.
+fn with_fixed_times(w: &mut Window) {
+    let doc = w.doc();
+    let mut o = (**doc.replay.outcome.as_ref().unwrap()).clone();
+    o.timing.push_ns = 640_000;
+    o.timing.runs_ns = vec![1_840_000; o.timing.runs_ns.len()];
+    doc.replay.outcome = Some(Arc::new(o));
+    w.app().settings.hints_read = 9;
+    w.settle();
+}
+
+fn picture_matched(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    w.edit();
+    w.run("replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+fn picture_diverged(theme: ThemeChoice) -> Window {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = diverging(folder.path(), 3);
+    let mut w = Window::with(&path, theme, 1.0);
+    w.run("replay");
+    w.run("next-divergence");
+    // The picture is of the Replay panel.
+    layout::close(&mut w.app().dock, "compare");
+    w.run("show-replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+fn picture_fault(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    faulty(&mut w);
+    w.run("replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+/// A draw, which is not computed.
+fn picture_not_computed(theme: ThemeChoice) -> Window {
+    let mut w = Window::with(&common::samples().join("triangle.kine"), theme, 1.0);
+    w.run("replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+macro_rules! pictures {
+    ($($name:ident $make:ident $theme:ident)*) => {
+        $(#[test]
+        fn $name() {
+            $make(ThemeChoice::$theme).harness.snapshot(stringify!($name));
+        })*
+    };
+}
+
+pictures! {
+    replay_matched_dark picture_matched Dark
+    replay_matched_light picture_matched Light
+    replay_diverged_dark picture_diverged Dark
+    replay_diverged_light picture_diverged Light
+    replay_fault_dark picture_fault Dark
+    replay_fault_light picture_fault Light
+    replay_not_computed_dark picture_not_computed Dark
+}

@@ -1,0 +1,363 @@
+//! What lies around the panels: the page without a recording, hints, notices, sheets, the palette, a file held over
+//! the window. Driven by label, and photographed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::common;
+mod looks;
+
+use common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{Settings, crash};
+use std::path::{Path, PathBuf};
+
+#[test]
+fn three_hints_are_read_one_after_another_and_never_come_back() {
+    let mut w = Window::open();
+    assert!(w.has("1 of 3"));
+    w.click("Next hint");
+    assert!(w.has("2 of 3"));
+    w.click("Next hint");
+    w.click("Got it");
+    assert!(!w.has("3 of 3") && !w.has("Got it"));
+    let folder = w.folder.path().join("settings");
+    assert_eq!(Settings::load(Some(folder.clone())).hints_read, 3);
+    assert!(!Settings::load(Some(folder)).is_first_run());
+}
+
+#[test]
+fn hints_are_sent_away_at_once() {
+    let mut w = Window::open();
+    w.click("No hints");
+    assert!(!w.has("1 of 3") && !w.has("2 of 3"));
+    assert_eq!(Settings::load(Some(w.folder.path().join("settings"))).hints_read, 3);
+}
+
+#[test]
+fn a_crash_of_a_former_run_is_told_once() {
+    let mut w = Window::open();
+    let folder = w.folder.path().join("crashes");
+    let report = crash::write(&folder, "what happened").unwrap();
+    w.app().report_last_crash(&folder);
+    w.settle();
+    let (_, details) = w.app().notice.clone().expect("it is told");
+    assert!(details.contains(&report.display().to_string()), "{details}");
+    w.click("Dismiss");
+    w.app().report_last_crash(&folder);
+    assert!(w.app().notice.is_none(), "once is enough");
+}
+
+#[test]
+fn a_path_typed_into_the_palette_opens() {
+    let mut w = Window::open();
+    let other = w.folder.path().join("typed.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.run("palette");
+    w.harness
+        .get_by_label("Palette")
+        .type_text(&other.display().to_string());
+    w.settle();
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert_eq!(w.doc().path, other);
+}
+
+/// A file as the desktop hands it over.
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        std::fs::read(&self.0).map_err(|e| e.to_string())
+    }
+}
+
+#[test]
+fn a_file_dragged_in_opens_and_says_so_before() {
+    let mut w = Window::open();
+    let other = w.folder.path().join("dragged.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.harness.input_mut().hovered_files.push(egui::HoveredFile {
+        path: Some(other.clone()),
+        ..Default::default()
+    });
+    w.harness.run_steps(2);
+    assert!(w.has("Let go to open it, or to compare with it"));
+    w.harness.input_mut().hovered_files.clear();
+    w.harness
+        .input_mut()
+        .dropped_files
+        .push(std::sync::Arc::new(Dropped(other.clone())));
+    w.settle();
+    assert!(!w.has_part("Let go to open it"));
+    assert_ne!(w.doc().path, other, "the person is asked what it is for");
+    w.click("Open it");
+    assert_eq!(w.doc().path, other);
+    // The same once more, beside the open one.
+    w.harness
+        .input_mut()
+        .dropped_files
+        .push(std::sync::Arc::new(Dropped(other.clone())));
+    w.settle();
+    w.click("Compare with dragged.kine");
+    assert!(w.doc().comparison.done.is_some() && !w.has("Neither"));
+}
+
+#[test]
+fn problems_lead_to_their_place() {
+    let mut w = Window::open();
+    w.run("show-problems");
+    assert!(!w.doc().facts.findings.is_empty());
+    let row = w.harness.query_all_by_label_contains("problem 0 ").next();
+    row.expect("the first problem").click();
+    w.settle();
+    assert_eq!(*w.doc().selection(), Selection::Finding(0));
+}
+
+#[test]
+fn the_log_shows_what_is_grave_enough() {
+    use kinescope::log::{Level, push};
+    let mut w = Window::open();
+    w.run("show-log");
+    push(Level::Info, "a quiet line of this test");
+    push(Level::Error, "a grave line of this test");
+    w.settle();
+    assert!(w.has("log a grave line of this test") && w.has("log a quiet line of this test"));
+    w.click("▲ Errors");
+    assert!(w.has("log a grave line of this test") && !w.has("log a quiet line of this test"));
+    w.click("Everything");
+    assert!(w.has("log a quiet line of this test"));
+}
+
+fn still(w: &mut Window) {
+    w.app().settings.hints_read = 9;
+    w.settle();
+}
+
+fn welcome(theme: ThemeChoice) -> Window {
+    let mut w = Window::sized(theme, 1.0);
+    w.app().settings.recent = ["/data/alexnet.kine", "/data/lab/mnist"].map(Into::into).to_vec();
+    w.settle();
+    w
+}
+
+fn after(theme: ThemeChoice, command: &str) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    still(&mut w);
+    w.run(command);
+    w.settle();
+    w
+}
+
+fn palette(theme: ThemeChoice) -> Window {
+    let mut w = after(theme, "palette");
+    w.app().settings.recent.clear();
+    w.harness.get_by_label("Palette").type_text("js1");
+    w.settle();
+    w
+}
+
+fn help(theme: ThemeChoice) -> Window {
+    after(theme, "help")
+}
+
+/// The sheet of keys, one row with another key and one that asks whether it may take a key away.
+fn keys(theme: ThemeChoice) -> Window {
+    use kinescope::window::shortcut::key;
+    let mut w = after(theme, "keys");
+    w.types("next\n");
+    w.press(key(egui::Key::F4).unwrap());
+    w.stroke(egui::Modifiers::NONE, egui::Key::ArrowDown, None);
+    w.types("\n");
+    w.press(key(egui::Key::K).unwrap());
+    w
+}
+
+fn about(theme: ThemeChoice) -> Window {
+    after(theme, "about")
+}
+
+fn problems(theme: ThemeChoice) -> Window {
+    let mut w = after(theme, "next-problem");
+    w.settle();
+    w
+}
+
+fn told(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    let details =
+        "/data/lab/alexnet.kine: the commit at byte 0x41000 is not whole; the recording opens at the one before it";
+    w.app().notice = Some(("alexnet.kine was not opened".into(), details.into()));
+    w.settle();
+    w
+}
+
+fn path_field(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    w.has_no_dialog();
+    w.run("save-kine");
+    // A place that is nowhere, so that the picture is the same on every machine.
+    w.app().path_prompt.as_mut().unwrap().text = "/nowhere/at-all/alexnet.kine".into();
+    w.settle();
+    w
+}
+
+macro_rules! pictures {
+    ($($name:ident $make:ident $theme:ident)*) => {
+        $(#[test]
+        fn $name() {
+            $make(ThemeChoice::$theme).harness.snapshot(stringify!($name));
+        })*
+    };
+}
+
+pictures! {
+    welcome_dark welcome Dark
+    welcome_light welcome Light
+    palette_dark palette Dark
+    palette_light palette Light
+    help_dark help Dark
+    help_light help Light
+    about_dark about Dark
+    keys_dark keys Dark
+    keys_light keys Light
+    problems_dark problems Dark
+    problems_light problems Light
+    path_field_dark path_field Dark
+    path_field_light path_field Light
+    notice_and_hint_dark told Dark
+    notice_and_hint_light told Light
+}
+
+/// Where the desktop has no dialog for files a field takes the path: completed by Tab, opened by Enter, and a file that
+/// is there is written over only by a button that says so.
+#[test]
+fn without_a_dialog_a_field_takes_the_path() {
+    let mut w = Window::open();
+    let other = w.folder.path().join("other.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.has_no_dialog();
+    assert!(w.run("open"));
+    let typed = |w: &mut Window, text: &str| {
+        w.harness.get_by_label("Path").type_text(text);
+        w.settle();
+    };
+    let beside = format!("{}/", w.folder.path().display());
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, beside);
+    assert!(w.has("other.kine"), "what lies there is shown");
+    typed(&mut w, "zz");
+    assert!(w.has("No such file.") && !w.has_part("nothing lies there"), "said once");
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert!(w.app().path_prompt.is_some(), "what is not there is not opened");
+    for _ in 0..2 {
+        w.harness.key_press(egui::Key::Backspace);
+    }
+    w.settle();
+    typed(&mut w, "oth");
+    w.harness.key_press(egui::Key::Tab);
+    w.settle();
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, other.to_string_lossy());
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert!(w.app().path_prompt.is_none());
+    assert_eq!(w.doc().path, other);
+
+    // Saving begins in the recording's folder with a name that is not the recording's, which is selected.
+    assert!(w.run("save-kine"));
+    let offered = w.folder.path().join("other-copy.kine");
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, offered.to_string_lossy());
+    assert!(w.has("New file"));
+    typed(&mut w, "other");
+    assert_eq!(
+        w.app().path_prompt.as_ref().unwrap().text,
+        other.to_string_lossy(),
+        "typed over the name"
+    );
+    assert!(w.has("! The file is there already."));
+    let before = std::fs::metadata(&other).unwrap().modified().unwrap();
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert_eq!(std::fs::metadata(&other).unwrap().modified().unwrap(), before);
+    w.harness.key_press(egui::Key::Escape);
+    w.settle();
+    assert!(w.app().path_prompt.is_none());
+    let copy = w.folder.path().join("copy.kine");
+    assert!(w.run("save-kine"));
+    w.app().path_prompt.as_mut().unwrap().text = copy.to_string_lossy().into_owned();
+    w.settle();
+    w.click("Save there");
+    assert!(copy.is_file());
+    assert!(w.has("Saved copy.kine, as recorded"));
+}
+
+/// Tab completes as a shell does, and the keyboard stays in the field.
+#[test]
+fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
+    let mut w = Window::open();
+    for name in ["trace-one.kine", "trace-two.kine"] {
+        std::fs::copy(sample(), w.folder.path().join(name)).unwrap();
+    }
+    std::fs::copy(sample(), w.folder.path().join("own.kine")).unwrap();
+    let own = w.folder.path().join("own.kine");
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, own.clone());
+    w.settle();
+    w.has_no_dialog();
+    assert!(w.run("open"));
+    let text = |w: &mut Window| w.app().path_prompt.as_ref().unwrap().text.clone();
+    w.harness.get_by_label("Path").type_text("tr");
+    w.settle();
+    w.harness.key_press(egui::Key::Tab);
+    w.settle();
+    assert_eq!(text(&mut w), w.folder.path().join("trace-").to_string_lossy());
+    assert!(
+        w.harness.get_by_label("Path").is_focused(),
+        "Tab does not leave the field"
+    );
+    w.harness.get_by_label("Path").type_text("t");
+    w.settle();
+    w.harness.key_press(egui::Key::Tab);
+    w.settle();
+    assert_eq!(text(&mut w), w.folder.path().join("trace-two.kine").to_string_lossy());
+    assert!(w.harness.get_by_label("Path").is_focused());
+}
+
+/// Down and Up choose among the names below the field, which keeps the keyboard; Enter goes into a folder.
+#[test]
+fn arrows_choose_among_the_names_below_the_path() {
+    let mut w = Window::open();
+    let folder = w.folder.path().join("trace-box");
+    std::fs::create_dir(&folder).unwrap();
+    for place in [w.folder.path().join("trace-one.kine"), folder.join("inner.kine")] {
+        std::fs::copy(sample(), place).unwrap();
+    }
+    w.has_no_dialog();
+    assert!(w.run("open"));
+    w.harness.get_by_label("Path").type_text("tr");
+    w.settle();
+    let press = |w: &mut Window, key: egui::Key| {
+        w.harness.key_press(key);
+        w.settle();
+        assert!(w.harness.get_by_label("Path").is_focused());
+        w.app().path_prompt.as_ref().unwrap().text.clone()
+    };
+    let named = |p: &Path| p.to_string_lossy().into_owned();
+    let one = named(&w.folder.path().join("trace-one.kine"));
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), named(&folder));
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), one);
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), one, "the last one");
+    assert_eq!(press(&mut w, egui::Key::ArrowUp), named(&folder));
+    assert_eq!(press(&mut w, egui::Key::Enter), format!("{}/", folder.display()));
+    assert!(w.has("inner.kine"), "what lies in the folder is shown");
+    press(&mut w, egui::Key::ArrowDown);
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert!(w.app().path_prompt.is_none());
+    assert_eq!(w.doc().path, folder.join("inner.kine"));
+}

@@ -1,0 +1,141 @@
+//! The window around the panels, driven by its accessible labels: every row of the command table, files, keys, the
+//! palette, replays, and pictures of every panel. Each test asserts that a document, a file or a panel changed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod commands;
+use crate::common;
+mod compare;
+mod keeping;
+mod notes;
+mod numbers;
+mod pictures;
+mod targets;
+mod tour;
+mod unasked;
+
+use common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
+use replay_engine::device::Containment;
+use trace_core::progress::Progress;
+use trace_core::recording::Capture;
+
+#[test]
+fn without_a_recording_the_window_says_what_to_do() {
+    let mut w = Window::empty();
+    assert!(w.has("Open file"));
+    let copy = w.folder.path().join("chosen.kine");
+    std::fs::copy(sample(), &copy).unwrap();
+    w.will_choose(&copy);
+    w.click("Open file");
+    assert_eq!(w.doc().path, copy);
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_told_and_the_window_lives_on() {
+    let mut w = Window::empty();
+    let bad = w.folder.path().join("bad.kine");
+    std::fs::write(&bad, b"not a recording").unwrap();
+    w.will_choose(&bad);
+    w.click("Open file");
+    assert!(w.app().doc.is_none() && w.app().notice.is_some());
+    w.click("Dismiss");
+    assert!(w.app().notice.is_none() && w.has("Open file"));
+}
+
+#[test]
+fn an_edited_input_replays_and_the_panel_tells_how_it_went() {
+    let mut w = Window::open();
+    w.edit();
+    w.run("show-replay");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.rewrites.get(&replay_engine::plan::RewriteKind::Input), Some(&1));
+    assert!(w.has_part("Matched") || o.verdict != replay_engine::run::Verdict::Match);
+}
+
+#[test]
+fn the_palette_goes_to_an_event_by_its_number() {
+    let mut w = Window::open();
+    w.run("palette");
+    w.harness.get_by_label("Palette").type_text("12");
+    w.settle();
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert_eq!(w.doc().moment(), 12);
+    assert!(w.app().palette.is_none());
+}
+
+#[test]
+fn keys_of_the_table_reach_their_commands() {
+    let mut w = Window::open();
+    w.doc().go(4);
+    w.settle();
+    w.harness.key_press(egui::Key::Period);
+    w.settle();
+    assert_eq!(w.doc().moment(), 5);
+    w.harness
+        .key_press_modifiers(egui::Modifiers::ALT, egui::Key::ArrowLeft);
+    w.settle();
+    assert_eq!(w.doc().moment(), 4);
+    w.harness.key_press(egui::Key::W);
+    w.settle();
+    assert!(w.views().timeline.range.is_some());
+    w.harness.key_press(egui::Key::F);
+    w.settle();
+    assert!(w.views().timeline.range.is_none());
+}
+
+#[test]
+fn a_board_that_does_not_answer_is_no_question_and_the_person_is_told() {
+    let mut w = Window::open();
+    w.doc().replay.choose("agent://127.0.0.1:9/mali");
+    w.run("replay");
+    assert_eq!(w.app().confirm, None);
+    assert!(w.doc().replay.running.is_none());
+    assert!(
+        w.doc().replay.error.is_some(),
+        "nothing answers there, and the person is told"
+    );
+}
+
+#[test]
+fn the_outline_tells_how_a_recording_was_captured() {
+    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    r.set_capture(&Capture {
+        method: "mmiotrace".into(),
+        command: vec!["modprobe".into(), "radeonfb".into()],
+        exit_code: Some(1),
+        lost: 3,
+        ..Capture::default()
+    });
+    let w = Window::of(r);
+    assert!(w.has("Captured by: mmiotrace"));
+    assert!(w.has("Command: modprobe radeonfb, which ended with code 1"));
+    assert!(w.has("Kernel lost: 3 events"));
+    assert!(!Window::open().has_part("Captured by"));
+}
+
+#[test]
+fn what_nothing_contains_is_asked_for_once_a_board_and_badged_before() {
+    let mut w = Window::open();
+    w.run("plan");
+    let mut info = w.doc().replay.device.clone().expect("the board's own words");
+    info.containment = Containment::None;
+    w.doc().replay.choose("agent://127.0.0.1:9/pci:1002:5159");
+    w.doc().replay.device = Some(info);
+    w.settle();
+    assert!(w.has("Safety: ! not contained"));
+    w.run("replay");
+    assert!(w.has_part("that nothing contains"));
+    // The keyboard says no.
+    w.types("\x1b");
+    assert!(w.app().confirm.is_none() && w.doc().replay.needs_containment_consent());
+    w.run("replay");
+    w.click("Touch the hardware");
+    assert!(!w.doc().replay.needs_containment_consent(), "the yes is for this board");
+    w.run("replay");
+    assert!(w.has_part("real hardware") && !w.has_part("that nothing contains"));
+    w.click("Cancel");
+    w.doc().replay.choose("agent://127.0.0.1:9/pci:1234:11e8");
+    assert!(!w.doc().replay.uncontained.contains("agent://127.0.0.1:9/pci:1234:11e8"));
+}

@@ -1,0 +1,230 @@
+//! What of the window comes back with its recording, and where it lies: beside the recording, in the settings where
+//! that place cannot be written, aside when it is damaged.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::common;
+
+use common::Window;
+use kinescope::document::axis::AxisKind;
+use kinescope::document::cursors::Cursor;
+use kinescope::document::workspace::TableColumns;
+use kinescope::log;
+use kinescope::theme::columns::Tables;
+use kinescope::window::layout;
+use kinescope::window::layout::FloatingGeometry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use trace_core::check::{FindingKind, Severity};
+
+fn again(w: &mut Window) {
+    let path = w.doc().path.clone();
+    w.run("close");
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+}
+
+fn beside(w: &mut Window) -> PathBuf {
+    w.doc().path.with_file_name("sample.kine-workspace")
+}
+
+#[test]
+fn it_lies_beside_the_recording_and_everything_comes_back() {
+    let mut w = Window::open();
+    let file = beside(&mut w);
+    w.run("show-jobs");
+    w.run("axis-time");
+    w.run("zoom-in");
+    w.run("toggle-outline");
+    w.views().events.filter = "write".into();
+    w.doc().replay.keep_gaps = true;
+    w.doc().replay.api_options.graph = true;
+    w.doc().replay.tolerance = "f32:1e-5".into();
+    w.doc().go(11);
+    w.app().sides.inspector = 340.0;
+    w.app().sides.set = true;
+    w.settle();
+    w.doc().set_cursor(Cursor::A, 3);
+    w.doc().set_cursor(Cursor::B, 17);
+    w.views().timeline.heights.insert("jobs".into(), 64.0);
+    let columns = TableColumns {
+        widths: BTreeMap::from([("means".to_owned(), 321.0)]),
+        hidden: BTreeSet::from(["job".to_owned()]),
+        shown: BTreeSet::from(["thread".to_owned()]),
+    };
+    let own = BTreeMap::from([("events".to_owned(), columns)]);
+    w.app().actions.tables = Tables::from_workspace(&own);
+    let view = w.views().timeline.range;
+    again(&mut w);
+    assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (Some(3), Some(17)));
+    assert_eq!(w.views().timeline.heights.get("jobs"), Some(&64.0));
+    assert_eq!(w.app().workspace().unwrap().tables, own);
+    assert!(file.is_file() && std::fs::read_to_string(&file).unwrap().contains("moment = 11"));
+    assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
+    assert_eq!(w.views().timeline.range, view);
+    assert!(w.shows("jobs") && !w.app().outline && w.app().inspector);
+    assert_eq!(w.views().events.filter, "write");
+    assert!(w.doc().replay.keep_gaps);
+    assert!(w.doc().replay.api_options.graph && !w.doc().replay.api_options.step);
+    assert_eq!(w.doc().replay.tolerance, "f32:1e-5");
+    assert_eq!(w.app().sides.inspector, 340.0, "the width is drawn as it was left");
+    let folder = w.folder.path().join("settings/workspaces");
+    assert!(!folder.exists(), "nothing is kept elsewhere");
+}
+
+#[test]
+fn a_panel_torn_off_comes_back_where_it_was() {
+    let mut w = Window::open();
+    w.run("show-memory");
+    w.run("tear-off");
+    let place = FloatingGeometry {
+        at: Some([320.0, 64.0]),
+        size: [500.0, 410.0],
+    };
+    w.app().floating[0].now = place;
+    let path = w.doc().path.clone();
+    w.run("close");
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    while w.app().doc.is_none() {
+        w.harness.step();
+    }
+    let torn = &w.app().floating[0];
+    assert_eq!((torn.panel, torn.start), ("memory", place));
+    assert!(!w.shows("memory"), "it is in one place only");
+}
+
+#[test]
+fn a_recording_that_was_only_looked_at_gets_no_file() {
+    let mut w = Window::open();
+    let file = beside(&mut w);
+    w.run("close");
+    assert!(!file.exists());
+}
+
+#[test]
+fn what_changed_is_kept_while_the_window_is_open() {
+    let mut w = Window::open();
+    let file = beside(&mut w);
+    w.doc().go(9);
+    let kept = || std::fs::read_to_string(&file).is_ok_and(|t| t.contains("moment = 9"));
+    let since = std::time::Instant::now();
+    while !kept() {
+        w.harness.step();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(since.elapsed().as_secs() < 30, "it was not kept");
+    }
+}
+
+#[test]
+fn where_that_place_cannot_be_written_the_settings_keep_it_and_the_log_says_so() {
+    let mut w = Window::open();
+    // What bars the way holds for every user: a folder of that name.
+    let file = beside(&mut w);
+    std::fs::create_dir(&file).unwrap();
+    w.doc().go(13);
+    again(&mut w);
+    assert_eq!(w.doc().moment(), 13, "it comes back from the settings");
+    let elsewhere = w.folder.path().join("settings/workspaces");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
+    let message = format!("not beside the recording ({}", file.display());
+    assert!(log::text().contains(&message), "{}", log::text());
+    // The place becomes writable: the file moves there.
+    std::fs::remove_dir(&file).unwrap();
+    w.doc().go(14);
+    again(&mut w);
+    assert_eq!(w.doc().moment(), 14);
+    assert!(file.is_file());
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_damaged_file_is_told_and_put_aside() {
+    let mut w = Window::open();
+    let file = beside(&mut w);
+    for (text, reason) in [
+        ("version = 1\nmoment = \"x\"\n", "moment"),
+        ("version = 99\nmoment = 1\n", "version 99"),
+        (
+            "version = 1\nmoment = 1\ndock = { kind = \"panel\", id = \"no-such\" }\n",
+            "panels",
+        ),
+    ] {
+        w.app().notice = None;
+        std::fs::write(&file, text).unwrap();
+        let path = w.doc().path.clone();
+        let (recording, facts) = (w.doc().recording.clone(), w.doc().facts.clone());
+        w.app()
+            .show_document(kinescope::document::Document::new(path, recording, facts));
+        w.settle();
+        let aside = PathBuf::from(format!("{}.damaged", file.display()));
+        assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
+        let (what, details) = w.app().notice.clone().expect("the person is told");
+        assert!(what.contains("damaged") && details.contains(reason), "{details}");
+        assert!(details.contains(&aside.display().to_string()), "{details}");
+        assert_eq!(
+            layout::dock(&w.app().dock),
+            Some(layout::default_dock(layout::RecordingContent::Accesses))
+        );
+        // And a new one is kept in its place.
+        w.doc().go(5);
+        again(&mut w);
+        assert_eq!(w.doc().moment(), 5);
+    }
+}
+
+/// A file whose recording opens, of which a page does not agree with its digest: the window says so by itself.
+#[test]
+fn damage_that_reading_does_not_meet_is_a_problem_after_opening() {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("flipped.kine");
+    let mut bytes = std::fs::read(common::samples().join("vecadd.kine")).unwrap();
+    bytes[40_000] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+    let first = w.doc().facts.findings[0].clone();
+    assert_eq!(
+        (first.kind, first.severity),
+        (FindingKind::DamagedSection, Severity::Error)
+    );
+    assert!(first.message.contains("does not agree with its digest"), "{first:?}");
+    w.run("show-problems");
+    assert!(w.has("problem 0 damaged-section"));
+}
+
+/// Events that damage takes away are grey, and a strip names section and block; nothing is replayed from them.
+#[test]
+fn damaged_events_are_grey_and_a_strip_says_so() {
+    use trace_core::container::{self, SectionKind};
+    let mut w = Window::empty();
+    let path = w.folder.path().join("events.kine");
+    let sample = trace_core::import::open(&common::samples().join("vecadd.kine"), &Default::default()).unwrap();
+    container::write(&sample, &path, &Default::default()).unwrap();
+    let sections = container::sections(&path).unwrap();
+    let values = sections.iter().find(|s| s.kind == Some(SectionKind::AccessValue));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[values.unwrap().offset as usize + 9] ^= 2;
+    std::fs::write(&path, bytes).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+    assert!(w.has_part("The file is damaged"));
+    assert!(w.has_part("section access-value, block 0"));
+    w.run("show-events");
+    w.doc().go(0);
+    w.settle();
+    let event = (0..sample.events.len())
+        .find(|e| sample.events.access(*e).is_some())
+        .unwrap();
+    assert!(w.has(&format!("event {event}, damaged")));
+    let findings = w.doc().facts.findings.clone();
+    let finding = findings.iter().find(|f| f.event == Some(event as u64)).unwrap();
+    assert!(
+        finding.message.contains("nothing is replayed or written"),
+        "{finding:?}"
+    );
+    let file = container::to_bytes(&w.doc().recording);
+    assert!(matches!(file, Err(container::ContainerError::DamagedSource(_))));
+}

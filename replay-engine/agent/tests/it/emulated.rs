@@ -1,0 +1,130 @@
+//! Devices in QEMU that an agent serves: leased like any other, gone with the agent however it ends.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+use crate::process;
+
+use process::{Agent, LIMIT, paired};
+use replay_engine::client::boards;
+use replay_engine::device::Containment;
+use replay_engine::device::qemu::check_installed;
+use replay_engine::wire::KeyStore;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Instant;
+use tempfile::TempDir;
+use trace_core::recording::Hardware;
+
+/// An agent that serves two devices, and its address. `None`, and why, where there is no QEMU.
+fn served() -> Option<(TempDir, KeyStore, Agent, String)> {
+    if check_installed().is_err() {
+        println!("skipped: no QEMU (qemu-system-x86)");
+        return None;
+    }
+    let (folder, client) = paired();
+    let devices = ["--device", "qemu:edu", "--device", "qemu:ati-vga,model=rv100"];
+    let mut arguments = vec!["serve", "--listen", "127.0.0.1:0"];
+    arguments.extend(devices);
+    let agent = Agent::start(&folder.path().join("agent"), &arguments);
+    let address = agent.line("listening on ");
+    Some((folder, client, agent, address))
+}
+
+/// The QEMU processes that a process started.
+fn emulators(of: u32) -> BTreeSet<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{of}/task")).unwrap();
+    let children = threads.flat_map(|t| {
+        let list = std::fs::read_to_string(t.unwrap().path().join("children")).unwrap_or_default();
+        list.split_whitespace()
+            .map(|p| p.parse().unwrap())
+            .collect::<Vec<u32>>()
+    });
+    children.collect()
+}
+
+/// Waits until none of the processes is there any more, not even as a zombie of ours.
+fn all_end(processes: &BTreeSet<u32>) {
+    let by = Instant::now() + LIMIT;
+    let there = |p: &u32| {
+        let line = std::fs::read(format!("/proc/{p}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("qemu")
+    };
+    while processes.iter().any(there) {
+        assert!(Instant::now() < by, "QEMU is left behind: {processes:?}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn they_are_leased_like_any_other_and_tell_what_they_are() {
+    let Some((_folder, client, mut agent, address)) = served() else {
+        return;
+    };
+    for (device, ids, first) in [
+        ("edu", (0x1234, 0x11e8), "bar0"),
+        ("ati-vga,model=rv100", (0x1002, 0x5159), "bar2"),
+    ] {
+        let name = format!("agent://{address}/{device}");
+        let lease = boards::open(&name, &boards::Factories::new(), &client).unwrap();
+        let info = lease.info();
+        assert_eq!((info.name.as_str(), info.containment), (device, Containment::Software));
+        let Some(Hardware::Pci(f)) = &info.hardware else {
+            panic!("{info:?}")
+        };
+        assert_eq!((f.vendor, f.device), ids);
+        assert_eq!(info.windows[0].name, first);
+    }
+    let processes = emulators(agent.child.id());
+    assert_eq!(processes.len(), 2, "{processes:?}");
+    // Asked to end, it takes them along.
+    // The shell's own `kill`: not every system has the program.
+    let asked = Command::new("sh")
+        .args(["-c", "kill $0", &agent.child.id().to_string()])
+        .status();
+    assert!(asked.unwrap().success());
+    assert_eq!(agent.wait(), Some(0));
+    all_end(&processes);
+}
+
+#[test]
+fn they_end_with_an_agent_that_is_killed() {
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: no setpriv (util-linux)");
+        return;
+    }
+    let Some((_folder, _client, mut agent, _)) = served() else {
+        return;
+    };
+    let processes = emulators(agent.child.id());
+    assert_eq!(processes.len(), 2, "{processes:?}");
+    agent.child.kill().unwrap();
+    agent.child.wait().unwrap();
+    all_end(&processes);
+}
+
+fn refused(device: &str, path: &Path) -> String {
+    let keys = tempfile::tempdir().unwrap();
+    let Output { status, stderr, .. } = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--device", device, "--keys"])
+        .arg(keys.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert_eq!(status.code(), Some(2));
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn what_cannot_be_had_is_told_before_anybody_is_served() {
+    let empty = tempfile::tempdir().unwrap();
+    let text = refused("qemu:edu", empty.path());
+    assert!(text.contains("package qemu-system-x86"), "{text}");
+    let text = refused("qemu:edu,addr=4", empty.path());
+    assert!(text.contains("`addr` is not yours to set"), "{text}");
+}

@@ -1,0 +1,335 @@
+//! The program itself, in a process of its own: pairing at its terminal, serving, being killed and being asked to end.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::process;
+
+use process::{Agent, LIMIT, paired};
+use replay_core::{Action, ReadClass};
+use replay_engine::client::{ClientError, Endpoint, Lease, Stage, boards, pair};
+use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, ReadClasses};
+use replay_engine::run::Verdict;
+use replay_engine::wire::KeyStore;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+
+fn agent(args: &[&str], keys: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+        .args(args)
+        .arg("--keys")
+        .arg(keys)
+        .output()
+        .unwrap()
+}
+
+/// A plan that reads a register of the software board `reads` times and does not care for its value.
+fn plan(lease: &Lease, reads: u32) -> Compiled {
+    let info = lease.info();
+    let mut body = BodyBuilder::new();
+    for event in 0..reads {
+        let read = Action::Read {
+            event,
+            space: 0,
+            offset: 0,
+            width: 4,
+            class: ReadClass::Equal,
+            expected: u64::from(info.gpu_id),
+        };
+        body.push(&read).unwrap();
+    }
+    let (body, actions) = body.finish();
+    let plan = Plan {
+        title: "reads".to_owned(),
+        gpu_id: info.gpu_id,
+        register_map: info.register_map.clone(),
+        arena: info.arena,
+        reads: ReadClasses {
+            equal: u64::from(reads),
+            ..ReadClasses::default()
+        },
+        actions,
+        body,
+        ..Plan::empty(PLAN_VERSION)
+    };
+    Compiled {
+        plan,
+        pages: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn it_serves_a_paired_client_on_tcp_and_on_a_socket_that_is_its_owners_alone() {
+    let (folder, client) = paired();
+    let socket = folder.path().join("a.sock");
+    let unix = socket.to_str().unwrap();
+    let keys = folder.path().join("agent");
+    let mut agent = Agent::start(&keys, &["serve", "--listen", "127.0.0.1:0", "--unix", unix]);
+    let address = agent.line("listening on ");
+    assert_eq!(agent.line("listening on "), unix);
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    for name in [
+        format!("agent://{address}/mali-g71"),
+        format!("agent://{unix}/mali-g71"),
+    ] {
+        let mut lease = boards::open(&name, &boards::Factories::new(), &client).unwrap();
+        let outcome = lease.replay(&plan(&lease, 1000), 1, &Progress::new(), false).unwrap();
+        assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
+    }
+    // Asked to end, it ends well and takes its socket along.
+    assert!(
+        Command::new("sh")
+            .args(["-c", "kill $0", &agent.child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(agent.wait(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn killed_in_the_middle_of_a_run_the_client_hears_of_it_at_once() {
+    let (folder, client) = paired();
+    let mut agent = Agent::start(&folder.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
+    let name = format!("agent://{}/mali-g71", agent.line("listening on "));
+    let mut lease = boards::open(&name, &boards::Factories::new(), &client).unwrap();
+    let compiled = plan(&lease, 200_000);
+    let progress = Progress::new();
+    let watch = progress.clone();
+    let killer = std::thread::spawn(move || {
+        let by = Instant::now() + LIMIT;
+        // The upload ends at a fifth.
+        while watch.fraction().unwrap_or(0.0) <= 0.2 {
+            assert!(Instant::now() < by, "the run does not begin");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        agent.child.kill().unwrap();
+        let killed = Instant::now();
+        // Until it is gone, its port may still take a connection.
+        agent.child.wait().unwrap();
+        (killed, agent)
+    });
+    let e = lease.replay(&compiled, 10_000, &progress, false).unwrap_err();
+    let (killed, _agent) = killer.join().unwrap();
+    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
+    assert!(matches!(&e, ClientError::Lost { stage: Stage::Run, .. }), "{e}");
+    assert!(e.to_string().contains("see whether kinescope-agent still runs"), "{e}");
+    let e = lease.replay(&compiled, 1, &Progress::new(), false).unwrap_err();
+    assert!(matches!(e, ClientError::Lost { .. }), "{e}");
+    let e = boards::open(&name, &boards::Factories::new(), &client).unwrap_err();
+    assert!(matches!(e, ClientError::Unreachable { .. }), "{e}");
+}
+
+#[test]
+fn it_pairs_at_its_terminal_and_a_running_agent_knows_the_new_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = KeyStore::open(&folder.path().join("client")).unwrap();
+    let keys = folder.path().join("agent");
+    let serving = Agent::start(&keys, &["serve", "--listen", "127.0.0.1:0"]);
+    let address = serving.line("listening on ");
+    let port = address.rsplit_once(':').unwrap().1;
+    let board = format!("agent://{address}/mali-g71");
+    let none = boards::Factories::new();
+    assert!(matches!(
+        boards::open(&board, &none, &client),
+        Err(ClientError::NotPaired { .. })
+    ));
+    // Declined at the terminal, then confirmed.
+    let mut pairing = Agent::start(&keys, &["pair", "--serve-port", port]);
+    let at = Endpoint::parse(&pairing.line("listening on "));
+    for answer in ["n\n", "yes\n"] {
+        let result = pair(&at, "board", &client, |code| {
+            assert_eq!(pairing.line("pairing code: "), code);
+            pairing.type_in(answer);
+            true
+        });
+        if answer == "n\n" {
+            assert!(matches!(result, Err(ClientError::PairingDeclined { .. })));
+            pairing.line("not paired");
+        } else {
+            assert_eq!(result.unwrap().address, address);
+        }
+    }
+    let name = pairing.line("paired with ");
+    assert_eq!(pairing.wait(), Some(0));
+    let lease = boards::open("agent:board/mali-g71", &none, &client).unwrap();
+    drop(lease);
+    // Listed, forgotten, refused.
+    let listed = agent(&["keys", "list"], &keys);
+    let text = String::from_utf8(listed.stdout).unwrap();
+    assert!(
+        text.contains(&format!("{name}\t")) && text.contains(&client.key_pair().public().to_hex()),
+        "{text}"
+    );
+    assert!(agent(&["keys", "forget", &name], &keys).status.success());
+    assert!(matches!(
+        boards::open(&board, &none, &client),
+        Err(ClientError::Refused(_))
+    ));
+    assert_eq!(agent(&["keys", "forget", &name], &keys).status.code(), Some(2));
+    // A key that was carried over by hand.
+    assert!(
+        agent(&["keys", "trust", "desk", &client.key_pair().public().to_hex()], &keys)
+            .status
+            .success()
+    );
+    boards::open(&board, &none, &client).unwrap();
+}
+
+#[test]
+fn who_listens_on_loopback_alone_says_so_and_how_to_let_others_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |listen: &str, needle: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+            .args(["serve", "--listen", listen, "--keys"])
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let found = lines.map_while(Result::ok).find(|l| l.contains(needle));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        found.unwrap_or_else(|| panic!("no line with `{needle}`"))
+    };
+    let line = said("127.0.0.1:0", "from this machine alone");
+    assert!(line.contains("--listen ADDRESS:PORT"), "{line}");
+}
+
+#[test]
+fn it_lists_its_devices_and_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = String::from_utf8(agent(&["devices"], folder.path()).stdout).unwrap();
+    let names: Vec<&str> = text.lines().filter_map(|l| l.split('\t').next()).collect();
+    // Behind these comes what this machine has.
+    assert_eq!(names[..2], ["software:mali-g71", "software:mali-g52"]);
+    let hardware = |n: &&str| ["pci:", "platform:", "cuda:"].iter().any(|bus| n.starts_with(bus));
+    assert!(names[2..].iter().all(hardware), "{names:?}");
+    let wrong = agent(&["serve", "--device", "toaster"], folder.path());
+    let text = String::from_utf8(wrong.stderr).unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text.contains("toaster") && text.contains("software:mali-g71"), "{text}");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let wrong = agent(&["serve", "--unix", file.to_str().unwrap()], folder.path());
+    assert_eq!(wrong.status.code(), Some(2));
+    assert_eq!(
+        std::fs::read(&file).unwrap(),
+        b"precious",
+        "a file that is no socket is not replaced"
+    );
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_listed_with_its_reason_and_the_others_are_served() {
+    let (folder, client) = paired();
+    let keys = folder.path().join("agent");
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--device",
+        "pci:ffff:ffff",
+        "--device",
+        "software:mali-g71",
+        "--device",
+        "qemu:no-such-device",
+    ];
+    let agent = Agent::start(&keys, &args);
+    let address = agent.line("listening on ");
+    client.forget("board").unwrap();
+    let there = KeyStore::open(&keys).unwrap();
+    client.pin("board", there.key_pair().public(), &address).unwrap();
+    let found = boards::list_paired(&client).unwrap();
+    let names: Vec<&str> = found.iter().map(|b| b.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "agent:board/mali-g71",
+            "agent:board/pci:ffff:ffff",
+            "agent:board/qemu:no-such-device"
+        ]
+    );
+    assert_eq!(found[0].reach, boards::Availability::Free);
+    for b in &found[1..] {
+        let boards::Availability::Away(why) = &b.reach else {
+            panic!("{:?}", b.reach)
+        };
+        assert!(why.starts_with("it could not be opened: "), "{why}");
+        assert!(b.info.is_none(), "it says nothing of itself");
+    }
+    let endpoint = Endpoint::Tcp(address);
+    let connect = || replay_engine::client::Client::connect(&endpoint, &client, Some("board")).unwrap();
+    let e = connect().lease("pci:ffff:ffff").unwrap_err();
+    assert!(
+        matches!(&e, ClientError::OutOfOrder { reason, .. } if reason.contains("ffff")),
+        "{e}"
+    );
+    let mut lease = connect().lease("mali-g71").unwrap();
+    let compiled = plan(&lease, 3);
+    let outcome = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+}
+
+#[test]
+fn an_agent_without_a_device_that_opens_says_why_of_each_and_exits_with_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = agent(
+        &[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--device",
+            "pci:ffff:ffff",
+            "--device",
+            "floppy",
+        ],
+        folder.path(),
+    );
+    let message = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{message}");
+    for words in ["no device could be opened", "pci:ffff:ffff: ", "floppy: "] {
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+/// What ends programs by name, or a whole service, must not end the guard before the agent: only the end of its pipe does.
+#[test]
+fn the_guard_of_devices_outlives_what_asks_programs_to_end() {
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+        .arg("guard")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let caught = |id: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    // Signals 1, 2 and 15, once it is up.
+    let heeded = 1 | 1 << 1 | 1 << 14;
+    let started = Instant::now();
+    while caught(guard.id()) & heeded != heeded {
+        assert!(started.elapsed() < LIMIT, "the guard heeds no signals");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for signal in ["-HUP", "-INT", "-TERM"] {
+        // The shell's own `kill`: not every system has the program.
+        let sent = Command::new("sh")
+            .args(["-c", "kill $0 $1", signal, &guard.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(guard.try_wait().unwrap().is_none(), "a signal ended the guard");
+    drop(guard.stdin.take());
+    assert!(guard.wait().unwrap().success());
+}

@@ -1,0 +1,111 @@
+//! Published recordings replayed through an agent in a process of its own, and what an edit costs on the wire.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+use crate::process;
+
+use process::{Agent, paired};
+use replay_engine::client::boards;
+use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::run::Verdict;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use trace_core::progress::Progress;
+use trace_core::recording::{Digest, Recording};
+
+/// What an edit may cost on the wire beside the pages that it changes and what names them, bytes.
+const BESIDES: u64 = 2048;
+/// What of the plan names a page: frame, digest, role.
+const NAMED: u64 = 44;
+
+/// A published recording, or `None` with a line on standard output when the files are not here.
+fn recording(folder: &str) -> Option<Recording> {
+    let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings"),
+        PathBuf::from,
+    );
+    let path = root.join("gpureplay").join(folder);
+    if !path.exists() {
+        println!("skipped: {} is not here", path.display());
+        return None;
+    }
+    Some(trace_core::import::open(&path, &Progress::new()).unwrap())
+}
+
+fn replays(folder: &str, compared: u64) {
+    let Some(recording) = recording(folder) else { return };
+    let (keys, client) = paired();
+    let agent = Agent::start(&keys.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
+    let board = format!("agent://{}/mali-g71", agent.line("listening on "));
+    let open = || boards::open(&board, &boards::Factories::new(), &client).unwrap();
+    let mut lease = open();
+    let info = lease.info().clone();
+    let plan = |edits: &Edits| compile(&recording, edits, &info, &CompileOptions::default(), &Progress::new()).unwrap();
+    let compiled = plan(&Edits::default());
+    let first = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    assert_eq!(first.verdict, Verdict::Match, "{:?}", first.failure);
+    assert_eq!((first.reads.compared, first.reads.matched), (compared, compared));
+    let all = lease.push_stats();
+    assert!(all.pages > 0 && all.pages_known == 0);
+    drop(lease);
+    // The input anew: the pages of it whose content is new, and next to nothing of the plan that names them.
+    let input = recording.buffer("input").unwrap();
+    let mut edits = Edits::default();
+    edits
+        .inputs
+        .insert("input".into(), (0..input.bytes).map(|i| (i % 251) as u8).collect());
+    let edited = plan(&edits);
+    let before: BTreeSet<Digest> = compiled.plan.pages.iter().map(|p| p.digest).collect();
+    let changed: BTreeSet<Digest> = edited.plan.pages.iter().map(|p| p.digest).collect();
+    let changed: Vec<Digest> = changed.difference(&before).copied().collect();
+    let pages = (input.va.0 + input.bytes).div_ceil(4096) - input.va.0 / 4096;
+    assert!((1..=pages).contains(&(changed.len() as u64)), "{changed:?}");
+    let mut lease = open();
+    let second = lease.replay(&edited, 100, &Progress::new(), false).unwrap();
+    assert_eq!(second.verdict, Verdict::Match, "{:?}", second.failure);
+    assert_eq!(second.timing.runs_ns.len(), 100);
+    let delta = lease.push_stats();
+    assert_eq!(lease.sent_pages(), changed, "the agent lacked exactly what changed");
+    assert_eq!(delta.pages + delta.pages_known, edited.pages.len() as u64);
+    assert!(delta.bytes < delta.pages * (4096 + NAMED) + BESIDES, "{delta:?}");
+    // Back to what was recorded: the agent has it all.
+    let back = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    assert_eq!(back.fingerprint, first.fingerprint);
+    assert!(
+        lease.sent_pages().is_empty() && lease.push_stats().bytes < 512,
+        "{:?}",
+        lease.push_stats()
+    );
+    // The same again costs the digests alone.
+    let third = lease.replay(&edited, 1, &Progress::new(), false).unwrap();
+    assert_eq!(third.fingerprint, second.fingerprint);
+    assert!(
+        lease.sent_pages().is_empty() && lease.push_stats().bytes < 512,
+        "{:?}",
+        lease.push_stats()
+    );
+    println!(
+        "{folder}: first push {} bytes ({} pages), after an edit of {} input bytes {} bytes ({} pages), unchanged {} bytes",
+        all.bytes,
+        all.pages,
+        input.bytes,
+        delta.bytes,
+        delta.pages,
+        lease.push_stats().bytes
+    );
+}
+
+#[test]
+fn mnist_replays_through_an_agent() {
+    replays("mnist", 2580);
+}
+
+#[test]
+fn alexnet_replays_through_an_agent() {
+    replays("alexnet", 7592);
+}

@@ -1,0 +1,325 @@
+//! Threads followed clause by clause, and the last writer of every byte, on recordings with known results.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)]
+
+use crate::common;
+
+use common::sample;
+use device_mali::Model;
+use device_mali::debug::{
+    DebugError, MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace, Writer, compile_plan, follow,
+    model_for_recording, trace, trace_page,
+};
+use replay_engine::plan::{Compiled, Edits};
+use trace_core::progress::Progress;
+use trace_core::recording::Buffer;
+use trace_core::{GpuVa, Recording};
+
+struct DebugFixture {
+    recording: Recording,
+    compiled: Compiled,
+    model: Model,
+}
+
+fn load_fixture(name: &str) -> DebugFixture {
+    let recording = sample(name);
+    let model = model_for_recording(&recording).expect("a model of its GPU");
+    let compiled = compile_plan(&recording, &Edits::default(), model, &Progress::new()).unwrap();
+    DebugFixture {
+        recording,
+        compiled,
+        model,
+    }
+}
+
+fn wanted(chain: u32, workgroup: u32, thread: u32) -> ThreadQuery {
+    ThreadQuery {
+        chain,
+        position: 0,
+        workgroup: [workgroup, 0, 0],
+        thread: Thread::Number(thread),
+        from: 0,
+        max_steps: MAX_STEPS,
+        mark: None,
+    }
+}
+
+impl DebugFixture {
+    fn follow(&self, wanted: ThreadQuery) -> Result<ThreadTrace, DebugError> {
+        follow(&self.compiled, self.model, wanted, &Progress::new())
+    }
+
+    fn buffer(&self, name: &str) -> Buffer {
+        self.recording.buffer(name).unwrap().clone()
+    }
+
+    /// An element of a buffer as it was before the first job.
+    fn float(&self, name: &str, n: u64) -> f32 {
+        let b = self.buffer(name);
+        let job = self.compiled.plan.jobs[0].submit_event;
+        let space = &self.recording.facts.address_spaces[0];
+        let memory = trace_core::memory::GpuMemoryView::new(self.recording.memory.at(job), space);
+        let bytes = memory.read_range(GpuVa(b.va.0 + 4 * n), 4).bytes;
+        f32::from_le_bytes(bytes.try_into().unwrap())
+    }
+}
+
+#[test]
+fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
+    let of = load_fixture("vecadd.kine");
+    let out = of.buffer("c");
+    for (group, thread) in [(0, 0), (0, 5), (1, 3)] {
+        let f = of.follow(wanted(0, group, thread)).unwrap();
+        assert_eq!(f.end, ThreadEnd::Ended);
+        assert!(f.is_complete() && f.steps.len() == 3, "{:?}", f.steps);
+        let n = u64::from(group * f.size[0] + thread);
+        let all: Vec<_> = (0..f.steps.len()).flat_map(|s| f.accesses(s)).collect();
+        let reads: Vec<f32> = all
+            .iter()
+            .filter(|a| !a.write)
+            .map(|a| f32::from_bits(a.value as u32))
+            .collect();
+        let (a, b) = (of.float("a", n), of.float("b", n));
+        assert_eq!(reads, [a, b], "{n}");
+        let writes: Vec<_> = all.iter().filter(|a| a.write).collect();
+        assert_eq!(writes.len(), 1);
+        assert_eq!((writes[0].va, writes[0].bytes), (out.va.0 + 4 * n, 4));
+        assert_eq!(f32::from_bits(writes[0].value as u32), a + b);
+        // What this shader asks for: its place among all threads.
+        assert_eq!(u64::from(f.registers(0)[60]), n);
+        assert!(!f.uniforms.is_empty());
+    }
+}
+
+#[test]
+fn registers_are_those_of_the_changes_whichever_way_one_goes() {
+    let of = load_fixture("matmul.kine");
+    let f = of.follow(wanted(0, 0, 9)).unwrap();
+    assert!(f.is_complete() && f.steps.len() > 100, "{} steps", f.steps.len());
+    let mut now = f.registers(0);
+    for step in 0..f.steps.len() {
+        assert_eq!(f.registers(step), now, "{step}");
+        for c in f.changes(step) {
+            assert_eq!(now[usize::from(c.register)], c.before, "{step} {c:?}");
+            assert_ne!(c.before, c.after);
+            now[usize::from(c.register)] = c.after;
+        }
+    }
+    assert_eq!(f.registers(f.steps.len()), now);
+    for step in (0..f.steps.len()).rev() {
+        for c in f.changes(step) {
+            now[usize::from(c.register)] = c.before;
+        }
+        assert_eq!(f.registers(step), now, "{step}");
+    }
+    // Again, the very same.
+    assert_eq!(of.follow(wanted(0, 0, 9)).unwrap(), f);
+}
+
+#[test]
+fn a_part_of_a_long_run_is_the_same_as_in_the_whole() {
+    let of = load_fixture("matmul.kine");
+    let whole = of.follow(wanted(0, 1, 2)).unwrap();
+    let n = whole.steps.len();
+    let (from, most) = (n as u64 / 2, 7);
+    let part = of
+        .follow(ThreadQuery {
+            from,
+            max_steps: most,
+            ..wanted(0, 1, 2)
+        })
+        .unwrap();
+    assert_eq!(
+        (part.executed, part.steps.len(), part.from),
+        (whole.executed, most, from)
+    );
+    assert!(!part.is_complete());
+    for step in 0..most {
+        let there = step + from as usize;
+        assert_eq!(part.steps[step].clause, whole.steps[there].clause);
+        assert_eq!(part.changes(step), whole.changes(there));
+        assert_eq!(part.accesses(step), whole.accesses(there));
+        assert_eq!(part.registers(step), whole.registers(there));
+    }
+}
+
+#[test]
+fn memory_is_as_the_job_found_it() {
+    // The second job reads what the first one wrote.
+    let of = load_fixture("twopass.kine");
+    let (first, second) = (of.follow(wanted(0, 0, 1)).unwrap(), of.follow(wanted(1, 0, 1)).unwrap());
+    assert_ne!(first.shader, second.shader);
+    let accesses = |f: &ThreadTrace, write: bool| -> Vec<(u64, u128)> {
+        (0..f.steps.len())
+            .flat_map(|s| f.accesses(s).to_vec())
+            .filter(|a| a.write == write)
+            .map(|a| (a.va, a.value))
+            .collect()
+    };
+    let written = accesses(&first, true);
+    let read = accesses(&second, false);
+    assert!(written.iter().any(|w| read.contains(w)), "{written:x?} {read:x?}");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let of = load_fixture("vecadd.kine");
+    let describe = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
+    let e = describe(wanted(0, 1 << 20, 0));
+    assert!(e.contains("no workgroup [1048576, 0, 0]"), "{e}");
+    let e = describe(wanted(0, 0, 1 << 20));
+    assert!(e.contains("there is no thread"), "{e}");
+    let e = describe(wanted(7, 0, 0));
+    assert!(e.contains("did not come to job 7"), "{e}");
+    let value = load_fixture("write-value.kine");
+    let e = value.follow(wanted(0, 0, 0)).unwrap_err().to_string();
+    assert!(e.contains("of type write-value, and runs no shader"), "{e}");
+}
+
+#[test]
+fn the_last_writer_of_a_byte_reaches_inside_jobs() {
+    let of = load_fixture("vecadd.kine");
+    let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+    let f = of.follow(wanted(0, 0, 0)).unwrap();
+    let (a, c) = (of.buffer("a"), of.buffer("c"));
+    for n in [0u64, 5, 700, c.bytes / 4 - 1] {
+        for byte in 0..4 {
+            let w = traced.last_writer(0, GpuVa(c.va.0 + 4 * n + byte)).unwrap();
+            let Writer::Shader(place, shown) = w.writer else {
+                panic!("{n}: {w:?}");
+            };
+            assert_eq!((place.chain, place.position, place.va), (0, 0, f.job));
+            let size = u64::from(f.size[0]);
+            assert_eq!(
+                (u64::from(shown.workgroup[0]), u64::from(shown.thread)),
+                (n / size, n % size)
+            );
+            assert_eq!(shown.clause, f.steps[2].clause);
+            let sum = of.float("a", n) + of.float("b", n);
+            assert_eq!(w.byte, sum.to_le_bytes()[byte as usize]);
+        }
+    }
+    // What no job wrote is as it was recorded, and a job's header tells its end.
+    let w = traced.last_writer(0, a.va).unwrap();
+    assert!(matches!(w.writer, Writer::Recording | Writer::Cpu { .. }), "{w:?}");
+    let w = traced.last_writer(0, GpuVa(f.job)).unwrap();
+    assert!(matches!(w.writer, Writer::Status(p) if p.va == f.job), "{w:?}");
+    assert!(matches!(
+        traced.last_writer(0, GpuVa(0x10)),
+        Err(DebugError::Unmapped(_))
+    ));
+    assert!(matches!(traced.last_writer(9, a.va), Err(DebugError::NoSpace(9))));
+}
+
+#[test]
+fn a_job_that_writes_a_value_is_named_as_such() {
+    let of = load_fixture("write-value.kine");
+    let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+    let mut found = 0;
+    for b in &of.recording.facts.buffers {
+        for at in (0..b.bytes).step_by(4) {
+            if let Ok(w) = traced.last_writer(b.address_space, GpuVa(b.va.0 + at))
+                && let Writer::WriteValue(place) = w.writer
+            {
+                assert!(place.chain < of.compiled.plan.jobs.len() as u32);
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 0, "no byte was written by a job that writes a value");
+}
+
+/// What the CPU gave between submits, word by word or page by page, was told as what the recording began with.
+#[test]
+fn a_byte_that_nobody_wrote_is_as_it_was_at_the_start() {
+    let mut by_cpu = 0;
+    for (name, ranges) in [
+        (
+            "changes.kine",
+            [0x1_0002_0000..0x1_0002_2000, 0x55_0000_0000..0x55_0000_4000],
+        ),
+        ("digits.kine", [0xa00_0000..0xa02_c000, 0..0]),
+    ] {
+        let of = load_fixture(name);
+        let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+        let at_start = |pa: u64| {
+            let pages = &of.compiled.plan.pages;
+            let n = pages.binary_search_by_key(&(pa / 4096), |p| p.frame).ok()?;
+            Some(of.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
+        };
+        for va in ranges.into_iter().flatten() {
+            let w = traced.last_writer(0, GpuVa(va)).unwrap();
+            match w.writer {
+                Writer::Recording => assert_eq!(w.byte, at_start(w.pa.0).unwrap_or(0), "{name} {va:#x}"),
+                Writer::Cpu { .. } => by_cpu += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(by_cpu > 4096, "only {by_cpu} bytes are the CPU's");
+}
+
+#[test]
+fn tracing_changes_no_result_and_the_marked_write_is_found() {
+    let of = load_fixture("histogram.kine");
+    let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+    let plain = common::play(&of.compiled);
+    assert_eq!(traced.outcome.fingerprint, plain.fingerprint);
+    // An atomic: the value before and the one after stand in one clause.
+    let bins = of.recording.facts.buffers.iter().find(|b| {
+        let w = traced.last_writer(0, b.va);
+        matches!(w.map(|w| w.writer), Ok(Writer::Shader(..)))
+    });
+    let at = bins.expect("a buffer that a shader wrote").va;
+    let Writer::Shader(place, shown) = traced.last_writer(0, at).unwrap().writer else {
+        panic!("written by a shader");
+    };
+    let f = of
+        .follow(ThreadQuery {
+            chain: place.chain,
+            position: place.position,
+            workgroup: shown.workgroup,
+            thread: Thread::Number(shown.thread),
+            from: 0,
+            max_steps: MAX_STEPS,
+            mark: Some(at.0),
+        })
+        .unwrap();
+    let step = usize::try_from(f.marked_step.expect("the write is found")).unwrap();
+    assert_eq!(f.steps[step].clause, shown.clause);
+    let [read, write] = f.accesses(step) else {
+        panic!("{:?}", f.accesses(step));
+    };
+    assert!(!read.write && write.write && read.va == at.0);
+    assert_eq!(write.value, read.value + 1);
+}
+
+/// The writers of one page alone are those that the whole run tells, and no more than the page has bytes.
+#[test]
+fn the_writers_of_one_page_are_those_of_the_whole_run() {
+    let of = load_fixture("conv3x3.kine");
+    let whole = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+    let buffers = of.recording.facts.buffers.clone();
+    let mut shaders = 0;
+    for b in &buffers {
+        let page = whole.physical_address(b.address_space, b.va).unwrap();
+        let one = trace_page(&of.compiled, of.model, page, &Progress::new()).unwrap();
+        assert!(one.writer_count() <= 4096, "{}", one.writer_count());
+        let last = (b.bytes - 1).min(4095 - b.va.0 % 4096);
+        for at in [0, 1, 5, last / 2, last] {
+            let va = GpuVa(b.va.0 + at);
+            let (a, b) = (
+                whole.last_writer(b.address_space, va).unwrap(),
+                one.last_writer(b.address_space, va).unwrap(),
+            );
+            assert_eq!(a, b, "{va}");
+            shaders += usize::from(matches!(a.writer, Writer::Shader(..)));
+        }
+    }
+    assert!(shaders > 0);
+}

@@ -1,0 +1,176 @@
+//! An outcome is a recording: it replays as the original does, bit for bit, and differs from it in nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use crate::common;
+
+use common::sample;
+use device_mali::{Model, SoftwareMali};
+use replay_engine::device::Board;
+use replay_engine::plan::{CompileOptions, Compiled, Edits, Plan, compile};
+use replay_engine::run::{Outcome, Verdict, run};
+use replay_engine::verify::verify;
+use trace_core::check::check;
+use trace_core::diff::diff;
+use trace_core::progress::Progress;
+use trace_core::{Recording, container};
+
+/// The software GPU of the model that a recording is of.
+fn board(r: &Recording) -> SoftwareMali {
+    let id = r.facts.identity.gpu_id;
+    SoftwareMali::new(Model::ALL.into_iter().find(|m| m.data().gpu_id == id).unwrap())
+}
+
+fn compiled(r: &Recording, edits: &Edits) -> Compiled {
+    let c = compile(r, edits, &board(r).info(), &CompileOptions::default(), &Progress::new()).unwrap();
+    verify(&c.plan, &c.pages, &board(r).info()).unwrap();
+    c
+}
+
+/// Replays a recording: what came of it, and that as a recording.
+fn replayed(r: &Recording, edits: &Edits) -> (Outcome, Recording) {
+    let c = compiled(r, edits);
+    let o = run(&c.plan, &c.pages, &mut board(r), &Progress::new());
+    assert_eq!((o.verdict, &o.failure), (Verdict::Match, &None));
+    let recording = container::from_bytes(o.recording.clone()).unwrap();
+    (o, recording)
+}
+
+fn samples() -> Vec<String> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
+    let names = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|n| n.into_string().unwrap()).collect();
+    names.retain(|n| n.ends_with(".kine"));
+    names.sort();
+    assert!(names.len() >= 17, "{names:?}");
+    names
+}
+
+/// Asserts that two recordings are the same in everything that a comparison looks at, descriptors at their submits too.
+fn assert_same(name: &str, a: &Recording, b: &Recording) {
+    let d = diff(a, b);
+    assert!(d.is_empty(), "{name}: {d:#?}");
+    assert_eq!(d.descriptors.count_differing(), 0, "{name}: {:#?}", d.descriptors);
+    assert_eq!(d.descriptors.unknown, 0, "{name}");
+    assert!(diff(b, a).is_empty(), "{name}");
+    assert_eq!(
+        a.facts.buffers, b.facts.buffers,
+        "{name}: names, roles, places and types"
+    );
+    assert_eq!(a.buffer_shapes(), b.buffer_shapes(), "{name}");
+    assert_eq!(a.facts.regions, b.facts.regions, "{name}");
+    let of = |r: &Recording| {
+        let spaces = r.facts.address_spaces.iter();
+        spaces
+            .map(|s| (s.number, s.format, s.memattr, s.transcfg))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(a), of(b), "{name}");
+}
+
+#[test]
+fn an_outcome_of_every_sample_replays_as_the_sample_does_and_differs_in_nothing() {
+    for name in samples() {
+        let original = sample(&name);
+        let (first, outcome) = replayed(&original, &Edits::default());
+        let (second, again) = replayed(&outcome, &Edits::default());
+        let (third, _) = replayed(&again, &Edits::default());
+        let draws = ["tri3.kine", "triangle.kine"].contains(&name.as_str());
+        assert_eq!(first.outputs.is_empty(), draws, "{name}: draws name no buffers");
+        assert_eq!(first.outputs, second.outputs, "{name}");
+        assert_eq!(second.outputs, third.outputs, "{name}");
+        assert_eq!(first.reads, second.reads, "{name}");
+        assert_eq!(first.jobs.len(), second.jobs.len(), "{name}");
+        assert_same(&name, &original, &outcome);
+        assert_same(&name, &outcome, &again);
+        assert_same(&name, &original, &again);
+        // Nothing is wrong with it that is not wrong with the original.
+        let errors = |r: &Recording| {
+            let all = check(r);
+            all.into_iter()
+                .filter(|f| f.severity == trace_core::check::Severity::Error)
+                .map(|f| f.kind)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(errors(&original), errors(&outcome), "{name}");
+        let reports = outcome.chain_reports();
+        assert_eq!(reports.len(), first.jobs.len(), "{name}: how each job ended");
+        assert!(
+            reports
+                .iter()
+                .zip(&first.jobs)
+                .all(|(r, j)| r.has_computed() == j.has_computed()),
+            "{name}"
+        );
+    }
+}
+
+/// An input of a person's does the same to the outcome as to the original.
+#[test]
+fn an_edit_of_an_outcome_is_an_edit_of_the_original() {
+    let original = sample("digits.kine");
+    let (_, outcome) = replayed(&original, &Edits::default());
+    let mut edits = Edits::default();
+    let image = (0..64u32).flat_map(|n| (n as f32 / 64.0).to_le_bytes()).collect();
+    edits.inputs.insert("image".into(), image);
+    let (of_original, edited) = replayed(&original, &edits);
+    let (of_outcome, _) = replayed(&outcome, &edits);
+    let (of_edited, _) = replayed(&edited, &Edits::default());
+    assert_ne!(of_original.outputs, replayed(&original, &Edits::default()).0.outputs);
+    assert_eq!(of_original.outputs, of_outcome.outputs);
+    assert_eq!(
+        of_original.outputs, of_edited.outputs,
+        "the outcome of an edit holds the edit"
+    );
+}
+
+/// A run that stops half-way leaves what it did, and replays that far.
+#[test]
+fn what_a_run_left_that_broke_off_replays_up_to_there() {
+    let original = sample("changes.kine");
+    let mut c = compiled(&original, &Edits::default());
+    // The second job's chain is not there: its head is unmapped memory.
+    let submit = c.plan.jobs[1].submit_event;
+    let actions: Vec<_> = replay_core::Actions::new(&c.plan.body).map(Result::unwrap).collect();
+    let mut body = replay_engine::plan::BodyBuilder::new();
+    for a in actions.iter().filter(|a| u64::from(a.event()) < submit) {
+        body.push(a).unwrap();
+    }
+    (c.plan.body, c.plan.actions) = body.finish();
+    c.plan.jobs.truncate(1);
+    let o = run(&c.plan, &c.pages, &mut board(&original), &Progress::new());
+    assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
+    let left = container::from_bytes(o.recording).unwrap();
+    assert_eq!(left.chain_reports().len(), 1);
+    let (again, _) = replayed(&left, &Edits::default());
+    assert_eq!(again.outputs, o.outputs);
+}
+
+/// Plans of the version before do not tell roles: an input is one by its name, what is copied out is an output.
+#[test]
+fn a_plan_of_an_older_version_is_read_and_played() {
+    let original = sample("vecadd.kine");
+    let c = compiled(&original, &Edits::default());
+    let mut plan = c.plan.clone();
+    plan.origin = None;
+    let mut bytes = plan.to_bytes().unwrap();
+    // Version 5 ended before the origin, of which version 6 says that there is none in one byte.
+    assert_eq!(bytes.pop(), Some(0));
+    bytes[8..12].copy_from_slice(&5u32.to_le_bytes());
+    bytes[12..16].copy_from_slice(&5u32.to_le_bytes());
+    let read = Plan::from_bytes(&bytes).unwrap();
+    assert_eq!(read, plan);
+    let o = run(&read, &c.pages, &mut board(&original), &Progress::new());
+    let left = container::from_bytes(o.recording).unwrap();
+    assert_eq!(replayed(&left, &Edits::default()).0.outputs, o.outputs);
+    for version in [4u32, 7] {
+        let mut other = plan.to_bytes().unwrap();
+        other[8..12].copy_from_slice(&version.to_le_bytes());
+        let why = Plan::from_bytes(&other).unwrap_err().to_string();
+        assert!(
+            why.contains(&format!("version {version}; this program reads versions 5 to 6")),
+            "{why}"
+        );
+    }
+    let back = replay_engine::plan::text::parse(&replay_engine::plan::text::print(&c.plan)).unwrap();
+    assert_eq!(back, c.plan, "the text has it too");
+}

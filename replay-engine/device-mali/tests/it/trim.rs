@@ -1,0 +1,293 @@
+//! Recordings cut down to some of their jobs replay, and the jobs that stay write what they write in the whole.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use crate::common;
+
+use common::{published, sample};
+use device_mali::debug::{DependencyPolicy, FlowReport, KeepReason, Producers, model_for_recording, trace_flows};
+use device_mali::{Model, SoftwareMali};
+use proptest::prelude::*;
+use replay_engine::device::Board as _;
+use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
+use replay_engine::run::Verdict;
+use replay_engine::verify::verify;
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::Recording;
+use trace_core::check::Severity;
+use trace_core::diff::diff;
+use trace_core::progress::Progress;
+use trace_core::recording::{Page, PhysAddr};
+use trace_core::registers::RegisterMap;
+use trace_core::trim::{JobParts, Part, TrimRequest, TrimResult, trim};
+
+/// Samples with more than one job, on the model that made them.
+const SEVERAL: [&str; 6] = [
+    "chain2.kine",
+    "twopass.kine",
+    "digits.kine",
+    "changes.kine",
+    "write-value.kine",
+    "write-value-lpae.kine",
+];
+
+fn parts(r: &Recording) -> JobParts {
+    JobParts::new(r, RegisterMap::for_recording(r).unwrap(), &Progress::new()).unwrap()
+}
+
+fn producers(r: &Recording) -> Producers {
+    Producers::from_recording(r, parts(r), &Progress::new()).unwrap()
+}
+
+fn placed(r: &Recording, model: Model) -> PlacedPlan {
+    let info = SoftwareMali::new(model).info();
+    let p = compile_placed(
+        r,
+        &Edits::default(),
+        &info,
+        &CompileOptions::default(),
+        &Progress::new(),
+    );
+    let p = p.unwrap_or_else(|e| panic!("no plan: {e}"));
+    verify(&p.compiled.plan, &p.compiled.pages, &info).unwrap_or_else(|e| panic!("not verified: {e:?}"));
+    p
+}
+
+/// What each job wrote, by recorded frame and word.
+type WrittenValues = Vec<BTreeMap<(u64, usize), u32>>;
+
+/// Replays a recording, and takes what its jobs leave.
+fn replayed(r: &Recording) -> (FlowReport, WrittenValues) {
+    let model = model_for_recording(r).unwrap();
+    let p = placed(r, model);
+    let first = trace_flows(&p.compiled, model, BTreeSet::new(), &Progress::new()).unwrap();
+    let keep = (0u32..)
+        .zip(&first.page_usage)
+        .flat_map(|(chain, pages)| pages.iter().map(move |t| (chain, t.frame)))
+        .collect();
+    let flowed = trace_flows(&p.compiled, model, keep, &Progress::new()).unwrap();
+    let mut wrote: WrittenValues = vec![BTreeMap::new(); flowed.page_usage.len()];
+    let held: BTreeMap<(u32, u64), &Page> = flowed
+        .saved_pages
+        .iter()
+        .map(|h| ((h.chain, h.frame), &*h.page))
+        .collect();
+    for (chain, pages) in flowed.page_usage.iter().enumerate() {
+        for t in pages {
+            // Page tables have no recorded frame here, and jobs write none.
+            let Some(frame) = p.frames.get(&t.frame) else { continue };
+            let page = held[&(chain as u32, t.frame)];
+            for word in (0..1024).filter(|w| t.written[w / 64] >> (w % 64) & 1 == 1) {
+                let bytes = page[word * 4..word * 4 + 4].try_into().unwrap();
+                wrote[chain].insert((*frame, word), u32::from_le_bytes(bytes));
+            }
+        }
+    }
+    (flowed, wrote)
+}
+
+/// Cuts a recording to jobs and what they need, as `kinescope trim` does.
+fn cut(r: &Recording, p: &Producers, chosen: &BTreeSet<u32>, fill: bool, touched: bool) -> (TrimResult, BTreeSet<u32>) {
+    let needs = if fill {
+        DependencyPolicy::Bytes
+    } else {
+        DependencyPolicy::Jobs
+    };
+    let kept = p.closure(chosen, needs).jobs;
+    let mut wanted = TrimRequest::new(Part::Jobs(kept.clone()), "whole.kine");
+    if fill {
+        wanted.supplied = p.compute_supplied(&kept, &Progress::new()).unwrap();
+    }
+    if touched {
+        wanted.frames = p.used_frames(&kept);
+    }
+    (trim(r, &wanted, &Progress::new()).unwrap(), kept)
+}
+
+fn errors(r: &Recording) -> usize {
+    let found = trace_core::check::check(r);
+    found.iter().filter(|f| f.severity == Severity::Error).count()
+}
+
+/// The part is sound, replays with every read as recorded, and its jobs write what they write in the whole.
+fn holds(whole: &Recording, of_whole: &WrittenValues, t: &TrimResult, kept: &BTreeSet<u32>, what: &str) {
+    assert!(errors(&t.recording) <= errors(whole), "{what}");
+    let (flowed, wrote) = replayed(&t.recording);
+    let o = &flowed.outcome;
+    assert_eq!(o.verdict, Verdict::Match, "{what}: {:?} {:?}", o.failure, o.divergences);
+    assert_eq!(o.reads.compared, o.reads.matched, "{what}");
+    assert_eq!(wrote.len(), kept.len(), "{what}");
+    for (new, old) in kept.iter().enumerate() {
+        // The third job of these samples stores the cycle counter and the time, which are others in a shorter run.
+        if what.starts_with("write-value") && *old == 2 {
+            assert!(wrote[new].keys().eq(of_whole[2].keys()), "{what}");
+            continue;
+        }
+        assert!(
+            wrote[new] == of_whole[*old as usize],
+            "{what}: job {old} wrote something else"
+        );
+    }
+    // It is a file like any other.
+    let folder = tempfile();
+    let path = folder.join("part.kine");
+    trace_core::container::write(&t.recording, &path, &Progress::new()).unwrap();
+    assert!(trace_core::container::verify(&path).unwrap().is_sound(), "{what}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn tempfile() -> std::path::PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("kinescope-trim-{}-{n}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Every single job and every pair of neighbours.
+fn choices(jobs: u32) -> Vec<BTreeSet<u32>> {
+    let one = (0..jobs).map(|j| BTreeSet::from([j]));
+    let two = (1..jobs).map(|j| BTreeSet::from([j - 1, j]));
+    one.chain(two).collect()
+}
+
+#[test]
+fn each_job_and_each_pair_of_the_samples_replays_by_itself() {
+    for name in SEVERAL {
+        let r = sample(name);
+        let p = producers(&r);
+        assert_eq!(p.unknown_reason(), None, "{name}");
+        let (_, whole) = replayed(&r);
+        for chosen in choices(p.parts().len() as u32) {
+            for fill in [false, true] {
+                for touched in [false, true] {
+                    let (t, kept) = cut(&r, &p, &chosen, fill, touched);
+                    let what = format!("{name} {chosen:?} fill {fill} touched {touched}");
+                    println!(
+                        "{what}: jobs {kept:?}, events {:?}, pages {:?}, frames {:?}, supplied {}",
+                        t.summary.events, t.summary.pages, t.summary.frames, t.summary.supplied
+                    );
+                    holds(&r, &whole, &t, &kept, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_job_that_reads_the_firsts_output_takes_it_along_or_its_bytes() {
+    let r = sample("twopass.kine");
+    let p = producers(&r);
+    let second = BTreeSet::from([1]);
+    let c = p.closure(&second, DependencyPolicy::Jobs);
+    assert_eq!(c.jobs, BTreeSet::from([0, 1]));
+    assert!(
+        matches!(c.added[&0], KeepReason::Reads { reader: 1, bytes: 1.. }),
+        "{:?}",
+        c.added
+    );
+    let (t, kept) = cut(&r, &p, &second, true, false);
+    assert_eq!(kept, second);
+    assert!(t.summary.supplied > 0);
+    assert_eq!(t.recording.cuts().len(), 1);
+    assert_eq!(t.recording.cuts()[0].kept_jobs, [[1, 1]]);
+    assert_eq!(t.recording.cuts()[0].supplied, t.summary.supplied);
+    // Without these bytes the job computes something else: the comparison bites.
+    let bare = trim(&r, &TrimRequest::new(Part::Jobs(second), "x"), &Progress::new()).unwrap();
+    let (_, whole) = replayed(&r);
+    let (_, wrote) = replayed(&bare.recording);
+    assert_ne!(wrote[0], whole[1]);
+}
+
+#[test]
+fn keeping_everything_changes_nothing_and_a_second_cut_to_the_same_changes_nothing_more() {
+    for name in SEVERAL {
+        let r = sample(name);
+        let p = producers(&r);
+        let all: BTreeSet<u32> = (0..p.parts().len() as u32).collect();
+        let (t, _) = cut(&r, &p, &all, false, false);
+        assert!(diff(&r, &t.recording).is_empty(), "{name}");
+        assert_eq!(t.summary.events[0], t.summary.events[1]);
+        for job in &all {
+            let (once, kept) = cut(&r, &p, &BTreeSet::from([*job]), false, false);
+            let again = producers(&once.recording);
+            let every = (0..kept.len() as u32).collect();
+            let (twice, _) = cut(&once.recording, &again, &every, false, false);
+            assert!(diff(&once.recording, &twice.recording).is_empty(), "{name} {job}");
+            assert_eq!(twice.recording.cuts(), once.recording.cuts(), "{name} {job}");
+        }
+    }
+}
+
+#[test]
+fn jobs_whose_shaders_do_not_run_here_take_all_before_them() {
+    let r = sample("triangle.kine");
+    let p = producers(&r);
+    let c = p.closure(&BTreeSet::from([1]), DependencyPolicy::Jobs);
+    assert_eq!(c.jobs, BTreeSet::from([0, 1]));
+    assert!(matches!(c.added[&0], KeepReason::Unknown { .. }), "{:?}", c.added);
+    let (t, kept) = cut(&r, &p, &BTreeSet::from([0]), false, false);
+    assert_eq!(kept, BTreeSet::from([0]));
+    let (flowed, _) = replayed(&t.recording);
+    assert_eq!(flowed.outcome.verdict, Verdict::Match);
+}
+
+#[test]
+fn parts_of_the_published_recordings_replay() {
+    for (name, choices) in [("mnist", vec![0..=0u32, 4..=9, 22..=22]), ("alexnet", vec![57..=59u32])] {
+        let Some(r) = published(name) else { continue };
+        let p = producers(&r);
+        let (_, whole) = replayed(&r);
+        for range in choices {
+            let chosen: BTreeSet<u32> = range.clone().collect();
+            for (fill, touched) in [(false, false), (true, true)] {
+                let (t, kept) = cut(&r, &p, &chosen, fill, touched);
+                let what = format!("{name} {range:?} fill {fill} touched {touched}");
+                println!(
+                    "{what}: {} jobs kept, events {:?}, pages {:?}, supplied {}",
+                    kept.len(),
+                    t.summary.events,
+                    t.summary.pages,
+                    t.summary.supplied
+                );
+                holds(&r, &whole, &t, &kept, &what);
+            }
+            // By themselves they replay too, as far as reads tell.
+            let kept = p.closure(&chosen, DependencyPolicy::Nothing).jobs;
+            let t = trim(&r, &TrimRequest::new(Part::Jobs(kept.clone()), name), &Progress::new()).unwrap();
+            let (flowed, _) = replayed(&t.recording);
+            assert_eq!(flowed.outcome.verdict, Verdict::Match, "{name} {range:?} alone");
+            assert_eq!(flowed.outcome.jobs.len(), kept.len());
+            assert_eq!(kept, chosen);
+        }
+    }
+}
+
+#[test]
+fn supplied_bytes_lie_where_they_are_read() {
+    let r = sample("digits.kine");
+    let p = producers(&r);
+    let last = BTreeSet::from([3]);
+    for s in p.compute_supplied(&last, &Progress::new()).unwrap() {
+        assert!(s.bytes >= 4 && s.at.0.is_multiple_of(4) && s.job < 3);
+        assert_eq!(s.at.frame(), PhysAddr(s.at.0 + u64::from(s.bytes) - 1).frame());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_choice_of_jobs_replays(name in prop::sample::select(&SEVERAL[..]), bits in 1u32..16, fill: bool, touched: bool) {
+        let r = sample(name);
+        let p = producers(&r);
+        let jobs = p.parts().len() as u32;
+        let mut chosen: BTreeSet<u32> = (0..jobs).filter(|j| bits >> j & 1 == 1).collect();
+        if chosen.is_empty() {
+            chosen.insert(jobs - 1);
+        }
+        let (_, whole) = replayed(&r);
+        let (t, kept) = cut(&r, &p, &chosen, fill, touched);
+        holds(&r, &whole, &t, &kept, &format!("{name} {chosen:?}"));
+    }
+}

@@ -1,0 +1,192 @@
+//! A plan whose check takes long: it ends at its limit, when the client gives up, and when the client is gone.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::support;
+
+use replay_core::{Action, ReadClass};
+use replay_engine::client::{Client, ClientError};
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::{Compiled, PlanJob, PlanSpace};
+use replay_engine::run::Verdict;
+use replay_engine::serve::Options;
+use replay_engine::verify::{Reason, Work, verify_within};
+use std::time::Duration;
+use support::{Bench, Relay, images, plan, plan_of, tcp, until};
+use trace_core::jobs::JobHeader;
+use trace_core::mmu::{Rights, encode_leaf, encode_table, root_register};
+use trace_core::progress::Progress;
+use trace_core::recording::{MmuFormat, Page};
+use trace_core::{GpuVa, PhysAddr};
+
+const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
+/// Pages of one table of the last level.
+const PAGES: u64 = 512;
+const JOBS_A_PAGE: u64 = 64;
+
+/// A chain that fills 2 MiB, from address 64 on.
+fn chain() -> Vec<Page> {
+    let last = PAGES * JOBS_A_PAGE - 1;
+    let header = |k: u64| {
+        let bytes = [0; 32];
+        let h = JobHeader {
+            is_64bit: true,
+            job_type: 1,
+            next: GpuVa(if k == last { 0 } else { (k + 1) * 64 }),
+            ..JobHeader::read(&bytes)
+        };
+        h.encode()
+    };
+    (0..PAGES)
+        .map(|p| {
+            let mut page = [0; 4096];
+            for (k, to) in page.chunks_exact_mut(64).enumerate() {
+                to[..32].copy_from_slice(&header(p * JOBS_A_PAGE + k as u64));
+            }
+            page
+        })
+        .collect()
+}
+
+/// Submits that chain `submits` times, each after the end of the one before.
+fn long(submits: u32, device: &DeviceInfo) -> Compiled {
+    let base = device.arena.base;
+    let at = |frame: u64| PhysAddr(base.0 + frame * 4096);
+    let mut all: Vec<Page> = (0..3)
+        .map(|level| {
+            let mut page = [0; 4096];
+            page[..8].copy_from_slice(&encode_table(FORMAT, at(level + 1)).to_le_bytes());
+            page
+        })
+        .collect();
+    let mut last = [0; 4096];
+    for (n, entry) in (4..).zip(last.chunks_exact_mut(8)) {
+        entry.copy_from_slice(&encode_leaf(FORMAT, at(n), Rights::RW, 0).to_le_bytes());
+    }
+    all.push(last);
+    all.extend(chain());
+    let root = root_register(FORMAT, base);
+    let mut event = 0;
+    let mut write = |offset: u64, value: u64| {
+        event += 1;
+        Action::Write {
+            event,
+            space: 0,
+            offset,
+            width: 4,
+            value,
+        }
+    };
+    let mut actions = vec![
+        write(0x2430, 0x4200_0006),
+        write(0x2434, 0),
+        write(0x2400, root & 0xffff_ffff),
+        write(0x2404, root >> 32),
+        write(0x2418, 1),
+        write(0x18c0, 64),
+        write(0x18c4, 0),
+        write(0x18d8, 0),
+    ];
+    let mut jobs = Vec::new();
+    for _ in 0..submits {
+        let start = write(0x18e0, 1);
+        let event = start.event();
+        jobs.push(PlanJob {
+            submit_event: u64::from(event),
+            done_event: None,
+            head_va: GpuVa(64),
+            slot: 1,
+        });
+        actions.extend([
+            start,
+            Action::WaitInterrupt {
+                event,
+                lines: 1,
+                limit_ns: 1000,
+            },
+            Action::Read {
+                event,
+                space: 0,
+                offset: 0x100c,
+                width: 4,
+                class: ReadClass::Equal,
+                expected: 2,
+            },
+            write(0x1004, 2),
+        ]);
+    }
+    let mut c = plan_of(actions, &all);
+    c.plan.jobs = jobs;
+    c.plan.spaces = vec![PlanSpace {
+        number: 0,
+        format: FORMAT,
+        root: base,
+        root_register: root,
+    }];
+    c
+}
+
+#[test]
+fn the_work_of_a_check_has_a_limit() {
+    let bench = Bench::new(Options::default());
+    let device = &bench.server.devices()[0];
+    let progress = Progress::new();
+    let work = |limit| Work::new(limit, &progress);
+    // Once is what such a plan may do: only what it says of itself is wrong.
+    let c = long(1, device);
+    let all = work(u64::MAX);
+    let e = verify_within(&c.plan, &c.pages, device, &all).unwrap_err();
+    assert_eq!(e.rule, 5, "{e}");
+    assert!(all.done() > PAGES * JOBS_A_PAGE);
+    // A limit of three times that holds a plan that submits the chain without end.
+    let c = long(100_000, device);
+    let limit = all.done() * 3;
+    let e = verify_within(&c.plan, &c.pages, device, &work(limit)).unwrap_err();
+    assert_eq!(e.rule, 4, "{e}");
+    assert!(
+        matches!(&e.reason, Reason::Budget { what, budget, .. } if what == "steps of the check" && *budget == limit),
+        "{e}"
+    );
+}
+
+/// Longer than anybody waits; the limit of the check's work would end it in minutes.
+const FOREVER: u32 = 100_000;
+
+#[test]
+fn a_client_that_cancels_while_the_agent_checks_its_plan_keeps_its_lease() {
+    let bench = Bench::new(Options::default());
+    let mut lease = bench.lease();
+    let c = long(FOREVER, lease.info());
+    for bypass_check in [true, false] {
+        let progress = Progress::new();
+        let stop = progress.clone();
+        let cancel = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(1500));
+            stop.cancel();
+        });
+        let e = lease.replay(&c, 1, &progress, bypass_check).unwrap_err();
+        assert!(matches!(e, ClientError::Cancelled), "{e}");
+        cancel.join().unwrap();
+        let outcome = lease.replay(&plan(20, &images(2)), 1, &Progress::new(), false).unwrap();
+        assert_eq!(outcome.verdict, Verdict::Match);
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_while_the_agent_checks_its_plan_leaves_the_device_free() {
+    let bench = Bench::new(Options::default());
+    let relay = Relay::to(bench.address);
+    let client = Client::connect(&tcp(relay.address), &bench.ends.client, Some("board")).unwrap();
+    let mut lease = client.lease("board").unwrap();
+    let c = long(FOREVER, lease.info());
+    let replay = std::thread::spawn(move || lease.replay(&c, 1, &Progress::new(), true).unwrap_err());
+    std::thread::sleep(Duration::from_millis(1500));
+    relay.cut();
+    let e = replay.join().unwrap();
+    assert!(matches!(e, ClientError::Lost { .. }), "{e}");
+    until("the device to be free", || bench.server.states()[0].holder.is_none());
+    let outcome = bench
+        .lease()
+        .replay(&plan(20, &images(2)), 1, &Progress::new(), false)
+        .unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+}

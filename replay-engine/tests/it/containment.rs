@@ -1,0 +1,115 @@
+//! A device that nothing contains runs nothing before a person said yes, whatever the client does.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::support;
+
+use replay_engine::client::{Client, ClientError, Lease};
+use replay_engine::device::Containment;
+use replay_engine::run::Verdict;
+use replay_engine::serve::{Options, Server};
+use replay_engine::wire::message::{LeaseRequest, RunReply, RunRequest};
+use replay_engine::wire::{PreambleWord, Topic};
+use std::sync::Arc;
+use support::{Ends, Strings, UNCONTAINED, images, listen, plan, raw_client, tcp};
+use trace_core::progress::Progress;
+
+struct Served {
+    ends: Ends,
+    server: Server,
+    address: std::net::SocketAddr,
+    strings: Strings,
+}
+
+impl Served {
+    fn new() -> Self {
+        let (ends, strings) = (Ends::paired(""), Strings::default());
+        let devices = [strings.factory(UNCONTAINED), strings.factory("board")];
+        let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), Options::default()).unwrap();
+        let address = listen(&server);
+        Self {
+            ends,
+            server,
+            address,
+            strings,
+        }
+    }
+
+    fn lease(&self, device: &str) -> Lease {
+        let client = Client::connect(&tcp(self.address), &self.ends.client, Some("board")).unwrap();
+        client.lease(device).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.server.stop();
+    }
+}
+
+#[test]
+fn without_a_yes_neither_client_nor_agent_runs_anything_and_with_one_it_counts_for_that_lease() {
+    let served = Served::new();
+    let compiled = plan(20, &images(2));
+    let refused = |lease: &mut Lease, bypass| {
+        let e = lease.replay(&compiled, 1, &Progress::new(), bypass).unwrap_err();
+        assert!(
+            matches!(&e, ClientError::Uncontained { device } if device == UNCONTAINED),
+            "{e}"
+        );
+        for words in [
+            "nothing contains the device `uncontained`",
+            "any memory",
+            "--without-containment",
+        ] {
+            assert!(e.to_string().contains(words), "{e}");
+        }
+    };
+    let mut lease = served.lease(UNCONTAINED);
+    assert_eq!(lease.info().containment, Containment::None);
+    refused(&mut lease, false);
+    assert_eq!(lease.push_stats().bytes, 0, "the client sends nothing");
+    // The agent does not rely on the client.
+    refused(&mut lease, true);
+    lease.accept_no_containment().unwrap();
+    lease.accept_no_containment().unwrap();
+    let outcome = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
+    drop(lease);
+    refused(&mut served.lease(UNCONTAINED), true);
+    // A device that something contains needs none.
+    let mut board = served.lease("board");
+    assert_eq!(
+        board.replay(&compiled, 1, &Progress::new(), false).unwrap().verdict,
+        Verdict::Match
+    );
+    board.accept_no_containment().unwrap();
+    assert!(served.strings.made.load(std::sync::atomic::Ordering::SeqCst) == 2);
+}
+
+#[test]
+fn a_start_is_refused_by_type_and_a_yes_without_a_lease_ends_the_session() {
+    let served = Served::new();
+    let mut channel = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
+    let _welcome = channel.receiver.receive().unwrap();
+    let take = LeaseRequest::Take(UNCONTAINED.into());
+    channel.sender.send(Topic::Lease, &take).unwrap();
+    let _granted = channel.receiver.receive().unwrap();
+    channel
+        .sender
+        .send(Topic::Run, &RunRequest::Start { repeat: 1 })
+        .unwrap();
+    let reply: RunReply = channel.receiver.receive().unwrap().message().unwrap();
+    assert_eq!(
+        reply,
+        RunReply::Uncontained {
+            device: UNCONTAINED.into()
+        }
+    );
+    let mut other = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
+    let _welcome = other.receiver.receive().unwrap();
+    other
+        .sender
+        .send(Topic::Lease, &LeaseRequest::WithoutContainment)
+        .unwrap();
+    assert!(other.receiver.receive().is_err());
+}

@@ -1,0 +1,629 @@
+//! Bytes that nobody meant: before, in and after the handshake, on a live server that has to outlive them.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::support;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use replay_core::Action;
+use replay_engine::client::{Client, ClientError};
+use replay_engine::plan::Plan;
+use replay_engine::run::Verdict;
+use replay_engine::serve::Options;
+use replay_engine::wire::delta::{Outline, Step};
+use replay_engine::wire::message::{
+    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest, SessionRefusal,
+    SessionReply,
+};
+use replay_engine::wire::{Channel, Frame, KeyPair, KeyStore, Preamble, PreambleWord, Topic};
+use serde::de::DeserializeOwned;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+use support::{Bench, images, plan, plan_of, raw_agent, raw_client, tcp, until};
+use trace_core::encode;
+use trace_core::progress::Progress;
+
+fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    })
+}
+
+/// A soundly connected client still gets its replay.
+fn lives(bench: &Bench) {
+    let outcome = bench
+        .lease()
+        .replay(&plan(20, &images(2)), 1, &Progress::new(), false)
+        .unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+}
+
+/// Peak resident memory of this process, KiB.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The key that [`Bench`]'s agent knows as `bench`, for raw channels.
+fn own(bench: &Bench) -> KeyPair {
+    bench.ends.client.key_pair().clone()
+}
+
+fn welcomed(bench: &Bench) -> Channel {
+    let mut channel = raw_client(bench.address, &own(bench), PreambleWord::Session);
+    let frame = channel.receiver.receive().unwrap();
+    assert!(matches!(frame.message(), Ok(SessionReply::Welcome { .. })));
+    channel
+}
+
+#[test]
+fn random_bytes_instead_of_a_preamble_or_a_handshake() {
+    let bench = Bench::new(Options::default());
+    let strategy = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..400));
+    runner(60)
+        .run(&strategy, |(preamble_first, bytes)| {
+            let mut s = TcpStream::connect(bench.address).unwrap();
+            if preamble_first {
+                s.write_all(&Preamble::new(PreambleWord::Session).to_bytes()).unwrap();
+            }
+            // The agent may hang up before it has read everything.
+            let _ = s.write_all(&bytes);
+            let _ = s.shutdown(std::net::Shutdown::Write);
+            let mut answer = Vec::new();
+            let _ = s.read_to_end(&mut answer);
+            prop_assert!(answer.len() <= 64 + 98, "{} bytes for a stranger", answer.len());
+            Ok(())
+        })
+        .unwrap();
+    lives(&bench);
+}
+
+#[test]
+fn random_bytes_in_sound_envelopes_from_a_client_that_is_known() {
+    let bench = Bench::new(Options::default());
+    let before = peak_kib();
+    let concern = prop::sample::select(vec![
+        Topic::Heartbeat,
+        Topic::Session,
+        Topic::Pair,
+        Topic::Lease,
+        Topic::Pages,
+        Topic::Run,
+        Topic::Bulk,
+    ]);
+    let frame = (concern, prop::collection::vec(any::<u8>(), 0..300));
+    let strategy = (any::<bool>(), prop::collection::vec(frame, 1..8));
+    runner(80)
+        .run(&strategy, |(leased, frames)| {
+            let channel = welcomed(&bench);
+            if leased {
+                channel
+                    .sender
+                    .send(Topic::Lease, &LeaseRequest::Take("board".into()))
+                    .unwrap();
+            }
+            for (concern, bytes) in frames {
+                if channel.sender.send_bytes(concern, &bytes).is_err() {
+                    break;
+                }
+            }
+            channel.sender.close();
+            Ok(())
+        })
+        .unwrap();
+    until("the last session to end", || bench.server.states()[0].holder.is_none());
+    lives(&bench);
+    let grown = peak_kib().saturating_sub(before);
+    assert!(grown < 64 << 10, "{grown} KiB for a few kilobytes of nonsense");
+}
+
+#[test]
+fn offers_of_impossible_sizes_cost_nothing() {
+    let bench = Bench::new(Options::default());
+    let mut channel = welcomed(&bench);
+    channel
+        .sender
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
+        .unwrap();
+    assert!(matches!(
+        channel.receiver.receive().unwrap().message(),
+        Ok(LeaseReply::Granted(_))
+    ));
+    let before = peak_kib();
+    let part = |bytes: u64, digest| PlanPart { bytes, digest };
+    let next = |channel: &mut Channel| -> PagesReply { channel.receiver.receive().unwrap().message().unwrap() };
+    for (head_bytes, body_bytes) in [(u64::MAX, u64::MAX), (u64::MAX, 1), (1, 1 << 60), ((64 << 20) + 1, 0)] {
+        let offer = PagesRequest::Offer {
+            head: part(head_bytes, [7; 32]),
+            body: part(body_bytes, [7; 32]),
+        };
+        channel.sender.send(Topic::Pages, &offer).unwrap();
+        assert!(matches!(next(&mut channel), PagesReply::Unacceptable(_)));
+    }
+    // The largest that is taken costs nothing before its bytes are there, and steps that make too much nothing at all.
+    let largest = PagesRequest::Offer {
+        head: part(64 << 20, [7; 32]),
+        body: part(256 << 20, [7; 32]),
+    };
+    channel.sender.send(Topic::Pages, &largest).unwrap();
+    let none = Some(Outline::empty());
+    let lack = PagesReply::LackParts {
+        head: none.clone(),
+        body: none.clone(),
+    };
+    assert_eq!(next(&mut channel), lack);
+    let keep = vec![
+        Step::Keep {
+            first: 0,
+            count: u32::MAX
+        };
+        10_000
+    ];
+    let bomb = PagesRequest::Parts {
+        head: keep.clone(),
+        body: keep,
+    };
+    channel.sender.send(Topic::Pages, &bomb).unwrap();
+    assert!(matches!(next(&mut channel), PagesReply::Unacceptable(why) if why.contains("keeps piece")));
+    let grown = peak_kib().saturating_sub(before);
+    assert!(grown < 16 << 10, "{grown} KiB for an announcement");
+    // A plan whose head does not decode, and one that does not have its digest.
+    let junk = [0xffu8; 4096];
+    let mut version = junk;
+    version[..4].copy_from_slice(&replay_engine::plan::PLAN_VERSION.to_le_bytes());
+    for (bytes, sent, word) in [
+        (junk, junk, "version"),
+        (version, version, "decode"),
+        (version, junk, "digest"),
+    ] {
+        // What nobody has seen yet, so that it is lacking.
+        let digest = *blake3::hash(if bytes == sent { &bytes } else { b"another" }).as_bytes();
+        let empty = part(0, *blake3::hash(b"").as_bytes());
+        let offer = PagesRequest::Offer {
+            head: part(4096, digest),
+            body: empty,
+        };
+        channel.sender.send(Topic::Pages, &offer).unwrap();
+        assert!(matches!(
+            next(&mut channel),
+            PagesReply::LackParts { head: Some(_), .. }
+        ));
+        let parts = PagesRequest::Parts {
+            head: vec![Step::New { bytes: 4096 }],
+            body: Vec::new(),
+        };
+        channel.sender.send(Topic::Pages, &parts).unwrap();
+        channel.sender.send_bytes(Topic::Bulk, &sent).unwrap();
+        let reply = next(&mut channel);
+        assert!(
+            matches!(&reply, PagesReply::Unacceptable(why) if why.contains(word)),
+            "{reply:?}"
+        );
+    }
+    drop(channel);
+    lives(&bench);
+}
+
+#[test]
+fn messages_out_of_order_end_the_session_and_free_the_device() {
+    let bench = Bench::new(Options::default());
+    let nothing = PlanPart {
+        bytes: 0,
+        digest: [0; 32],
+    };
+    let offer = PagesRequest::Offer {
+        head: nothing,
+        body: nothing,
+    };
+    // A plan without a lease.
+    let mut channel = welcomed(&bench);
+    channel.sender.send(Topic::Pages, &offer).unwrap();
+    assert!(channel.receiver.receive().is_err());
+    // A run without a plan is answered; a second lease is not.
+    let mut channel = welcomed(&bench);
+    channel
+        .sender
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
+        .unwrap();
+    assert!(matches!(
+        channel.receiver.receive().unwrap().message(),
+        Ok(LeaseReply::Granted(_))
+    ));
+    channel
+        .sender
+        .send(Topic::Run, &RunRequest::Start { repeat: 1 })
+        .unwrap();
+    assert!(matches!(
+        channel.receiver.receive().unwrap().message(),
+        Ok(RunReply::NotReady(_))
+    ));
+    channel
+        .sender
+        .send(Topic::Run, &RunRequest::Start { repeat: 0 })
+        .unwrap();
+    assert!(matches!(
+        channel.receiver.receive().unwrap().message(),
+        Ok(RunReply::NotReady(_))
+    ));
+    channel
+        .sender
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
+        .unwrap();
+    assert!(channel.receiver.receive().is_err());
+    lives(&bench);
+}
+
+#[test]
+fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
+    let bench = Bench::new(Options::default());
+    let mut channel = welcomed(&bench);
+    let sender = channel.sender.clone();
+    let mut next = || channel.receiver.receive().unwrap();
+    sender.send(Topic::Lease, &LeaseRequest::Take("board".into())).unwrap();
+    next();
+    let write = Action::Write {
+        event: 0,
+        space: 0,
+        offset: 0x8000,
+        width: 4,
+        value: 1,
+    };
+    for (compiled, good) in [(plan(3, &[]), true), (plan_of([write], &[]), false)] {
+        let body = compiled.plan.body.clone();
+        let head = encode::to_bytes(&Plan {
+            body: Default::default(),
+            ..compiled.plan
+        })
+        .unwrap();
+        let part = |bytes: &[u8]| PlanPart {
+            bytes: bytes.len() as u64,
+            digest: *blake3::hash(bytes).as_bytes(),
+        };
+        let offer = PagesRequest::Offer {
+            head: part(&head),
+            body: part(&body),
+        };
+        sender.send(Topic::Pages, &offer).unwrap();
+        next();
+        let new = |bytes: &[u8]| {
+            vec![Step::New {
+                bytes: bytes.len() as u32,
+            }]
+        };
+        let parts = PagesRequest::Parts {
+            head: new(&head),
+            body: new(&body),
+        };
+        sender.send(Topic::Pages, &parts).unwrap();
+        sender.send_bytes(Topic::Bulk, &head).unwrap();
+        sender.send_bytes(Topic::Bulk, &body).unwrap();
+        assert!(matches!(next().message(), Ok(PagesReply::LackPages(_))));
+        match next().message().unwrap() {
+            PagesReply::Ready(_) => assert!(good),
+            PagesReply::Refused(r) => assert!(!good && r.rule == 1, "{r}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    sender.send(Topic::Run, &RunRequest::Start { repeat: 1 }).unwrap();
+    assert!(matches!(next().message(), Ok(RunReply::NotReady(_))));
+    sender.close();
+    lives(&bench);
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_ended_in_time() {
+    let bench = Bench::new(Options::default());
+    let mut s = TcpStream::connect(bench.address).unwrap();
+    s.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    // A byte now and then does not lengthen the time.
+    let mut drip = s.try_clone().unwrap();
+    std::thread::spawn(move || {
+        for b in Preamble::new(PreambleWord::Session).to_bytes().iter().take(20) {
+            if drip.write_all(&[*b]).is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+    let begin = Instant::now();
+    let _ = s.read(&mut [0; 1]);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(13), "{took:?}");
+}
+
+#[test]
+fn more_connections_than_allowed_are_told_so() {
+    let bench = Bench::new(Options {
+        connections: 3,
+        ..Options::default()
+    });
+    let held: Vec<Channel> = (0..3).map(|_| welcomed(&bench)).collect();
+    let e = Client::connect(&tcp(bench.address), &bench.ends.client, None).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("too many")),
+        "{e}"
+    );
+    drop(held);
+    until("room again", || {
+        Client::connect(&tcp(bench.address), &bench.ends.client, None).is_ok()
+    });
+}
+
+#[test]
+fn one_client_gets_its_share_of_the_places_and_no_more() {
+    let bench = Bench::new(Options {
+        connections: 8,
+        share: 3,
+        ..Options::default()
+    });
+    let held: Vec<Channel> = (0..3).map(|_| welcomed(&bench)).collect();
+    let connect = |keys: &KeyStore| Client::connect(&tcp(bench.address), keys, None);
+    let e = connect(&bench.ends.client).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("its share")),
+        "{e}"
+    );
+    // Others have theirs.
+    let other = bench.ends.another("other");
+    let theirs: Vec<Client> = (0..3).map(|_| connect(&other).unwrap()).collect();
+    assert!(connect(&other).is_err());
+    drop(held);
+    until("room again", || connect(&bench.ends.client).is_ok());
+    drop(theirs);
+}
+
+#[test]
+fn a_forgotten_keys_connection_ends_within_a_second_and_its_lease_with_it() {
+    let bench = Bench::new(Options::default());
+    let other = bench.ends.another("other");
+    // One that idles with a lease, and one in the middle of a long run.
+    for running in [false, true] {
+        bench
+            .ends
+            .agent
+            .pin("bench", bench.ends.client.key_pair().public(), "")
+            .unwrap();
+        bench.strings.set(if running { support::SLOW } else { support::SOUND });
+        let mut lease = bench.lease();
+        let held = || bench.server.states()[0].holder.clone();
+        assert_eq!(held().as_deref(), Some("bench"));
+        let bystander = Client::connect(&tcp(bench.address), &other, None).unwrap();
+        let runs = std::thread::spawn(move || {
+            if running {
+                let compiled = plan(20_000, &images(1));
+                return lease.replay(&compiled, 100, &Progress::new(), false).unwrap_err();
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap_err()
+        });
+        if running {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        bench.ends.agent.forget("bench").unwrap();
+        let begin = Instant::now();
+        until("the lease to be free", || held().is_none());
+        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+        let e = runs.join().unwrap();
+        assert!(matches!(&e, ClientError::Forgotten { .. }), "{e}");
+        // Nobody else is touched, and the device is to be had.
+        bench.strings.set(support::SOUND);
+        drop(bystander.lease("board").unwrap());
+    }
+}
+
+#[test]
+fn a_forgotten_client_that_goes_on_gets_nothing_more() {
+    let bench = Bench::new(Options::default());
+    let mut channel = welcomed(&bench);
+    // The agent's own look at the store comes later than this request, or not much earlier: both end it.
+    bench.ends.agent.forget("bench").unwrap();
+    let _ = channel.sender.send(Topic::Lease, &LeaseRequest::Take("board".into()));
+    let frame = channel.receiver.receive().unwrap();
+    assert_eq!(
+        frame.message::<SessionReply>().unwrap(),
+        SessionReply::Refused(SessionRefusal::Forgotten)
+    );
+    assert!(channel.receiver.receive().is_err());
+    assert!(bench.server.states()[0].holder.is_none());
+    // Where the keys cannot be read, nobody gets anything, and nobody is thrown out in the middle of a run.
+    bench.ends.agent.pin("bench", own(&bench).public(), "").unwrap();
+    let mut channel = welcomed(&bench);
+    let file = bench.ends.agent.path().to_owned();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    channel
+        .sender
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
+        .unwrap();
+    let frame = channel.receiver.receive().unwrap();
+    assert_eq!(
+        frame.message::<SessionReply>().unwrap(),
+        SessionReply::Refused(SessionRefusal::KeysUnreadable)
+    );
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    lives(&bench);
+}
+
+#[test]
+fn a_stranger_that_is_dropped_for_load_is_told_so() {
+    let bench = Bench::new(Options {
+        strangers: 2,
+        introduction: Duration::from_secs(60),
+        ..Options::default()
+    });
+    let connect = || {
+        let s = TcpStream::connect(bench.address).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        s
+    };
+    let describe = |mut s: TcpStream| {
+        let mut bytes = [0; 64];
+        s.read_exact(&mut bytes).unwrap();
+        Preamble::from_bytes(&bytes).unwrap().known_word()
+    };
+    // Silent ones: the oldest make room for the newest, one after the other.
+    let mut waiting = std::collections::VecDeque::new();
+    for n in 0..6 {
+        waiting.push_back(connect());
+        if n >= 2 {
+            assert_eq!(describe(waiting.pop_front().unwrap()), Some(PreambleWord::Full));
+        }
+    }
+    drop(waiting);
+    lives(&bench);
+}
+
+#[test]
+fn strangers_who_say_nothing_keep_no_client_out() {
+    let bench = Bench::new(Options {
+        strangers: 3,
+        introduction: Duration::from_secs(60),
+        ..Options::default()
+    });
+    let silent = |n: usize| -> Vec<TcpStream> {
+        let open = |_| {
+            let s = TcpStream::connect(bench.address).unwrap();
+            s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            s
+        };
+        (0..n).map(open).collect()
+    };
+    let mut idle = silent(3);
+    lives(&bench);
+    // The client took the place of the oldest, which hears why.
+    let mut heard = Vec::new();
+    idle[0].read_to_end(&mut heard).unwrap();
+    let word = Preamble::from_bytes(heard.first_chunk().unwrap()).unwrap();
+    assert_eq!((heard.len(), word.known_word()), (64, Some(PreambleWord::Full)));
+    for _ in 0..20 {
+        idle.extend(silent(3));
+        until("room for a client among strangers", || {
+            Client::connect(&tcp(bench.address), &bench.ends.client, None).is_ok()
+        });
+    }
+    // A client that is known is no stranger any more: nobody takes its place.
+    let mut lease = bench.lease();
+    idle.extend(silent(9));
+    let outcome = lease.replay(&plan(20, &images(2)), 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+}
+
+/// An agent that knows how to shake hands and then says what a test wants.
+fn lying_agent(keys: &KeyStore, say: impl Fn(&mut Channel) + Send + 'static) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let own = keys.key_pair().clone();
+    std::thread::spawn(move || {
+        let mut channel = raw_agent(listener.accept().unwrap().0, &own);
+        say(&mut channel);
+        // Until the client hangs up.
+        while channel.receiver.receive().is_ok() {}
+    });
+    at
+}
+
+#[test]
+fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
+    let bench = Bench::new(Options::default());
+    let strategy = prop::collection::vec(any::<u8>(), 0..200);
+    runner(20)
+        .run(&strategy, |bytes| {
+            let at = lying_agent(&bench.ends.agent, move |c| {
+                let _ = c.sender.send_bytes(Topic::Session, &bytes);
+            });
+            let e = Client::connect(&tcp(at), &bench.ends.client, None).unwrap_err();
+            prop_assert!(matches!(e, ClientError::Protocol { .. }), "{}", e);
+            Ok(())
+        })
+        .unwrap();
+    // It asks for pages that nobody offered, names pieces of an impossible size.
+    let odd = Outline {
+        log2: 63,
+        digests: vec![1],
+    };
+    let lies = [
+        PagesReply::LackPages(vec![(0, u32::MAX), (5, u32::MAX)]),
+        PagesReply::LackParts {
+            head: Some(odd),
+            body: None,
+        },
+    ];
+    for lie in lies {
+        let devices = bench.server.states();
+        let at = lying_agent(&bench.ends.agent, move |c| {
+            let info = devices[0].info.clone();
+            let welcome = SessionReply::Welcome {
+                program: String::new(),
+                you: String::new(),
+                devices: devices.clone(),
+            };
+            c.sender.send(Topic::Session, &welcome).unwrap();
+            c.receiver.receive().unwrap();
+            c.sender
+                .send(Topic::Lease, &LeaseReply::Granted(Box::new(info)))
+                .unwrap();
+            c.receiver.receive().unwrap();
+            c.sender.send(Topic::Pages, &lie).unwrap();
+        });
+        let mut lease = Client::connect(&tcp(at), &bench.ends.client, None)
+            .unwrap()
+            .lease("board")
+            .unwrap();
+        let e = lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap_err();
+        assert!(matches!(e, ClientError::Protocol { .. }), "{e}");
+    }
+}
+
+fn decodes<T: DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
+    let frame = Frame {
+        concern: Topic::Session,
+        payload: bytes.to_vec(),
+    };
+    if let Ok(message) = frame.message::<T>() {
+        assert_eq!(encode::to_bytes(&message).unwrap(), bytes, "one message has one form");
+    }
+}
+
+#[test]
+fn every_message_is_read_from_any_bytes_without_a_panic_or_much_memory() {
+    let before = peak_kib();
+    // A variant number in front makes the bytes reach deeper than random ones would.
+    let strategy = (0u32..8, prop::collection::vec(any::<u8>(), 0..120), any::<bool>());
+    runner(3000)
+        .run(&strategy, |(variant, tail, huge)| {
+            let mut bytes = variant.to_le_bytes().to_vec();
+            if huge {
+                bytes.extend_from_slice(&(u64::MAX >> (variant * 4)).to_le_bytes());
+            }
+            bytes.extend_from_slice(&tail);
+            decodes::<SessionReply>(&bytes);
+            decodes::<PairMessage>(&bytes);
+            decodes::<LeaseRequest>(&bytes);
+            decodes::<LeaseReply>(&bytes);
+            decodes::<PagesRequest>(&bytes);
+            decodes::<PagesReply>(&bytes);
+            decodes::<RunRequest>(&bytes);
+            decodes::<RunReply>(&bytes);
+            Ok(())
+        })
+        .unwrap();
+    let grown = peak_kib().saturating_sub(before);
+    assert!(grown < 64 << 10, "{grown} KiB for messages of 130 bytes");
+}
+
+#[test]
+fn a_silent_channel_ends() {
+    let bench = Bench::new(Options::default());
+    let at = lying_agent(&bench.ends.agent, |_| {});
+    let mut channel = raw_client(at, &own(&bench), PreambleWord::Session);
+    channel.receiver.set_silence(Duration::from_millis(200)).unwrap();
+    let begin = Instant::now();
+    let e = channel.receiver.receive().unwrap_err();
+    assert!(matches!(e, replay_engine::wire::WireError::Silent), "{e}");
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}

@@ -1,0 +1,639 @@
+//! Pairing over real sockets: confirmed, declined, in the middle of an attack; and who is refused without it.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::support;
+
+use replay_engine::client::{Client, ClientError, Endpoint, pair, pair_with_key};
+use replay_engine::serve::{Options, PairingRequest, PairingWindow, Server};
+use replay_engine::wire::message::PairMessage;
+use replay_engine::wire::{
+    Channel, KeyPair, KeyStoreError, NamedKey, Preamble, PreambleWord, Stream, Topic, WRITE_LIMIT, describe_mismatch,
+    pairing_code,
+};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use support::{Ends, Strings, listen, raw_agent, raw_client, soon, tcp, until};
+
+/// An agent that knows nobody.
+fn agent(ends: &Ends) -> (Server, SocketAddr) {
+    let devices = [Strings::default().factory("board")];
+    let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), Options::default()).unwrap();
+    let address = listen(&server);
+    (server, address)
+}
+
+/// Opens pairing; the codes that the agent's person sees, and how attempts end.
+fn open(server: &Server, answer: bool, port: Option<u16>) -> (Receiver<String>, Receiver<Result<String, String>>) {
+    let (show, shown) = channel();
+    let (sender, receiver) = channel();
+    let (show, shared_log) = (std::sync::Mutex::new(show), std::sync::Mutex::new(sender));
+    server.open_pairing(PairingWindow::new(
+        move |request| {
+            show.lock().unwrap().send(request.code.clone()).unwrap();
+            answer
+        },
+        move |result| shared_log.lock().unwrap().send(result.clone()).unwrap(),
+        port,
+    ));
+    (shown, receiver)
+}
+
+#[test]
+fn both_confirm_the_same_code_and_then_work_together() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, receiver) = open(&server, true, None);
+    let mut here = String::new();
+    let paired = pair(&tcp(address), "board-3", &ends.client, |code| {
+        here = code.to_owned();
+        true
+    })
+    .unwrap();
+    assert_eq!(shown.recv().unwrap(), here, "both persons see one code");
+    assert_eq!(here.len(), 11);
+    let name = receiver.recv().unwrap().unwrap();
+    assert_eq!(paired.key, ends.agent.key_pair().public());
+    assert_eq!(
+        ends.client.find_by_name("board-3").unwrap().unwrap().address,
+        address.to_string()
+    );
+    assert_eq!(
+        ends.agent.find_by_name(&name).unwrap().unwrap().key,
+        ends.client.key_pair().public()
+    );
+    let client = Client::connect(&tcp(address), &ends.client, Some("board-3")).unwrap();
+    assert_eq!(client.client_name(), name);
+    assert_eq!(client.devices()[0].name, "board");
+    // One client: the window is closed again.
+    let other = Ends::strangers();
+    let again = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&again, ClientError::Refused(why) if why.contains("kinescope-agent pair")),
+        "{again}"
+    );
+}
+
+#[test]
+fn the_port_of_the_service_is_kept_when_pairing_has_its_own() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let _heard = open(&server, true, Some(4321));
+    let paired = pair(&tcp(address), "b", &ends.client, |_| true).unwrap();
+    assert_eq!(paired.address, "127.0.0.1:4321");
+}
+
+#[test]
+fn when_the_agents_person_declines_nobody_keeps_a_key() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (_shown, receiver) = open(&server, false, None);
+    let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
+        "{e}"
+    );
+    assert!(receiver.recv().unwrap().is_err());
+    assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
+}
+
+#[test]
+fn when_the_clients_person_declines_nobody_keeps_a_key_and_three_failures_close_the_window() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (_shown, receiver) = open(&server, true, None);
+    for _ in 0..3 {
+        let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
+        assert!(
+            matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
+            "{e}"
+        );
+        assert!(receiver.recv().unwrap().is_err());
+    }
+    assert!(receiver.recv().unwrap().unwrap_err().contains("three"));
+    assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
+    let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
+    assert!(matches!(e, ClientError::Refused(_)), "{e}");
+}
+
+fn next(channel: &mut Channel) -> PairMessage {
+    let frame = channel.receiver.receive().unwrap();
+    assert_eq!(frame.concern, Topic::Pair);
+    frame.message().unwrap()
+}
+
+fn say(channel: &Channel, message: &PairMessage) {
+    channel.sender.send(Topic::Pair, message).unwrap();
+}
+
+#[test]
+fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, receiver) = open(&server, false, None);
+    let middle = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = middle.local_addr().unwrap();
+    let attack = std::thread::spawn(move || {
+        let keys = KeyPair::generate().unwrap();
+        let mut client = raw_agent(middle.accept().unwrap().0, &keys);
+        let mut agent = raw_client(address, &keys, PreambleWord::Pair);
+        // It sees the client's commitment, but has to commit to the agent before either nonce is known.
+        let PairMessage::Commit { name, .. } = next(&mut client) else {
+            panic!()
+        };
+        let own = pairing_code::nonce().unwrap();
+        say(
+            &agent,
+            &PairMessage::Commit {
+                digest: pairing_code::commitment(&agent.hash, &own),
+                name,
+            },
+        );
+        let PairMessage::Nonce(nonce) = next(&mut agent) else {
+            panic!()
+        };
+        say(&client, &PairMessage::Nonce(nonce));
+        let PairMessage::Reveal(revealed) = next(&mut client) else {
+            panic!()
+        };
+        say(&agent, &PairMessage::Reveal(own));
+        // Its best hope: that both persons confirm without looking.
+        (
+            pairing_code::code(&client.hash, &revealed, &nonce),
+            pairing_code::code(&agent.hash, &own, &nonce),
+            client,
+            agent,
+        )
+    });
+    let mut here = String::new();
+    let result = pair(&tcp(there), "b", &ends.client, |code| {
+        here = code.to_owned();
+        false
+    });
+    assert!(matches!(result, Err(ClientError::PairingDeclined { .. })));
+    let agents = shown.recv().unwrap();
+    assert_ne!(here, agents, "the two persons see that somebody sits in between");
+    let (client_leg, agent_leg, _client, _agent) = attack.join().unwrap();
+    assert_eq!((here, agents), (client_leg, agent_leg));
+    assert!(receiver.recv().unwrap().is_err());
+    assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
+}
+
+#[test]
+fn a_nonce_other_than_the_one_committed_to_is_refused() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, _told) = open(&server, true, None);
+    let keys = KeyPair::generate().unwrap();
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
+    say(
+        &channel,
+        &PairMessage::Commit {
+            digest,
+            name: "evil\u{1b}[2J".into(),
+        },
+    );
+    assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+    say(&channel, &PairMessage::Reveal([8; 32]));
+    assert!(channel.receiver.receive().is_err(), "the agent hangs up");
+    assert!(
+        shown.recv_timeout(Duration::from_millis(100)).is_err(),
+        "and asks nobody"
+    );
+    assert!(ends.agent.peers().unwrap().is_empty());
+}
+
+#[test]
+fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, receiver) = open(&server, true, None);
+    let keys = KeyPair::generate().unwrap();
+    // Some hang up, some lie, some say nothing more.
+    let mut held = Vec::new();
+    for n in 0..9 {
+        let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+        if n % 3 > 0 {
+            let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
+            let name = "x".to_owned();
+            say(&channel, &PairMessage::Commit { digest, name });
+            assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+        }
+        match n % 3 {
+            0 => drop(channel),
+            1 => say(&channel, &PairMessage::Reveal([8; 32])),
+            _ => held.push(channel),
+        }
+    }
+    pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
+    assert_eq!(shown.try_iter().count(), 1, "one person was asked once");
+    assert!(receiver.recv().unwrap().is_ok());
+    assert!(receiver.try_recv().is_err(), "and heard of nothing else");
+    drop(held);
+}
+
+#[test]
+fn a_client_that_introduces_itself_too_slowly_is_hung_up_on() {
+    let ends = Ends::strangers();
+    let devices = [Strings::default().factory("board")];
+    let options = Options {
+        introduction: Duration::from_millis(1500),
+        ..Options::default()
+    };
+    let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), options).unwrap();
+    let address = listen(&server);
+    let (shown, _told) = open(&server, true, None);
+    let keys = KeyPair::generate().unwrap();
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    assert!(channel.receiver.receive().is_err(), "no commitment came");
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
+    let name = "x".to_owned();
+    say(&channel, &PairMessage::Commit { digest, name });
+    assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+    assert!(channel.receiver.receive().is_err(), "nothing was revealed");
+    assert!(shown.try_recv().is_err());
+    pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
+}
+
+#[test]
+fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, being_asked) = channel();
+    let (sender, receiver) = channel();
+    let (asked, shared_log) = (std::sync::Mutex::new(asked), std::sync::Mutex::new(sender));
+    let (_never, answer) = channel::<bool>();
+    let answer = std::sync::Mutex::new(answer);
+    let window = PairingWindow::new(
+        move |_| {
+            asked.lock().unwrap().send(()).unwrap();
+            answer.lock().unwrap().recv().unwrap_or(true)
+        },
+        move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
+        None,
+    );
+    server.open_pairing(window.answer_within(Duration::from_millis(700)));
+    let client = Arc::clone(&ends.client);
+    let first = std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| true));
+    being_asked.recv().unwrap();
+    let other = Ends::strangers();
+    let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("another client is being asked about")),
+        "{e}"
+    );
+    let e = first.join().unwrap().unwrap_err();
+    assert!(
+        matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
+        "{e}"
+    );
+    assert!(receiver.recv().unwrap().unwrap_err().contains("nobody answered"));
+    assert!(ends.agent.peers().unwrap().is_empty() && ends.client.peers().unwrap().is_empty());
+}
+
+#[test]
+fn a_stranger_is_refused_with_words_that_say_how_to_pair() {
+    let ends = Ends::strangers();
+    let (_server, address) = agent(&ends);
+    let e = Client::connect(&tcp(address), &ends.client, None).unwrap_err();
+    assert!(matches!(e, ClientError::NotPaired { .. }), "{e}");
+    assert!(e.to_string().contains("kinescope-agent pair"));
+    // The client knows the agent's key, but not the other way round.
+    ends.client.pin("board", ends.agent.key_pair().public(), "").unwrap();
+    let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("kinescope-agent pair")),
+        "{e}"
+    );
+    // The agent learns of a new key without being started again, and of a forgotten one too.
+    ends.agent.pin("bench", ends.client.key_pair().public(), "").unwrap();
+    Client::connect(&tcp(address), &ends.client, Some("board")).unwrap();
+    ends.agent.forget("bench").unwrap();
+    assert!(Client::connect(&tcp(address), &ends.client, Some("board")).is_err());
+}
+
+#[test]
+fn an_agent_with_another_key_than_its_names_is_not_talked_to() {
+    let ends = Ends::strangers();
+    let (_server, address) = agent(&ends);
+    ends.client
+        .pin("board", KeyPair::generate().unwrap().public(), "")
+        .unwrap();
+    let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::WrongKey { name, .. } if name == "board"),
+        "{e}"
+    );
+    // Known under another name is not enough either.
+    ends.client.pin("other", ends.agent.key_pair().public(), "").unwrap();
+    let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
+    assert!(matches!(e, ClientError::WrongKey { .. }), "{e}");
+    let e = pair(&tcp(address), "a b", &ends.client, |_| true).unwrap_err();
+    assert!(matches!(e, ClientError::Keys(KeyStoreError::BadName(_))), "{e}");
+}
+
+#[test]
+fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
+    let ends = Ends::paired("");
+    let (_server, address) = agent(&ends);
+    // A client from the future at this agent.
+    let future = Preamble {
+        lowest: 7,
+        highest: 9,
+        word: PreambleWord::Session as u8,
+        program: "kinescope 9.0".into(),
+    };
+    let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
+    stream.set_limits(Duration::from_secs(5), WRITE_LIMIT).unwrap();
+    future.send(&mut stream).unwrap();
+    let (answer, _) = Preamble::receive(&mut stream, soon()).unwrap();
+    assert_eq!(answer.known_word(), Some(PreambleWord::NoVersion));
+    let sentence = describe_mismatch(&future, &answer);
+    assert!(
+        sentence.contains("versions 7 to 9") && sentence.contains("update the agent"),
+        "{sentence}"
+    );
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "and the agent hangs up");
+    // This client at an agent from the future.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let fake = std::thread::spawn(move || {
+        let mut stream = Stream::Tcp(listener.accept().unwrap().0);
+        let (theirs, _) = Preamble::receive(&mut stream, soon()).unwrap();
+        let ours = Preamble {
+            word: PreambleWord::NoVersion as u8,
+            ..future
+        };
+        ours.send(&mut stream).unwrap();
+        describe_mismatch(&theirs, &ours)
+    });
+    let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Version(text) if text.contains("update the client")),
+        "{e}"
+    );
+    assert_eq!(e.to_string(), fake.join().unwrap(), "both ends say the same");
+}
+
+#[test]
+fn what_is_no_agent_and_what_is_not_there_are_told_apart() {
+    let ends = Ends::paired("");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut s, _) = listener.accept().unwrap();
+        s.write_all(&[b'H'; 64]).unwrap();
+        // Closing with the client's bytes unread would be a reset.
+        let _ = s.read(&mut [0; 64]);
+    });
+    let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
+    assert!(matches!(e, ClientError::NotAnAgent { .. }), "{e}");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let e = Client::connect(&tcp(free), &ends.client, None).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Unreachable { .. }) && e.to_string().contains("kinescope-agent"),
+        "{e}"
+    );
+    let e = Client::connect(&Endpoint::Unix("/nowhere/x.sock".into()), &ends.client, None).unwrap_err();
+    assert!(matches!(e, ClientError::Unreachable { .. }), "{e}");
+}
+
+#[test]
+fn a_preamble_changed_on_the_way_ends_the_handshake() {
+    let ends = Ends::paired("");
+    let (_server, address) = agent(&ends);
+    let middle = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = middle.local_addr().unwrap();
+    // A relay that changes nothing but one reserved byte of the client's preamble.
+    std::thread::spawn(move || {
+        let mut client = middle.accept().unwrap().0;
+        let mut agent = TcpStream::connect(address).unwrap();
+        let mut preamble = [0; 64];
+        client.read_exact(&mut preamble).unwrap();
+        preamble[13] ^= 1;
+        agent.write_all(&preamble).unwrap();
+        let (mut a, mut c) = (agent.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut a, &mut c));
+        let _ = std::io::copy(&mut client, &mut agent);
+    });
+    let e = Client::connect(&tcp(at), &ends.client, Some("board")).unwrap_err();
+    assert!(
+        matches!(e, ClientError::Protocol { .. } | ClientError::Lost { .. }),
+        "{e}"
+    );
+    until("the agent to be there still", || {
+        Client::connect(&tcp(address), &ends.client, Some("board")).is_ok()
+    });
+}
+
+/// A pairing window whose person answers when a test says so. What comes back: requests as they are asked, a way to
+/// answer, and how attempts end.
+#[allow(clippy::type_complexity, reason = "three ends of channels")]
+fn patient(
+    server: &Server,
+) -> (
+    Receiver<PairingRequest>,
+    std::sync::mpsc::Sender<bool>,
+    Receiver<Result<String, String>>,
+) {
+    let (show, shown) = channel();
+    let (say, said) = channel();
+    let (sender, receiver) = channel();
+    let again = std::sync::Mutex::new(say.clone());
+    let (show, said, shared_log) = (
+        std::sync::Mutex::new(show),
+        std::sync::Mutex::new(said),
+        std::sync::Mutex::new(sender),
+    );
+    server.open_pairing(PairingWindow::new(
+        move |request: &PairingRequest| {
+            show.lock().unwrap().send(request.clone()).unwrap();
+            let said = said.lock().unwrap();
+            loop {
+                match said.recv_timeout(Duration::from_millis(10)) {
+                    // It is the answer to the next question.
+                    Ok(answer) if request.is_withdrawn() => {
+                        again.lock().unwrap().send(answer).unwrap();
+                        return false;
+                    }
+                    Ok(answer) => return answer,
+                    Err(_) if request.is_withdrawn() => return false,
+                    Err(_) => {}
+                }
+            }
+        },
+        move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
+        None,
+    ));
+    (shown, say, receiver)
+}
+
+/// A stranger that is through with all that comes before the question.
+fn introduced(address: SocketAddr, name: &str) -> Channel {
+    let keys = KeyPair::generate().unwrap();
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    let nonce = pairing_code::nonce().unwrap();
+    let digest = pairing_code::commitment(&channel.hash, &nonce);
+    let name = name.to_owned();
+    say(&channel, &PairMessage::Commit { digest, name });
+    assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+    say(&channel, &PairMessage::Reveal(nonce));
+    channel
+}
+
+#[test]
+fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_about() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, answer, receiver) = patient(&server);
+    // More often than attempts may fail: what nobody answered is no failed attempt.
+    for _ in 0..5 {
+        let stranger = introduced(address, "stranger");
+        let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(!request.is_withdrawn());
+        stranger.sender.close();
+        until("the question to be withdrawn", || request.is_withdrawn());
+        let why = receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
+        assert!(why.contains("withdrawn"), "{why}");
+    }
+    let client = Arc::clone(&ends.client);
+    let pairs = std::thread::spawn(move || pair(&tcp(address), "board", &client, |_| true));
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(request.key, ends.client.key_pair().public());
+    answer.send(true).unwrap();
+    pairs.join().unwrap().unwrap();
+    assert!(receiver.recv().unwrap().is_ok());
+    assert_eq!(ends.agent.peers().unwrap().len(), 1, "nobody else was paired");
+}
+
+#[test]
+fn clients_that_go_away_while_they_are_asked_about_do_not_take_attention_for_ever() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, _answer, receiver) = patient(&server);
+    let closed = (0..40).find_map(|_| {
+        introduced(address, "x").sender.close();
+        asked.recv_timeout(Duration::from_secs(10)).unwrap();
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
+        // That pairing closed is told right behind the last one.
+        receiver.recv_timeout(Duration::from_millis(250)).ok()
+    });
+    let why = closed.expect("it stays open").unwrap_err();
+    assert!(why.contains("pairing closed"), "{why}");
+    let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("not in pairing mode")),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_client_that_declines_first_withdraws_the_question() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, _answer, receiver) = patient(&server);
+    let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
+        "{e}"
+    );
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    until("the question to be withdrawn", || request.is_withdrawn());
+    assert!(receiver.recv_timeout(Duration::from_secs(10)).unwrap().is_err());
+}
+
+#[test]
+fn whose_answer_comes_first_does_not_matter() {
+    for client_first in [true, false] {
+        let ends = Ends::strangers();
+        let (server, address) = agent(&ends);
+        let (asked, answer, receiver) = patient(&server);
+        let (go, wait) = channel::<()>();
+        let client = Arc::clone(&ends.client);
+        let pairs = std::thread::spawn(move || {
+            pair(&tcp(address), "board", &client, |_| {
+                wait.recv().unwrap();
+                true
+            })
+        });
+        asked.recv_timeout(Duration::from_secs(10)).unwrap();
+        if client_first {
+            go.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            answer.send(true).unwrap();
+        } else {
+            answer.send(true).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            go.send(()).unwrap();
+        }
+        pairs.join().unwrap().unwrap();
+        assert!(receiver.recv().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn a_name_that_another_client_has_is_told_before_the_question() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let other = KeyPair::generate().unwrap().public();
+    ends.agent.pin("vm", other, "").unwrap();
+    let (asked, answer, receiver) = patient(&server);
+    let stranger = introduced(address, "vm");
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!((request.name.as_str(), request.kept_as.as_str()), ("vm", "vm-2"));
+    assert_eq!(request.known_as, None);
+    say(
+        &stranger,
+        &PairMessage::Confirm {
+            accepted: true,
+            service_port: None,
+        },
+    );
+    answer.send(true).unwrap();
+    assert_eq!(receiver.recv().unwrap().unwrap(), "vm-2");
+    assert_eq!(ends.agent.find_by_name("vm").unwrap().unwrap().key, other);
+    // A key that is paired already is told so.
+    let (asked, _answer, _told) = patient(&server);
+    ends.agent.pin("desk", ends.client.key_pair().public(), "").unwrap();
+    let client = Arc::clone(&ends.client);
+    std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| false));
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(request.known_as.as_deref(), Some("desk"));
+}
+
+#[test]
+fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (sender, receiver) = channel();
+    let shared_log = std::sync::Mutex::new(sender);
+    let named: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
+    server.open_pairing(PairingWindow::accepting(
+        named,
+        move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
+        None,
+    ));
+    for _ in 0..5 {
+        let other = Ends::strangers();
+        let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
+        assert!(matches!(&e, ClientError::PairingDeclined { .. }), "{e}");
+    }
+    assert!(receiver.try_recv().is_err(), "that is no attempt");
+    // The client names the agent's key, too. With another one it does not even show its own.
+    let wrong: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
+    let e = pair_with_key(&tcp(address), "board", &ends.client, &wrong).unwrap_err();
+    assert!(matches!(&e, ClientError::OtherKey { .. }), "{e}");
+    assert!(
+        e.to_string().contains(&ends.agent.key_pair().public().fingerprint()),
+        "{e}"
+    );
+    let right: NamedKey = ends.agent.key_pair().public().to_hex().parse().unwrap();
+    pair_with_key(&tcp(address), "board", &ends.client, &right).unwrap();
+    assert!(receiver.recv().unwrap().is_ok());
+    assert_eq!(ends.agent.peers().unwrap().len(), 1);
+    assert_eq!(ends.client.peers().unwrap().len(), 1);
+}

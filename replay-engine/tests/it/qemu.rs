@@ -1,0 +1,458 @@
+//! Devices in a real QEMU: registers, memory, interrupts, transfers, screens, and every way in which QEMU can be missing
+//! or go away. Without QEMU they say that they were skipped.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+mod logs;
+
+use logs::Log;
+use replay_core::{Device, DeviceError, WaitResult};
+use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuBoard, QemuError, check_installed};
+use replay_engine::device::{Board, BoardError, Containment, space};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use trace_core::PhysAddr;
+use trace_core::recording::{Hardware, PciFunction, SpaceKind, ZERO_PAGE};
+use trace_core::screen::Picture;
+
+/// Leaves a test where there is no QEMU.
+macro_rules! need_qemu {
+    () => {
+        if check_installed().is_err() {
+            println!("skipped: no QEMU (qemu-system-x86)");
+            return;
+        }
+    };
+}
+
+const REGISTERS: u8 = space::REGISTERS;
+const SECOND: u64 = 1_000_000_000;
+
+fn board(name: &str) -> QemuBoard {
+    QemuBoard::new(&Name::parse(name).unwrap()).unwrap()
+}
+
+fn function(board: &QemuBoard) -> PciFunction {
+    match board.info().hardware {
+        Some(Hardware::Pci(f)) => f,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The command line of a process; `None` when there is no such process any more.
+fn command_line(process: u32) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
+}
+
+fn kill(process: u32) {
+    signal(process, "-9");
+}
+
+/// Sends a signal by the shell's own `kill`: not every system has the program.
+fn signal(process: u32, signal: &str) {
+    let mut shell = std::process::Command::new("sh");
+    let sent = shell.args(["-c", "kill $0 $1", signal, &process.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+// The registers of QEMU's teaching device `edu`, docs/specs/edu.rst of QEMU.
+const EDU_ID: u64 = 0x00;
+const EDU_LIVE: u64 = 0x04;
+const EDU_FACTORIAL: u64 = 0x08;
+const EDU_STATUS: u64 = 0x20;
+const EDU_STATUS_BUSY: u64 = 0x01;
+const EDU_STATUS_INTERRUPT: u64 = 0x80;
+const EDU_INTERRUPTS: u64 = 0x24;
+const EDU_ACKNOWLEDGE: u64 = 0x64;
+const EDU_DMA_FROM: u64 = 0x80;
+const EDU_DMA_TO: u64 = 0x88;
+const EDU_DMA_BYTES: u64 = 0x90;
+const EDU_DMA_COMMAND: u64 = 0x98;
+const EDU_BUFFER: u64 = 0x4_0000;
+const EDU_INTERRUPT_DMA: u64 = 0x100;
+
+#[test]
+fn edu_tells_who_it_is_and_answers() {
+    need_qemu!();
+    let mut b = board("edu");
+    let info = b.info();
+    assert_eq!((info.name.as_str(), info.gpu_name.as_str()), ("edu", "edu"));
+    assert_eq!(
+        (info.gpu_id, info.virtual_time, info.containment),
+        (0, false, Containment::Software)
+    );
+    assert_eq!(info.windows.len(), 1);
+    let w = &info.windows[0];
+    assert_eq!(
+        (w.number, w.name.as_str(), w.kind, w.bytes),
+        (0, "bar0", SpaceKind::Registers, 1 << 20)
+    );
+    let f = function(&b);
+    assert_eq!(
+        (f.vendor, f.device, f.revision, f.irq),
+        (0x1234, 0x11e8, Some(0x10), Some(11))
+    );
+    assert_eq!((f.subsystem_vendor, f.subsystem_device), (Some(0x1af4), Some(0x1100)));
+    assert_eq!((f.class, f.address.as_str()), (Some(0xff00), "0000:00:03.0"));
+
+    assert_eq!(b.read(REGISTERS, EDU_ID, 4), Ok(0x0100_00ed));
+    b.write(REGISTERS, EDU_LIVE, 4, 0x1234_5678).unwrap();
+    assert_eq!(b.read(REGISTERS, EDU_LIVE, 4), Ok(0xedcb_a987));
+    assert_eq!(b.screen().unwrap(), None);
+}
+
+#[test]
+fn accesses_that_do_not_fit_are_refused_before_qemu_sees_them() {
+    need_qemu!();
+    let mut b = board("edu");
+    assert_eq!(b.read(space::FIRST_OTHER, 0, 4), Err(DeviceError::NoSpace));
+    assert_eq!(b.read(REGISTERS, 1 << 20, 4), Err(DeviceError::OutOfRange));
+    assert_eq!(b.read(REGISTERS, u64::MAX, 4), Err(DeviceError::OutOfRange));
+    assert_eq!(b.write(REGISTERS, 0, 3, 0), Err(DeviceError::OutOfRange));
+    assert_eq!(b.write(REGISTERS, 2, 4, 0), Err(DeviceError::Misaligned));
+    let arena = b.info().arena;
+    let bytes = arena.end() - arena.base.0;
+    assert_eq!(b.read(space::ARENA, bytes - 7, 8), Err(DeviceError::OutOfRange));
+    assert_eq!(b.read(space::ARENA, bytes - 8, 8), Ok(0));
+    for frame in [arena.base.frame() - 1, arena.end() >> 12, u64::MAX] {
+        let e = b.store_page(frame, &ZERO_PAGE).unwrap_err();
+        assert!(matches!(e, BoardError::OutsideArena { .. }), "{e}");
+    }
+    let end = PhysAddr(arena.end() - 4);
+    assert!(b.store_bytes(end, &[0; 8]).is_err());
+    assert_eq!(b.trouble(), None);
+}
+
+#[test]
+fn edu_computes_a_factorial_and_interrupts() {
+    need_qemu!();
+    let mut b = board("edu");
+    // Nothing interrupts by itself, and the limit holds.
+    let started = Instant::now();
+    assert_eq!(b.wait_interrupt(1, SECOND / 20), Ok(WaitResult::TimedOut));
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    for (n, factorial) in [(5, 120), (6, 720), (10, 3_628_800)] {
+        b.write(REGISTERS, EDU_STATUS, 4, EDU_STATUS_INTERRUPT).unwrap();
+        b.write(REGISTERS, EDU_FACTORIAL, 4, n).unwrap();
+        assert_eq!(b.wait_interrupt(1, 20 * SECOND), Ok(WaitResult::Raised { lines: 1 }));
+        assert_eq!(b.read(REGISTERS, EDU_STATUS, 4).unwrap() & EDU_STATUS_BUSY, 0);
+        assert_eq!(b.read(REGISTERS, EDU_FACTORIAL, 4), Ok(factorial));
+        let pending = b.read(REGISTERS, EDU_INTERRUPTS, 4).unwrap();
+        assert_eq!(pending, 1);
+        // Until it is acknowledged the line stays raised.
+        assert_eq!(b.wait_interrupt(1, 0), Ok(WaitResult::Raised { lines: 1 }));
+        b.write(REGISTERS, EDU_ACKNOWLEDGE, 4, pending).unwrap();
+        assert_eq!(b.wait_interrupt(1, 0), Ok(WaitResult::TimedOut));
+    }
+}
+
+/// Moves bytes by the device's own transfer, and waits for its interrupt.
+fn transfer(b: &mut QemuBoard, from: u64, to: u64, bytes: u64, command: u64) -> WaitResult {
+    for (register, value) in [(EDU_DMA_FROM, from), (EDU_DMA_TO, to), (EDU_DMA_BYTES, bytes)] {
+        b.write(REGISTERS, register, 8, value).unwrap();
+    }
+    b.write(REGISTERS, EDU_DMA_COMMAND, 8, command | 1 | 4).unwrap();
+    let waited = b.wait_interrupt(1, 20 * SECOND).unwrap();
+    b.write(REGISTERS, EDU_ACKNOWLEDGE, 4, EDU_INTERRUPT_DMA).unwrap();
+    waited
+}
+
+#[test]
+fn edu_moves_memory_only_when_bus_mastering_is_on_and_while_somebody_waits() {
+    need_qemu!();
+    let mut b = board("edu");
+    let base = b.info().arena.base;
+    let mut page = ZERO_PAGE;
+    for (i, byte) in page.iter_mut().enumerate() {
+        *byte = (i * 7 + 3) as u8;
+    }
+    b.store_page(base.frame(), &page).unwrap();
+    assert_eq!(b.content_frames(), Some(vec![base.frame()]));
+    let raised = WaitResult::Raised { lines: 1 };
+    // Off: the device interrupts, and has moved nothing.
+    assert_eq!(transfer(&mut b, base.0, EDU_BUFFER, 2048, 0), raised);
+    assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 4096, 2048, 2), raised);
+    let mut got = ZERO_PAGE;
+    b.load_page(base.frame() + 1, &mut got).unwrap();
+    assert_eq!(got, ZERO_PAGE);
+
+    b.set_bus_mastering(true).unwrap();
+    assert_eq!(b.content_frames(), None);
+    // The transfer takes 100 ms of a clock that stands still.
+    for (register, value) in [(EDU_DMA_FROM, base.0), (EDU_DMA_TO, EDU_BUFFER), (EDU_DMA_BYTES, 2048)] {
+        b.write(REGISTERS, register, 8, value).unwrap();
+    }
+    b.write(REGISTERS, EDU_DMA_COMMAND, 8, 1).unwrap();
+    let before = b.now_ns();
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(b.now_ns(), before);
+    assert_eq!(
+        b.read(REGISTERS, EDU_DMA_COMMAND, 8).unwrap() & 1,
+        1,
+        "the clock stands still"
+    );
+    let mut polls = 0;
+    while b.read(REGISTERS, EDU_DMA_COMMAND, 8).unwrap() & 1 != 0 {
+        b.pause(1_000_000).unwrap();
+        polls += 1;
+        assert!(polls < 20_000);
+    }
+    assert!(b.now_ns() > before);
+    assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 4096, 2048, 2), raised);
+    b.load_page(base.frame() + 1, &mut got).unwrap();
+    assert_eq!(got[..2048], page[..2048]);
+    assert_eq!(got[2048..], ZERO_PAGE[2048..]);
+
+    // Off again: nothing moves any more.
+    b.set_bus_mastering(false).unwrap();
+    assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 8192, 2048, 2), raised);
+    b.load_page(base.frame() + 2, &mut got).unwrap();
+    assert_eq!(got, ZERO_PAGE);
+}
+
+#[test]
+fn a_reset_leaves_nothing_of_before() {
+    need_qemu!();
+    let mut b = board("ati-vga,model=rage128p");
+    let first = b.process().unwrap();
+    b.reset().unwrap();
+    assert_eq!(b.process(), Some(first), "what nobody touched needs no reset");
+    let frame = b.info().arena.base.frame();
+    b.store_page(frame, &[7; 4096]).unwrap();
+    b.write(space::FIRST_OTHER, 0x100, 4, 0x1234).unwrap();
+    b.set_bus_mastering(true).unwrap();
+    let mut page = ZERO_PAGE;
+    b.load_page(frame, &mut page).unwrap();
+    assert_eq!(page, [7; 4096]);
+    assert_eq!(b.read(space::FIRST_OTHER, 0x100, 4), Ok(0x1234));
+    let info = b.info();
+    b.reset().unwrap();
+    assert_eq!((command_line(first), b.process()), (None, None));
+    assert_eq!(b.info(), info);
+    assert_eq!(b.content_frames(), Some(Vec::new()));
+    b.load_page(frame, &mut page).unwrap();
+    assert_eq!(page, ZERO_PAGE);
+    assert_eq!(b.read(space::ARENA, 0, 8), Ok(0));
+    assert_eq!(b.read(space::FIRST_OTHER, 0x100, 4), Ok(0));
+}
+
+/// Plays a log on a device and compares the picture at its end. `misses` are the reads that may differ.
+fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
+    need_qemu!();
+    let Some(log) = Log::open(stem) else { return };
+    let mut b = board(device);
+    let message = b.info().description;
+    let version = message
+        .split(" as QEMU ")
+        .nth(1)
+        .and_then(|v| v.split('.').next()?.parse().ok());
+    if version.is_none_or(|v: u32| v < 10) {
+        println!("skipped: the log is of a device as QEMU 10 emulates it; this is {message}");
+        return;
+    }
+    let function = function(&b);
+    assert_eq!((function.vendor, function.device), log.function);
+    let started = Instant::now();
+    let played = log.play(&mut b);
+    // Its end waits for every access.
+    let shown = b.screen().unwrap().unwrap();
+    let seconds = started.elapsed().as_secs_f64();
+    let missed: Vec<_> = played.missed.iter().map(|m| (m.window, m.offset)).collect();
+    assert_eq!(missed, misses, "{:?}", played.missed);
+    let wanted = Picture::from_ppm(&log.picture()).unwrap();
+    assert_eq!((shown.width(), shown.height()), (wanted.width(), wanted.height()));
+    let pixels = shown.rgb().chunks(3).zip(wanted.rgb().chunks(3));
+    assert_eq!(pixels.filter(|(a, b)| a != b).count(), 0);
+    let accesses = played.reads + played.writes;
+    println!(
+        "{stem}: {} reads, {} writes, {:.0} accesses/s",
+        played.reads,
+        played.writes,
+        accesses as f64 / seconds
+    );
+}
+
+#[test]
+fn a_radeon_log_plays_to_the_same_picture() {
+    // State that the video BIOS of the machine of the recording left; none runs here.
+    plays("ati-vga,model=rv100", "rv100-radeonfb", &[("bar2", 0x64)]);
+}
+
+#[test]
+fn a_rage_log_plays_to_the_same_picture() {
+    plays("ati-vga,model=rage128p", "rage128p-aty128fb", &[]);
+}
+
+#[test]
+fn a_bochs_log_plays_with_all_its_reads() {
+    need_qemu!();
+    let Some(log) = Log::open("bochs_display-bochs") else {
+        return;
+    };
+    let mut b = board("bochs-display");
+    let played = log.play(&mut b);
+    assert_eq!(played.missed, []);
+    assert_eq!(played.reads, 268);
+    let shown = b.screen().unwrap().unwrap();
+    assert_eq!((shown.width(), shown.height()), (1280, 800));
+}
+
+#[test]
+fn without_qemu_the_package_is_named() {
+    let empty = tempfile::tempdir().unwrap();
+    for path in [OsString::new(), empty.path().into()] {
+        let e = QemuBoard::with_path(&Name::parse("edu").unwrap(), &path).unwrap_err();
+        assert!(matches!(e, QemuError::Absent { .. }), "{e:?}");
+        assert!(e.to_string().contains("package qemu-system-x86"), "{e}");
+    }
+}
+
+#[test]
+fn what_qemu_does_not_make_is_told_in_its_words() {
+    need_qemu!();
+    for (name, word) in [
+        ("nothing-of-the-kind", "is not a valid device model name"),
+        ("edu,colour=red", "not found"),
+        ("edu,dma_mask=blue", "blue"),
+        // A device that sits on another bus.
+        ("isa-serial", "isa-serial"),
+    ] {
+        let e = QemuBoard::new(&Name::parse(name).unwrap()).unwrap_err();
+        let report = e.to_string();
+        assert!(matches!(e, QemuError::Ended { .. }), "{report}");
+        assert!(report.contains(word) && report.contains("exit code 1"), "{report}");
+    }
+}
+
+#[test]
+fn a_killed_qemu_is_gone_until_a_reset() {
+    need_qemu!();
+    let mut b = board("edu");
+    let process = b.process().unwrap();
+    b.write(REGISTERS, EDU_LIVE, 4, 1).unwrap();
+    kill(process);
+    assert_eq!(b.read(REGISTERS, EDU_LIVE, 4), Err(DeviceError::Gone));
+    let trouble = b.trouble().unwrap();
+    assert!(trouble.contains("signal 9"), "{trouble}");
+    assert_eq!(command_line(process), None, "no zombie");
+    assert_eq!(b.write(REGISTERS, EDU_LIVE, 4, 1), Err(DeviceError::Gone));
+    assert_eq!(b.wait_interrupt(1, SECOND), Err(DeviceError::Gone));
+    assert_eq!(b.pause(1), Err(DeviceError::Gone));
+    b.set_bus_mastering(false).unwrap();
+    assert!(b.set_bus_mastering(true).is_err());
+    let e = b.screen().unwrap_err().to_string();
+    assert!(e.contains("signal 9"), "{e}");
+    b.reset().unwrap();
+    assert_eq!(b.trouble(), None);
+    assert_eq!(b.read(REGISTERS, EDU_ID, 4), Ok(0x0100_00ed));
+    // In the middle of a wait, and while nobody looks.
+    let process = b.process().unwrap();
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        kill(process);
+    });
+    assert_eq!(b.wait_interrupt(1, 60 * SECOND), Err(DeviceError::Gone));
+    killer.join().unwrap();
+    b.reset().unwrap();
+    assert_eq!(b.read(REGISTERS, EDU_ID, 4), Ok(0x0100_00ed));
+    let process = b.process().unwrap();
+    kill(process);
+    let started = Instant::now();
+    while command_line(process).is_some() {
+        assert!(started.elapsed() < Duration::from_secs(20), "a zombie is left");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    b.reset().unwrap();
+    assert_eq!(b.read(REGISTERS, EDU_ID, 4), Ok(0x0100_00ed));
+}
+
+#[test]
+fn a_qemu_that_does_not_answer_is_given_up() {
+    need_qemu!();
+    let mut b = board("edu").with_answer_limit(Duration::from_millis(300));
+    let process = b.process().unwrap();
+    signal(process, "-STOP");
+    assert_eq!(b.read(REGISTERS, EDU_ID, 4), Err(DeviceError::Gone));
+    assert!(b.trouble().unwrap().contains("did not answer within"));
+    assert_eq!(command_line(process), None);
+}
+
+#[test]
+fn two_boards_are_two_devices() {
+    need_qemu!();
+    let (mut a, mut b) = (board("edu"), board("edu"));
+    a.write(REGISTERS, EDU_LIVE, 4, 1).unwrap();
+    b.write(REGISTERS, EDU_LIVE, 4, 2).unwrap();
+    a.write(space::ARENA, 0, 8, 3).unwrap();
+    assert_eq!(a.read(REGISTERS, EDU_LIVE, 4), Ok(0xffff_fffe));
+    assert_eq!(b.read(REGISTERS, EDU_LIVE, 4), Ok(0xffff_fffd));
+    assert_eq!((a.read(space::ARENA, 0, 8), b.read(space::ARENA, 0, 8)), (Ok(3), Ok(0)));
+    let process = a.process().unwrap();
+    drop(a);
+    assert_eq!(command_line(process), None);
+    assert_eq!(b.read(REGISTERS, EDU_ID, 4), Ok(0x0100_00ed));
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    need_qemu!();
+    let mut b = board("ati-vga,model=rv100");
+    let process = b.process().unwrap();
+    let line = command_line(process).unwrap();
+    // The folder that QEMU started from is in its command line.
+    let folder = line.split(' ').find(|word| word.ends_with("halt.bin")).unwrap();
+    let folder = Path::new(folder).parent().unwrap().to_owned();
+    assert!(folder.to_str().unwrap().contains("kinescope-qemu-"), "{folder:?}");
+    assert!(!folder.exists(), "it is gone as soon as QEMU has started");
+    assert!(b.screen().unwrap().is_some());
+    drop(b);
+    assert_eq!(command_line(process), None);
+    // One that did not come up leaves none either.
+    let e = QemuBoard::new(&Name::parse("nothing-of-the-kind").unwrap()).unwrap_err();
+    assert!(matches!(e, QemuError::Ended { .. }));
+    let own = std::process::id();
+    let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+    assert!(!children.split(' ').any(|c| c == process.to_string()), "{children}");
+}
+
+#[test]
+fn the_windows_of_a_virtio_device_are_known() {
+    need_qemu!();
+    assert_eq!(board("edu").info().register_map, "edu");
+    let b = board("virtio-gpu-pci,vectors=0");
+    let windows = b.info().windows;
+    assert_eq!(windows[0].name, "bar4");
+    assert_eq!(windows[0].kind, SpaceKind::Registers);
+    let b = board("ati-vga,model=rv100");
+    let entries: Vec<_> = b
+        .info()
+        .windows
+        .iter()
+        .map(|w| (w.number, w.name.clone(), w.kind, w.bytes))
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            (0, "bar2".to_owned(), SpaceKind::Registers, 0x4000),
+            (2, "bar0".to_owned(), SpaceKind::Framebuffer, 16 << 20),
+            (3, "bar1".to_owned(), SpaceKind::Ports, 256),
+        ]
+    );
+}
+
+#[test]
+fn the_models_that_are_offered_show_the_ids_that_the_table_gives_them() {
+    need_qemu!();
+    for model in QEMU_MODELS {
+        let f = function(&board(model.argument));
+        assert_eq!((f.vendor, f.device), (model.vendor, model.device), "{}", model.argument);
+        assert_eq!(board(model.argument).info().register_map, model.register_map);
+    }
+}

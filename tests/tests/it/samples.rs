@@ -1,0 +1,462 @@
+//! The project's own sample traces, through the command line.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
+
+#[path = "../command_line/asking.rs"]
+mod asking;
+#[path = "../command_line/filters.rs"]
+mod filters;
+#[path = "../command_line/outputs.rs"]
+mod outputs;
+#[path = "../command_line/programs.rs"]
+mod programs;
+#[path = "../command_line/spaces.rs"]
+mod spaces;
+#[path = "../command_line/stopping.rs"]
+mod stopping;
+#[path = "../command_line/tables.rs"]
+mod tables;
+#[path = "../command_line/typed.rs"]
+mod typed;
+#[path = "../command_line/waves.rs"]
+mod waves;
+
+use serde_json::json;
+use whole_program_tests::{root, run, samples};
+
+#[test]
+fn every_sample_is_sound_and_replays() {
+    let samples = samples();
+    assert!(samples.len() >= 10, "{samples:?}");
+    for sample in samples {
+        let of = |verb: &str| run([verb.as_ref(), sample.as_os_str(), "--json".as_ref()]);
+        assert_eq!(of("check").code, Some(0), "{}", sample.display());
+        assert_eq!(of("verify").code, Some(0), "{}", sample.display());
+        let info = of("info").json();
+        assert!(
+            info["jobs"].as_u64().unwrap() > 0 && info["events"].as_u64().unwrap() > 50,
+            "{info}"
+        );
+        // Each on the board of the GPU that it was made on.
+        let model = info["gpu"]["name"].as_str().unwrap().to_lowercase();
+        let board = format!("software:{model}");
+        let replay = run([
+            "replay".as_ref(),
+            sample.as_os_str(),
+            "--on".as_ref(),
+            board.as_ref(),
+            "--json".as_ref(),
+        ]);
+        assert_eq!(replay.code, Some(0), "{}: {replay:?}", sample.display());
+        let outcome = replay.json();
+        assert_eq!(
+            (&outcome["outcome"], &outcome["reads_compared"]),
+            (&json!("match"), &outcome["reads_matched"])
+        );
+        assert_eq!((&outcome["jobs"], &outcome["board"]), (&info["jobs"], &json!(board)));
+    }
+}
+
+#[test]
+fn jobs_without_shaders_really_execute() {
+    for name in ["write-value", "write-value-lpae"] {
+        let sample = root().join(format!("sample-traces/{name}.kine"));
+        let dir = tempfile::tempdir().unwrap();
+        let (edit, result) = (dir.path().join("zero.bin"), dir.path().join("results.bin"));
+        let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
+        let buffer = info["buffers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|b| b["name"] == "results")
+            .unwrap()
+            .clone();
+        // Whatever was there before, the jobs write the known values over it.
+        std::fs::write(&edit, vec![0x5a; buffer["bytes"].as_u64().unwrap() as usize]).unwrap();
+        let replay = |input: &[&str]| {
+            let output = format!("results={}", result.display());
+            let mut arguments = vec![
+                "replay",
+                sample.to_str().unwrap(),
+                "--on",
+                "software:mali-g71",
+                "--json",
+                "--output",
+                &output,
+            ];
+            arguments.extend(input);
+            let ended = run(arguments);
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            assert_eq!(ended.json()["computed"], true, "nothing in it needs a shader");
+            std::fs::read(&result).unwrap()
+        };
+        let plain = replay(&[]);
+        let edited = replay(&["--input", &format!("results={}", edit.display())]);
+        assert!(plain.iter().any(|b| *b != 0));
+        let kept = edited.iter().filter(|b| **b == 0x5a).count();
+        assert!(kept < edited.len(), "nothing was written");
+        for (i, (a, b)) in plain.iter().zip(&edited).enumerate() {
+            assert!(a == b || *b == 0x5a, "{name}: byte {i} is {a:#x} or {b:#x}");
+        }
+    }
+}
+
+#[test]
+fn another_gpus_recording_is_refused_with_exit_code_two() {
+    let sample = root().join("sample-traces/vecadd-g52.kine");
+    for verb in ["plan", "replay"] {
+        let ended = run([
+            verb.as_ref(),
+            sample.as_os_str(),
+            "--on".as_ref(),
+            "software:mali-g71".as_ref(),
+            "--json".as_ref(),
+        ]);
+        ended.assert_refused(
+            "the recording was made on a Mali-G52 (0x72120000), software:mali-g71 is a Mali-G71 (0x60a00002): \
+             software:mali-g52 would fit",
+        );
+    }
+}
+
+/// Runs `kinescope` as somebody who has no place for files: a folder below a file can be made by nobody.
+fn without_a_home(arguments: &[&str], variable: &str) -> whole_program_tests::ProgramOutput {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));
+    command.env_clear().env(variable, file.join("home")).args(arguments);
+    whole_program_tests::ProgramOutput::from(command.output().unwrap())
+}
+
+#[test]
+fn a_software_board_needs_no_place_for_keys() {
+    let sample = root().join("sample-traces/vecadd.kine");
+    let sample = sample.to_str().unwrap();
+    for variable in ["HOME", "KINESCOPE_KEYS"] {
+        for verb in ["plan", "replay"] {
+            let ended = without_a_home(&[verb, sample, "--on", "software:mali-g71"], variable);
+            assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{variable}: {ended:?}");
+        }
+        let boards = without_a_home(&["boards", "--json"], variable);
+        assert_eq!(boards.code, Some(0), "{boards:?}");
+        let names: Vec<String> = boards
+            .json()
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|b| b["board"].to_string())
+            .collect();
+        assert_eq!(names, ["\"software:mali-g71\"", "\"software:mali-g52\""]);
+        assert!(
+            boards.err.starts_with("kinescope: paired agents could not be read: ") && boards.err.lines().count() == 1,
+            "{boards:?}"
+        );
+        // What needs keys says which file it could not have.
+        without_a_home(&["replay", sample, "--on", "agent:lab/mali-g71"], variable).assert_refused("/file/home");
+        without_a_home(&["agents"], variable).assert_refused("/file/home");
+        // A name that is none is told as such.
+        without_a_home(&["replay", sample, "--on", "cuda:0"], variable).assert_refused("cuda");
+    }
+}
+
+#[test]
+fn a_plan_is_shown_without_being_run() {
+    let sample = root().join("sample-traces/write-value.kine");
+    let of = |form: &str| run(["plan", sample.to_str().unwrap(), "--on", "software:mali-g71", form]);
+    let plan = of("--json").json();
+    assert_eq!(plan["jobs"], 3);
+    assert!(plan["verified"]["leaves"].as_u64().unwrap() > 0);
+    let rewrites: u64 = plan["rewrites"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|v| v.as_u64().unwrap())
+        .sum();
+    assert_eq!(rewrites, plan["rewrite_list"].as_array().unwrap().len() as u64);
+    let text = of("--text");
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert!(
+        text.out.lines().count() as u64 > plan["actions"].as_u64().unwrap(),
+        "an action a line"
+    );
+}
+
+#[test]
+fn an_unknown_register_is_replayed_only_where_a_person_allows_its_range_and_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
+    let mut events = trace_core::recording::EventsBuilder::new();
+    let unknown = trace_core::recording::Access {
+        space: 0,
+        write: false,
+        offset: 0x3ff8,
+        width: 4,
+        value: 0,
+    };
+    events.access(0, 0, unknown);
+    for at in 0..recording.events.len() {
+        let time = recording.events.time.get(at).unwrap();
+        match (recording.events.access(at), recording.events.interrupt(at)) {
+            (Some(access), _) => events.access(time, 0, access),
+            (None, Some(interrupt)) => events.interrupt(time, interrupt),
+            (None, None) => {}
+        }
+    }
+    recording.events = events.finish();
+    let file = dir.path().join("unknown.kine");
+    std::fs::write(&file, trace_core::container::to_bytes(&recording).unwrap()).unwrap();
+    let of = |verb: &str, extra: &[&str]| {
+        let start = [verb, file.to_str().unwrap(), "--on", "software:mali-g71"];
+        run(start.iter().chain(extra))
+    };
+    for verb in ["plan", "replay"] {
+        of(verb, &[]).assert_refused("event 0: the map does not know the register at 0x3ff8");
+        of(verb, &[]).assert_refused("--allow START..END");
+        of(verb, &["--allow", "0x3f00..0x3ff8"]).assert_refused("0x3ff8");
+        of(verb, &["--allow", "0x0..0x4000"]).assert_refused("a quarter of the window");
+        of(verb, &["--allow", "0x0..0x10"]).assert_refused("GPU_ID");
+        for none in ["0x3ff8", "0x3ff8..0x3ffa", "0x3ff8..0x3ff8", "a..b"] {
+            let ended = of(verb, &["--allow", none]);
+            assert!(
+                ended.code == Some(2) && ended.err.contains("no range of registers"),
+                "{ended:?}"
+            );
+        }
+        let ended = of(
+            verb,
+            &["--allow", "0x3ff0..0x3ff4", "--allow", "0x3ff8..0x3ffc", "--json"],
+        );
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.json()["allowed"], json!(["0x3ff0..0x3ff4", "0x3ff8..0x3ffc"]));
+        let text = of(verb, &["--allow", "0x3ff8..0x3ffc"]);
+        assert!(text.code == Some(0) && text.out.contains("0x3ff8..0x3ffc"), "{text:?}");
+    }
+}
+
+fn replay_vecadd(extra: &[&str]) -> whole_program_tests::ProgramOutput {
+    let sample = root().join("sample-traces/vecadd.kine");
+    let start = [
+        "replay",
+        sample.to_str().unwrap(),
+        "--on",
+        "software:mali-g71",
+        "--json",
+    ];
+    run(start.iter().chain(extra))
+}
+
+#[test]
+fn every_named_buffer_comes_out_raw_and_as_npy_and_goes_in_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
+    let mut names = Vec::new();
+    for buffer in info["buffers"].as_array().unwrap() {
+        let name = buffer["name"].as_str().unwrap();
+        let bytes = buffer["bytes"].as_u64().unwrap();
+        let (raw, npy) = (
+            dir.path().join(format!("{name}.bin")),
+            dir.path().join(format!("{name}.npy")),
+        );
+        let file = |path: &std::path::Path| format!("{name}={}", path.display());
+        let out = replay_vecadd(&["--output", &file(&raw), "--output", &file(&npy)]);
+        assert_eq!(out.code, Some(0), "{out:?}");
+        let (raw_bytes, npy_bytes) = (std::fs::read(&raw).unwrap(), std::fs::read(&npy).unwrap());
+        assert_eq!(raw_bytes.len() as u64, bytes, "{name}");
+        assert!(
+            npy_bytes.starts_with(b"\x93NUMPY") && npy_bytes.ends_with(&raw_bytes),
+            "{name}"
+        );
+        let report = out.json();
+        let parsed_json = report["outputs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|o| o["name"] == name)
+            .unwrap();
+        assert_eq!(parsed_json["bytes"], bytes);
+        assert_eq!(
+            parsed_json["blake3"],
+            blake3::hash(&raw_bytes).to_hex().to_string(),
+            "{name}"
+        );
+        // What came out goes in again, in either form, and changes nothing.
+        for path in [&raw, &npy] {
+            let back = replay_vecadd(&["--input", &file(path)]);
+            assert_eq!(
+                (back.code, &back.json()["rewrites"]["input"]),
+                (Some(0), &json!(1)),
+                "{name}"
+            );
+        }
+        names.push(name.to_owned());
+    }
+    assert_eq!(names, ["a", "b", "c", "shader0"]);
+}
+
+#[test]
+fn inputs_that_do_not_fit_and_outputs_that_cannot_be_written_stop_it_before_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let npy = at("a.npy");
+    assert_eq!(replay_vecadd(&["--output", &format!("a={npy}")]).code, Some(0));
+    let whole = std::fs::read(&npy).unwrap();
+    let put = |name: &str, bytes: &[u8]| {
+        std::fs::write(at(name), bytes).unwrap();
+        format!("a={}", at(name))
+    };
+    let refused = |input: &str, needle: &str| {
+        let ended = replay_vecadd(&["--input", input]);
+        ended.assert_refused(needle);
+        assert!(
+            ended.err.contains(input.split_once('=').unwrap().1),
+            "names the file: {}",
+            ended.err
+        );
+    };
+    refused(
+        &put("short.bin", &[0; 4095]),
+        "holds 4095 bytes, buffer 'a' takes exactly 4096",
+    );
+    refused(&put("long.bin", &[0; 4097]), "takes exactly 4096");
+    refused(&put("empty.bin", &[]), "holds 0 bytes");
+    let start = whole
+        .windows(3)
+        .position(|w| w == b"<f4")
+        .expect("a holds f32 elements");
+    let mut ints = whole.clone();
+    ints[start + 1] = b'i';
+    refused(&put("ints.npy", &ints), "holds i32 elements, buffer 'a' has f32");
+    refused(&put("cut.npy", &whole[..whole.len() - 4]), "");
+    refused(&put("head.npy", &whole[..20]), "");
+    refused(&put("letter.npy", b"Dear all"), "");
+    refused(&format!("a={}", dir.path().display()), "");
+    refused(&format!("a={}", at("nowhere.bin")), "No such file");
+    for (option, value) in [
+        ("--output", format!("a={}", at("missing/out.bin"))),
+        ("--output", format!("a={}", dir.path().display())),
+        ("-o", at("missing/outcome.kine")),
+        ("-o", dir.path().to_str().unwrap().to_owned()),
+    ] {
+        let ended = replay_vecadd(&[option, &value]);
+        ended.assert_refused("folder");
+    }
+}
+
+#[test]
+fn exit_codes_say_good_differs_or_could_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = |name: &str| root().join("sample-traces").join(name).to_str().unwrap().to_owned();
+    let (vecadd, saxpy, g52) = (sample("vecadd.kine"), sample("saxpy.kine"), sample("vecadd-g52.kine"));
+    let board = ["--on", "software:mali-g71"];
+    let damaged = dir.path().join("damaged.kine");
+    let mut bytes = std::fs::read(&vecadd).unwrap();
+    bytes[4096] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let damaged = damaged.to_str().unwrap();
+    let diverging = whole_program_tests::copy_diverging(dir.path(), "vecadd.kine");
+    let diverging = diverging.to_str().unwrap();
+    let table: &[(i32, &[&str])] = &[
+        (0, &["info", &vecadd]),
+        (0, &["check", &vecadd]),
+        (0, &["diff", &vecadd, &vecadd]),
+        (1, &["diff", &vecadd, &saxpy]),
+        (2, &["diff", &vecadd, "/nowhere"]),
+        (0, &["verify", &vecadd]),
+        (1, &["verify", damaged]),
+        (2, &["verify", "/nowhere"]),
+        (0, &["map", &vecadd, "--walk", "0xf7ffb000"]),
+        (1, &["map", &vecadd, "--walk", "0x1000"]),
+        (0, &["memory", &vecadd, "--buffer", "a"]),
+        (2, &["memory", &vecadd, "--buffer", "nobody"]),
+        (1, &["memory", &vecadd, "--search", "00112233445566778899aabbccddeeff"]),
+        (2, &["memory", &vecadd, "--search", "xyz"]),
+        (2, &["import", &vecadd, "-o", &vecadd]),
+        (0, &["plan", &vecadd, board[0], board[1]]),
+        (2, &["plan", &vecadd, "--on", "software:mali-g99"]),
+        (0, &["replay", &vecadd, board[0], board[1]]),
+        (0, &["replay", &vecadd, board[0], board[1], "--pace", "recorded"]),
+        (1, &["replay", diverging, board[0], board[1]]),
+        (2, &["replay", &g52, board[0], board[1]]),
+        (2, &["replay", &vecadd, "--on", "agent:nobody/mali-g71"]),
+        (2, &["replay", &vecadd, "--on", "cuda:0"]),
+        (2, &["replay", &vecadd, board[0], board[1], "--repeat", "0"]),
+        (
+            2,
+            &["replay", &vecadd, board[0], board[1], "--input", "nobody=/dev/null"],
+        ),
+        (0, &["boards"]),
+        (0, &["agents"]),
+        (2, &["agents", "--forget", "nobody"]),
+        (2, &["boards", "--forget", "nobody"]),
+        (2, &["pair", "127.0.0.1:1", "lab"]),
+        (0, &["--help"]),
+        (2, &["--frobnicate"]),
+    ];
+    for (code, arguments) in table {
+        let ended = run(*arguments);
+        assert_eq!(ended.code, Some(*code), "{arguments:?}: {ended:?}");
+        // What could not be done says so on stderr alone; what could says nothing there.
+        assert_eq!(ended.err.is_empty(), *code != 2, "{arguments:?}: {}", ended.err);
+        assert!(*code != 2 || ended.out.is_empty(), "{arguments:?}: {}", ended.out);
+    }
+}
+
+#[test]
+fn text_for_a_person_tells_of_every_job_and_says_numbers_right() {
+    let sample = root().join("sample-traces/twopass.kine");
+    let of = |extra: &[&str]| {
+        let start = ["replay", sample.to_str().unwrap(), "--on", "software:mali-g71"];
+        let ended = run(start.iter().chain(extra));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.out
+    };
+    let plain = of(&[]);
+    assert!(
+        plain.starts_with("match: ") && plain.contains("software:mali-g71"),
+        "{plain}"
+    );
+    assert!(
+        plain.contains("yes, every shader ran"),
+        "everything was computed, and it says so: {plain}"
+    );
+    let jobs = of(&["--jobs"]);
+    let rows: Vec<&str> = jobs.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
+    let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
+    assert_eq!(rows.len() as u64, info["jobs"].as_u64().unwrap(), "{jobs}");
+    assert!(
+        rows.iter()
+            .all(|r| r.contains("done") && r.contains(" ran ") && r.contains(" us")),
+        "{jobs}"
+    );
+    for text in [&plain, &jobs] {
+        assert!(!text.contains(" 1 jobs") && !text.contains("(s)"), "{text}");
+    }
+}
+
+#[test]
+fn a_picture_is_taken_off_screen_where_there_is_no_display() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("window.png");
+    let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));
+    command
+        .args(["--screenshot".as_ref(), out.as_os_str()])
+        .arg(root().join("sample-traces/write-value.kine"))
+        .args(["--size", "800x500"]);
+    for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "XDG_RUNTIME_DIR"] {
+        command.env_remove(name);
+    }
+    let ended = whole_program_tests::ProgramOutput::from(command.output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    // PNG's signature, then the header with width and height.
+    let png = std::fs::read(&out).unwrap();
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    assert_eq!(&png[16..24], &[0, 0, 3, 32, 0, 0, 1, 244]);
+}

@@ -1,0 +1,5 @@
+//! The integration tests of this crate, in one program: it links once.
+
+mod hostile;
+mod mesa;
+mod pack;

@@ -1,0 +1,415 @@
+//! Crashes: a writer killed at any moment, and a machine that loses power: writes since the last sync that never
+//! reached the disk, or reached it in part.
+
+use crate::container::generate::Numbers;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+use trace_core::Recording;
+use trace_core::check::FindingKind;
+use trace_core::container::{self, ContainerError, KineFile, SectionKind as K, Sink, Writer};
+use trace_core::recording::{Digest, FrameRole, Page, PageId, PageRun, Snapshot};
+
+/// What commit `number` of the test's writer adds, told from the number alone: events, a page, a snapshot, facts.
+struct Addition {
+    kinds: Vec<u8>,
+    times: Vec<u64>,
+    payloads: Vec<u32>,
+    offsets: Vec<u32>,
+    values: Vec<u64>,
+    page: Box<Page>,
+}
+
+/// Events before commit `number` (counted from 1).
+fn events_before(number: u64) -> u64 {
+    (1..number).map(events_in).sum()
+}
+
+fn events_in(number: u64) -> u64 {
+    1 + number * 37 % 101
+}
+
+impl Addition {
+    fn of(number: u64) -> Self {
+        let first = events_before(number);
+        let rows = first..first + events_in(number);
+        let value = |i: u64| Numbers::new(i + 1).next();
+        let mut page = Box::new([0; 4096]);
+        for (i, b) in page.iter_mut().enumerate() {
+            *b = (number as usize * 31 + i * 7) as u8 | 1;
+        }
+        Self {
+            kinds: rows.clone().map(|i| 1 + (i % 2) as u8).collect(),
+            times: rows.clone().map(|i| i * 10).collect(),
+            payloads: rows.clone().map(|i| i as u32).collect(),
+            offsets: rows.clone().map(|i| (i % 4096 * 4) as u32).collect(),
+            values: rows.map(value).collect(),
+            page,
+        }
+    }
+
+    fn push<S: Sink>(&self, number: u64, w: &mut Writer<S>) -> Result<(), ContainerError> {
+        let mut facts = crate::container::generate::facts();
+        facts.identity.board = format!("commit {number}");
+        w.facts(&facts)?;
+        let rows = self.kinds.len() as u64;
+        w.push(K::EventKind, &self.kinds)?;
+        w.push_constant(K::EventSpace, 0u8, rows)?;
+        w.push(K::EventTime, &self.times)?;
+        w.push_constant(K::EventThread, 3u32, rows)?;
+        w.push(K::EventPayload, &self.payloads)?;
+        w.push(K::AccessOffset, &self.offsets)?;
+        w.push_constant(K::AccessWidth, 8u8, rows)?;
+        w.push(K::AccessValue, &self.values)?;
+        let digest: Digest = *blake3::hash(&self.page[..]).as_bytes();
+        w.pages(&[digest], std::iter::once(&*self.page))?;
+        let first_page = PageId(number as u32);
+        let run = PageRun {
+            first_frame: number,
+            count: 1,
+            first_page,
+            repeat: false,
+            role: FrameRole::Data,
+        };
+        let parent = (number % 50 != 1).then(|| number as u32 - 2);
+        w.snapshots(&[Snapshot {
+            event: events_before(number),
+            parent,
+            runs: vec![run],
+        }])?;
+        w.extra("count", &number.to_le_bytes())
+    }
+}
+
+/// Everything that the first `number` commits wrote is there, and no more.
+fn assert_holds(r: &Recording, number: u64) {
+    assert_eq!(r.events.len() as u64, events_before(number + 1), "commit {number}");
+    assert_eq!(r.facts.identity.board, format!("commit {number}"));
+    assert_eq!(r.facts.findings[0].kind, FindingKind::LostEvents);
+    assert_eq!(r.extras["count"], number.to_le_bytes());
+    assert_eq!(r.memory.snapshots.len() as u64, number);
+    let mut row = 0;
+    for n in 1..=number {
+        let a = Addition::of(n);
+        let range = row..row + a.kinds.len();
+        assert!(
+            r.events.kind.iter_range(range.clone()).eq(a.kinds.iter().copied()),
+            "kinds of commit {n}"
+        );
+        assert!(
+            r.events.time.iter_range(range.clone()).eq(a.times.iter().copied()),
+            "times of commit {n}"
+        );
+        assert!(
+            r.events
+                .payload
+                .iter_range(range.clone())
+                .eq(a.payloads.iter().copied()),
+            "payloads of commit {n}"
+        );
+        assert!(
+            r.events.offset.iter_range(range.clone()).eq(a.offsets.iter().copied()),
+            "offsets of commit {n}"
+        );
+        assert!(
+            r.events.value.iter_range(range.clone()).eq(a.values.iter().copied()),
+            "values of commit {n}"
+        );
+        row = range.end;
+        assert_eq!(
+            r.memory.pages.page(PageId(n as u32)),
+            Some(&*a.page),
+            "page of commit {n}"
+        );
+        assert_eq!(r.memory.at(u64::MAX).page_id(number), Some(PageId(number as u32)));
+    }
+}
+
+// The killed writer.
+
+const WRITER: &str = "KINESCOPE_TEST_WRITER";
+
+/// Not a test by itself: the process that the next test kills. It appends commits to the file that the environment
+/// names, and prints the number of each as soon as it is durable.
+#[test]
+fn the_writer_that_is_killed() {
+    let Some(path) = std::env::var_os(WRITER) else { return };
+    let path = Path::new(&path);
+    let mut w = if path.exists() {
+        Writer::append(path).unwrap()
+    } else {
+        Writer::create(path).unwrap()
+    };
+    let mut number = KineFile::open(path).map_or(0, |f| f.commit());
+    let mut out = io::stdout().lock();
+    // The harness prints a line of its own first, without an end.
+    writeln!(out, "\nready").unwrap();
+    out.flush().unwrap();
+    let mut go = String::new();
+    io::stdin().read_line(&mut go).unwrap();
+    loop {
+        number += 1;
+        Addition::of(number).push(number, &mut w).unwrap();
+        assert_eq!(w.commit().unwrap().number, number);
+        writeln!(out, "durable {number}").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// A writer, waiting for the word to go.
+fn start_writer(path: &Path) -> (Child, ChildStdin, BufReader<std::process::ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "container::crash::the_writer_that_is_killed",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env(WRITER, path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != "ready" {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the writer did not start");
+    }
+    let stdin = child.stdin.take().unwrap();
+    (child, stdin, lines)
+}
+
+/// How long a commit takes on this machine, so that the kills come at the right times.
+fn commit_time(path: &Path) -> Duration {
+    const COMMITS: u32 = 10;
+    let mut w = Writer::create(path).unwrap();
+    let started = Instant::now();
+    for number in 1..=u64::from(COMMITS) {
+        Addition::of(number).push(number, &mut w).unwrap();
+        w.commit().unwrap();
+    }
+    (started.elapsed() / COMMITS).clamp(Duration::from_micros(200), Duration::from_millis(100))
+}
+
+#[test]
+fn a_writer_killed_at_200_random_moments_loses_nothing_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut n = Numbers::new(20);
+    let mean = commit_time(&folder.path().join("timed.kine"));
+    println!("a commit takes {mean:?} here");
+    let (mut behind, mut beyond, mut most, mut total) = (0, 0, 0, 0);
+    for round in 0..200 {
+        // A file lives through five writers, so that appending after a crash is tried too.
+        let path = folder.path().join(format!("{}.kine", round / 5));
+        let before = KineFile::open(&path).map_or(0, |f| f.commit());
+        let (mut child, mut stdin, lines) = start_writer(&path);
+        let started = Instant::now();
+        let wait = Duration::from_micros(n.below(mean.as_micros() as u64 * 8));
+        stdin.write_all(b"go\n").unwrap();
+        while started.elapsed() < wait {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        child.kill().unwrap(); // SIGKILL
+        child.wait().unwrap();
+        let report_text = lines
+            .lines()
+            .map_while(Result::ok)
+            .filter_map(|l| l.strip_prefix("durable ")?.parse().ok());
+        let durable: u64 = report_text.last().unwrap_or(before);
+        match container::open(&path) {
+            Ok(r) => {
+                let file = KineFile::open(&path).unwrap();
+                // The kill may come after the commit and before its report, but at most one commit is in between.
+                assert!(
+                    file.commit() == durable || file.commit() == durable + 1,
+                    "{} of {durable}",
+                    file.commit()
+                );
+                assert_holds(&r, file.commit());
+                assert_eq!(container::verify(&path).unwrap().findings, []);
+                behind += u64::from(file.trailing_bytes() > 0);
+                beyond += u64::from(file.commit() > durable);
+                most = most.max(file.commit());
+                total += file.commit() - before;
+            }
+            Err(ContainerError::NoCommit { .. } | ContainerError::NotKine { .. }) => {
+                assert_eq!(durable, 0);
+                std::fs::remove_file(&path).unwrap();
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    println!(
+        "200 kills: {total} commits, at most {most} in a file; {behind} files ended in a torn commit, {beyond} had one more than reported"
+    );
+    assert!(
+        total > 200 && behind > 10,
+        "the kills must hit writers at work: {total} commits, {behind} torn"
+    );
+}
+
+// The lost power.
+
+/// Remembers what was written, and when it was synced.
+#[derive(Default)]
+struct Recorder {
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Write {
+        at: u64,
+        bytes: Vec<u8>,
+    },
+    Sync,
+    /// The test's own note: commit `number` is durable from here on.
+    Durable(u64),
+}
+
+impl Sink for &mut Recorder {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.steps.push(Step::Write {
+            at,
+            bytes: bytes.to_vec(),
+        });
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.steps.push(Step::Sync);
+        Ok(())
+    }
+}
+
+const SECTOR: usize = 512;
+
+/// Puts a write, or some of its sectors, on the disk.
+fn apply(disk: &mut Vec<u8>, at: u64, bytes: &[u8], mut keep: impl FnMut() -> bool) {
+    let at = at as usize;
+    let mut from = 0;
+    while from < bytes.len() {
+        let to = ((at + from) / SECTOR * SECTOR + SECTOR - at).min(bytes.len());
+        if keep() {
+            if disk.len() < at + to {
+                disk.resize(at + to, 0);
+            }
+            disk[at + from..at + to].copy_from_slice(&bytes[from..to]);
+        }
+        from = to;
+    }
+}
+
+#[test]
+fn after_a_power_cut_the_last_durable_commit_opens_intact() {
+    const COMMITS: u64 = 12;
+    let mut recorder = Recorder::default();
+    for number in 1..=COMMITS {
+        // Written commit by commit, so that the note stands behind the commit's last sync.
+        let mut fresh = Recorder::default();
+        let mut w = Writer::begin(&mut fresh).unwrap();
+        for n in 1..=number {
+            Addition::of(n).push(n, &mut w).unwrap();
+            assert_eq!(w.commit().unwrap().number, n);
+        }
+        drop(w);
+        let known = recorder.steps.iter().filter(|s| !matches!(s, Step::Durable(_))).count();
+        recorder.steps.extend(fresh.steps.into_iter().skip(known));
+        recorder.steps.push(Step::Durable(number));
+    }
+    let mut n = Numbers::new(1000);
+    let mut opened = [0u64; COMMITS as usize + 1];
+    let (mut torn, mut newer) = (0, 0);
+    for _ in 0..1000 {
+        let stop = n.below(recorder.steps.len() as u64 + 1) as usize;
+        let steps = &recorder.steps[..stop];
+        let durable = steps
+            .iter()
+            .rev()
+            .find_map(|s| if let Step::Durable(d) = s { Some(*d) } else { None });
+        let durable = durable.unwrap_or(0);
+        let synced = steps.iter().rposition(|s| matches!(s, Step::Sync)).map_or(0, |i| i + 1);
+        let mut disk = Vec::new();
+        for step in &steps[..synced] {
+            if let Step::Write { at, bytes } = step {
+                apply(&mut disk, *at, bytes, || true);
+            }
+        }
+        // What was not synced reaches the disk whole, not at all, or sector by sector as it likes; in any order, which
+        // makes no difference as no two writes touch the same bytes.
+        for step in &steps[synced..] {
+            if let Step::Write { at, bytes } = step {
+                match n.below(3) {
+                    0 => apply(&mut disk, *at, bytes, || true),
+                    1 => {}
+                    _ => {
+                        torn += 1;
+                        apply(&mut disk, *at, bytes, || n.below(2) == 0);
+                    }
+                }
+            }
+        }
+        // The file system may have made the file longer without writing what was to be there.
+        if n.below(4) == 0 {
+            disk.resize(disk.len() + n.below(9000) as usize, 0);
+        }
+        match KineFile::from_bytes(disk.clone()) {
+            Ok(file) => {
+                assert!(
+                    file.commit() == durable || file.commit() == durable + 1,
+                    "{} of {durable}",
+                    file.commit()
+                );
+                newer += u64::from(file.commit() > durable);
+                assert_holds(&file.recording().unwrap(), file.commit());
+                assert_eq!(container::verify_bytes(disk).unwrap().findings, []);
+                opened[file.commit() as usize] += 1;
+            }
+            Err(ContainerError::NoCommit { .. } | ContainerError::NotKine { .. }) => assert_eq!(durable, 0),
+            Err(ContainerError::Damaged { byte: 0, .. }) => assert_eq!(durable, 0, "the header itself was torn"),
+            Err(e) => panic!("{e}"),
+        }
+    }
+    println!("1000 power cuts, {torn} torn writes, {newer} opened at a commit not yet reported; by commit: {opened:?}");
+    assert!(
+        opened[1..].iter().all(|c| *c > 0) && torn > 500,
+        "{opened:?}, {torn} torn"
+    );
+}
+
+#[test]
+fn a_failed_write_or_sync_ends_the_writer() {
+    struct Fails(u64);
+    impl Sink for Fails {
+        fn write_at(&mut self, _: u64, _: &[u8]) -> io::Result<()> {
+            self.sync()
+        }
+        fn sync(&mut self) -> io::Result<()> {
+            self.0 = self
+                .0
+                .checked_sub(1)
+                .ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;
+            Ok(())
+        }
+    }
+    let mut ends = 0;
+    for good in 0..40 {
+        let Ok(mut w) = Writer::begin(Fails(good)) else {
+            continue;
+        };
+        let first = Addition::of(1).push(1, &mut w).and_then(|()| w.commit());
+        if first.is_ok() {
+            continue;
+        }
+        assert!(matches!(first, Err(ContainerError::Io { .. })));
+        let again = w.commit();
+        assert!(
+            matches!(again, Err(ContainerError::Poisoned { .. })),
+            "a sync that failed once is never trusted again"
+        );
+        ends += 1;
+    }
+    assert!(ends > 10);
+}

@@ -1,0 +1,693 @@
+//! Damaged and hostile files: cut anywhere, bits flipped, links that loop, tables that lie.
+
+use crate::container::generate::{Numbers, assert_same, recording};
+use trace_core::Recording;
+use trace_core::check::FindingKind;
+use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionKind, Writer};
+use trace_core::progress::Progress;
+use trace_core::recording::PageId;
+
+/// A file of three commits, with the ends of each and what each holds.
+fn three_commits() -> (Vec<u8>, Vec<(u64, Recording)>) {
+    let mut w = Writer::begin(MemorySink::default()).unwrap();
+    let mut commits = Vec::new();
+    let mut whole = recording(2, 6);
+    let events = whole.events.clone();
+    let pages = whole.memory.clone();
+    whole.memory = Default::default();
+    for n in [2, 4] {
+        let mut part = whole.clone();
+        part.events = first_events(&whole, n);
+        w.put(&part).unwrap();
+        commits.push((w.commit().unwrap().end, part));
+    }
+    whole.events = events;
+    whole.memory = pages;
+    whole.extras.insert("more".to_owned(), vec![1, 2, 3]);
+    w.put(&whole).unwrap();
+    commits.push((w.commit().unwrap().end, whole));
+    (w.into_sink().bytes, commits)
+}
+
+/// The first `n` events, with side tables cut to what they name.
+fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
+    use trace_core::recording::{EventKind, EventsBuilder};
+    let mut b = EventsBuilder::new();
+    let e = &r.events;
+    for i in 0..n {
+        let time = e.time.get(i).unwrap();
+        let row = e.payload.get(i).unwrap() as usize;
+        match e.kind(i).unwrap() {
+            EventKind::Read | EventKind::Write => b.access(time, e.thread.get(i).unwrap(), e.access(i).unwrap()),
+            EventKind::Interrupt => b.interrupt(time, e.interrupts.get(row).unwrap()),
+            EventKind::Submit => b.submit(time, e.submits.get(row).unwrap()),
+            EventKind::HostWrite => b.host_write(time, e.thread.get(i).unwrap(), e.host_writes.get(row).unwrap()),
+            EventKind::Undecoded => {
+                let (thread, space) = (e.thread.get(i).unwrap(), e.space.get(i).unwrap());
+                b.undecoded(time, thread, space, e.undecoded(i).unwrap());
+            }
+            EventKind::DmaMap => b.dma_map(time, e.thread.get(i).unwrap(), e.dma_map(i).unwrap()),
+            EventKind::Mark => b.mark(time, e.marks[row].clone()),
+            _ => b.push_call(time, e.thread.get(i).unwrap(), e.call(i).unwrap()),
+        }
+    }
+    b.finish()
+}
+
+/// The recording in a file's bytes as a file on a disk is opened: compared with its digests as it is used.
+fn lent(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
+    KineFile::from_bytes(bytes)?.recording()
+}
+
+/// Reads everything that a recording can be asked for.
+fn read_all(r: &Recording) -> u64 {
+    let mut sum = r.span_ns();
+    for i in 0..r.events.len() {
+        sum = sum.wrapping_add(r.events.access(i).map_or(1, |a| a.value));
+        sum = sum.wrapping_add(r.events.interrupt(i).map_or(1, |a| u64::from(a.status)));
+    }
+    for i in 0..=r.memory.pages.len() as u32 {
+        sum = sum.wrapping_add(r.memory.pages.page(PageId(i)).map_or(0, |p| u64::from(p[7])));
+    }
+    for s in r.memory.snapshots.iter() {
+        sum = sum.wrapping_add(r.memory.at(s.event).page_id(101).map_or(0, |p| u64::from(p.0)));
+    }
+    sum
+}
+
+#[test]
+fn a_file_cut_at_any_byte_opens_at_its_last_commit_or_says_why_not() {
+    let (bytes, commits) = three_commits();
+    assert_eq!(commits.last().unwrap().0, bytes.len() as u64);
+    for cut in 0..=bytes.len() {
+        let before = commits.iter().rev().find(|(end, _)| *end <= cut as u64);
+        match (container::from_bytes(bytes[..cut].to_vec()), before) {
+            (Ok(r), Some((_, expected))) => assert_same(expected, &r),
+            (Err(ContainerError::NoCommit { .. }), None) => {}
+            (Err(ContainerError::NotKine { .. }), None) => assert_eq!(cut, 0),
+            (got, expected) => panic!("cut at {cut}: {got:?}, expected {:?}", expected.map(|e| e.0)),
+        }
+    }
+}
+
+#[test]
+fn a_file_on_disk_cut_around_each_commit_opens_the_same_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.kine");
+    let (bytes, commits) = three_commits();
+    for (i, (end, expected)) in commits.iter().enumerate() {
+        for (more, open) in [
+            (0, true),
+            (1, true),
+            (700, true),
+            (-1i64, false),
+            (-127, false),
+            (-128, false),
+        ] {
+            let cut = (*end as i64 + more).min(bytes.len() as i64) as usize;
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let got = container::open(&path);
+            match (open, i) {
+                (true, _) => assert_same(expected, &got.unwrap()),
+                (false, 0) => assert!(matches!(got, Err(ContainerError::NoCommit { .. }))),
+                (false, _) => assert_same(&commits[i - 1].1, &got.unwrap()),
+            }
+        }
+    }
+    let gone = container::open(&folder.path().join("none.kine"))
+        .unwrap_err()
+        .to_string();
+    assert!(gone.contains("none.kine"), "{gone}");
+    assert!(container::open(folder.path()).is_err(), "a folder is not a file");
+}
+
+#[test]
+fn rubbish_behind_the_last_commit_is_ignored_and_kept_when_appending() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("torn.kine");
+    let (bytes, commits) = three_commits();
+    let (end, expected) = &commits[1];
+    let mut torn = bytes[..*end as usize].to_vec();
+    let mut n = Numbers::new(5);
+    torn.extend((0..3_000_000).map(|_| n.next() as u8));
+    std::fs::write(&path, &torn).unwrap();
+    let file = KineFile::open(&path).unwrap();
+    assert_eq!((file.commit(), file.committed_bytes()), (2, *end));
+    assert_eq!(file.trailing_bytes(), 3_000_000);
+    assert_same(expected, &file.recording().unwrap());
+    // What is lost is said, and gone once the file is whole again.
+    let findings = || trace_core::check::check_file(&path, &Progress::new()).unwrap();
+    let lost =
+        |f: &trace_core::check::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
+    assert!(matches!(&findings()[..], [f] if lost(f)), "{:?}", findings());
+    container::append(&commits[2].1, &path, &Default::default()).unwrap();
+    assert_same(&commits[2].1, &container::open(&path).unwrap());
+    assert_eq!(
+        std::fs::read(&path).unwrap()[..torn.len()],
+        torn,
+        "nothing was overwritten"
+    );
+    assert_eq!(container::verify(&path).unwrap().findings, []);
+    assert_eq!(findings(), []);
+}
+
+#[test]
+fn flipped_bits_never_panic_and_verify_finds_each() {
+    let (bytes, _) = three_commits();
+    let file = KineFile::from_bytes(bytes.clone()).unwrap();
+    let covered = |at: u64| {
+        let table = |s: &container::SectionInfo| s.blocks_at..s.blocks_at + s.bytes.div_ceil(64 << 10) * 40;
+        file.sections()
+            .iter()
+            .any(|s| (s.offset..s.offset + s.bytes).contains(&at) || s.bytes > 0 && table(s).contains(&at))
+    };
+    let mut n = Numbers::new(9);
+    let mut found = 0;
+    for _ in 0..20_000 {
+        let at = n.below(bytes.len() as u64);
+        let mut damaged = bytes.clone();
+        damaged[at as usize] ^= 1 << n.below(8);
+        if let Ok(r) = lent(damaged.clone()) {
+            read_all(&r);
+        }
+        let report = container::verify_bytes(damaged);
+        if covered(at) {
+            let report = report.unwrap();
+            assert!(!report.is_sound(), "a flip at byte {at:#x} is not found");
+            assert!(
+                report.findings.iter().any(|p| p.byte <= at && at < p.byte + 0x100000),
+                "byte {at:#x}: {:?}",
+                report.findings
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 1000, "{found} flips hit a section");
+}
+
+#[test]
+fn bytes_at_random_and_many_flips_never_panic() {
+    let (bytes, _) = three_commits();
+    let mut n = Numbers::new(10);
+    for round in 0..3000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..n.below(60) {
+            let at = n.below(bytes.len() as u64) as usize;
+            damaged[at] = n.next() as u8;
+        }
+        damaged.truncate(n.below(bytes.len() as u64 + 1) as usize);
+        if let Ok(r) = lent(damaged.clone()) {
+            read_all(&r);
+        }
+        let _ = container::verify_bytes(damaged);
+        let noise: Vec<u8> = (0..n.below(9000)).map(|_| n.next() as u8).collect();
+        assert!(container::from_bytes(noise).is_err(), "round {round}");
+    }
+}
+
+/// Changes a table entry of the only commit and makes digests agree again: what a hostile writer would do.
+fn forged(bytes: &[u8], kind: SectionKind, field: usize, value: u64) -> Vec<u8> {
+    let mut b = bytes.to_vec();
+    let record = b.len() - 128;
+    let word = |b: &[u8], at: usize| u64::from_le_bytes(b[at..at + 8].try_into().unwrap());
+    let (table, len) = (word(&b, record + 24) as usize, word(&b, record + 32) as usize);
+    let entry = (table..table + len)
+        .step_by(96)
+        .find(|at| b[*at..*at + 4] == (kind as u32).to_le_bytes())
+        .expect("the kind is there");
+    let size = if (8..48).contains(&field) || field == 56 { 8 } else { 4 };
+    b[entry + field..entry + field + size].copy_from_slice(&value.to_le_bytes()[..size]);
+    seal(&mut b, record, table, len);
+    b
+}
+
+/// Makes a record agree with its table and with itself.
+fn seal(b: &mut [u8], record: usize, table: usize, len: usize) {
+    let d = *blake3::hash(&b[table..table + len]).as_bytes();
+    b[record + 64..record + 96].copy_from_slice(&d);
+    let d = *blake3::hash(&b[record..record + 96]).as_bytes();
+    b[record + 96..record + 128].copy_from_slice(&d);
+}
+
+#[test]
+fn tables_that_lie_are_refused_with_their_place() {
+    use SectionKind as K;
+    let bytes = container::to_bytes(&recording(3, 40)).unwrap();
+    assert!(
+        container::from_bytes(forged(&bytes, K::EventTime, 8, 0x1000)).is_err(),
+        "overlap"
+    );
+    let cases = [
+        (K::EventKind, 24, 39, "39 rows of 1 bytes in 40 bytes"),
+        (K::EventKind, 48, 1, "constant"),
+        (K::EventTime, 8, 4097, "not a place"),
+        (K::EventTime, 8, 0, "not a place"),
+        (K::EventTime, 8, u64::MAX - 5, "not a place"),
+        (K::EventTime, 16, u64::MAX, "not a place"),
+        (K::EventTime, 24, u64::MAX, "rows of 8 bytes"),
+        (K::EventTime, 32, 7, "begins at row 7"),
+        (K::EventTime, 48, 9, "encoding 9"),
+        (K::EventTime, 52, 4, "rows of 4 bytes"),
+        (K::EventTime, 4, 2, "version 2"),
+        (K::EventTime, 4, 0, "version 0"),
+        (K::EventTime, 0, 0x203, "begins at row 0, the one before ends at 40"),
+        (
+            K::EventSpace,
+            24,
+            1 << 60,
+            "has 1152921504606846976 rows, column event-kind has 40",
+        ),
+        (K::EventSpace, 40, 256, "constant"),
+        (K::Facts, 48, 0, "encoding"),
+        (K::Facts, 16, u64::MAX, "not a place"),
+        (K::Facts, 16, 8, "the table of its blocks gives it"),
+        (K::EventTime, 56, 0, "is not a place for the table of its 1 blocks"),
+        (K::EventTime, 56, 0x1001, "is not a place for the table of its 1 blocks"),
+        (
+            K::EventTime,
+            56,
+            u64::MAX - 7,
+            "is not a place for the table of its 1 blocks",
+        ),
+        (K::EventSpace, 56, 8, "it has no bytes, and a table of blocks"),
+        (K::Extra, 16, 200, "cannot be such a record"),
+        (K::Snapshots, 24, 1, "has 2 elements"),
+        (K::PageImages, 24, 2, "rows of 4096 bytes"),
+    ];
+    for (kind, field, value, message) in cases {
+        let error = container::from_bytes(forged(&bytes, kind, field, value)).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains(message) && text.contains("byte 0x"),
+            "{kind:?} field {field}: {text}"
+        );
+    }
+    let unknown = container::from_bytes(forged(&bytes, K::Extra, 0, 0xffff)).unwrap();
+    assert!(unknown.extras.is_empty(), "a section of unknown kind is passed over");
+}
+
+#[test]
+fn unknown_sections_are_kept_when_appending() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unknown.kine");
+    let r = recording(3, 40);
+    let bytes = forged(&container::to_bytes(&r).unwrap(), SectionKind::Extra, 0, 0xffff);
+    std::fs::write(&path, bytes).unwrap();
+    let before = container::sections(&path)
+        .unwrap()
+        .into_iter()
+        .find(|s| s.number == 0xffff)
+        .unwrap();
+    for i in 0..70u8 {
+        let mut w = Writer::append(&path).unwrap();
+        w.extra("count", &[i]).unwrap();
+        w.commit().unwrap();
+    }
+    let all = container::sections(&path).unwrap();
+    assert_eq!(all.iter().find(|s| s.number == 0xffff), Some(&before));
+    assert_eq!(all.iter().filter(|s| s.kind == Some(SectionKind::Extra)).count(), 1);
+    assert_eq!(container::open(&path).unwrap().extras["count"], [69]);
+}
+
+#[test]
+fn newer_versions_are_refused_with_a_clear_sentence() {
+    let bytes = container::to_bytes(&recording(1, 5)).unwrap();
+    let mut newer = bytes.clone();
+    newer[8] = 3;
+    let d = *blake3::hash(&newer[..32]).as_bytes();
+    newer[32..64].copy_from_slice(&d);
+    let text = container::from_bytes(newer).unwrap_err().to_string();
+    assert!(
+        text.ends_with("the file has version 3, this program reads up to 2; a newer one is needed"),
+        "{text}"
+    );
+    let mut newer = bytes.clone();
+    let record = newer.len() - 128;
+    newer[record + 48] = 7;
+    let d = *blake3::hash(&newer[record..record + 96]).as_bytes();
+    newer[record + 96..].copy_from_slice(&d);
+    assert!(matches!(
+        container::from_bytes(newer.clone()),
+        Err(ContainerError::TooNew { version: 7, .. })
+    ));
+    // A commit of another version than its file's is no newer one, and its sections have other rules.
+    newer[record + 48] = 1;
+    let d = *blake3::hash(&newer[record..record + 96]).as_bytes();
+    newer[record + 96..].copy_from_slice(&d);
+    let text = container::from_bytes(newer).unwrap_err().to_string();
+    assert!(
+        text.ends_with("a commit of version 1 is in a file of version 2"),
+        "{text}"
+    );
+}
+
+/// A file whose blocks are packed is refused when it is opened, and a block of one that lies about it when it is used.
+#[test]
+fn unknown_codecs_are_refused_by_their_number() {
+    let bytes = container::to_bytes(&recording(1, 5)).unwrap();
+    let record = bytes.len() - 128;
+    let mut packed = bytes.clone();
+    packed[record + 56] = 1 << 3 | 1;
+    let d = *blake3::hash(&packed[record..record + 96]).as_bytes();
+    packed[record + 96..].copy_from_slice(&d);
+    let error = container::from_bytes(packed).unwrap_err();
+    assert!(
+        matches!(error, ContainerError::UnknownCodec { codec: 3, .. }) && !error.is_damage(),
+        "{error}"
+    );
+    let mut lying = bytes.clone();
+    let file = KineFile::from_bytes(bytes).unwrap();
+    let times = file
+        .sections()
+        .into_iter()
+        .find(|s| s.kind == Some(SectionKind::EventTime));
+    lying[times.unwrap().blocks_at as usize + 36] = 3;
+    reseal_tables(&mut lying);
+    let r = lent(lying.clone()).unwrap();
+    assert_eq!(r.events.time.get(0), None);
+    let text = r.damage.first().unwrap().to_string();
+    assert!(
+        text.contains("event-time, block 0") && text.contains("codec 3"),
+        "{text}"
+    );
+    let report = container::verify_bytes(lying).unwrap();
+    assert!(
+        report.findings.iter().any(|p| p.message.contains("codec 3")),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn links_that_loop_or_lie_end() {
+    let (bytes, commits) = three_commits();
+    let record = bytes.len() - 128;
+    let table = u64::from_le_bytes(bytes[record + 24..record + 32].try_into().unwrap()) as usize;
+    let len = u64::from_le_bytes(bytes[record + 32..record + 40].try_into().unwrap()) as usize;
+    let second = commits[1].0 - 128;
+    for previous in [
+        0,
+        record as u64,
+        record as u64 + 512,
+        second + 1,
+        second - 512,
+        u64::MAX,
+        4096,
+    ] {
+        let mut b = bytes.clone();
+        b[record + 40..record + 48].copy_from_slice(&previous.to_le_bytes());
+        seal(&mut b, record, table, len);
+        let got = container::from_bytes(b.clone()).unwrap();
+        assert_same(&commits[1].1, &got);
+        let report = container::verify_bytes(b).unwrap();
+        assert!(
+            report.findings.iter().any(|p| p.byte == record as u64),
+            "{:?}",
+            report.findings
+        );
+    }
+    // Thousands of sound records that all name the same long table with a wrong digest.
+    let mut b = bytes[..4096].to_vec();
+    b.resize(4096 + (8 << 20), 0);
+    let table_bytes = (1u64 << 20) / 96 * 96;
+    for at in (4096 + (2 << 20)..b.len() - 512).step_by(512) {
+        b[at..at + 128].copy_from_slice(&bytes[record..]);
+        for (field, v) in [(8, at as u64), (16, 1), (24, 4096), (32, table_bytes), (40, 0)] {
+            b[at + field..at + field + 8].copy_from_slice(&v.to_le_bytes());
+        }
+        let d = *blake3::hash(&b[at..at + 96]).as_bytes();
+        b[at + 96..at + 128].copy_from_slice(&d);
+    }
+    assert!(matches!(container::from_bytes(b), Err(ContainerError::NoCommit { .. })));
+}
+
+/// A section that does not agree with its digest is told once, by its byte, and not again by whoever reads it.
+#[test]
+fn a_damaged_section_is_told_once() {
+    let (mut bytes, _) = three_commits();
+    let file = KineFile::from_bytes(bytes.clone()).unwrap();
+    let sections = file.sections();
+    let facts = sections.iter().rfind(|s| s.kind == Some(SectionKind::Facts)).unwrap();
+    let at = facts.offset;
+    bytes[at as usize] ^= 1;
+    let report = container::verify_bytes(bytes).unwrap();
+    let entries: Vec<_> = report.findings.iter().map(|p| (p.byte, p.message.clone())).collect();
+    assert_eq!(
+        entries,
+        [(at, "section facts, block 0 does not agree with its digest".to_owned())]
+    );
+}
+
+#[test]
+fn verify_names_rows_that_point_astray() {
+    let mut r = recording(3, 40);
+    let set = |c: &trace_core::recording::Column<u32>, row: usize, v: u32| {
+        let mut all: Vec<u32> = c.iter().collect();
+        all[row] = v;
+        all.into()
+    };
+    let mut kinds: Vec<u8> = r.events.kind.iter().collect();
+    kinds[7] = 99;
+    r.events.kind = kinds.into();
+    r.events.payload = set(&r.events.payload, 9, 5000);
+    let mut widths: Vec<u8> = r.events.width.iter().collect();
+    (widths[1], widths[3]) = (3, 1);
+    r.events.width = widths.into();
+    r.facts.buffers.push(r.facts.buffers[0].clone());
+    r.facts.buffers[0].address_space = 4;
+    let bytes = container::to_bytes(&r).unwrap();
+    let file = KineFile::from_bytes(bytes.clone()).unwrap();
+    let at = |kind| file.sections().iter().find(|s| s.kind == Some(kind)).unwrap().offset;
+    let report = container::verify_bytes(bytes).unwrap();
+    let expected = [
+        (at(SectionKind::EventKind) + 7, "event 7 is of unknown kind 99"),
+        (at(SectionKind::EventPayload) + 9 * 4, "event 9 names row 5000"),
+        (at(SectionKind::AccessWidth) + 1, "access 1 is 3 bytes wide"),
+        (at(SectionKind::AccessValue) + 3 * 8, "access 3 of 1 bytes has value"),
+        (at(SectionKind::Facts), "buffer \"input\" is in address space 4"),
+        (at(SectionKind::Facts), "two buffers have the name"),
+    ];
+    assert_eq!(report.findings.len(), expected.len(), "{:?}", report.findings);
+    for (problem, (byte, text)) in report.findings.iter().zip(expected) {
+        assert!(
+            problem.byte == byte && problem.message.starts_with(text),
+            "{problem:?}, expected {byte:#x} {text}"
+        );
+    }
+    assert_eq!(report.finding_count, 6);
+}
+
+fn word(b: &[u8], at: usize) -> usize {
+    b.get(at..at + 8)
+        .map_or(usize::MAX, |w| u64::from_le_bytes(w.try_into().unwrap()) as usize)
+}
+
+/// Makes every digest of a file with one commit agree with whatever it holds now.
+fn reseal(b: &mut [u8]) {
+    let record = b.len() - 128;
+    let (table, len) = (word(b, record + 24), word(b, record + 32));
+    for entry in (table..table + len).step_by(96) {
+        let (offset, bytes, blocks) = (word(b, entry + 8), word(b, entry + 16), word(b, entry + 56));
+        let Some(data) = offset
+            .checked_add(bytes)
+            .and_then(|end| b.get(offset..end))
+            .map(<[u8]>::to_vec)
+        else {
+            continue;
+        };
+        for (n, block) in data.chunks(64 << 10).enumerate() {
+            if let Some(at) = blocks.checked_add(n * 40)
+                && let Some(own) = b.get_mut(at..at.saturating_add(32))
+            {
+                own.copy_from_slice(blake3::hash(block).as_bytes());
+            }
+        }
+    }
+    reseal_tables(b);
+}
+
+/// Makes every table of a file with one commit agree with its digest.
+fn reseal_tables(b: &mut [u8]) {
+    let record = b.len() - 128;
+    let (table, len) = (word(b, record + 24), word(b, record + 32));
+    for entry in (table..table + len).step_by(96) {
+        let (bytes, blocks) = (word(b, entry + 16), word(b, entry + 56));
+        let size = bytes.div_ceil(64 << 10).saturating_mul(40);
+        if bytes > 0
+            && let Some(own) = blocks.checked_add(size).and_then(|end| b.get(blocks..end))
+        {
+            let d = *blake3::hash(own).as_bytes();
+            b[entry + 64..entry + 96].copy_from_slice(&d);
+        }
+    }
+    seal(b, record, table, len);
+}
+
+#[test]
+fn hostile_files_whose_digests_agree_never_panic() {
+    let bytes = container::to_bytes(&recording(3, 40)).unwrap();
+    let file = KineFile::from_bytes(bytes.clone()).unwrap();
+    let record = bytes.len() - 128;
+    let table = u64::from_le_bytes(bytes[record + 24..record + 32].try_into().unwrap()) as usize;
+    let places: Vec<(usize, usize)> = file
+        .sections()
+        .iter()
+        .filter(|s| s.bytes > 0 && s.kind != Some(SectionKind::PageImages))
+        .map(|s| (s.offset as usize, s.bytes.min(600) as usize))
+        .chain([
+            (table, record - table),
+            (table, record - table),
+            (table, record - table),
+        ])
+        .collect();
+    let odd = [
+        0,
+        1,
+        2,
+        255,
+        4096,
+        1 << 20,
+        1 << 31,
+        u64::from(u32::MAX),
+        1 << 40,
+        u64::MAX / 4096,
+        u64::MAX - 7,
+        u64::MAX,
+    ];
+    let mut n = Numbers::new(77);
+    let (mut opened, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut b = bytes.clone();
+        for _ in 0..1 + n.below(3) {
+            let (start, len) = places[n.below(places.len() as u64) as usize];
+            let at = start + n.below(len as u64) as usize;
+            match n.below(4) {
+                0 => b[at] = n.next() as u8,
+                1 => b[at] ^= 1 << n.below(8),
+                2 => {
+                    let at = (at & !7).min(record - 8);
+                    b[at..at + 8].copy_from_slice(&odd[n.below(odd.len() as u64) as usize].to_le_bytes());
+                }
+                _ => {
+                    let at = (at & !3).min(record - 4);
+                    b[at..at + 4].copy_from_slice(&(odd[n.below(odd.len() as u64) as usize] as u32).to_le_bytes());
+                }
+            }
+        }
+        reseal(&mut b);
+        match lent(b.clone()) {
+            Ok(r) => {
+                read_all(&r);
+                assert!(r.memory.last().runs().len() < 1000);
+                assert!(r.events.len() <= b.len(), "rows are bounded by the size of the file");
+                opened += 1;
+            }
+            Err(e) => {
+                assert!(!e.to_string().is_empty());
+                refused += 1;
+            }
+        }
+        let _ = container::verify_bytes(b);
+    }
+    assert!(opened > 1000 && refused > 1000, "{opened} opened, {refused} refused");
+}
+
+#[test]
+fn the_search_for_a_commit_in_a_terabyte_of_nothing_shows_progress_and_can_be_cancelled() {
+    use trace_core::import::{self, ImportError};
+    use trace_core::progress::Progress;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse.kine");
+    std::fs::write(&path, container::to_bytes(&recording(3, 40)).unwrap()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let progress = Progress::new();
+    let (watched, sought) = (progress.clone(), path.clone());
+    let opening = std::thread::spawn(move || import::open(&sought, &progress));
+    while watched.fraction().is_none_or(|f| f == 0.0) && !opening.is_finished() {
+        std::thread::yield_now();
+    }
+    watched.cancel();
+    let result = opening.join().unwrap();
+    assert!(
+        matches!(result, Err(ImportError::Cancelled(_))),
+        "{:?}",
+        result.map(|r| r.events.len())
+    );
+}
+
+#[test]
+fn an_attachment_that_is_longer_than_a_record_is_refused_before_it_is_read() {
+    use std::os::unix::fs::FileExt;
+    let bytes = container::to_bytes(&recording(3, 40)).unwrap();
+    let record = bytes.len() - 128;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (table, len) = (word(record + 24), word(record + 32));
+    // The table and its record stand behind a hole that the attachment claims.
+    let far = 80usize << 20;
+    let mut end = bytes[table..].to_vec();
+    let (mine, at) = (record - table, far + (record - table));
+    end[mine + 8..mine + 16].copy_from_slice(&(at as u64).to_le_bytes());
+    end[mine + 24..mine + 32].copy_from_slice(&(far as u64).to_le_bytes());
+    let entry = (0..len)
+        .step_by(96)
+        .find(|e| end[*e..*e + 4] == (SectionKind::Extra as u32).to_le_bytes())
+        .unwrap();
+    end[entry + 16..entry + 24].copy_from_slice(&(70u64 << 20).to_le_bytes());
+    // The table of its blocks lies in the hole, too.
+    end[entry + 56..entry + 64].copy_from_slice(&(75u64 << 20).to_le_bytes());
+    seal(&mut end, mine, 0, len);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.kine");
+    std::fs::write(&path, &bytes[..table]).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&end, far as u64).unwrap();
+    let report = container::open(&path).unwrap_err().to_string();
+    assert!(report.contains("73400320 bytes cannot be such a record"), "{report}");
+}
+
+/// Takes everything and keeps nothing.
+struct Nowhere;
+
+impl container::Sink for Nowhere {
+    fn write_at(&mut self, _at: u64, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn no_more_is_attached_than_is_read_back() {
+    let mut w = Writer::begin(Nowhere).unwrap();
+    let most = vec![0; 64 << 20];
+    for name in ["a", "b", "c", "d", "a"] {
+        w.extra(name, &most).unwrap();
+    }
+    for (name, bytes) in [("e", &most[..1]), ("a", &[&most[..], &[0]].concat()[..])] {
+        let error = w.extra(name, bytes).unwrap_err();
+        assert!(matches!(error, ContainerError::Refused(_)), "{error}");
+    }
+}
+
+/// The place of a bad row takes a search: it is not made for rows that are only counted.
+#[test]
+fn every_row_of_a_large_file_may_be_wrong() {
+    let mut w = Writer::begin(MemorySink::default()).unwrap();
+    let n = 1000;
+    for _ in 0..n {
+        w.push(SectionKind::EventKind, &[77u8; 500]).unwrap();
+    }
+    for kind in [SectionKind::EventThread, SectionKind::EventPayload] {
+        w.push_constant(kind, 0u32, n * 500).unwrap();
+    }
+    w.push_constant(SectionKind::EventSpace, 0u8, n * 500).unwrap();
+    w.push_constant(SectionKind::EventTime, 0u64, n * 500).unwrap();
+    w.commit().unwrap();
+    let report = container::verify_bytes(w.into_sink().bytes).unwrap();
+    assert_eq!(
+        (report.finding_count, report.findings.len()),
+        (n * 500, container::MAX_VERIFY_FINDINGS)
+    );
+}

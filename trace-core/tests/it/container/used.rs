@@ -1,0 +1,367 @@
+//! Damage that is met when it is used: whatever byte of a section is changed, what is lent from it is the sound
+//! recording's, or nothing, and the section is named. In both versions of the format, of made recordings and samples.
+
+use crate::container::generate::{Numbers, assert_same, recording};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use trace_core::Recording;
+use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionInfo, SectionKind, Writer};
+use trace_core::progress::Progress;
+use trace_core::recording::{Column, PageId};
+use trace_core::timeline::{self, Pyramid, Timeline};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A recording as a file of a version, with derived data.
+fn file_of(version: u32, r: &Recording) -> Vec<u8> {
+    let mut w = match version {
+        1 => Writer::begin_without_blocks(MemorySink::default()).unwrap(),
+        _ => Writer::begin(MemorySink::default()).unwrap(),
+    };
+    w.put(r).unwrap();
+    let map = trace_core::registers::RegisterMap::built_in_for(r);
+    let pyramid = Pyramid::build(r, map, &Progress::new()).unwrap();
+    w.derived(
+        timeline::PYRAMID_SECTION,
+        timeline::PYRAMID_VERSION,
+        &pyramid.to_bytes(),
+    )
+    .unwrap();
+    if let Some(map) = map {
+        let timeline = timeline::derive(r, map, &Progress::new()).unwrap();
+        w.derived(timeline::SECTION, timeline::ANALYSIS_VERSION, &timeline.to_bytes())
+            .unwrap();
+    }
+    w.commit().unwrap();
+    w.into_sink().bytes
+}
+
+/// Every value that is lent is the sound one, or none. Returns whether all are there.
+fn column_agrees<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(name: &str, a: &Column<T>, b: &Column<T>) -> bool {
+    assert_eq!(a.len(), b.len(), "{name}");
+    let mut whole = true;
+    for (row, (sound, lent)) in a.iter().zip(b.iter()).enumerate() {
+        if lent != sound {
+            assert!(b.is_damaged(row), "row {row} of {name} is {lent:?}, not {sound:?}");
+        }
+        if row % 7 == 0 || lent != sound {
+            match b.get(row) {
+                Some(v) => assert_eq!(v, sound, "row {row} of {name}"),
+                None => assert!(b.is_damaged(row), "row {row} of {name}"),
+            }
+        }
+        whole &= !b.has_damage() || !b.is_damaged(row);
+    }
+    let rows: usize = b.parts(0..b.len()).map(|p| p.rows()).sum();
+    assert_eq!(rows, b.len(), "{name}");
+    whole
+}
+
+/// What is lent of a damaged recording is the sound one's, or missing. Returns whether nothing is missing.
+fn agrees(sound: &Recording, lent: &Recording) -> bool {
+    let mut whole = true;
+    macro_rules! columns {
+        ($($name:ident),*) => {$(
+            whole &= column_agrees(stringify!($name), &sound.events.$name, &lent.events.$name);
+        )*};
+    }
+    columns!(
+        kind,
+        space,
+        time,
+        thread,
+        payload,
+        offset,
+        width,
+        value,
+        interrupts,
+        submits,
+        host_writes,
+        undecoded,
+        dma_maps,
+        launches,
+        copies,
+        fills,
+        orders,
+        allocations,
+        calls,
+        call_bytes,
+        call_pages
+    );
+    for (event, access) in lent.events.accesses(0..lent.events.len()) {
+        assert_eq!(sound.events.access(event), Some(access), "event {event}");
+    }
+    for event in 0..lent.events.len() {
+        let (a, b) = (sound.events.access(event), lent.events.access(event));
+        assert!(
+            a == b || b.is_none() && lent.events.is_damaged(event),
+            "event {event}: {b:?}"
+        );
+        let call = lent.events.call(event);
+        assert!(call.is_none() || call == sound.events.call(event), "event {event}");
+    }
+    for id in (0..=sound.memory.pages.len() as u32).map(PageId) {
+        match lent.memory.pages.page(id) {
+            Some(page) => assert_eq!(Some(page), sound.memory.pages.page(id), "{id:?}"),
+            None => whole = false,
+        }
+    }
+    let missing = |same: bool, empty: bool| {
+        assert!(same || empty);
+        same
+    };
+    let (a, b) = (&sound.memory.snapshots, &lent.memory.snapshots);
+    whole &= missing(a == b, b.is_empty());
+    whole &= missing(sound.facts == lent.facts, lent.facts == Default::default());
+    whole &= missing(sound.events.marks == lent.events.marks, lent.events.marks.is_empty());
+    for (name, bytes) in &lent.extras {
+        assert_eq!(sound.extras.get(name), Some(bytes), "{name}");
+    }
+    whole && lent.extras.len() == sound.extras.len()
+}
+
+/// Changes a byte, uses everything, and looks at what is told.
+fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionInfo) {
+    let mut damaged = bytes.to_vec();
+    damaged[at] ^= 1 << bit;
+    let text = format!("bit {bit} of byte {at:#x} in {section:?}");
+    let file = KineFile::from_bytes(damaged.clone()).unwrap();
+    let lent = file.recording().unwrap();
+    let whole = agrees(sound, &lent);
+    let derived = |file: &KineFile| {
+        let map = trace_core::registers::RegisterMap::built_in_for(&lent);
+        let pyramid = Pyramid::stored(file, &lent, map).unwrap().map(|p| p.to_bytes());
+        (Timeline::read_from(file).unwrap().map(|t| t.to_bytes()), pyramid)
+    };
+    let (timeline, pyramid) = derived(&file);
+    let kind = section.kind.unwrap();
+    let names = |b: &trace_core::recording::DamagedBlock| b.kind == kind || b.kind == SectionKind::PageImages;
+    let found = lent.damage.blocks();
+    if kind == SectionKind::Derived {
+        // It is made again, or it is what it was.
+        let kept = derived(&KineFile::from_bytes(bytes.to_vec()).unwrap());
+        assert!(timeline.is_none() || timeline == kept.0, "{text}");
+        assert!(pyramid.is_none() || pyramid == kept.1, "{text}");
+        assert!(whole && !lent.damage.has_damage(), "{text}: {found:?}");
+    } else if whole {
+        // Nothing that was changed was used: images have digests of their own.
+        assert!(found.is_empty(), "{text}: {found:?}");
+        assert!(
+            kind == SectionKind::PageImages && !(section.offset..section.offset + section.bytes).contains(&(at as u64)),
+            "{text} is used without a word"
+        );
+    } else {
+        assert!(!found.is_empty() && found.iter().all(names), "{text}: {found:?}");
+        // The block is told, and that it holds the byte.
+        assert!(
+            found
+                .iter()
+                .any(|b| b.bytes.contains(&(at as u64)) || b.reason.is_some()),
+            "{text}: {found:?}"
+        );
+        assert!(
+            matches!(container::to_bytes(&lent), Err(ContainerError::DamagedSource(_))),
+            "{text}: it is written as if it were sound"
+        );
+        assert!(container::from_bytes(damaged.clone()).is_err(), "{text}");
+    }
+    let report = container::verify_bytes(damaged).unwrap();
+    assert!(!report.is_sound(), "{text}");
+    assert!(
+        report.findings.iter().any(|p| p.message.contains(kind.name())),
+        "{text}: {report:?}"
+    );
+}
+
+/// Places in each section: its first and last bytes, its table of blocks, and some at random.
+fn places(file: &KineFile, count: usize, n: &mut Numbers) -> Vec<(usize, SectionInfo)> {
+    let mut all = Vec::new();
+    for s in file.sections().into_iter().filter(|s| s.bytes > 0) {
+        let mut at: Vec<u64> = vec![s.offset, s.offset + s.bytes - 1];
+        at.extend((0..count).map(|_| s.offset + n.below(s.bytes)));
+        if s.blocks_at > 0 {
+            let table = s.bytes.div_ceil(64 << 10) * 40;
+            at.extend([s.blocks_at, s.blocks_at + 32, s.blocks_at + 36, s.blocks_at + table - 1]);
+        }
+        all.extend(at.into_iter().map(|at| (at as usize, s.clone())));
+    }
+    all
+}
+
+#[test]
+fn a_flip_in_any_section_of_both_versions_is_named_or_not_used() {
+    for version in [1, 2] {
+        let r = recording(3, 400);
+        let bytes = file_of(version, &r);
+        let file = KineFile::from_bytes(bytes.clone()).unwrap();
+        assert_eq!(file.version(), version);
+        let kinds: std::collections::BTreeSet<u32> = file.sections().iter().map(|s| s.number).collect();
+        assert!(kinds.len() >= 24, "{kinds:?}");
+        let mut n = Numbers::new(41);
+        for (at, section) in places(&file, 12, &mut n) {
+            flip(&bytes, &r, at, n.below(8) as u32, &section);
+        }
+    }
+}
+
+/// Every byte of the small sections, which all have one block.
+#[test]
+fn a_flip_of_any_byte_of_a_small_file_is_named_or_not_used() {
+    for version in [1, 2] {
+        let r = recording(3, 12);
+        let bytes = file_of(version, &r);
+        let file = KineFile::from_bytes(bytes.clone()).unwrap();
+        let mut tried = 0;
+        for s in file.sections().into_iter().filter(|s| s.bytes > 0) {
+            let step = if s.bytes > 600 { 37 } else { 1 };
+            for at in (s.offset..s.offset + s.bytes).step_by(step) {
+                flip(&bytes, &r, at as usize, (at % 8) as u32, &s);
+                tried += 1;
+            }
+            if s.blocks_at > 0 {
+                for at in s.blocks_at..s.blocks_at + 40 {
+                    flip(&bytes, &r, at as usize, (at % 8) as u32, &s);
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 1000, "{tried}");
+    }
+}
+
+#[test]
+fn a_flip_in_any_section_of_a_sample_is_named_or_not_used() {
+    let mut samples: Vec<PathBuf> = std::fs::read_dir(root().join("sample-traces"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "kine"))
+        .collect();
+    samples.sort();
+    assert!(samples.len() >= 15, "{samples:?}");
+    for path in samples {
+        let sound = container::open(&path).unwrap();
+        for version in [1, 2] {
+            let bytes = file_of(version, &sound);
+            let file = KineFile::from_bytes(bytes.clone()).unwrap();
+            let mut n = Numbers::new(bytes.len() as u64);
+            for (at, section) in places(&file, 2, &mut n) {
+                flip(&bytes, &sound, at, n.below(8) as u32, &section);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Sections of several blocks: a flip takes the rows of its block alone.
+    #[test]
+    fn a_flip_takes_its_own_block_alone(seed in 0u64..50, place in 0.0f64..1.0, bit in 0u32..8) {
+        let r = recording(seed, 9_000);
+        let bytes = file_of(2, &r);
+        let file = KineFile::from_bytes(bytes.clone()).unwrap();
+        let times = file.sections().into_iter().find(|s| s.kind == Some(SectionKind::EventTime)).unwrap();
+        prop_assert!(times.bytes > 64 << 10);
+        let at = times.offset + (place * (times.bytes - 1) as f64) as u64;
+        flip(&bytes, &r, at as usize, bit, &times);
+        let mut damaged = bytes;
+        damaged[at as usize] ^= 1 << bit;
+        let lent = KineFile::from_bytes(damaged).unwrap().recording().unwrap();
+        let block = (at - times.offset) >> 16;
+        for row in 0..r.events.len() {
+            prop_assert_eq!(lent.events.time.get(row).is_none(), (row as u64 * 8) >> 16 == block);
+        }
+        let found = lent.damage.first().unwrap();
+        let rows = block * 8192..((block + 1) * 8192).min(r.events.len() as u64);
+        prop_assert_eq!(lent.damaged_events(&found), Some(rows));
+    }
+}
+
+/// Opening costs the metadata: what nobody uses is not looked at.
+#[test]
+fn what_is_not_used_is_not_compared() {
+    let r = recording(5, 9_000);
+    let mut bytes = file_of(2, &r);
+    let file = KineFile::from_bytes(bytes.clone()).unwrap();
+    let values = file
+        .sections()
+        .into_iter()
+        .find(|s| s.kind == Some(SectionKind::AccessValue));
+    bytes[values.unwrap().offset as usize] ^= 1;
+    let lent = KineFile::from_bytes(bytes).unwrap().recording().unwrap();
+    assert_eq!(lent.events.kind.iter().count(), r.events.len());
+    assert_eq!(lent.damage.count(), 0);
+    assert_eq!(lent.events.value.get(0), None);
+    assert_eq!(lent.damage.count(), 1);
+    let found = lent.find_damage(&Progress::new()).unwrap().unwrap();
+    assert_eq!((found.kind, found.block), (SectionKind::AccessValue, Some(0)));
+    let events = lent.damaged_events(&found).unwrap();
+    let first = (0..r.events.len()).find(|e| r.events.access(*e).is_some()).unwrap();
+    assert_eq!(events.start, first as u64);
+}
+
+/// A file that another one takes the place of is still the old one; one that is written over in place is not used
+/// where nobody looked before.
+#[test]
+fn a_file_that_changes_while_it_is_open_is_the_old_one_or_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("open.kine");
+    let r = recording(5, 9_000);
+    let bytes = file_of(2, &r);
+    std::fs::write(&path, &bytes).unwrap();
+    let lent = container::open(&path).unwrap();
+    assert_eq!(lent.events.time.get(0), r.events.time.get(0));
+    // Replaced by its name: flips in the new file are none of the old one's.
+    let other = folder.path().join("other.kine");
+    let mut flipped = bytes.clone();
+    for b in flipped.iter_mut().skip(4096).step_by(11) {
+        *b ^= 0x11;
+    }
+    std::fs::write(&other, &flipped).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    assert_same(&r, &lent);
+    assert_eq!(lent.damage.count(), 0);
+    // Written over in place, with everything but the first block of times unseen.
+    std::fs::write(&path, &bytes).unwrap();
+    let lent = container::open(&path).unwrap();
+    assert_eq!(lent.events.time.get(0), r.events.time.get(0));
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &flipped[4096..], 4096).unwrap();
+    assert_eq!(lent.events.time.get(r.events.len() - 1), None);
+    assert_eq!(lent.events.kind.get(5), None);
+    assert!(lent.damage.has_damage());
+    assert!(lent.memory.pages.page(PageId(1)).is_none());
+}
+
+#[test]
+fn nothing_makes_damaged_data_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from.kine"), folder.path().join("to.kine"));
+    let r = recording(5, 9_000);
+    for version in [1, 2] {
+        let bytes = file_of(version, &r);
+        let file = KineFile::from_bytes(bytes.clone()).unwrap();
+        for s in file.sections().into_iter().filter(|s| s.bytes > 0) {
+            if s.kind == Some(SectionKind::Derived) {
+                continue;
+            }
+            let mut damaged = bytes.clone();
+            damaged[(s.offset + s.bytes / 2) as usize] ^= 4;
+            std::fs::write(&from, &damaged).unwrap();
+            let lent = container::open(&from).unwrap();
+            for error in [
+                container::write(&lent, &to, &Progress::new()).unwrap_err(),
+                timeline::write(&lent, &to, &Progress::new()).unwrap_err(),
+            ] {
+                let text = error.to_string();
+                // Images whose digests are damaged are damaged, too.
+                let images = s.kind == Some(SectionKind::PageDigests) && text.contains("page-images");
+                assert!(images || text.contains(s.kind.unwrap().name()), "{text}");
+                assert!(text.contains("kinescope verify"), "{text}");
+                assert!(!to.exists() && error.is_damage());
+            }
+        }
+    }
+}
