@@ -1,4 +1,4 @@
-//! From recording to plan to device, client and agent protocol.
+//! Recording to plan to device; the protocol of clients and agents.
 #![deny(unsafe_code)]
 
 pub mod client;

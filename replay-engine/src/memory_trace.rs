@@ -1,35 +1,34 @@
-//! Memory to be watched while launches of a recording are made again: what is asked of a device, and what is told of it
-//! beside [`trace_core::calls::Watched`].
+//! Memory traces: the request to a device, and the report about it. The trace itself is
+//! [`trace_core::calls::MemoryTrace`].
 
 use crate::run::calls::StopLocation;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of bytes of memory that one answer may hold.
+/// Maximum size of the memory in one answer, bytes.
 pub const MAX_BYTES: u64 = 1 << 30;
-/// Bytes that an answer may hold where nobody says how many.
+/// Default limit of the memory in an answer, bytes.
 pub const USUAL_BYTES: u64 = 256 << 20;
-/// Maximum number of ranges that may be asked for.
+/// Maximum number of requested ranges.
 pub const MAX_RANGES: usize = 1 << 16;
-/// Name of the output that the answer's bytes come back as.
+/// Name of the output that holds the trace.
 pub const OUTPUT: &str = "watched";
 
-/// Memory to be watched.
+/// A request for a memory trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryTraceRequest {
-    /// The first event: everything before it is done without being looked at.
+    /// The first event. Everything before it is replayed without tracing.
     pub from: u64,
-    /// One past the last event: launches between the two are watched, and nothing is done behind them.
+    /// One past the last event. Launches between the two are traced, and nothing is replayed after them.
     pub to: u64,
-    /// Ranges of addresses that are watched, first byte and bytes; none: all memory.
+    /// Traced address ranges, as first byte and length in bytes. An empty list means all memory.
     pub ranges: Vec<(u64, u64)>,
-    /// Ranges of addresses whose bytes are told as they are before the first event, whether a launch changes them or
-    /// not.
+    /// Address ranges whose contents before the first event are reported, even if no launch changes them.
     pub look: Vec<(u64, u64)>,
-    /// Most bytes that are told of what launches change: watching ends before the launch that goes beyond. As much
-    /// again may be told of the ranges that are looked at.
+    /// Maximum size of reported changes by launches, bytes. The trace ends before the launch that exceeds it. The
+    /// ranges of `look` have a separate limit of the same size.
     pub most: u64,
-    /// Nanoseconds of the launches that are watched after which watching ends; 0: it has none but the plan's.
+    /// Limit of the time of traced launches, nanoseconds. 0 means only the plan's limit.
     pub time_ns: u64,
 }
 
@@ -47,7 +46,7 @@ impl Default for MemoryTraceRequest {
 }
 
 impl MemoryTraceRequest {
-    /// All memory around the launch at an event, and what some ranges hold before it.
+    /// Returns a request for all memory around the launch at an event, and for the contents of some ranges before it.
     #[must_use]
     pub fn for_launch(event: u64, look: Vec<(u64, u64)>) -> Self {
         Self {
@@ -58,7 +57,7 @@ impl MemoryTraceRequest {
         }
     }
 
-    /// What is wrong with it, in words.
+    /// Returns the error in the request, as a message.
     #[must_use]
     pub fn find_error(&self) -> Option<String> {
         let ends = |(at, bytes): &(u64, u64)| *bytes > 0 && at.checked_add(*bytes).is_some();
@@ -76,25 +75,25 @@ impl MemoryTraceRequest {
     }
 }
 
-/// What is told of a watch beside what was seen.
+/// The report about a memory trace, without the observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryTraceReport {
-    /// Launches that were watched.
+    /// Number of traced launches.
     pub launches: u64,
-    /// The launch before which it ended, because what it changed did not fit any more.
+    /// The launch before which the trace ended, because its changes did not fit any more.
     pub full: Option<u64>,
-    /// The launch before which it ended, because its time was over.
+    /// The launch before which the trace ended, because its time was over.
     pub late: Option<u64>,
-    /// The address from which on the ranges that are looked at did not fit.
+    /// The address after which the ranges of `look` did not fit.
     pub looked_until: Option<u64>,
-    /// What the device did not do because the recording does not hold it, in words: what follows from it is other than
-    /// it was.
+    /// Messages about calls that were not replayed because the recording lacks their data. Their consequences differ
+    /// from the recording.
     pub left_out: Vec<String>,
-    /// Where the device stopped, when it did: what was seen before is told.
+    /// Where the device stopped, if it did. Observations before it are reported.
     pub stopped: Option<StopLocation>,
-    /// Nanoseconds until the first launch that is watched.
+    /// Time to the first traced launch, nanoseconds.
     pub ready_ns: u64,
-    /// Nanoseconds of the launches that were watched, with looking at memory.
+    /// Time of the traced launches, including the reading of memory, nanoseconds.
     pub watch_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! A question to the person at standard input. What was typed before it was put is no answer to it.
+//! Questions to the user at standard input. Input typed before the question does not count as an answer.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal as _};
@@ -6,35 +6,35 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a question looks whether somebody still wants its answer.
+/// Interval at which a question checks whether it was withdrawn.
 const TICK: Duration = Duration::from_millis(50);
-/// Longest answer that is read, bytes.
+/// Maximum length of an answer, bytes.
 const MAX_ANSWER: usize = 4096;
-/// Bytes and time after which input that was there before counts as one that never ends.
+/// Bytes and time after which earlier input is treated as endless.
 const MAX_EARLIER: usize = 1 << 20;
 const MAX_DISCARD: Duration = Duration::from_secs(1);
 
-/// How a question ended.
+/// The result of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// `y` or `yes`.
     Yes,
     /// Anything else.
     No,
-    /// Nobody answered in time.
+    /// There was no answer in time.
     Late,
-    /// Nobody wanted an answer any more.
+    /// The question was withdrawn.
     Withdrawn,
-    /// Nobody can answer: the input has ended, or never ends.
+    /// No answer is possible: the input has ended, or never ends.
     Ended,
 }
 
-/// Puts a question by `show`, and waits for its answer at standard input, a line, for `limit` at most. What was typed
-/// before is thrown away first, so that it cannot answer a question that nobody has seen. One question is put at a time:
-/// the limit begins when it is shown.
+/// Shows a question with `show`, and waits for its answer, a line at standard input, for at most `limit`. Earlier input
+/// is discarded first, so that it cannot answer a question that no user has seen. Questions are asked one at a time:
+/// the limit starts when the question is shown.
 ///
 /// # Errors
-/// When `show` fails, or standard input cannot be read.
+/// If `show` fails, or standard input cannot be read.
 pub fn ask(show: impl FnOnce() -> io::Result<()>, limit: Duration, withdrawn: impl Fn() -> bool) -> io::Result<Answer> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +93,8 @@ fn meaning(line: &[u8]) -> Answer {
     }
 }
 
-/// Throws away what can be read at once. `false`: nobody can answer, because the input has ended, or does not end.
+/// Discards all input that is available. Returns `false` if no answer is possible, because the input has ended or does
+/// not end.
 fn discard(input: BorrowedFd<'_>) -> io::Result<bool> {
     let begin = Instant::now();
     let mut earlier = 0;
@@ -117,7 +118,7 @@ fn is_readable(input: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
     };
     let mut ends = [PollFd::new(&input, PollFlags::IN)];
     match poll(&mut ends, Some(&wait)) {
-        // Also at its end, and when it fails: then a read tells.
+        // This includes its end and an error: the read then reports it.
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(e) => Err(e.into()),
@@ -133,13 +134,13 @@ fn read(input: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Throws away what was typed at a terminal, half a line too: nobody could read that before its end is typed.
+/// Discards terminal input, including an incomplete line, which is not readable before its end is typed.
 #[allow(unsafe_code, reason = "a call of the C library that takes two numbers")]
 fn flush_terminal(terminal: BorrowedFd<'_>) {
-    // SAFETY: the descriptor is open for as long as it is borrowed, and no memory is passed.
+    // SAFETY: the descriptor is open while it is borrowed, and no memory is passed.
     let done = unsafe { libc::tcflush(terminal.as_raw_fd(), libc::TCIFLUSH) };
     if done != 0 {
-        // Whole lines are read and thrown away all the same.
+        // Complete lines are still read and discarded.
         tracing::debug!("input typed ahead stays: {}", io::Error::last_os_error());
     }
 }
@@ -153,8 +154,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Puts a question to the one end of a pair of sockets, after `early` was written to the other, which then gets
-    /// `late`; `None` closes it.
+    /// Asks a question at one end of a socket pair, after `early` was written to the other end. Then `late` is written,
+    /// or `None` closes it.
     fn put(early: &[u8], late: Option<&'static [u8]>) -> Answer {
         let (input, mut person) = UnixStream::pair().unwrap();
         person.write_all(early).unwrap();
@@ -211,7 +212,7 @@ mod tests {
         let gone = || begin.elapsed() > Duration::from_millis(150);
         assert_eq!(ask_at(input.as_fd(), || Ok(()), LONG, gone).unwrap(), Answer::Withdrawn);
         assert!(begin.elapsed() < Duration::from_secs(5));
-        // One that is withdrawn already is not shown.
+        // A question that is already withdrawn is not shown.
         let shown = ask_at(input.as_fd(), || panic!("shown"), LONG, || true);
         assert_eq!(shown.unwrap(), Answer::Withdrawn);
     }

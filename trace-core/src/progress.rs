@@ -1,9 +1,9 @@
-//! Progress and cancel: how long work reports how far it is and learns that nobody wants it any more.
+//! Progress and cancellation of long work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Shared between the thread that works and the one that watches. Cloning it gives another handle on the same work.
+/// Shared progress between a worker thread and its observer. A clone is another handle on the same work.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     state: Arc<State>,
@@ -14,15 +14,15 @@ struct State {
     done: AtomicU64,
     total: AtomicU64,
     cancelled: AtomicBool,
-    /// The worker ended by an error of the program, and will report nothing.
+    /// The worker ended by a program error and will report nothing.
     lost: AtomicBool,
-    /// The worker ended, in whichever way.
+    /// The worker ended, in any way.
     over: AtomicBool,
-    /// What a packed file may unpack to; 0 when nobody said.
+    /// Limit of the unpacked size of a file; 0 if not set.
     unpack_limit: AtomicU64,
 }
 
-/// The person asked for the work to stop.
+/// The user cancelled the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cancelled")]
 pub struct Cancelled;
@@ -34,19 +34,19 @@ impl Progress {
         Arc::ptr_eq(&self.state, &other.state)
     }
 
-    /// Progress that nobody watches.
+    /// Creates progress without an observer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what a packed file that the work reads may unpack to, in bytes, and what a recording made of it may take in
-    /// memory.
+    /// Sets the limit of the unpacked size of files that the work reads, and of the memory of a recording made from
+    /// them, bytes.
     pub fn limit_unpacked(&self, bytes: u64) {
         self.state.unpack_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns what a packed file that the work reads may unpack to, in bytes.
+    /// Returns the limit of the unpacked size of files that the work reads, bytes.
     #[must_use]
     pub fn unpack_limit(&self) -> u64 {
         match self.state.unpack_limit.load(Ordering::Relaxed) {
@@ -55,8 +55,8 @@ impl Progress {
         }
     }
 
-    /// Says how much work there is, in any unit that [`Progress::advance`] uses too. Work of several steps says it
-    /// once a step, and each begins at nothing done.
+    /// Sets the amount of work, in the unit of [`Progress::advance`]. Work of several steps calls it once per step, and
+    /// each step starts at nothing done.
     pub fn set_total(&self, total: u64) {
         self.state.done.store(0, Ordering::Relaxed);
         self.state.total.store(total, Ordering::Relaxed);
@@ -65,16 +65,18 @@ impl Progress {
     /// Adds to the work done.
     ///
     /// # Errors
-    /// [`Cancelled`] when [`Progress::cancel`] was called.
+    ///
+    /// [`Cancelled`] if [`Progress::cancel`] was called.
     pub fn advance(&self, by: u64) -> Result<(), Cancelled> {
         self.state.done.fetch_add(by, Ordering::Relaxed);
         self.check()
     }
 
-    /// Whether the work should go on.
+    /// Checks whether the work should continue.
     ///
     /// # Errors
-    /// [`Cancelled`] when [`Progress::cancel`] was called.
+    ///
+    /// [`Cancelled`] if [`Progress::cancel`] was called.
     pub fn check(&self) -> Result<(), Cancelled> {
         if self.state.cancelled.load(Ordering::Relaxed) {
             Err(Cancelled)
@@ -88,31 +90,30 @@ impl Progress {
         self.state.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Says that the worker ended by an error of the program: whoever waits for what it would have reported waits no
-    /// more.
+    /// Marks the worker as ended by a program error, so that nobody waits for its result.
     pub fn mark_lost(&self) {
         self.state.lost.store(true, Ordering::Relaxed);
         self.mark_ended();
     }
 
-    /// Says that the worker ended.
+    /// Marks the worker as ended.
     pub fn mark_ended(&self) {
         self.state.over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the worker ended, as far as somebody said so ([`Progress::mark_ended`], [`Progress::mark_lost`]).
+    /// Whether the worker was marked as ended ([`Progress::mark_ended`], [`Progress::mark_lost`]).
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state.over.load(Ordering::Relaxed)
     }
 
-    /// Whether the worker ended by an error of the program ([`Progress::mark_lost`]).
+    /// Whether the worker ended by a program error ([`Progress::mark_lost`]).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.state.lost.load(Ordering::Relaxed)
     }
 
-    /// The part done, 0 to 1, or `None` while the total is not known.
+    /// Returns the completed fraction, 0 to 1, or `None` if the total is unknown.
     #[must_use]
     pub fn fraction(&self) -> Option<f32> {
         let total = self.state.total.load(Ordering::Relaxed);

@@ -1,18 +1,18 @@
-//! Ranges as people write them, by one rule everywhere: `4..9` leaves 9 out, `4..=9` includes it.
+//! The syntax of ranges that users write: `4..9` excludes 9, `4..=9` includes it.
 
 use std::ops::Range;
 
-/// How a range is written, for messages.
+/// The range syntax, for messages.
 pub const FORM: &str = "FIRST..END without END, or FIRST..=LAST with LAST";
 
-/// The two ends of a range as they were typed.
+/// The two ends of a range as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypedRange<'a> {
-    /// What stands before the dots; empty where nothing does.
+    /// Text before the dots; may be empty.
     pub first: &'a str,
-    /// What stands after them; empty where nothing does.
+    /// Text after the dots; may be empty.
     pub end: &'a str,
-    /// Whether the end is a part of the range (`..=`).
+    /// Whether the range includes its end (`..=`).
     pub inclusive: bool,
 }
 
@@ -31,19 +31,20 @@ pub fn split(text: &str) -> Option<TypedRange<'_>> {
     })
 }
 
-/// Numbers from a first one up to an end that is not one of them.
+/// A range of numbers with an exclusive end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedRange {
     /// The numbers. The end of an open range is the largest number.
     pub numbers: Range<u64>,
-    /// Whether it was written with `..` and an end, which is not one of the numbers.
+    /// Whether it was written with `..` and an end, which is excluded.
     pub leaves_end_out: bool,
 }
 
-/// Reads `FIRST..END` or `FIRST..=LAST`, with numbers that `number` reads. Either end may be left out.
+/// Parses `FIRST..END` or `FIRST..=LAST`; `number` parses the ends. Either end may be missing.
 ///
 /// # Errors
-/// When the text is no range, or ends before it begins, in words.
+///
+/// A message if the text is no range, or ends before it starts.
 pub fn parse(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<ParsedRange, String> {
     let bad = || format!("'{text}' is not a range (expected {FORM})");
     let typed = split(text).ok_or_else(bad)?;
@@ -58,7 +59,7 @@ pub fn parse(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result
     if first > end {
         return Err(format!("'{text}' ends before it begins (expected {FORM})"));
     }
-    // Nothing is numbered by the largest number of all.
+    // Nothing has the largest possible number.
     let end = if typed.inclusive { end.saturating_add(1) } else { end };
     Ok(ParsedRange {
         numbers: first..end,

@@ -1,4 +1,4 @@
-//! Boards by name: software ones and QEMU's in this process, those of paired agents, and agents by address.
+//! Targets by name: simulators and QEMU devices in this process, devices of paired agents, and agents by address.
 
 use super::error::ClientError;
 use super::lease::Lease;
@@ -13,25 +13,25 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long [`list`] waits for an agent.
+/// Maximum time that [`list_paired`] waits for an agent.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
-/// The software boards that this program brings along, by the part of their name after `software:`. Clones share the
-/// servers behind them, so that pages pushed once stay known.
+/// The simulators that this program provides, by the part of their name after `software:`. Clones share the servers, so
+/// pages that were pushed once stay known.
 #[derive(Clone, Default)]
 pub struct Factories {
     made: Vec<SimulatorFactory>,
     cuda: Option<Arc<Players>>,
-    /// Whether another program than this one plays on CUDA devices: what this machine has says nothing of it.
+    /// Whether another program runs CUDA replays. Then the files and the driver of this machine say nothing about it.
     cuda_elsewhere: bool,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
 }
 
-/// A software board that can be made.
+/// A simulator that can be created.
 #[derive(Clone)]
 struct SimulatorFactory {
     model: String,
-    /// Raw GPU id register of what it simulates, where it is told before the board is made.
+    /// Raw GPU id register of the simulated GPU, if it is known before the simulator is created.
     gpu_id: Option<u32>,
     factory: Factory,
 }
@@ -43,19 +43,19 @@ impl std::fmt::Debug for Factories {
 }
 
 impl Factories {
-    /// None.
+    /// Returns an empty set of factories.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the board `software:MODEL`.
+    /// Adds the simulator `software:MODEL`.
     #[must_use]
     pub fn with_simulator(self, model: &str, factory: Factory) -> Self {
         self.with_model(model, None, factory)
     }
 
-    /// Adds the board `software:MODEL`, which simulates the GPU with this id register.
+    /// Adds the simulator `software:MODEL` of the GPU with this id register.
     #[must_use]
     pub fn with_gpu(self, model: &str, gpu_id: u32, factory: Factory) -> Self {
         self.with_model(model, Some(gpu_id), factory)
@@ -71,19 +71,20 @@ impl Factories {
         self
     }
 
-    /// Returns the raw GPU id of what `software:MODEL` simulates, where it is known.
+    /// Returns the raw GPU id of the GPU that `software:MODEL` simulates, if it is known.
     pub(super) fn find_gpu_id(&self, model: &str) -> Option<u32> {
         self.made.iter().find(|m| m.model == model)?.gpu_id
     }
 
-    /// Adds the CUDA devices of this machine, `cuda:N`; `players` starts the processes that play on one.
+    /// Adds the CUDA devices of this machine, `cuda:N`. `players` starts the worker processes that replay on them.
     #[must_use]
     pub fn with_cuda(mut self, players: Arc<Players>) -> Self {
         self.cuda = Some(players);
         self
     }
 
-    /// The same with processes of another program: whether it reaches a driver is not judged by this machine.
+    /// Adds the CUDA devices of this machine, with worker processes of another program. The driver of this machine is
+    /// not checked: it does not decide whether that program reaches one.
     #[must_use]
     pub fn with_external_cuda(mut self, players: Arc<Players>) -> Self {
         self.cuda_elsewhere = true;
@@ -94,8 +95,8 @@ impl Factories {
         self.cuda_elsewhere
     }
 
-    /// A replay on the board of this name will be asked for: what takes a while to begin there begins now. Boards that
-    /// need no such thing, and those elsewhere, are left alone.
+    /// Starts the slow preparations for a replay on this target that will soon be requested. Does nothing for targets
+    /// that need no preparation and for targets of agents.
     pub fn prestart_worker(&self, board: &str) {
         let number = board.strip_prefix("cuda:").and_then(|n| n.parse().ok());
         if let (Some(players), Some(number)) = (&self.cuda, number) {
@@ -103,13 +104,13 @@ impl Factories {
         }
     }
 
-    /// Names of the boards, `software:…`, in the order in which they were added.
+    /// Returns the names of the simulators, `software:…`, in the order in which they were added.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.made.iter().map(|m| format!("software:{}", m.model)).collect()
     }
 
-    /// The server in this process that has the board.
+    /// Returns the server in this process that owns the target.
     fn server(&self, model: &str) -> Result<Server, ClientError> {
         let name = format!("software:{model}");
         self.server_with(&name, || {
@@ -122,7 +123,7 @@ impl Factories {
         })
     }
 
-    /// The server of this name; its factory is asked for when there is none yet.
+    /// Returns the server of this name. Calls its factory if there is no server yet.
     fn server_with(
         &self,
         name: &str,
@@ -144,25 +145,25 @@ impl Factories {
     /// Opens `software:MODEL` (given with or without `software:`), which needs no key store.
     ///
     /// # Errors
-    /// When there is no such board or this process holds it already.
+    /// If there is no such target or this process holds it already.
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
         Self::lease(&self.server(name.strip_prefix("software:").unwrap_or(name))?)
     }
 
-    /// Opens a device in QEMU, in this process; it needs no key store. QEMU starts when this is called first with a name.
+    /// Opens a QEMU device in this process; it needs no key store. QEMU starts at the first call with a name.
     ///
     /// # Errors
-    /// When QEMU is not installed or does not make the device, or this process holds it already.
+    /// If QEMU is not installed or cannot create the device, or this process holds it already.
     pub fn open_qemu(&self, name: &qemu::Name) -> Result<Lease, ClientError> {
         let factory = || Ok(QemuBoard::factory(name)?);
         Self::lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
     }
 
-    /// Opens a CUDA device of this machine, in this process; it needs no key store. The driver is asked whether there is
-    /// one where no file tells it.
+    /// Opens a CUDA device of this machine in this process; it needs no key store. The driver is asked whether the
+    /// device exists, unless device files show it.
     ///
     /// # Errors
-    /// When this program plays on none, the driver has none of this number, or this process holds it already.
+    /// If this program has no CUDA workers, the driver has no device of this number, or this process holds it already.
     pub fn open_cuda(&self, number: u32) -> Result<Lease, ClientError> {
         let name = format!("cuda:{number}");
         let missing = || ClientError::NoBoard {
@@ -186,7 +187,7 @@ impl Factories {
         Self::lease(&server)
     }
 
-    /// The CUDA devices that this machine's driver tells; none where there is no driver.
+    /// Returns the CUDA devices that this machine's driver lists, or none if there is no driver.
     fn cuda(&self) -> Vec<Board> {
         let Some(players) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
             return Vec::new();
@@ -225,33 +226,33 @@ fn replay_device(board: &CudaBoard) -> DeviceInfo {
     crate::device::Board::info(board)
 }
 
-/// How a board can be had.
+/// Whether and how a target can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It is in this process.
+    /// The target is in this process.
     Here,
-    /// Its agent answers and nobody holds it.
+    /// The agent answers and no client holds the target.
     Free,
-    /// Its agent answers; the client of this name holds it.
+    /// The agent answers; the client of this name holds the target.
     Busy(String),
-    /// It cannot be had now; why.
+    /// The target cannot be used now, with the reason.
     Away(String),
 }
 
-/// A board that a person can choose.
+/// A target that the user can choose.
 #[derive(Clone, Debug)]
 pub struct Board {
-    /// What [`open`] takes; for an agent that does not answer `agent:NAME`.
+    /// The name that [`open`] accepts, or `agent:NAME` for an agent that does not answer.
     pub name: String,
-    /// What it is, for a person.
+    /// A description for the user.
     pub description: String,
-    /// What the device says of itself, when it was reached.
+    /// The device's own description, if the device was reached.
     pub info: Option<DeviceInfo>,
-    /// How it can be had.
+    /// Whether and how it can be used.
     pub reach: Availability,
 }
 
-/// What a board's name means.
+/// A parsed target name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetName {
     /// `software:MODEL`.
@@ -262,31 +263,31 @@ pub enum TargetName {
     Cuda(u32),
     /// `agent:NAME/DEVICE`.
     Paired {
-        /// The agent's name in the key store.
+        /// Name of the agent in the key store.
         agent: String,
-        /// Its device.
+        /// Name of the device.
         device: String,
     },
     /// `agent://HOST:PORT/DEVICE`.
     Tcp {
         /// Host and port.
         address: String,
-        /// Its device.
+        /// Name of the device.
         device: String,
     },
     /// `agent:///PATH.sock/DEVICE`.
     Unix {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Its device.
+        /// Name of the device.
         device: String,
     },
 }
 
-/// Reads a board's name.
+/// Parses a target name.
 ///
 /// # Errors
-/// When it has no known form.
+/// If the name has no known form.
 pub fn parse(name: &str) -> Result<TargetName, ClientError> {
     let bad = |reason: &str| ClientError::BoardName {
         name: name.to_owned(),
@@ -338,10 +339,11 @@ pub fn parse(name: &str) -> Result<TargetName, ClientError> {
     }
 }
 
-/// Opens a board: `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE`, `agent:///PATH.sock/DEVICE`.
+/// Opens a target: `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE`,
+/// `agent:///PATH.sock/DEVICE`.
 ///
 /// # Errors
-/// When the name has no known form, or the board cannot be reached or had.
+/// If the name has no known form, or the target cannot be reached or leased.
 pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease, ClientError> {
     match parse(name)? {
         TargetName::Software(model) => factories.open(&model),
@@ -353,11 +355,11 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
     }
 }
 
-/// What a board says of itself. An agent's device is not held for it and may be another client's; a board in this
-/// process is had for a moment.
+/// Returns the description of a target's device. An agent's device is not leased for this and may be held by another
+/// client. A target in this process is leased briefly.
 ///
 /// # Errors
-/// When the name has no known form, its agent cannot be reached or has no such device, or the device cannot work.
+/// If the name has no known form, its agent cannot be reached or has no such device, or the device cannot work.
 pub fn query_device(name: &str, factories: &Factories, keys: &KeyStore) -> Result<DeviceInfo, ClientError> {
     match parse(name)? {
         TargetName::Software(model) => Ok(factories.open(&model)?.info().clone()),
@@ -373,7 +375,7 @@ pub fn query_device(name: &str, factories: &Factories, keys: &KeyStore) -> Resul
     }
 }
 
-/// The agent that was paired under a name.
+/// Connects to the agent that was paired under a name.
 fn paired_with(agent: &str, keys: &KeyStore) -> Result<Client, ClientError> {
     let Some(peer) = keys.find_by_name(agent)?.filter(|p| !p.address.is_empty()) else {
         let known: Vec<String> = keys.peers()?.into_iter().map(|p| p.name).collect();
@@ -389,7 +391,7 @@ fn paired_with(agent: &str, keys: &KeyStore) -> Result<Client, ClientError> {
     Client::connect(&Endpoint::parse(&peer.address), keys, Some(agent))
 }
 
-/// What an agent that answers says of one of its devices.
+/// Returns what a connected agent reports about one of its devices.
 fn query_agent_device(client: &Client, device: String) -> Result<DeviceInfo, ClientError> {
     let states = client.states();
     match states.iter().find(|s| s.info.name == device) {
@@ -411,7 +413,7 @@ fn query_agent_device(client: &Client, device: String) -> Result<DeviceInfo, Cli
     }
 }
 
-/// The software boards and this machine's CUDA devices. They need no keys.
+/// Lists the simulators and this machine's CUDA devices. They need no keys.
 #[must_use]
 pub fn list_local(factories: &Factories) -> Vec<Board> {
     factories
@@ -422,17 +424,18 @@ pub fn list_local(factories: &Factories) -> Vec<Board> {
         .collect()
 }
 
-/// Forms of names that stand for more boards than can be listed, with what such boards are; those that can be had here.
+/// Lists the name forms that stand for more targets than can be listed, each with a description. Only forms that can be
+/// used here are listed.
 #[must_use]
 pub fn list_name_forms() -> Vec<(&'static str, &'static str)> {
     let message = "a PCI device that QEMU emulates, such as qemu:ati-vga,model=rv100 or qemu:edu";
     qemu::check_installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, message)])
 }
 
-/// The boards of paired agents. Asks the agents at the same time, for about two seconds.
+/// Lists the targets of paired agents. Asks all agents at the same time and takes about two seconds.
 ///
 /// # Errors
-/// When the key store cannot be read.
+/// If the key store cannot be read.
 pub fn list_paired(keys: &KeyStore) -> Result<Vec<Board>, ClientError> {
     let peers: Vec<Peer> = keys.peers()?.into_iter().filter(|p| !p.address.is_empty()).collect();
     let found: Vec<Vec<Board>> = std::thread::scope(|scope| {
@@ -470,7 +473,7 @@ fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<Board> {
             let board = |d: &crate::wire::message::DeviceState| Board {
                 name: format!("agent:{}/{}", peer.name, d.info.name),
                 description: d.info.description.clone(),
-                // A device that its agent could not open says nothing of itself.
+                // A device that its agent could not open has no description.
                 info: (d.out_of_order.is_none() || !d.info.windows.is_empty()).then(|| d.info.clone()),
                 reach: match (&d.out_of_order, &d.holder) {
                     (Some(why), _) => Availability::Away(why.clone()),

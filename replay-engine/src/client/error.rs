@@ -1,34 +1,34 @@
-//! What can go wrong between a client and an agent, with what to do about it.
+//! Errors between a client and an agent, with advice.
 
 use crate::device::qemu::QemuError;
 use crate::verify::Refusal;
 use crate::wire::{HOW_TO_PAIR, KeyStoreError};
 
-/// Where on the way from a board's name to an outcome something went wrong.
+/// The stage, from target name to outcome, at which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Understanding the board's name.
+    /// Parsing the target name.
     Name,
-    /// Reaching the agent.
+    /// Connecting to the agent.
     Reach,
     /// Agreeing on a protocol version.
     Version,
-    /// Proving who is who.
+    /// Proving identities.
     Pair,
-    /// Getting the device.
+    /// Leasing the device.
     Lease,
     /// Checking the plan before it is sent.
     Check,
-    /// Sending plan and pages.
+    /// Sending the plan and its pages.
     Upload,
-    /// Running.
+    /// Running the plan.
     Run,
     /// Fetching the outcome.
     Download,
 }
 
 impl Stage {
-    /// The stage in words that continue "the connection was lost while …".
+    /// Returns the stage in words that continue "the connection was lost while …".
     #[must_use]
     pub fn activity(self) -> &'static str {
         match self {
@@ -44,10 +44,10 @@ impl Stage {
         }
     }
 
-    /// What to do when the connection was lost then.
+    /// Returns advice for a connection that was lost at this stage.
     fn after_loss(self) -> &'static str {
         match self {
-            // An agent that strangers flood drops connections whose other end it does not know yet.
+            // An agent that is flooded by unknown clients drops connections that are not authenticated yet.
             Self::Reach | Self::Version | Self::Pair => {
                 "see whether kinescope-agent still runs, and in its log whether strangers take its places, then try again"
             }
@@ -56,62 +56,62 @@ impl Stage {
     }
 }
 
-/// Why a client could not do what was asked.
+/// The reason why a client's request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The board's name has no known form.
+    /// The target name has no known form.
     #[error(
         "`{name}` is not a board's name ({reason}); boards are `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, \
          `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE` and `agent:///PATH.sock/DEVICE`"
     )]
     BoardName {
-        /// What was given.
+        /// The name as given.
         name: String,
-        /// What is wrong with it.
+        /// Why it is not valid.
         reason: String,
     },
-    /// The device in QEMU cannot be had.
+    /// The QEMU device cannot be opened.
     #[error(transparent)]
     Qemu(#[from] QemuError),
-    /// This program has no such software board.
+    /// This program has no such simulator.
     #[error("there is no board `{name}`; known here: {known}")]
     NoBoard {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Boards there are, separated by commas.
+        /// Known targets, separated by commas.
         known: String,
     },
-    /// Nothing answers there.
+    /// Nothing answers at the address.
     #[error(
         "no agent answers at {address}: {reason}; is kinescope-agent running there? Check the address and the port that \
          `serve --listen` has there, and where `kinescope-agent pair` was used the port that `--serve-port` gave it"
     )]
     Unreachable {
-        /// Where.
+        /// The address.
         address: String,
-        /// What the operating system said.
+        /// The message of the operating system.
         reason: String,
     },
-    /// What answers speaks something else.
+    /// The peer does not speak this protocol.
     #[error("{address} answers, but not as a kinescope agent does: {reason}")]
     NotAnAgent {
-        /// Where.
+        /// The address.
         address: String,
-        /// What was odd.
+        /// What was unexpected.
         reason: String,
     },
-    /// Both ends speak the protocol, but no common version of it.
+    /// Both ends speak the protocol but share no version.
     #[error("{0}")]
     Version(String),
-    /// The agent's key is not one that this client has paired with.
+    /// The agent's key is not paired with this client.
     #[error(
         "the agent at {address} is not paired with this client (its key is {fingerprint}); {HOW_TO_PAIR}, then pair \
          with it from here and compare the code that both show"
     )]
     NotPaired {
-        /// Where.
+        /// The address.
         address: String,
-        /// Fingerprint of its key.
+        /// Fingerprint of the agent's key.
         fingerprint: String,
     },
     /// An agent with a known name answered with another key.
@@ -120,36 +120,36 @@ pub enum ClientError {
          it is another machine, or its keys were made anew. If you know why, forget `{name}` and pair again"
     )]
     WrongKey {
-        /// Its name here.
+        /// The agent's name in this key store.
         name: String,
-        /// Where.
+        /// The address.
         address: String,
-        /// Fingerprint of the key it showed.
+        /// Fingerprint of the key that the agent presented.
         fingerprint: String,
     },
-    /// The agent that was to be paired with has another key than the one that was named.
+    /// The agent to pair with has another key than the requested one.
     #[error(
         "the agent at {address} has the key {fingerprint}, not {expected}: nothing was paired. `kinescope-agent keys list` \
          there shows its key"
     )]
     OtherKey {
-        /// Where.
+        /// The address.
         address: String,
-        /// Fingerprint of the key that was named.
+        /// Fingerprint of the requested key.
         expected: String,
-        /// Fingerprint of the key it showed.
+        /// Fingerprint of the key that the agent presented.
         fingerprint: String,
     },
-    /// The agent has forgotten this client's key while it was connected.
+    /// The agent removed this client's key during the connection.
     #[error(
         "the agent has forgotten this client's key and ended the connection while {}; {HOW_TO_PAIR}, then pair again",
         stage.activity()
     )]
     Forgotten {
-        /// When.
+        /// The stage.
         stage: Stage,
     },
-    /// The agent refuses this client, and says why.
+    /// The agent refuses this client, with the reason.
     #[error("the agent refused: {0}")]
     Refused(String),
     /// There is no peer of this name.
@@ -158,12 +158,12 @@ pub enum ClientError {
          `kinescope pair ADDRESS {name}` here"
     )]
     UnknownAgent {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Names there are, separated by commas, or words that there are none.
+        /// Known names, separated by commas, or a note that there are none.
         known: String,
     },
-    /// One of the two persons did not confirm the pairing code.
+    /// One of the two users did not confirm the pairing code.
     #[error("pairing was not confirmed {by}; no key was kept")]
     PairingDeclined {
         /// `on this end` or `by the agent`.
@@ -172,19 +172,19 @@ pub enum ClientError {
     /// The agent has no such device.
     #[error("the agent has no device `{device}`; it has: {known}")]
     NoDevice {
-        /// What was asked for.
+        /// The requested device.
         device: String,
-        /// Devices it has, separated by commas.
+        /// Devices of the agent, separated by commas.
         known: String,
     },
-    /// Somebody else holds the device.
+    /// Another client holds the device.
     #[error("the device `{device}` is in use by {holder} since {since_s} s; try again when it is free")]
     Busy {
         /// The device.
         device: String,
         /// Name of the client that holds it.
         holder: String,
-        /// For how long, seconds.
+        /// How long the client has held it, seconds.
         since_s: u64,
     },
     /// The device cannot be used.
@@ -192,10 +192,10 @@ pub enum ClientError {
     OutOfOrder {
         /// The device.
         device: String,
-        /// What happened to it.
+        /// Why it cannot be used.
         reason: String,
     },
-    /// Nothing contains the device, and no person has accepted that.
+    /// The device has no containment and no user has accepted that.
     #[error(
         "nothing contains the device `{device}`: with a plan that is wrong, or a device that does other than its register \
          map says, it can read and overwrite any memory of the machine that it is in. Nothing was run. Say yes to that with \
@@ -205,46 +205,46 @@ pub enum ClientError {
         /// The device.
         device: String,
     },
-    /// The recording was made on another GPU than the board is.
+    /// The recording was made on another GPU than the target's.
     #[error("the recording was made on {recorded}, {board} is {device}: {fits}")]
     OtherGpu {
         /// The recording's GPU, with its id.
         recorded: String,
-        /// The board as a person names it.
+        /// The target name as the user writes it.
         board: String,
-        /// Its GPU, with its id.
+        /// The target's GPU, with its id.
         device: String,
-        /// Which board would fit.
+        /// The targets that would fit.
         fits: String,
     },
-    /// The recording was made of another device on a bus than the target is.
+    /// The recorded bus device and the target are different devices.
     #[error("the recording is of {recorded}; the target is {board}, {device}: {fits}")]
     OtherDevice {
-        /// The recorded device: its id, and its name where one is known.
+        /// The recorded device: its id, and its name if known.
         recorded: String,
-        /// The target as a person names it.
+        /// The target name as the user writes it.
         board: String,
-        /// What the target is.
+        /// The target's device.
         device: String,
-        /// Which target would fit.
+        /// The targets that would fit.
         fits: String,
     },
-    /// The plan is not one that may run; found here, before anything was sent.
+    /// The plan is not allowed to run. The client found this before anything was sent.
     #[error("the plan was refused before it was sent, by rule {} at {}: {}", .0.rule, .0.place, .0.reason)]
     PlanRefused(Refusal),
-    /// The plan is not one that may run; the agent found it.
+    /// The plan is not allowed to run. The agent found this.
     #[error("the agent refused the plan by rule {} at {}: {}", .0.rule, .0.place, .0.reason)]
     AgentRefusedPlan(Refusal),
     /// The plan lists a page that the client does not have.
     #[error("the plan names a page with digest {digest} that is not among its pages")]
     PageMissing {
-        /// Digest, hexadecimal.
+        /// Digest of the page, hexadecimal.
         digest: String,
     },
-    /// The plan is larger than the protocol carries.
+    /// The plan is larger than the protocol allows.
     #[error("the plan is too large to send: {0}")]
     TooLarge(String),
-    /// The device panicked or hung; the agent lives on.
+    /// The device panicked or hung. The agent is still running.
     #[error("the device failed while the plan was running: {0}")]
     Device(String),
     /// The connection ended.
@@ -252,29 +252,29 @@ pub enum ClientError {
         "the connection to the agent was lost while {}: {reason}; {}", stage.activity(), stage.after_loss()
     )]
     Lost {
-        /// When.
+        /// The stage.
         stage: Stage,
-        /// What was seen.
+        /// The observed reason.
         reason: String,
     },
-    /// The agent sent something that the protocol does not allow here.
+    /// The agent sent a message that the protocol does not allow here.
     #[error("the agent broke the protocol while {}: {reason}", stage.activity())]
     Protocol {
-        /// When.
+        /// The stage.
         stage: Stage,
-        /// What it was.
+        /// What was wrong with the message.
         reason: String,
     },
-    /// The person cancelled.
+    /// The user cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// Keys could not be read or kept.
+    /// The keys could not be read or stored.
     #[error(transparent)]
     Keys(#[from] KeyStoreError),
 }
 
 impl ClientError {
-    /// Where on the way it went wrong.
+    /// Returns the stage at which the error occurred.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self {

@@ -1,7 +1,7 @@
-//! Which targets fit a recording, by their names and by what targets say of themselves.
+//! Selection of the targets that fit a recording, by target names and device descriptions.
 //!
 //! A recording of a PCI device fits a device with the same ids: QEMU's models of it ([`QEMU_MODELS`]), and devices of
-//! agents. A recording of a GPU that tells its id fits the simulators of that GPU. An API trace fits CUDA devices.
+//! agents. A GPU recording with a GPU id fits the simulators of that GPU. An API trace fits CUDA devices.
 
 use super::boards::{Availability, Board, Factories, TargetName, parse};
 use super::error::ClientError;
@@ -13,40 +13,41 @@ use trace_core::registers::{RegisterMap, gpu_name, recorded_name};
 /// A target that fits a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FittingTarget {
-    /// What `--on` takes.
+    /// The name for `--on`.
     pub name: String,
-    /// Why it cannot be used now, in a few words: `QEMU not installed`; `None` where nothing is known against it.
+    /// Why it cannot be used now, in a few words (`QEMU not installed`), or `None` if no obstacle is known.
     pub missing: Option<String>,
 }
 
-/// Whether a target fits a recording, as far as its name or its own description tells.
+/// Whether a target fits a recording, as far as its name or its own description shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It is the device that was recorded, or a simulator of it.
+    /// The target is the recorded device, or a simulator of it.
     Fits,
-    /// It is another device: a plan for it would be refused.
+    /// The target is another device: it would refuse a plan of the recording.
     Unfit,
-    /// Neither is known: the target was not asked yet, or the recording does not tell its device.
+    /// Unknown: the target was not asked yet, or the recording does not name its device.
     Unknown,
 }
 
-/// What of a recording decides which targets fit it: small, so that it can be asked at every frame.
+/// The properties of a recording that decide which targets fit it. The value is small, so it can be checked at every
+/// frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedDevice {
     /// Whether the recording is an API trace.
     pub calls: bool,
     /// Raw GPU id register; 0 when unknown.
     pub gpu_id: u32,
-    /// The GPU in the field's words, where the recording tells it.
+    /// Name of the recorded GPU, or an empty string if the recording does not name it.
     pub gpu_name: String,
-    /// The device on its bus, where the recording tells it.
+    /// The recorded device on its bus, if the recording names it.
     pub hardware: Option<Hardware>,
-    /// What people call it: `ATI Radeon 7000 (RV100 QY)`; empty when unknown.
+    /// Common name: `ATI Radeon 7000 (RV100 QY)`. Empty if unknown.
     pub name: String,
 }
 
 impl RecordedDevice {
-    /// Returns the device that a recording was made of.
+    /// Returns the device that was recorded.
     #[must_use]
     pub fn new(recording: &Recording) -> Self {
         let identity = &recording.facts.identity;
@@ -54,14 +55,14 @@ impl RecordedDevice {
             calls: recording.call_facts().is_some(),
             gpu_id: identity.gpu_id,
             gpu_name: identity.gpu_name.clone(),
-            // A log that does not tell its device has ids of zeros.
+            // A log that does not name its device has ids of zero.
             hardware: recording.hardware().filter(Hardware::is_named),
             name: recorded_name(recording),
         }
     }
 
-    /// Returns the device in words: `1002:5159, ATI Radeon 7000 (RV100 QY)`, `Mali-G71`; `an unknown device` where the
-    /// recording tells nothing.
+    /// Returns the device in words: `1002:5159, ATI Radeon 7000 (RV100 QY)`, `Mali-G71`; `an unknown device` if the
+    /// recording does not name it.
     #[must_use]
     pub fn describe(&self) -> String {
         if self.calls {
@@ -76,8 +77,8 @@ impl RecordedDevice {
     }
 }
 
-/// Returns which targets would fit, as the end of a sentence: `qemu:edu would fit`. A target that cannot be used here is
-/// named only where no other fits, with the reason.
+/// Returns which targets would fit, as the end of a sentence: `qemu:edu would fit`. A target that cannot be used here
+/// is named only if no other fits, with the reason.
 #[must_use]
 pub fn fitting_hint(targets: &[FittingTarget]) -> String {
     let usable: Vec<&str> = targets
@@ -99,8 +100,8 @@ pub fn fitting_hint(targets: &[FittingTarget]) -> String {
 }
 
 impl Factories {
-    /// Returns what this machine lacks for a target, in a few words, or `None`. It looks for files only and is quick;
-    /// agents are not asked.
+    /// Returns what this machine lacks for a target, in a few words, or `None`. The check only looks for files and is
+    /// fast. Agents are not asked.
     #[must_use]
     pub fn missing(&self, target: &str) -> Option<String> {
         if target.starts_with("qemu:") && qemu::check_installed().is_err() {
@@ -112,9 +113,9 @@ impl Factories {
         None
     }
 
-    /// Returns the targets that fit a recording, the one to offer first at the beginning: those of this program, then
-    /// those among `known` (the boards of paired agents) that say that they are the recorded device. Targets that this
-    /// machine lacks something for are last, with the reason.
+    /// Returns the targets that fit a recording, best first: the targets of this program, then those among `known` (the
+    /// targets of paired agents) that report the recorded device. Targets that this machine cannot use come last, with
+    /// the reason.
     #[must_use]
     pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[Board]) -> Vec<FittingTarget> {
         let mut all: Vec<FittingTarget> = Vec::new();
@@ -128,8 +129,8 @@ impl Factories {
         for name in names.into_iter().filter(|n| self.fit_by_name(recorded, n) == Fit::Fits) {
             add(name, None);
         }
-        // A recording that tells no ids has no model, whatever its registers are called: a plan is made for a device
-        // that is known to be the same.
+        // A recording without ids has no QEMU model, whatever its registers are named: a plan needs a device that is
+        // known to be the same.
         if let Some(model) = recorded.hardware.as_ref().and_then(QemuModel::for_hardware) {
             add(model.target(), None);
         }
@@ -151,8 +152,8 @@ impl Factories {
         all
     }
 
-    /// Returns whether the target of this name fits a recording. No device is made or asked, so that it may be called at
-    /// every frame; of an agent's device the answer is [`Fit::Unknown`].
+    /// Returns whether the target of this name fits a recording. No device is created or asked, so it may be called at
+    /// every frame. For an agent's device the answer is [`Fit::Unknown`].
     #[must_use]
     pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
         let yes = |fits: bool| if fits { Fit::Fits } else { Fit::Unfit };
@@ -172,7 +173,7 @@ impl Factories {
         }
     }
 
-    /// Returns what a target is, as far as its name tells: `Mali-G71`, `1234:11e8`; the name itself where it does not.
+    /// Returns a description of a target from its name alone: `Mali-G71`, `1234:11e8`, or the name itself.
     #[must_use]
     pub fn describe_by_name(&self, target: &str) -> String {
         match parse(target) {
@@ -188,14 +189,14 @@ impl Factories {
         }
     }
 
-    /// Checks that a recording can be replayed on a device, as far as the recorded device goes. `board` is the target's
-    /// name for a person. What the recording does not tell is not judged here.
+    /// Checks that the recorded device and a target's device match. `board` is the target's name for messages.
+    /// Properties that the recording does not hold are not checked.
     ///
     /// # Errors
     /// [`ClientError::OtherGpu`] or [`ClientError::OtherDevice`], with the targets that would fit.
     pub fn check_fit(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         let recorded = RecordedDevice::new(recording);
-        // Calls on a device of registers, and the reverse, are told by whoever makes the plan.
+        // The plan compiler reports an API trace on a register device, and the reverse.
         if recorded.calls || device.takes_calls() || determine_fit(&recorded, device) != Fit::Unfit {
             return Ok(());
         }
@@ -226,7 +227,7 @@ impl Factories {
     }
 }
 
-/// Returns whether a device that says this of itself fits a recording.
+/// Returns whether a device with this description fits a recording.
 #[must_use]
 pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
     if recorded.calls != device.takes_calls() {
@@ -244,7 +245,7 @@ pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
     }
 }
 
-/// Whether a simulator of this GPU fits. Revisions of a product are alike.
+/// Returns whether a simulator of this GPU fits. Revisions of one product are treated as equal.
 fn fit_of_gpu(recorded: &RecordedDevice, gpu: u32, map: Option<&RegisterMap>) -> Fit {
     // `Mali` of `Mali-G71`, `Adreno` of `Adreno 630`.
     let line = |name: &str| {
@@ -253,9 +254,9 @@ fn fit_of_gpu(recorded: &RecordedDevice, gpu: u32, map: Option<&RegisterMap>) ->
     };
     let simulated = gpu_name(gpu).unwrap_or_default();
     match (recorded.gpu_id, map) {
-        // What was recorded on a bus is replayed through the windows of a device on one: simulators have none.
+        // A bus recording is replayed through the BARs of a bus device. Simulators have none.
         _ if recorded.hardware.is_some() => Fit::Unfit,
-        // Nor is a GPU of another line, whose id the recording does not hold.
+        // Nor does a GPU of another product line fit, if the recording has no GPU id.
         (0, _) if !recorded.gpu_name.is_empty() && line(&recorded.gpu_name) != line(simulated) => Fit::Unfit,
         (0, _) | (_, None) => Fit::Unknown,
         (id, Some(map)) if map.gpu_name(id).is_some() && map.is_same_product(id, gpu) => Fit::Fits,
@@ -300,7 +301,7 @@ mod tests {
             };
             assert_eq!(here.fit_by_name(&recording, other), Fit::Unfit);
             assert_eq!(here.fit_by_name(&recording, "cuda:0"), Fit::Unfit);
-            // What neither the name nor the table tells is left to the target.
+            // If neither the name nor the table decides, the target decides.
             assert_eq!(here.fit_by_name(&recording, "agent:lab/x"), Fit::Unknown);
             assert_eq!(here.fit_by_name(&recording, "qemu:igb"), Fit::Unknown);
         }

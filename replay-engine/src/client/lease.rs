@@ -1,4 +1,4 @@
-//! A device held by this client: push a plan, run it, fetch the outcome.
+//! A leased device: push a plan, run it, fetch the outcome.
 
 use super::error::{ClientError, Stage};
 use super::session::Connection;
@@ -20,33 +20,33 @@ use trace_core::encode::MAX_RECORD;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page};
 
-/// How often a run looks whether the person cancelled.
+/// Interval at which a run checks for cancellation.
 const TICK: Duration = Duration::from_millis(50);
-/// Largest recording or output that is taken from an agent, bytes.
+/// Maximum size of a recording or an output from an agent, bytes.
 const MAX_BULK: u64 = 4 << 30;
 /// Units of a replay's progress.
 const TOTAL: u64 = 1_000_000;
-/// Where on that scale the upload ends, and the run.
+/// Progress values at which the upload and the run end.
 const UPLOADED: u64 = 200_000;
 const RAN: u64 = 950_000;
 
-/// What a replay is doing.
+/// The phase of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Reaching the agent: whoever opens the board is in it, no replay calls it.
+    /// Connecting to the agent. Only the code that opens the target is in this phase; a replay never reports it.
     Connecting,
-    /// Checking the plan here.
+    /// Checking the plan in the client.
     Checking,
-    /// Sending what the agent lacks.
+    /// Sending the pages and parts that the agent lacks.
     Uploading,
-    /// The device is at work.
+    /// The device is running the plan.
     Running,
     /// Fetching the outcome.
     Downloading,
 }
 
 impl Phase {
-    /// The phase in a word or two.
+    /// Returns the phase in one or two words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,31 +59,31 @@ impl Phase {
     }
 }
 
-/// What a push sent.
+/// Statistics of a push.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushStats {
     /// Page images sent.
     pub pages: u64,
-    /// Page images that the agent had already.
+    /// Page images that the agent already had.
     pub pages_known: u64,
-    /// Bytes of the plan itself sent: what the agent had no like of.
+    /// Bytes of the plan itself that were sent, without the parts that the agent already had.
     pub plan_bytes: u64,
-    /// Bytes sent over the connection for this replay, envelopes included.
+    /// Bytes sent over the connection for this replay, including envelopes.
     pub bytes: u64,
 }
 
-/// A device held by this client alone. Dropping it gives the device back.
+/// An exclusive lease of a device. Dropping it releases the device.
 pub struct Lease {
     connection: Connection,
     info: DeviceInfo,
     pushed: PushStats,
     sent_pages: Vec<Digest>,
     watch: Option<Box<dyn Fn(Phase) + Send>>,
-    /// The server, where it is in this process: large plans need not go through a connection.
+    /// The server, if it is in this process. Then large plans bypass the connection.
     beside: Option<Server>,
-    /// Whether nobody wants the outcome of a replay of calls as a recording.
+    /// Whether the caller does not need the outcome of an API-trace replay as a recording.
     unrecorded: bool,
-    /// Whether the agent knows that the person accepts that nothing contains the device.
+    /// Whether the agent knows that the user accepts a device without containment.
     uncontained: bool,
 }
 
@@ -93,14 +93,14 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Moves a [`Progress`] on a scale of [`TOTAL`].
+/// Advances a [`Progress`] on a scale of [`TOTAL`].
 struct Meter<'a> {
     progress: &'a Progress,
     at: u64,
 }
 
 impl Meter<'_> {
-    /// Moves to a place on the scale; `false` when the person cancelled.
+    /// Moves to a position on the scale. Returns `false` if the user cancelled.
     fn to(&mut self, place: u64) -> bool {
         let by = place.min(TOTAL).saturating_sub(self.at);
         self.at += by;
@@ -113,7 +113,7 @@ impl Meter<'_> {
     }
 }
 
-/// The indices in some runs.
+/// Returns the indices in some ranges.
 fn indices(runs: &[IndexRange]) -> impl Iterator<Item = usize> + '_ {
     runs.iter()
         .flat_map(|(first, n)| (0..*n as usize).map(move |i| *first as usize + i))
@@ -133,34 +133,34 @@ impl Lease {
         }
     }
 
-    /// The device.
+    /// Returns the device description.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// What the last replay sent.
+    /// Returns the statistics of the last push.
     #[must_use]
     pub fn push_stats(&self) -> PushStats {
         self.pushed
     }
 
-    /// Digests of the page images that the last replay sent: exactly those that the agent lacked.
+    /// Returns the digests of the page images that the last replay sent: exactly those that the agent lacked.
     #[must_use]
     pub fn sent_pages(&self) -> &[Digest] {
         &self.sent_pages
     }
 
-    /// Calls `watch` at each new phase of the replays to come, from the thread that replays.
+    /// Calls `watch` at each new phase of later replays, on the replaying thread.
     pub fn on_phase(&mut self, watch: impl Fn(Phase) + Send + 'static) {
         self.watch = Some(Box::new(watch));
     }
 
-    /// Tells the agent that a person accepts runs on this device although nothing contains it
-    /// ([`Containment::None`]): without that the agent runs nothing there. It counts for this lease.
+    /// Informs the agent that the user accepts runs on this device without containment ([`Containment::None`]). The
+    /// agent runs nothing there otherwise. The acceptance is valid for this lease.
     ///
     /// # Errors
-    /// When the connection is lost or the agent breaks the protocol.
+    /// If the connection is lost or the agent breaks the protocol.
     pub fn accept_no_containment(&mut self) -> Result<(), ClientError> {
         if self.info.containment != Containment::None || self.uncontained {
             return Ok(());
@@ -187,7 +187,7 @@ impl Lease {
         }
     }
 
-    /// The same lease of a board whose server is in this process.
+    /// Returns the same lease, for a target whose server is in this process.
     pub(super) fn with_server(self, server: &Server) -> Self {
         Self {
             beside: Some(server.clone()),
@@ -195,20 +195,20 @@ impl Lease {
         }
     }
 
-    /// Outcomes of replays of calls are not made recordings from now on, which takes as long as a copy of what the plan
-    /// carries: [`Outcome::recording`] is empty then.
+    /// Stops building recordings from the outcomes of later API-trace replays: [`Outcome::recording`] is then empty.
+    /// Building one takes as long as a copy of the plan's contents.
     pub fn leave_unrecorded(&mut self) {
         self.unrecorded = true;
     }
 
     /// Checks the plan, pushes what the agent lacks, runs it `repeat` times (0 counts as 1) and fetches the outcome.
-    /// `progress` should be a new one; it goes from 0 to 1 over all phases, and cancelling it stops the run. With
-    /// `bypass_check` the plan is not checked here, to see the agent refuse it.
+    /// `progress` should be a new one: it goes from 0 to 1 over all phases, and cancelling it stops the run. With
+    /// `bypass_check` the client does not check the plan, so that the agent's refusal can be tested.
     ///
     /// # Errors
-    /// When the plan is refused, the device fails, the connection is lost, or the person cancels. A replay that
-    /// diverges or faults is no error: its outcome says so. After a lost connection or a broken protocol the lease is
-    /// over: every later replay fails at once. Of a tuning that is cancelled comes what was tried until then.
+    /// If the plan is refused, the device fails, the connection is lost, or the user cancels. A replay that diverges or
+    /// faults is not an error: its outcome reports it. After a lost connection or a broken protocol the lease is over,
+    /// and every later replay fails at once. A cancelled tuning returns the results up to that time.
     pub fn replay(
         &mut self,
         compiled: &Compiled,
@@ -253,11 +253,11 @@ impl Lease {
         Ok(outcome)
     }
 
-    /// Offers the plan and sends what the agent lacks of it.
+    /// Offers the plan and sends the parts that the agent lacks.
     fn upload(&mut self, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<(), ClientError> {
         let stage = Stage::Upload;
         let body = &compiled.plan.body;
-        // The recording of the outcome is put together here: the agent needs nothing of where the plan came from.
+        // The client builds the recording of the outcome. The agent needs no information about the plan's source.
         let head = compiled
             .plan
             .head_record()
@@ -319,8 +319,8 @@ impl Lease {
         }
     }
 
-    /// What the agent says of the offer. When the person cancels meanwhile the offer is given up, and the lease lives
-    /// on: whatever the agent said before it heard of it is passed over.
+    /// Returns the agent's reply to the offer. If the user cancels meanwhile, the offer is withdrawn and the lease
+    /// stays valid. Messages that the agent sent before it received the cancellation are skipped.
     fn reply(&self, meter: &Meter<'_>) -> Result<PagesReply, ClientError> {
         let stage = Stage::Upload;
         let mut given_up = false;
@@ -340,7 +340,7 @@ impl Lease {
         }
     }
 
-    /// Sends the parts of the plan that the agent lacks: what to keep of what it has, and what is new.
+    /// Sends the parts of the plan that the agent lacks: which of its parts to keep, and the new ones.
     fn send_parts(
         &self,
         lacking: &[(Option<Outline>, &[u8]); 2],
@@ -386,8 +386,8 @@ impl Lease {
         Ok(total as u64)
     }
 
-    /// Sends images by index as bulk. When the person cancels, or an image is not there, an empty frame tells the
-    /// agent that nothing more comes, and the lease lives on.
+    /// Sends images by index as bulk. If the user cancels or an image is missing, an empty frame marks the end, and the
+    /// lease stays valid.
     fn send_runs(
         &self,
         runs: &[IndexRange],
@@ -462,7 +462,7 @@ impl Lease {
         }
     }
 
-    /// Fetches what is large in an outcome, checks the outputs' digests, and puts the recording together.
+    /// Fetches the bulk data of an outcome, checks the digests of the outputs, and builds the recording.
     fn download(&self, done: FinishedRun, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
         let stage = Stage::Download;
         let FinishedRun {
@@ -480,7 +480,7 @@ impl Lease {
         }
         let mut done = 0;
         let mut fetch = |length: u64| {
-            // Grows with what arrives: the length is only announced.
+            // The buffer grows with the received data, because the announced length is not trusted.
             let mut part = Vec::new();
             while (part.len() as u64) < length {
                 let Some(frame) = self.connection.frame(stage, Duration::from_secs(60))? else {
@@ -508,7 +508,7 @@ impl Lease {
             let arrived = ReceivedArtifacts::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
             arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
         }
-        // A tuning leaves nothing that could be one, and watching something else.
+        // A tuning and a memory trace produce no recording.
         let played = |c: &crate::plan::calls::Calls| c.tune.is_none() && c.watch.is_none();
         let played = compiled.plan.calls.as_ref().is_some_and(played);
         if played && !self.unrecorded && outcome.calls.is_some() {
@@ -528,10 +528,10 @@ impl Lease {
     }
 }
 
-/// What the agent says of a run that is over.
+/// The agent's report about a finished run.
 struct FinishedRun {
     outcome: Box<Outcome>,
     left: Option<Box<ArtifactsHeader>>,
-    /// Lengths of what follows.
+    /// Lengths of the bulk data that follows.
     bulk: Vec<u64>,
 }

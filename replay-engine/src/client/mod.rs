@@ -1,4 +1,4 @@
-//! The client's side: connects to an agent, leases a device, pushes plans and fetches outcomes.
+//! The client side: connects to an agent, leases a device, pushes plans and fetches outcomes.
 
 pub mod boards;
 mod error;

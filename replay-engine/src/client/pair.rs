@@ -1,4 +1,4 @@
-//! Pairing from the client's side: both ends show a code, both persons confirm, both keep the other's key.
+//! Pairing from the client side: both ends show a code, both users confirm, both store the other's key.
 
 use super::error::{ClientError, Stage};
 use super::session::{Endpoint, establish_pairing, wire_error_at};
@@ -16,7 +16,7 @@ pub struct PairedAgent {
     pub name: String,
     /// Its key.
     pub key: PublicKey,
-    /// The address that was kept for it.
+    /// The address that was stored for it.
     pub address: String,
 }
 
@@ -50,7 +50,7 @@ fn odd(what: &str) -> ClientError {
     }
 }
 
-/// This machine's name for an agent's list of clients.
+/// Returns this machine's name for an agent's client list.
 fn own_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let user = std::env::var("USER").unwrap_or_default();
@@ -63,17 +63,16 @@ fn own_name() -> String {
     }
 }
 
-/// Why an agent does not pair with this client now, and may later.
+/// The reason why an agent does not pair with this client now, but may later.
 pub(super) const OTHER_CLIENT: &str = "another client is being asked about there; pair again when its person has \
      answered, which takes two minutes at most";
 
-/// Pairs with an agent that is in pairing mode, and keeps its key under `name`. `confirm` gets the code
-/// (`123 456 789`), which a person compares with the one that the agent shows; it may take its time, up to
+/// Pairs with an agent that is in pairing mode, and stores its key under `name`. `confirm` receives the code
+/// (`123 456 789`), which the user compares with the code that the agent shows. It may block for up to
 /// [`ANSWER_LIMIT`].
 ///
 /// # Errors
-/// When the agent cannot be reached, is not in pairing mode, one of the two persons declines, or the key cannot be
-/// kept.
+/// If the agent cannot be reached, is not in pairing mode, one of the two users declines, or the key cannot be stored.
 pub fn pair(
     endpoint: &Endpoint,
     name: &str,
@@ -83,10 +82,10 @@ pub fn pair(
     exchange(endpoint, name, keys, |_| Ok(()), confirm)
 }
 
-/// As [`pair`], with the agent that has this key, which nobody is asked about.
+/// Pairs like [`pair`], with the agent that has this key. No user is asked.
 ///
 /// # Errors
-/// As [`pair`], and when the agent has another key: it is not told this client's then.
+/// Same as [`pair`], and if the agent has another key. This client's key is then not sent.
 pub fn pair_with_key(
     endpoint: &Endpoint,
     name: &str,
@@ -104,7 +103,7 @@ pub fn pair_with_key(
     exchange(endpoint, name, keys, check, |_| true)
 }
 
-/// Pairs with an agent whose key `check` accepts before this client's is shown.
+/// Pairs with an agent if `check` accepts its key. Only then this client's key is sent.
 fn exchange(
     endpoint: &Endpoint,
     name: &str,
@@ -134,7 +133,7 @@ fn exchange(
         return Err(odd("the agent's nonce"));
     };
     send(&PairMessage::Reveal(nonce))?;
-    // Both persons are asked from now on.
+    // Both users are asked from now on.
     let by = Instant::now() + ANSWER_LIMIT + ANSWER_MARGIN;
     let accepted = confirm(&pairing_code::code(&channel.hash, &nonce, &theirs));
     let sent = send(&PairMessage::Confirm {
@@ -144,7 +143,7 @@ fn exchange(
     if !accepted {
         return Err(declined_error("on this end"));
     }
-    // An agent that is through with this client has closed the connection, and said before why.
+    // An agent that has rejected this client has closed the connection and has sent the reason first.
     let PairMessage::Confirm { accepted, .. } = next(&mut channel, Some(by)).map_err(|e| match &sent {
         Err(_) => declined_error("on both ends in time"),
         Ok(()) => e,
@@ -155,7 +154,7 @@ fn exchange(
     if !accepted {
         return Err(declined_error("by the agent"));
     }
-    // The agent says once more that it has kept this client's key.
+    // The agent confirms that it has stored this client's key.
     let PairMessage::Confirm { accepted, service_port } = next(&mut channel, Some(by))? else {
         return Err(odd("a confirmation"));
     };

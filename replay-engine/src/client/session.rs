@@ -1,4 +1,4 @@
-//! A connection to an agent: who it is and what devices it has.
+//! A connection to an agent: its identity and its devices.
 
 use super::error::{ClientError, Stage};
 use super::lease::Lease;
@@ -16,26 +16,26 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Longest time for a TCP connection to be taken.
+/// Maximum time to establish a TCP connection.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Longest time that the agent's last word may be on its way through this process.
+/// Maximum time for the agent's final message to pass through this process.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
-/// Where an agent is.
+/// The address of an agent.
 #[derive(Clone, Debug)]
 pub enum Endpoint {
     /// In this process: the same protocol over a pair of sockets.
     InProcess(Server),
     /// `HOST:PORT`.
     Tcp(String),
-    /// A unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Endpoint {
-    /// The endpoint of an address as [`Endpoint::address`] writes it: a path when it holds a `/`. A host without a
-    /// port gets [`crate::wire::DEFAULT_PORT`].
+    /// Parses an address as [`Endpoint::address`] writes it. An address with a `/` is a path. A host without a port
+    /// gets [`crate::wire::DEFAULT_PORT`].
     #[must_use]
     pub fn parse(address: &str) -> Self {
         if address.contains('/') {
@@ -56,7 +56,7 @@ impl Endpoint {
         })
     }
 
-    /// The endpoint as a person writes it.
+    /// Returns the address as the user writes it.
     #[must_use]
     pub fn address(&self) -> String {
         match self {
@@ -88,7 +88,8 @@ impl Endpoint {
     }
 }
 
-/// Preamble and handshake with an agent. `accept` sees the agent's key before this end shows its own.
+/// Exchanges the preamble and performs the handshake with an agent. `accept` checks the agent's key before this end
+/// sends its own.
 pub(super) fn establish(
     mut stream: Stream,
     own: &KeyPair,
@@ -106,7 +107,7 @@ pub(super) fn establish(
         .set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT)
         .map_err(|e| wire_error_at(Stage::Reach, e.into()))?;
     let ours = Preamble::new(word);
-    // An agent that has no room says so and does not wait for what is sent to it.
+    // An agent without capacity says so and does not read what it is sent.
     let sent = ours.send(&mut stream);
     let (theirs, their_bytes) = Preamble::receive(&mut stream, by).map_err(|e| match e.kind() {
         std::io::ErrorKind::InvalidData => odd(&e),
@@ -153,7 +154,7 @@ pub(super) fn establish(
     })
 }
 
-/// Why a handshake ended: the wire, or what the caller said of the key that was shown.
+/// Why a handshake ended: a wire error, or the caller rejected the peer's key.
 enum HandshakeError {
     Wire(WireError),
     Refused(ClientError),
@@ -165,7 +166,7 @@ impl From<WireError> for HandshakeError {
     }
 }
 
-/// A wire error as a client's, with its stage.
+/// Converts a wire error to a client error with its stage.
 pub(super) fn wire_error_at(stage: Stage, e: WireError) -> ClientError {
     let reason = e.to_string();
     match e {
@@ -176,7 +177,7 @@ pub(super) fn wire_error_at(stage: Stage, e: WireError) -> ClientError {
     }
 }
 
-/// Why the agent ends the session, where a frame says so. It may come at any time, in the place of any answer.
+/// Returns why the agent ends the session, if the frame is such a message. It may arrive instead of any answer.
 fn last_word(frame: &Frame) -> Option<SessionRefusal> {
     match frame.message() {
         Ok(SessionReply::Refused(why)) if frame.concern == Topic::Session => Some(why),
@@ -184,7 +185,7 @@ fn last_word(frame: &Frame) -> Option<SessionRefusal> {
     }
 }
 
-/// The agent's last word as an error.
+/// Returns the agent's final message as an error.
 fn refusal_error(stage: Stage, why: &SessionRefusal) -> ClientError {
     match why {
         SessionRefusal::Forgotten => ClientError::Forgotten { stage },
@@ -211,7 +212,7 @@ impl Connection {
         self.sender.send(concern, message).map_err(|e| self.not_sent(stage, e))
     }
 
-    /// Sends bulk.
+    /// Sends bulk data.
     pub fn send_bulk(&self, stage: Stage, bytes: &[u8]) -> Result<(), ClientError> {
         self.sender
             .send_bytes(Topic::Bulk, bytes)
@@ -223,7 +224,8 @@ impl Connection {
         wire_error_at(stage, e)
     }
 
-    /// What ended a connection that takes nothing more: the agent may have said so before, and nobody read it yet.
+    /// Returns why a connection accepts no more data. The agent may have sent the reason before, in a message that is
+    /// still unread.
     fn not_sent(&self, stage: Stage, e: WireError) -> ClientError {
         let by = Instant::now() + LAST_WORD;
         loop {
@@ -238,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// The agent broke the protocol: the connection ends.
+    /// Returns an error for a protocol violation of the agent, and ends the connection.
     pub fn protocol_error(&self, stage: Stage, reason: impl Into<String>) -> ClientError {
         self.sender.close();
         ClientError::Protocol {
@@ -247,7 +249,7 @@ impl Connection {
         }
     }
 
-    /// The next frame, or `None` when none came within `limit`.
+    /// Returns the next frame, or `None` if none arrives within `limit`.
     pub fn frame(&self, stage: Stage, limit: Duration) -> Result<Option<Frame>, ClientError> {
         match self.arrived.recv_timeout(limit) {
             Ok(ReaderMessage::Frame(frame)) => match last_word(&frame) {
@@ -260,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// The next message, which must be about `concern`. An agent that goes silent ends the wait.
+    /// Returns the next message, which must be about `concern`. The wait ends if the agent goes silent.
     pub fn message<T: serde::de::DeserializeOwned>(&self, stage: Stage, concern: Topic) -> Result<T, ClientError> {
         let frame = loop {
             if let Some(frame) = self.frame(stage, Duration::from_secs(60))? {
@@ -270,7 +272,7 @@ impl Connection {
         self.decode(stage, concern, &frame)
     }
 
-    /// The message in a frame, which must be about `concern`.
+    /// Decodes the message in a frame, which must be about `concern`.
     pub fn decode<T: serde::de::DeserializeOwned>(
         &self,
         stage: Stage,
@@ -298,19 +300,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to an agent that this client has paired with. With `name`, the agent must have the key that this
-    /// name was paired with; without, any paired agent's key will do. An in-process agent needs no pairing.
+    /// Connects to an agent that this client has paired with. With `name`, the agent must have the key of that pairing.
+    /// Without it, the key of any paired agent is accepted. An in-process agent needs no pairing.
     ///
     /// # Errors
-    /// When nothing answers, versions differ, or either end is not paired with the other.
+    /// If nothing answers, versions differ, or either end is not paired with the other.
     pub fn connect(endpoint: &Endpoint, keys: &KeyStore, name: Option<&str>) -> Result<Self, ClientError> {
         Self::connect_within(endpoint, keys, name, HANDSHAKE_LIMIT)
     }
 
-    /// As [`Client::connect`], giving up after about `limit` (at most [`HANDSHAKE_LIMIT`]).
+    /// Connects like [`Client::connect`], with a timeout of about `limit` (at most [`HANDSHAKE_LIMIT`]).
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// Same as [`Client::connect`].
     pub fn connect_within(
         endpoint: &Endpoint,
         keys: &KeyStore,
@@ -352,7 +354,7 @@ impl Client {
     /// Connects to a server in this process, which needs no key store.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     pub fn in_process(server: &Server) -> Result<Self, ClientError> {
         let address = "this process";
         let (stream, own, theirs) = server.connect_in_process().map_err(|e| ClientError::Unreachable {
@@ -387,34 +389,34 @@ impl Client {
         }
     }
 
-    /// The agent's program and version.
+    /// Returns the agent's program and version.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.program
     }
 
-    /// The name under which the agent knows this client.
+    /// Returns the name under which the agent knows this client.
     #[must_use]
     pub fn client_name(&self) -> &str {
         &self.you
     }
 
-    /// The agent's devices.
+    /// Returns the agent's devices.
     #[must_use]
     pub fn devices(&self) -> &[DeviceInfo] {
         &self.devices
     }
 
-    /// The agent's devices with who held them when this client connected.
+    /// Returns the agent's devices, with their holders at the time of connection.
     #[must_use]
     pub fn states(&self) -> &[DeviceState] {
         &self.states
     }
 
-    /// Takes a device for this client alone, until the lease is dropped.
+    /// Leases a device exclusively, until the lease is dropped.
     ///
     /// # Errors
-    /// When there is no such device or somebody else holds it.
+    /// If there is no such device or another client holds it.
     pub fn lease(self, device: &str) -> Result<Lease, ClientError> {
         self.connection
             .send(Stage::Lease, Topic::Lease, &LeaseRequest::Take(device.to_owned()))?;
@@ -440,7 +442,8 @@ impl Client {
     }
 }
 
-/// Dials and shakes hands with an agent to pair. `check` sees the agent's key before this end shows its own.
+/// Connects to an agent and performs the handshake for pairing. `check` checks the agent's key before this end sends
+/// its own.
 pub(super) fn establish_pairing(
     endpoint: &Endpoint,
     own: &KeyPair,

@@ -1,9 +1,9 @@
-//! Makes devices quiet when the agent ends, however it ends: a process of its own waits for the end of a pipe whose
-//! other end only the agent has.
+//! Quiescing of devices when the agent ends for any reason: a guard process waits for the end of a pipe that only the
+//! agent holds.
 //!
-//! The agent writes a line for each device that it opens. When the pipe closes, a PCI function masters no bus any more
-//! and its interrupt is masked, and every device goes back to the driver that it was taken from. The kernel closes the
-//! pipe of a process that was killed, too.
+//! The agent writes a line for each device that it opens. When the pipe closes, the guard disables bus mastering of
+//! each PCI function and masks its interrupt. It returns every device to its original driver. The kernel also closes
+//! the pipe of a killed process.
 
 use super::host::Host;
 use super::pci::{Address, restore_driver};
@@ -14,23 +14,23 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of bytes of a line, and most lines.
+/// Maximum size of a line, bytes, and maximum number of lines.
 const MAX_BYTES: u64 = 4096;
 const MAX_LINES: usize = 4096;
 
-/// What was changed about who has a device, to be undone.
+/// Changes to a device's driver binding that must be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DriverState {
     /// Whether the device was enabled.
     pub enabled: bool,
-    /// The driver that it was bound to here.
+    /// The driver that it was bound to by the agent.
     pub bound: Option<String>,
-    /// The driver that it was taken from.
+    /// The driver that it was unbound from.
     pub from: Option<String>,
 }
 
 impl DriverState {
-    /// What is to be undone where `before` was told already: later lines stand, but for what it was taken from first.
+    /// Combines this state with an earlier report `before`. The later state counts, except for the original driver.
     fn after(self, before: Option<Self>) -> Self {
         let before = before.unwrap_or_default();
         Self {
@@ -41,7 +41,7 @@ impl DriverState {
     }
 }
 
-/// What is to be done with a device at the end.
+/// A device to restore at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct GuardedDevice {
     /// `pci`, or the bus of a device-tree device.
@@ -55,17 +55,17 @@ struct GuardedDevice {
 #[derive(Clone, Debug)]
 pub struct Guard {
     pipe: Arc<Mutex<ChildStdin>>,
-    /// Kept, so that the process is not one that nobody waits for while the agent lives.
+    /// Kept so that the agent can reap the process.
     _process: Arc<Mutex<Child>>,
 }
 
 impl Guard {
-    /// Starts the process: `command` has to call [`keep`] with its standard input.
+    /// Starts the guard process. `command` has to call [`run_guard`] with its standard input.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If the process cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        // In a group of its own: what a person types at the agent's terminal to end it is not for the guard.
+        // In its own process group: a terminal interrupt for the agent must not end the guard.
         let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         let mut process = command.spawn()?;
         let pipe = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -75,12 +75,12 @@ impl Guard {
         })
     }
 
-    /// Has a function made quiet at the end, and given back.
+    /// Registers a function to be quiesced and returned to its driver at the end.
     pub(super) fn watch_function(&self, address: Address, taken: &DriverState) -> io::Result<()> {
         self.watch("pci", address.to_string(), taken)
     }
 
-    /// Has a device of a bus given back at the end.
+    /// Registers a device of a bus to be returned to its driver at the end.
     pub(super) fn watch(&self, bus: &str, name: String, taken: &DriverState) -> io::Result<()> {
         let line = GuardedDevice {
             bus: bus.to_owned(),
@@ -94,8 +94,8 @@ impl Guard {
     }
 }
 
-/// The guard's process: waits for the end of `pipe`, then makes every device quiet that it was told of and gives it
-/// back. Returns what went wrong, a sentence each.
+/// Runs the guard process: waits for the end of `pipe`, then quiesces every registered device and returns it to its
+/// driver. Returns the errors, one sentence each.
 #[must_use]
 pub fn run_guard(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
     let mut lines: Vec<GuardedDevice> = Vec::new();

@@ -1,30 +1,30 @@
-//! The machine that the agent runs on, as its kernel shows it in files: `/sys`, `/proc`, `/dev`.
+//! The agent's machine as its kernel exposes it in files: `/sys`, `/proc`, `/dev`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of bytes of a file that tells a fact.
+/// Maximum size of an information file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 /// Maximum number of entries of a folder.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// A machine by the folder that its files are in.
+/// A machine, given by the root folder of its files.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: PathBuf,
 }
 
-/// A file of the kernel's could not be used.
+/// A kernel file could not be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {}: {source}{}", path.display(), hint(.source))]
 pub struct HostError {
-    /// What was tried: `reading`.
+    /// The operation: `reading`.
     pub doing: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
@@ -42,25 +42,25 @@ impl Default for Host {
 }
 
 impl Host {
-    /// The machine that this program runs on.
+    /// Returns the machine that this program runs on.
     #[must_use]
     pub fn local() -> Self {
         Self::with_root("/")
     }
 
-    /// A machine whose files are below `root`.
+    /// Returns a machine whose files are below `root`.
     #[must_use]
     pub fn with_root(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The place of a file, `sys/bus/pci/devices`.
+    /// Returns the path of a file such as `sys/bus/pci/devices`.
     #[must_use]
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 
-    /// The bytes of a file that tells a fact.
+    /// Returns the bytes of an information file.
     pub(super) fn bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, HostError> {
         let path = self.path(path);
         let mut bytes = Vec::new();
@@ -75,13 +75,13 @@ impl Host {
         }
     }
 
-    /// The text of a file, without white space around it.
+    /// Returns the text of a file, trimmed.
     pub(super) fn text(&self, path: impl AsRef<Path>) -> Result<String, HostError> {
         let bytes = self.bytes(path)?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// The number in a file, `0x1002` or `11`.
+    /// Returns the number in a file, `0x1002` or `11`.
     pub(super) fn number(&self, path: impl AsRef<Path>) -> Result<u64, HostError> {
         let path = path.as_ref();
         let text = self.text(path)?;
@@ -96,7 +96,7 @@ impl Host {
         number(&text).ok_or_else(odd)
     }
 
-    /// Writes a word to a file of the kernel's.
+    /// Writes a word to a kernel file.
     pub(super) fn write(&self, path: impl AsRef<Path>, word: &str) -> Result<(), HostError> {
         let path = self.path(path);
         let opened = OpenOptions::new().write(true).open(&path);
@@ -109,7 +109,7 @@ impl Host {
             })
     }
 
-    /// Opens a file for accesses; `write` for writing too.
+    /// Opens a file for accesses, with `write` also for writing.
     pub(super) fn open(&self, path: impl AsRef<Path>, write: bool) -> Result<File, HostError> {
         let path = self.path(path);
         let opened = OpenOptions::new().read(true).write(write).open(&path);
@@ -120,7 +120,7 @@ impl Host {
         })
     }
 
-    /// Opens a file for accesses that no cache may hold back.
+    /// Opens a file for uncached accesses.
     pub(super) fn open_sync(&self, path: impl AsRef<Path>) -> Result<File, HostError> {
         let path = self.path(path);
         let sync = rustix::fs::OFlags::SYNC.bits() as i32;
@@ -132,13 +132,13 @@ impl Host {
         })
     }
 
-    /// The last part of what a link leads to; `None` where there is no link.
+    /// Returns the last component of a link's target, or `None` if there is no link.
     pub(super) fn link(&self, path: impl AsRef<Path>) -> Option<String> {
         let to = std::fs::read_link(self.path(path)).ok()?;
         Some(to.file_name()?.to_str()?.to_owned())
     }
 
-    /// Names in a folder, sorted; none where there is no such folder.
+    /// Returns the sorted names in a folder, or none if the folder does not exist.
     pub(super) fn list(&self, path: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(path)) else {
             return Vec::new();
@@ -149,16 +149,16 @@ impl Host {
         names
     }
 
-    /// Whether a file is there.
+    /// Returns whether a file exists.
     pub(super) fn has(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
 }
 
-/// A number as the kernel writes it.
+/// Parses a number as the kernel writes it.
 pub(super) fn number(text: &str) -> Option<u64> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |d| (d, 16));
-    // A sign is none of its forms, and the standard library would take it.
+    // Signs are not allowed, but the standard library accepts them.
     let first = digits.chars().next()?;
     first
         .is_ascii_hexdigit()

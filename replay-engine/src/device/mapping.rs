@@ -1,6 +1,6 @@
-//! Memory that a device shares with this program: mapped windows of its registers, and memory that it may reach itself.
+//! Memory shared by a device and this program: mapped register windows, and DMA memory.
 //!
-//! Every access is one volatile load or store of the width that was asked for, checked against the mapping before.
+//! Every access is one volatile load or store of the requested width, after a bounds check.
 #![allow(unsafe_code)]
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -9,54 +9,54 @@ use std::io;
 use std::ptr::{NonNull, null_mut};
 use trace_core::PAGE_SIZE;
 
-/// Bytes of a huge page.
+/// Size of a huge page, bytes.
 pub(super) const HUGE: u64 = 2 << 20;
 
-/// A mapping of this process that a device looks at too.
+/// A mapping of this process that a device also accesses.
 #[derive(Debug)]
 pub(super) struct Mapping {
     /// First byte of the mapping, page-aligned.
     start: NonNull<u8>,
-    /// Bytes of the mapping.
+    /// Length of the mapping, bytes.
     mapped: usize,
-    /// Where in it the window begins.
+    /// Offset of the window in the mapping.
     skip: usize,
-    /// Bytes of the window.
+    /// Length of the window, bytes.
     bytes: u64,
 }
 
-// SAFETY: the mapping belongs to this value alone, which lends no reference into it; where it is used from makes no
-// difference to the kernel.
+// SAFETY: the mapping belongs to this value alone, which lends no reference into it. The kernel allows its use from any
+// thread.
 unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: start and length are those of `mmap`, and nothing points into the mapping any more.
-        // A mapping that cannot be given back stays until the process ends, which harms nothing.
+        // SAFETY: start and length are those of `mmap`, and nothing points into the mapping any more. If unmapping
+        // fails, the mapping stays until the process ends, which is harmless.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
 
 impl Mapping {
-    /// Maps `bytes` bytes of a device's file that begin `at` there; `at` needs no alignment.
+    /// Maps `bytes` bytes of a device file from offset `at`. `at` needs no alignment.
     pub fn map_file(file: &File, at: u64, bytes: u64) -> io::Result<Self> {
         let skip = at % PAGE_SIZE as u64;
         let length = |n: u64| usize::try_from(n).ok().filter(|n| *n > 0);
         let mapped = bytes.checked_add(skip).and_then(length);
         let mapped = mapped.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of this program, and only
-        // volatile accesses go to it.
+        // SAFETY: a new mapping at an address chosen by the kernel affects no memory of this program. Only volatile
+        // accesses go to it.
         let start = unsafe { mmap(null_mut(), mapped, rights, MapFlags::SHARED, file, at - skip) }?;
         Self::from_raw(start.cast(), mapped, skip as usize, bytes)
     }
 
-    /// A huge page of memory, zero, which stays where it is.
+    /// Maps a zeroed huge page that is locked in place.
     pub fn map_huge_page() -> io::Result<Self> {
         Self::anonymous(HUGE, MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE)
     }
 
-    /// Memory of `bytes` bytes, zero, all of it there.
+    /// Maps `bytes` zeroed bytes, all resident.
     pub fn map_anonymous(bytes: u64) -> io::Result<Self> {
         Self::anonymous(bytes, MapFlags::POPULATE)
     }
@@ -64,7 +64,7 @@ impl Mapping {
     fn anonymous(bytes: u64, flags: MapFlags) -> io::Result<Self> {
         let mapped = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: as in `of`; it is shared, so that a child of this process never makes the kernel move it.
+        // SAFETY: as in `map_file`. The mapping is shared, so a fork of this process never makes the kernel move it.
         let start = unsafe { mmap_anonymous(null_mut(), mapped, rights, MapFlags::SHARED | flags) }?;
         Self::from_raw(start.cast(), mapped, 0, bytes)
     }
@@ -79,17 +79,17 @@ impl Mapping {
         })
     }
 
-    /// Bytes of the window.
+    /// Returns the length of the window, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where this process sees the first byte: for the kernel's tables of addresses, never to be read through.
+    /// Returns the virtual address of the first byte, for the kernel's address tables. It must not be dereferenced.
     pub fn address(&self) -> u64 {
         self.start.as_ptr().addr() as u64 + self.skip as u64
     }
 
-    /// The place of an access that lies in the window and on a multiple of its width.
+    /// Returns the pointer for an access, or `None` if it is outside the window or not a multiple of its width.
     #[inline(always)]
     fn place(&self, offset: u64, width: u8) -> Option<*mut u8> {
         let end = offset.checked_add(u64::from(width))?;
@@ -100,12 +100,12 @@ impl Mapping {
         Some(unsafe { self.start.as_ptr().add(self.skip).add(offset as usize) })
     }
 
-    /// Reads 1, 2, 4 or 8 bytes; `None` for another width and for what is not in the window or not aligned.
+    /// Reads 1, 2, 4 or 8 bytes. Returns `None` for another width, and for an access outside the window or not aligned.
     #[inline(always)]
     pub fn read(&self, offset: u64, width: u8) -> Option<u64> {
         let at = self.place(offset, width)?;
-        // SAFETY: `place` has checked bounds; the window begins on a multiple of 8 or more, as all of the kernel's do, or
-        // the alignment is checked below, and the memory is mapped for reading and lent to nobody.
+        // SAFETY: `place` has checked the bounds. The window is aligned to 8 bytes or more, as all kernel windows are,
+        // or the alignment is checked below. The memory is readable and not borrowed.
         unsafe {
             match width {
                 1 => Some(at.read_volatile().into()),
@@ -117,11 +117,11 @@ impl Mapping {
         }
     }
 
-    /// Writes the low 1, 2, 4 or 8 bytes of a value; `None` as for [`Mapping::read`].
+    /// Writes the low 1, 2, 4 or 8 bytes of a value. Returns `None` as [`Mapping::read`] does.
     #[inline(always)]
     pub fn write(&self, offset: u64, width: u8, value: u64) -> Option<()> {
         let at = self.place(offset, width)?;
-        // SAFETY: as in `read`; the memory is mapped for writing.
+        // SAFETY: as in `read`; the memory is writable.
         unsafe {
             match width {
                 1 => at.write_volatile(value as u8),
@@ -134,7 +134,7 @@ impl Mapping {
         Some(())
     }
 
-    /// Reads bytes, in accesses of 4 where that is possible.
+    /// Reads bytes, in 4-byte accesses where possible.
     pub fn load(&self, offset: u64, to: &mut [u8]) -> Option<()> {
         let (mut at, mut rest) = (offset, to);
         while !rest.is_empty() {
@@ -147,7 +147,7 @@ impl Mapping {
         Some(())
     }
 
-    /// Writes bytes, in accesses of 8 where that is possible.
+    /// Writes bytes, in 8-byte accesses where possible.
     pub fn store(&self, offset: u64, from: &[u8]) -> Option<()> {
         let (mut at, mut rest) = (offset, from);
         while !rest.is_empty() {
@@ -162,12 +162,11 @@ impl Mapping {
     }
 }
 
-/// Lets everything that was stored before come before every access after it, as the device sees them. The processor of a
-/// PC does it by itself.
+/// Orders all earlier stores before all later accesses, as the device sees them. PC processors do this by themselves.
 #[inline]
 pub(super) fn fence() {
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the instruction waits, and changes nothing.
+    // SAFETY: the instruction only waits and changes nothing.
     unsafe {
         std::arch::asm!("dsb sy", options(nostack, preserves_flags));
     }

@@ -1,5 +1,5 @@
-//! Memory that a device may reach, and this process writes: huge pages that lie one behind the other on the bus, or a
-//! piece that the machine keeps for the device.
+//! DMA memory that a device accesses and this process writes: huge pages that are contiguous on the bus, or a range
+//! that the machine reserves for the device.
 
 use super::host::Host;
 use super::mapping::{HUGE, Mapping, fence};
@@ -11,20 +11,20 @@ use std::os::unix::fs::FileExt as _;
 use trace_core::recording::{Page, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// What functions with 32 address lines reach.
+/// Size of the address space of functions with 32 address lines.
 const LOW: u64 = 1 << 32;
-/// Entries of `/proc/self/pagemap`: bits of the frame, and whether there is one.
+/// Entries of `/proc/self/pagemap`: the frame bits and the present bit.
 const FRAME: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
 
-/// Bytes of huge pages that a machine has free.
+/// Returns the free huge pages of a machine, bytes.
 #[must_use]
 pub fn free(host: &Host) -> u64 {
     let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     free.unwrap_or(0).saturating_mul(HUGE)
 }
 
-/// Bytes of memory that a machine can spare now; none where its kernel does not tell.
+/// Returns the memory available on a machine, bytes, or 0 if its kernel does not report it.
 pub(super) fn available(host: &Host) -> u64 {
     let message = host.text("proc/meminfo").unwrap_or_default();
     let line = message.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
@@ -32,44 +32,44 @@ pub(super) fn available(host: &Host) -> u64 {
     kib.unwrap_or(0).saturating_mul(1024)
 }
 
-/// Memory for plans.
+/// The memory for plans.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// That the device reaches it, where an IOMMU keeps it from all other memory; ends before the memory does.
+    /// The DMA mapping, if an IOMMU contains the device. It must end before the memory does.
     _reached: Option<DmaMapping>,
     base: u64,
-    /// Bytes of each piece but the last.
+    /// Length of each piece but the last, bytes.
     piece: u64,
     pieces: Vec<Mapping>,
-    /// Frames that may differ from zero; `None` when the device may have written by itself.
+    /// Frames that may differ from zero, or `None` if the device may have written memory.
     written: Option<BTreeSet<u64>>,
     last: u64,
-    /// Whether it was written since the latest access to a window of the device.
+    /// Whether memory was written since the last access to a window of the device.
     stored: bool,
-    /// How often order was made.
+    /// Number of memory fences so far.
     #[cfg(test)]
     orders: u64,
 }
 
-/// The longest run of pages that lie one behind the other, of the places of pages in any order; below 4 GiB where one
-/// is there, and all of it below `limit`. Gives indices, in the order of their places.
+/// Returns the longest contiguous run among page addresses in any order. A run below 4 GiB is preferred, and the run
+/// lies below `limit`. Returns indices, in address order.
 pub(super) fn longest_run(places: &[u64], page: u64, limit: u64) -> Vec<usize> {
     let at = |i: usize| places.get(i).copied().unwrap_or(u64::MAX);
     let low = |i: &usize| at(*i).checked_add(page).is_some_and(|end| end <= limit);
     let mut order: Vec<usize> = (0..places.len()).filter(low).collect();
     order.sort_by_key(|i| at(*i));
     let runs = order.chunk_by(|a, b| {
-        // A run that begins below 4 GiB ends there.
+        // A run that starts below 4 GiB ends there.
         at(*a).checked_add(page) == Some(at(*b)) && (at(*a) < LOW) == (at(*b) < LOW)
     });
     let rank = |run: &&[usize]| (run.first().is_some_and(|i| at(*i) < LOW), run.len());
-    // Of equals the first: the lower.
+    // Of equal runs the first one is used: it has the lowest address.
     let best = runs.reduce(|a, b| if rank(&b) > rank(&a) { b } else { a });
     best.map(<[usize]>::to_vec).unwrap_or_default()
 }
 
 impl Memory {
-    /// None.
+    /// Returns memory of length zero.
     pub fn none() -> Self {
         Self {
             _reached: None,
@@ -84,7 +84,7 @@ impl Memory {
         }
     }
 
-    /// Memory at addresses of the bus from `base` on, in one piece.
+    /// Returns one piece of memory at bus addresses from `base`.
     pub fn at_bus_address(base: u64, mapping: Mapping) -> Self {
         Self {
             base,
@@ -94,7 +94,7 @@ impl Memory {
         }
     }
 
-    /// Memory that an IOMMU lets the device reach.
+    /// Returns memory that an IOMMU maps for the device.
     pub fn from_dma_mapping(reached: DmaMapping, mapping: Mapping) -> Self {
         let base = reached.at;
         Self {
@@ -103,15 +103,15 @@ impl Memory {
         }
     }
 
-    /// The memory, and what there is of it in words for a person.
+    /// Returns the memory with a description for the user.
     pub fn with_description(self) -> (Self, String) {
         let arena = self.arena();
         let message = format!("{} MiB of memory at {}", arena.pages >> 8, arena.base);
         (self, message)
     }
 
-    /// Huge pages that are free on this machine, `most` bytes at most, and one `among`th of them at most, below `limit`
-    /// where the device's addresses go no further. `Err` says, for a person, why there are none.
+    /// Allocates free huge pages of this machine: at most `most` bytes, at most one `among`th of them, and below
+    /// `limit` if the device's addresses are limited. `Err` holds the reason for the user.
     pub fn from_huge_pages(host: &Host, most: u64, among: u64, limit: Option<u64>) -> Result<Self, String> {
         let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
         let free = free.map_err(|e| format!("this kernel has no huge pages of 2 MiB ({e})"))?;
@@ -163,7 +163,7 @@ impl Memory {
         })
     }
 
-    /// Where it is.
+    /// Returns the arena of this memory.
     pub fn arena(&self) -> Arena {
         Arena {
             base: PhysAddr(self.base),
@@ -175,14 +175,14 @@ impl Memory {
         self.pieces.iter().map(Mapping::bytes).sum()
     }
 
-    /// The piece and the offset in it.
+    /// Returns the piece and the offset in it.
     #[inline]
     fn find(&self, offset: u64) -> Option<(&Mapping, u64)> {
         let piece = usize::try_from(offset / self.piece).ok()?;
         Some((self.pieces.get(piece)?, offset % self.piece))
     }
 
-    /// Makes what was stored come before the access to a window that follows.
+    /// Orders earlier stores before the next access to a window.
     #[inline]
     pub fn settle(&mut self) {
         if self.stored {
@@ -190,7 +190,7 @@ impl Memory {
         }
     }
 
-    /// Makes what was stored come before everything that follows, and what the device did before it seen.
+    /// Orders earlier stores before everything that follows, and makes earlier device writes visible.
     #[inline]
     pub fn fence(&mut self) {
         fence();
@@ -201,7 +201,7 @@ impl Memory {
         }
     }
 
-    /// Reads a word, as the device left it.
+    /// Reads a word, including device writes.
     #[inline]
     pub fn read(&self, offset: u64, width: u8) -> Option<u64> {
         fence();
@@ -209,8 +209,8 @@ impl Memory {
         piece.read(at, width)
     }
 
-    /// Makes a store come behind those before it, where the device may be looking: an index behind the descriptors that
-    /// it leads to. The processor alone keeps no such order everywhere.
+    /// Orders a store after the earlier ones while the device may read memory: an index after the descriptors that it
+    /// publishes. Some processors do not guarantee this order.
     #[inline]
     fn in_order(&mut self) {
         if self.stored && self.written.is_none() {
@@ -238,29 +238,29 @@ impl Memory {
         }
     }
 
-    /// The device may write by itself from now on.
+    /// Notes that the device may write memory from now on.
     pub fn note_device_writes(&mut self) {
         self.written = None;
     }
 
-    /// Frames that may differ from zero.
+    /// Returns the frames that may differ from zero.
     pub fn list_content_frames(&self) -> Option<Vec<u64>> {
         self.written.as_ref().map(|w| w.iter().copied().collect())
     }
 
-    /// Offset of a frame.
+    /// Returns the offset of a frame.
     fn offset(&self, frame: u64) -> Result<u64, BoardError> {
         let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr);
         let at = at.filter(|at| self.arena().contains(*at));
         at.map(|at| at.0 - self.base).ok_or(BoardError::OutsideArena { frame })
     }
 
-    /// Puts an image into a frame.
+    /// Stores a page image in a frame.
     pub fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
         self.store(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), page)
     }
 
-    /// Puts bytes into a frame.
+    /// Stores bytes in a frame.
     pub fn store(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
         self.in_order();
         let frame = at.frame();
@@ -275,7 +275,7 @@ impl Memory {
         stored.ok_or(BoardError::OutsideArena { frame })
     }
 
-    /// The image in a frame, as the device left it.
+    /// Loads the image of a frame, including device writes.
     pub fn load(&self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
         fence();
         let offset = self.offset(frame)?;
@@ -283,7 +283,7 @@ impl Memory {
         loaded.ok_or(BoardError::OutsideArena { frame })
     }
 
-    /// Makes all of it zero.
+    /// Clears all of the memory.
     pub fn clear(&mut self) -> Result<(), BoardError> {
         let first = PhysAddr(self.base).frame();
         let all = first..first.saturating_add(self.arena().pages);
@@ -301,14 +301,14 @@ impl Memory {
     }
 }
 
-/// Where a page of this process lies on the bus.
+/// Returns the bus address of a page of this process.
 fn place(host: &Host, address: u64) -> io::Result<u64> {
     let file = host.open("proc/self/pagemap", false).map_err(|e| e.source)?;
     let mut entry = [0; 8];
     file.read_exact_at(&mut entry, address / PAGE_SIZE as u64 * 8)?;
     let entry = u64::from_le_bytes(entry);
     let frame = entry & FRAME;
-    // Without the right to know, the kernel tells frame 0.
+    // Without privileges, the kernel reports frame 0.
     if entry & PRESENT == 0 || frame == 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(longest_run(&places, HUGE, u64::MAX), [4]);
         assert_eq!(longest_run(&high, HUGE, u64::MAX), [0, 1, 2, 3]);
         assert_eq!(longest_run(&[LOW - HUGE, LOW], HUGE, u64::MAX), [0]);
-        // All of a page has to be below the limit.
+        // The whole page has to be below the limit.
         assert_eq!(longest_run(&[page(1), page(2), page(3)], HUGE, page(3)), [0, 1]);
         assert!(longest_run(&[page(1)], HUGE, page(2) - 1).is_empty());
         assert_eq!(longest_run(&[u64::MAX, 0], HUGE, u64::MAX), [1]);
@@ -349,7 +349,7 @@ mod tests {
             m.write(0x1002, 2, 1).unwrap();
             m.orders - before
         };
-        // Nothing looks while the plan's pages are put in place.
+        // The device does not run while the plan's pages are stored.
         assert_eq!(stores(&mut m), 0);
         m.fence();
         m.note_device_writes();

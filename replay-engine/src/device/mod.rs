@@ -1,4 +1,4 @@
-//! What the agent needs of a device beyond registers: identity, containment, memory, reset.
+//! Properties and operations of a device beyond registers: identity, containment, memory, reset.
 
 pub mod cuda;
 pub mod guard;
@@ -22,32 +22,32 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
 use trace_core::screen::Picture;
 
-/// Space numbers that plans use. Windows beside the registers have the numbers that the device gives them, from
+/// Space numbers in plans. Windows other than the registers have numbers that the device assigns, from
 /// [`space::FIRST_OTHER`] on.
 pub mod space {
     /// Device registers: the window that the register map describes.
     pub const REGISTERS: u8 = 0;
-    /// The agent's own memory for this plan: offset = physical address - start of the arena.
+    /// The agent's memory for this plan: offset = physical address - start of the arena.
     pub const ARENA: u8 = 1;
-    /// The first number of a window beside the registers: framebuffer memory, another block of registers.
+    /// The first number of a window other than the registers: framebuffer memory, another register block.
     pub const FIRST_OTHER: u8 = 2;
 }
 
-/// A window of a device that a plan's accesses may go to.
+/// A window of a device that a plan can access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Space number in plans; never [`space::ARENA`].
     pub number: u8,
     /// Name of the space in recordings: `gpu`, `bar2`.
     pub name: String,
-    /// What it is.
+    /// Kind of the space.
     pub kind: SpaceKind,
     /// Size in bytes.
     pub bytes: u64,
 }
 
 impl Window {
-    /// The register window of a device that has no other, as recordings of job-manager GPUs call it.
+    /// Returns the register window of a device with no other window, named as in recordings of job-manager GPUs.
     #[must_use]
     pub fn registers(bytes: u64) -> Vec<Self> {
         vec![Self {
@@ -59,23 +59,23 @@ impl Window {
     }
 }
 
-/// What keeps a device from reaching memory that is not the agent's.
+/// What prevents a device from accessing memory that does not belong to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
-    /// A software device: it has no memory but the agent's.
+    /// A simulator: it has only the agent's memory.
     Software,
     /// An IOMMU.
     Iommu,
-    /// The GPU's own page tables, which the plan's verification proves.
+    /// The GPU's own page tables, which the verification of the plan checks.
     PageTables,
     /// Nothing.
     None,
-    /// The device's driver, which gives a process what is the process's own: a CUDA device.
+    /// The device's driver, which isolates processes: a CUDA device.
     Driver,
 }
 
-/// Physical memory that the agent gives a plan to use, in one piece.
+/// Physical memory that a plan may use, one contiguous range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
     /// First byte, page-aligned.
@@ -85,7 +85,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// One past the last byte.
+    /// Returns the address one past the last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.base
@@ -93,42 +93,43 @@ impl Arena {
             .saturating_add(self.pages.saturating_mul(trace_core::PAGE_SIZE as u64))
     }
 
-    /// Whether the page that holds `at` is in the arena.
+    /// Returns whether the page that holds `at` is in the arena.
     #[must_use]
     pub fn contains(&self, at: PhysAddr) -> bool {
         at.0 >= self.base.0 && at.0 < self.end()
     }
 }
 
-/// What a device says of itself.
+/// The description of a device by its agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// Name on its agent: `mali-g71`.
     pub name: String,
-    /// What it is, for a person.
+    /// A description for the user.
     pub description: String,
     /// Raw GPU id register.
     pub gpu_id: u32,
-    /// GPU in the field's words: `Mali-G71`.
+    /// Name of the GPU: `Mali-G71`.
     pub gpu_name: String,
     /// Name of the register map that describes it.
     pub register_map: String,
-    /// What keeps it from foreign memory.
+    /// What contains its memory accesses.
     pub containment: Containment,
-    /// What it is on its bus, where it is on one: a recording of another device is refused.
+    /// Its identity on a bus, if it is on one. A recording of another device is refused.
     #[serde(with = "hardware_json")]
     pub hardware: Option<Hardware>,
-    /// Its windows, by rising number. The first one is that of its registers.
+    /// Its windows, by ascending number. The first one holds its registers.
     pub windows: Vec<Window>,
     /// Memory for plans.
     pub arena: Arena,
-    /// Whether its time is virtual (a software device) or real.
+    /// Whether its time is virtual (a simulator) or real.
     pub virtual_time: bool,
     /// Whether it can run shaders.
     pub computes: bool,
 }
 
-/// Hardware among fixed-width fields: the JSON text of its extra in recordings, so that one description has one form.
+/// Serializes hardware identity as the JSON text of its extra in recordings, so that one description has one form among
+/// fixed-width fields.
 pub(crate) mod hardware_json {
     use super::Hardware;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
@@ -146,13 +147,13 @@ pub(crate) mod hardware_json {
 }
 
 impl DeviceInfo {
-    /// Whether it is given calls of its driver, and no accesses to registers.
+    /// Returns whether the device takes driver calls and not register accesses.
     #[must_use]
     pub fn takes_calls(&self) -> bool {
         self.containment == Containment::Driver
     }
 
-    /// Bytes of the register window; 0 where there is none.
+    /// Returns the length of the register window, bytes, or 0 if there is none.
     #[must_use]
     pub fn register_bytes(&self) -> u64 {
         let registers = self.windows.iter().find(|w| w.number == space::REGISTERS);
@@ -160,57 +161,57 @@ impl DeviceInfo {
     }
 }
 
-/// A device went wrong.
+/// An error of a device.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BoardError {
-    /// A page outside the arena was named.
+    /// A page outside the arena was used.
     #[error("page frame {frame:#x} is outside the device's memory")]
     OutsideArena {
         /// The frame.
         frame: u64,
     },
-    /// The device or the way to it failed.
+    /// The device or the connection to it failed.
     #[error("the device failed: {0}")]
     Failed(String),
 }
 
-/// How a job ended, as the device itself tells it (a real board tells nothing and returns none).
+/// How a job ended, as the device itself reports it. A real device reports nothing and returns none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobReport {
     /// GPU address of the job's header.
     pub va: u64,
     /// Job type, raw.
     pub job_type: u8,
-    /// Exception code that the slot reported: 1 is done.
+    /// Exception code that the slot reported; 1 means done.
     pub status: u8,
-    /// `Some(true)`: the job ran its shader to the end. `Some(false)`: it completed without running it. `None`: it
-    /// runs no shader, or did not complete.
+    /// `Some(true)`: the job ran its shader to the end. `Some(false)`: the job completed without running it. `None`:
+    /// the job has no shader, or did not complete.
     pub computed: Option<bool>,
-    /// Why the shader did not run, or what stopped it, in words for a person; `None` where there is nothing to say.
+    /// Why the shader did not run, or what stopped it, for the user; or `None`.
     pub reason: Option<Box<str>>,
 }
 
-/// A device with what the agent needs around it. [`replay_core::Device`] is its register and arena side.
+/// A device with the operations that the agent needs. [`replay_core::Device`] covers its registers and arena.
 pub trait Board: replay_core::Device + Send {
-    /// What it is.
+    /// Returns the description of the device.
     fn info(&self) -> DeviceInfo;
 
     /// Brings the device to its power-on state, with an empty arena (all zero).
     ///
     /// # Errors
-    /// When the device fails.
+    /// If the device fails.
     fn reset(&mut self) -> Result<(), BoardError>;
 
-    /// Puts a page image into a frame of the arena.
+    /// Stores a page image in a frame of the arena.
     ///
     /// # Errors
-    /// When the frame is outside the arena.
+    /// If the frame is outside the arena.
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError>;
 
-    /// Puts bytes into the arena, within a frame, as a CPU does while a plan runs.
+    /// Stores bytes in the arena, within a frame, as a CPU does while a plan runs.
     ///
     /// # Errors
-    /// When they are not within one frame, or the frame is outside the arena.
+    /// If they are not within one frame, or the frame is outside the arena.
     fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
         let frame = at.frame();
         let mut page = ZERO_PAGE;
@@ -220,25 +221,27 @@ pub trait Board: replay_core::Device + Send {
         self.store_page(frame, &page)
     }
 
-    /// The image in a frame of the arena. Memory without content reads as zero.
+    /// Loads the image of a frame of the arena. Memory without content reads as zero.
     ///
     /// # Errors
-    /// When the frame is outside the arena.
+    /// If the frame is outside the arena.
     fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError>;
 
-    /// Frames of the arena whose content may differ from zero, rising; `None` when the device cannot tell.
+    /// Returns the frames of the arena whose content may differ from zero, ascending, or `None` if the device does not
+    /// know.
     fn content_frames(&mut self) -> Option<Vec<u64>> {
         None
     }
 
-    /// Gives the device the progress of what it does from now on, until the next call. A device that computes looks
-    /// whether it was cancelled, and then ends its work soon, in whatever state.
+    /// Sets the progress of later work, until the next call. A device that computes checks it for cancellation and then
+    /// ends its work soon, in any state.
     fn watch(&mut self, _progress: &Progress) {}
 
-    /// Reads bytes of a window that reading does not change, framebuffer memory for one. By default word by word.
+    /// Reads bytes of a window without read side effects, for example framebuffer memory. The default implementation
+    /// reads word by word.
     ///
     /// # Errors
-    /// When the window or a part of it is not the device's, or the device fails.
+    /// If the window or the range does not belong to the device, or the device fails.
     fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
         let mut at = offset;
         let failed = |at: u64, e| BoardError::Failed(format!("window {number}, offset {at:#x}: {e:?}"));
@@ -254,43 +257,44 @@ pub trait Board: replay_core::Device + Send {
         Ok(())
     }
 
-    /// The picture that the device shows now; `None` for one that has no screen.
+    /// Returns the picture that the device shows now, or `None` if it has no screen.
     ///
     /// # Errors
-    /// When the device or the way to it failed.
+    /// If the device or the connection to it failed.
     fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
         Ok(None)
     }
 
-    /// Lets the device read and write memory by itself (bus mastering), or stops it. It is off after
-    /// [`Board::reset`], and goes on only for a plan whose every address was proved; a device that has no such switch
+    /// Enables or disables bus mastering: reads and writes of memory by the device itself. It is off after
+    /// [`Board::reset`] and is enabled only for a plan whose every address was proved. A device without such a switch
     /// does nothing.
     ///
     /// # Errors
-    /// When the device or the way to it failed.
+    /// If the device or the connection to it failed.
     fn set_bus_mastering(&mut self, _on: bool) -> Result<(), BoardError> {
         Ok(())
     }
 
-    /// Accesses of the device to memory that is not the plan's, which an IOMMU kept from it while it last mastered the
-    /// bus, in words for a person. A plan that was proved makes none.
+    /// Returns the DMA accesses outside the plan's memory that an IOMMU blocked while bus mastering was last on, for
+    /// the user. A proved plan causes none.
     fn refused_accesses(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Why the device's interrupts cannot be had here, in words for a person: a plan that waits for one is not run then.
+    /// Returns why the device's interrupts are not available here, for the user. A plan that waits for one is then not
+    /// run.
     fn no_interrupts(&self) -> Option<String> {
         None
     }
 
-    /// Why the last access ended with [`replay_core::DeviceError::Gone`], in words for a person; `None` where there is
-    /// no more to say.
+    /// Returns why the last access ended with [`replay_core::DeviceError::Gone`], for the user, or `None` if no more is
+    /// known.
     fn trouble(&self) -> Option<String> {
         None
     }
 
-    /// Plays a plan of calls, `repeat` times, in the place of a run of actions: the outcome without its recording. `None`:
-    /// the device takes accesses to registers.
+    /// Replays an API-trace plan `_repeat` times, instead of a run of actions. Returns the outcome without its
+    /// recording, or `None` if the device takes register accesses.
     fn play_calls(
         &mut self,
         _plan: &Plan,
@@ -301,6 +305,6 @@ pub trait Board: replay_core::Device + Send {
         None
     }
 
-    /// Jobs that ended since the last call, in order.
+    /// Returns the jobs that ended since the last call, in order.
     fn take_job_reports(&mut self) -> Vec<JobReport>;
 }

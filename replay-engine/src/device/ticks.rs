@@ -1,15 +1,14 @@
-//! A clock that is cheap to look at: where looking at the real one takes a system call, each look costs more than an
-//! access.
+//! A cached clock, for machines where reading the real clock takes a system call and costs more than an access.
 
 use std::time::{Duration, Instant};
 
-/// Looks between two at the real clock.
+/// Number of reads between two reads of the real clock.
 const EVERY: u32 = 128;
-/// Shortest pause that is slept through; a shorter one would take longer than it is.
+/// Minimum pause that sleeps. A sleep for a shorter pause would take longer than the pause.
 const SHORT: Duration = Duration::from_micros(60);
 
-/// Time since the device was opened. It stands still between two looks at the real clock, which are taken every so many
-/// looks and after whatever takes time.
+/// Time since the device was opened. The value is constant between two reads of the real clock. These happen every nth
+/// read and after slow operations.
 #[derive(Debug)]
 pub(super) struct Ticks {
     start: Instant,
@@ -26,7 +25,7 @@ impl Ticks {
         }
     }
 
-    /// Nanoseconds.
+    /// Returns the time, nanoseconds.
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         self.left = self.left.saturating_sub(1);
@@ -36,14 +35,14 @@ impl Ticks {
         self.now
     }
 
-    /// Looks at the real clock.
+    /// Reads the real clock.
     #[cold]
     pub fn sync(&mut self) {
         self.left = EVERY;
         self.now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// Lets time pass.
+    /// Waits for a time.
     pub fn pause(&mut self, ns: u64) {
         let pause = Duration::from_nanos(ns);
         if pause >= SHORT {

@@ -1,5 +1,5 @@
-//! How a device's windows are numbered in plans, and what each is: one rule for all backends, so that the same plan runs
-//! on every one of them.
+//! Numbers and kinds of a device's windows in plans: one rule for all backends, so that the same plan runs on every one
+//! of them.
 
 use super::space;
 use std::cmp::Reverse;
@@ -9,16 +9,16 @@ use trace_core::registers::RegisterMap;
 /// A window as a backend finds it.
 #[derive(Clone, Debug)]
 pub(super) struct FoundRegion<'a> {
-    /// Name of the space of accesses to it: `bar2`, `reg0`.
+    /// Name of its access space: `bar2`, `reg0`.
     pub name: &'a str,
     pub bytes: u64,
     pub ports: bool,
-    /// Whether it is plain memory, where what is stored has no effect but that it is there.
+    /// Whether it is plain memory, where stores have no side effects.
     pub plain: bool,
 }
 
 impl FoundRegion<'_> {
-    /// What it is in plans and recordings.
+    /// Returns its kind in plans and recordings.
     pub fn kind(&self) -> SpaceKind {
         match (self.plain, self.ports) {
             (true, _) => SpaceKind::Framebuffer,
@@ -28,11 +28,11 @@ impl FoundRegion<'_> {
     }
 }
 
-/// The number in plans of each window, in their order: that of the registers is [`space::REGISTERS`], the others follow
-/// from [`space::FIRST_OTHER`] on. `None` for a device without windows.
+/// Returns the space number of each window, in their order. The register window is [`space::REGISTERS`], the others
+/// start at [`space::FIRST_OTHER`]. Returns `None` for a device without windows.
 ///
-/// The window of the registers is the one that the map names, else the largest that is not plain memory, of memory
-/// before ports: tables of message-signalled interrupts and the like are smaller.
+/// The register window is the one that the map names. Otherwise it is the largest window that is not plain memory, with
+/// memory before ports: tables of message-signalled interrupts and similar windows are smaller.
 pub(super) fn numbers(windows: &[FoundRegion<'_>], map: Option<&RegisterMap>) -> Option<Vec<u8>> {
     let reported = windows.iter().position(|w| map.is_some_and(|m| m.space() == w.name));
     let rank = |(at, w): &(usize, &FoundRegion<'_>)| (!w.plain && !w.ports, !w.plain, w.bytes, Reverse(*at));

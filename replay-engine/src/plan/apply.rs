@@ -1,4 +1,4 @@
-//! A recording with a person's edits put into it: a replay of the result, unedited, does what a replay with the edits does.
+//! Edits applied to a recording: an unedited replay of the result equals a replay with the edits.
 
 use super::compile::{Edits, find_buffer};
 use super::{CompileError, calls};
@@ -8,27 +8,27 @@ use trace_core::Recording;
 use trace_core::edit::{AppliedEdit, EditError, MemoryEdit, with_copies, with_memory};
 use trace_core::progress::Progress;
 
-/// Why edits cannot be put into a recording.
+/// The reason why edits cannot be applied to a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// An edit does not fit the recording: no such buffer, or of another size.
+    /// An edit does not fit the recording: the buffer does not exist or has another size.
     #[error(transparent)]
     Fit(#[from] CompileError),
-    /// The recording cannot hold it.
+    /// The recording cannot hold the edit.
     #[error(transparent)]
     Edit(#[from] EditError),
-    /// A recording of a device that is replayed by its registers has no memory to change.
+    /// A recording of a device that is replayed through its registers has no memory to edit.
     #[error("the recording holds no memory of named buffers, so there is nothing to put an edit into")]
     NoMemory,
 }
 
-/// Returns the recording with the edits put into it. `source` is the name of its file, for people.
+/// Returns the recording with the edits applied. `source` is the name of its file, for messages.
 ///
-/// What the recording holds of results stays as it was recorded: only a replay makes new ones. Which inputs were edited
-/// stands in the extra [`trace_core::edit::APPLIED_EDITS`].
+/// Recorded results stay unchanged: only a replay produces new ones. The extra [`trace_core::edit::APPLIED_EDITS`]
+/// lists the edited inputs.
 ///
 /// # Errors
-/// When an edit does not fit, or a file cannot hold it: see [`EditError`].
+/// If an edit does not fit, or a file cannot hold it: see [`EditError`].
 pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Progress) -> Result<Recording, ApplyError> {
     let note = |buffer: &str, bytes: usize| AppliedEdit {
         buffer: buffer.to_owned(),

@@ -1,4 +1,4 @@
-//! A plan that is there already, for a device with other memory; and a plan with its page images as one file.
+//! Relocation of an existing plan for a device with other memory; and a plan with its page images as one file.
 
 use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, is_within};
 use super::{BodyBuilder, CompileError, Compiled, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
@@ -12,12 +12,12 @@ use trace_core::recording::{Page, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
-/// First bytes of a plan with its page images.
+/// Magic bytes of a plan file with page images.
 pub const PLAN_FILE_MAGIC: [u8; 8] = *b"KINEPLNP";
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// The memory of the plan as it was made.
+/// The memory of the original plan.
 struct MemoryExtent<'w, 'a> {
     memory: &'w PlanMemory<'a>,
     start: u64,
@@ -34,23 +34,23 @@ impl DeviceMemory for MemoryExtent<'_, '_> {
     }
 }
 
-/// A plan with its page images as the bytes of a file: magic, bytes of the plan, the plan, the images. Images that are
-/// not there are left out.
+/// Encodes a plan with its page images as a file: magic, length of the plan, the plan, the images. Missing images are
+/// left out.
 ///
 /// # Errors
-/// When the plan is too long for a record.
+/// If the plan is too long for a record.
 pub fn encode_plan_file(plan: &Plan, pages: &dyn PageSource) -> Result<Vec<u8>, PlanError> {
     let bytes = plan.to_bytes()?;
     let mut out = Vec::with_capacity(16 + bytes.len() + plan.images.len() * PAGE_SIZE);
-    // A vector takes whatever is written.
+    // Writing to a vector cannot fail.
     let _ = put_whole(&bytes, plan, pages, &mut out);
     Ok(out)
 }
 
-/// As [`encode_plan_file`], into a file that is made.
+/// Writes a plan like [`encode_plan_file`], to a new file.
 ///
 /// # Errors
-/// As there, and when the file cannot be written.
+/// Same as there, and if the file cannot be written.
 pub fn write_plan_file(plan: &Plan, pages: &dyn PageSource, to: &Path) -> Result<(), PlanFileError> {
     let bytes = plan.to_bytes()?;
     let mut out = BufWriter::with_capacity(1 << 20, File::create(to)?);
@@ -69,7 +69,7 @@ fn put_whole(bytes: &[u8], plan: &Plan, pages: &dyn PageSource, out: &mut impl W
         .try_for_each(|page| out.write_all(page))
 }
 
-/// Why a plan's file was not written.
+/// The reason why a plan file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
     /// The plan.
@@ -81,11 +81,11 @@ pub enum PlanFileError {
 }
 
 impl Compiled {
-    /// The plan for a device whose memory lies elsewhere: the addresses that its registers and its memory are typed to
-    /// carry are moved, as those of a recording are.
+    /// Returns the plan for a device whose memory has another address. The addresses in registers and in memory that
+    /// are typed as addresses are relocated, like those of a recording.
     ///
     /// # Errors
-    /// When the device grants too little memory, or an address is not known.
+    /// If the device grants too little memory, or an address is not known.
     pub fn moved_to(&self, target: &DeviceInfo) -> Result<Self, CompileError> {
         let mut new = self.clone();
         if self.plan.arena == target.arena || self.plan.hardware.is_none() {
@@ -184,18 +184,18 @@ impl Compiled {
         Ok(())
     }
 
-    /// The plan with its page images as the bytes of a file: magic, bytes of the plan, the plan, the images.
+    /// Encodes the plan with its page images as a file: magic, length of the plan, the plan, the images.
     ///
     /// # Errors
-    /// When the plan is too long for a record.
+    /// If the plan is too long for a record.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
         encode_plan_file(&self.plan, &self.pages)
     }
 
-    /// The plan that such a file holds; one without images may be a bare plan.
+    /// Decodes such a file. A file without images may be a bare plan.
     ///
     /// # Errors
-    /// When the bytes are not a plan, are of another version, or are cut off.
+    /// If the bytes are not a plan, have another version, or are truncated.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PlanError> {
         let Some(rest) = bytes.strip_prefix(&PLAN_FILE_MAGIC) else {
             let plan = Plan::from_bytes(bytes)?;

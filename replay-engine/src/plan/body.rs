@@ -1,4 +1,4 @@
-//! Encodes actions into a growing body.
+//! Encoder of actions into a growing body.
 
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -6,21 +6,21 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An action cannot be part of a body.
+/// The error for an action that cannot be part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("action {index}, of event {event}, cannot be encoded")]
 pub struct BodyError {
-    /// Which action.
+    /// Index of the action.
     pub index: u64,
     /// Its event.
     pub event: u32,
-    /// Why.
+    /// The reason.
     #[source]
     pub reason: replay_core::EncodeError,
 }
 
-/// Encoded actions. Clones share them: on a board with little memory they are the largest thing that is there before a
-/// run, and whoever keeps them, for the next plan or for this one, keeps the same.
+/// Encoded actions. Clones share them: on a target with little memory they are the largest data before a run. A copy
+/// that is kept for the next plan uses the same memory.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Body(Arc<Vec<u8>>);
 
@@ -50,7 +50,7 @@ impl From<Arc<Vec<u8>>> for Body {
     }
 }
 
-/// As one byte string.
+/// Serializes as one byte string.
 impl Serialize for Body {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_bytes(self)
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for Body {
     }
 }
 
-/// A plan's body as it grows.
+/// A plan's body under construction.
 #[derive(Clone, Debug, Default)]
 pub struct BodyBuilder {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ pub struct BodyBuilder {
 }
 
 impl BodyBuilder {
-    /// No actions yet.
+    /// Creates an empty body.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -94,7 +94,7 @@ impl BodyBuilder {
     /// Adds an action.
     ///
     /// # Errors
-    /// When its event is before that of the action before it, or a field is out of its range.
+    /// If its event is before that of the previous action, or a field is out of range.
     pub fn push(&mut self, action: &Action) -> Result<(), BodyError> {
         let mut room = [0u8; MAX_ACTION_BYTES];
         let mut encoder = Encoder::with_last_event(&mut room, self.event);
@@ -109,13 +109,13 @@ impl BodyBuilder {
         Ok(())
     }
 
-    /// Number of actions so far.
+    /// Returns the number of actions so far.
     #[must_use]
     pub fn actions(&self) -> u64 {
         self.actions
     }
 
-    /// The encoded actions and their number.
+    /// Returns the encoded actions and their number.
     #[must_use]
     pub fn finish(self) -> (Body, u64) {
         (self.bytes.into(), self.actions)

@@ -1,4 +1,4 @@
-//! From a recording and its edits to a plan for one device.
+//! Compiler from a recording and its edits to a plan for one device.
 
 use super::events::Translation;
 use super::relocate::{Edit, RelocatedMemory};
@@ -15,7 +15,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::screen::Picture;
 use trace_core::{GpuVa, Recording};
 
-/// Bytes that a person put over recorded memory.
+/// Bytes that the user writes over recorded memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// Address space, an index into the recording's list.
@@ -26,70 +26,70 @@ pub struct Patch {
     pub bytes: Vec<u8>,
 }
 
-/// What a person changed on top of a recording.
+/// The user's changes to a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// Whole new contents of named buffers.
+    /// Complete new contents of named buffers.
     pub inputs: BTreeMap<String, Vec<u8>>,
-    /// Bytes put over memory, after the inputs, in order.
+    /// Bytes written over memory, after the inputs, in order.
     pub patches: Vec<Patch>,
 }
 
-/// What becomes of recorded idle time.
+/// The treatment of recorded idle time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// It is skipped.
+    /// Skip it.
     #[default]
     Fast,
-    /// It is kept.
+    /// Keep it.
     Recorded,
 }
 
-/// How a plan is made.
+/// The options of the compiler.
 #[derive(Clone, Debug, Default)]
 pub struct CompileOptions {
-    /// What becomes of recorded idle time.
+    /// The treatment of recorded idle time.
     pub pace: Pace,
-    /// Names of the buffers to copy out; when empty, all whose role is output.
+    /// Names of the buffers to copy out. If empty, all output buffers.
     pub outputs: Vec<String>,
     /// Limits that the plan must keep.
     pub budgets: Budgets,
-    /// Offsets of registers that the map does not know and that a person allows nevertheless.
+    /// Offsets of registers that the map does not know and that the user allows nevertheless.
     pub allow_unknown: Vec<Range<u32>>,
-    /// The picture that the device must show at the end.
+    /// The expected picture at the end.
     pub expect_screen: Option<Picture>,
-    /// Where that picture comes from, for a person.
+    /// The source of that picture, for the user.
     pub screen_source: String,
-    /// Make the range of a recording of calls one graph.
+    /// Make the range of an API trace one graph.
     pub graph: bool,
-    /// Put nothing back between repeated runs of a recording of calls.
+    /// Do not restore memory between repeated runs of an API trace.
     pub no_restore: bool,
-    /// Wait for the device behind each launch of a recording of calls.
+    /// Wait for the device after each launch of an API trace.
     pub step: bool,
-    /// Bring back what snapshots of a recording of calls took down, too. Where the program itself brought nothing back
-    /// they are brought back in any case.
+    /// Also copy the memory of an API trace's snapshots back. This is always done if the program itself copied nothing
+    /// back.
     pub memory: bool,
-    /// Put into the plan what copies brought back when the calls were recorded: a tuning holds what a launch leaves
-    /// against it where it is done. A replay has no use for it.
+    /// Put the recorded outputs of an API trace into the plan. A tuning compares the results of a launch with them on
+    /// the device. A replay does not need them.
     pub held: bool,
 }
 
-/// A plan with the page images that it names.
+/// A plan with its page images.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The plan.
     pub plan: Plan,
-    /// Page images by digest; the page of zeros is not among them.
+    /// Page images by digest, without the page of zeros.
     pub pages: BTreeMap<Digest, Box<Page>>,
 }
 
 /// Compiles a recording and its edits into a plan for `target`.
 ///
-/// Memory starts as the recording's first snapshot tells it; frames without content start as zero. What the CPU writes
-/// later becomes changes of memory at the same point. Outputs are mapped at the end.
+/// Memory starts with the contents of the recording's first snapshot; frames without contents start as zero. Later CPU
+/// writes become memory changes at the same point. Outputs are mapped at the end.
 ///
 /// # Errors
-/// When the recording cannot be replayed on the target: see [`CompileError`].
+/// If the recording cannot be replayed on the target: see [`CompileError`].
 pub fn compile(
     recording: &Recording,
     edits: &Edits,
@@ -100,10 +100,10 @@ pub fn compile(
     Ok(compile_placed(recording, edits, target, options, progress)?.compiled)
 }
 
-/// [`compile`] with a register map of the caller's instead of the embedded one that the target names.
+/// Compiles like [`compile`], with the caller's register map instead of the embedded one that the target names.
 ///
 /// # Errors
-/// As [`compile`].
+/// Same as [`compile`].
 pub fn compile_with(
     recording: &Recording,
     edits: &Edits,
@@ -115,19 +115,19 @@ pub fn compile_with(
     Ok(placed(recording, edits, target, map, options, progress)?.compiled)
 }
 
-/// A plan with the places of the recording's memory in it.
+/// A plan with the addresses of the recording's memory in it.
 #[derive(Clone, Debug)]
 pub struct PlacedPlan {
     /// The plan.
     pub compiled: Compiled,
-    /// Frames of data: that of the arena, and the recorded one. Empty for a plan of a device's windows.
+    /// Data frames: arena frame and recorded frame. Empty for a plan of a device's windows.
     pub frames: HashMap<u64, u64>,
 }
 
-/// [`compile`] that also says where the recording's memory is put.
+/// Compiles like [`compile`], and also returns the addresses of the recording's memory.
 ///
 /// # Errors
-/// As [`compile`].
+/// Same as [`compile`].
 pub fn compile_placed(
     recording: &Recording,
     edits: &Edits,
@@ -169,7 +169,7 @@ fn placed(
             frames: HashMap::new(),
         });
     }
-    // Before anything is made of it: an image that is changed gets a digest that is right, whatever it was.
+    // Checked first: a modified image gets a new valid digest, so damage would go unnoticed later.
     if let Some(block) = recording.find_damage(progress)? {
         return Err(CompileError::Damaged { block: Box::new(block) });
     }
@@ -236,8 +236,8 @@ fn placed(
     Ok(PlacedPlan { compiled, frames })
 }
 
-/// Ranges that a person allows hold whole registers, are a small part of the window, and none of them holds a register
-/// that the map knows and does not have replayed.
+/// Checks that allowed ranges hold whole registers, are a small part of the window, and hold no register that the map
+/// knows as not replayable.
 fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
     let most = map.window_bytes() / 4;
     let mut sum = 0u64;
@@ -339,7 +339,7 @@ fn put_edits(
     Ok(placed)
 }
 
-/// What the CPU's later writes made of edits.
+/// Adds the effects of later CPU writes on edits to the rewrites.
 fn what_became_of(edits: &[Edit], rewrites: &mut Vec<Rewrite>) -> Result<(), CompileError> {
     for edit in edits {
         if let Some(va) = edit.find_unmapped_page() {
@@ -389,7 +389,7 @@ fn outputs(
         .collect()
 }
 
-/// What the translation of events adds to a plan.
+/// The additions to a plan from translated events.
 pub(super) struct TranslatedEvents {
     pub rewrites: Vec<Rewrite>,
     pub body: super::BodyBuilder,

@@ -1,5 +1,4 @@
-//! Memory of a recorded device that reads and writes it by itself: what of it the recording tells, and where it goes in
-//! the arena.
+//! Memory of a recorded device with DMA: its recorded contents, and its location in the arena.
 
 use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, Ranges, is_within};
 use super::relocate::CpuMemory;
@@ -13,7 +12,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Most bytes of a change that is told as a value.
+/// Maximum size of a change that is encoded as a value, bytes.
 const VALUE_BYTES: u64 = 8;
 
 /// Recorded memory, as the CPU left it.
@@ -35,12 +34,12 @@ impl DeviceMemory for RecordedMemory<'_> {
     }
 }
 
-/// A recording's memory on its way into the arena.
+/// The relocation of a recording's memory into the arena.
 pub(super) struct Dma<'a> {
     recording: &'a Recording,
     recorded: RecordedMemory<'a>,
     pub mover: DmaRelocator<'a>,
-    /// Runs of frames, with their place from the arena's start in bytes.
+    /// Runs of frames, with their offset in the arena, bytes.
     pub runs: Vec<(Range<u64>, u64)>,
     images: Vec<Digest>,
     by_image: HashMap<Digest, u32>,
@@ -48,7 +47,7 @@ pub(super) struct Dma<'a> {
     first_frame: u64,
 }
 
-/// What a plan takes from it.
+/// The pages that a plan takes from it.
 pub(super) struct DmaPages {
     pub pages: Vec<PlanPage>,
     pub used_pages: u64,
@@ -56,7 +55,7 @@ pub(super) struct DmaPages {
     pub by_digest: BTreeMap<Digest, Box<Page>>,
 }
 
-/// All frames of which the recording tells anything, as ranges of bytes.
+/// Returns all frames with recorded contents, as byte ranges.
 fn frames(recording: &Recording) -> Ranges {
     let mut all = Ranges::default();
     let bytes = |frame: u64| frame.saturating_mul(PAGE);
@@ -74,8 +73,8 @@ fn frames(recording: &Recording) -> Ranges {
 }
 
 impl<'a> Dma<'a> {
-    /// Places the recording's memory; `None` where the recording has none, or tells nothing of what is in it and the
-    /// map nothing of what the device does with it.
+    /// Places the recording's memory. Returns `None` if the recording has none. Also returns `None` if the recording
+    /// lacks its contents and the map does not describe the device's DMA.
     pub fn new(
         recording: &'a Recording,
         map: &'a RegisterMap,
@@ -120,12 +119,12 @@ impl<'a> Dma<'a> {
         }))
     }
 
-    /// A write of registers at an event.
+    /// Processes a register write at an event.
     pub fn write(&mut self, event: u32, offset: u64, width: u8, value: u64) -> Result<(), BusError> {
         self.mover.write(event, offset, width, value, &self.recorded)
     }
 
-    /// The host writes from event `at` on, which were seen together. Gives the event behind them.
+    /// Processes the host writes from event `at` on, which were observed together. Returns the event after them.
     pub fn host_writes(&mut self, at: usize) -> Result<usize, CompileError> {
         let mut rows = Vec::new();
         while let Some(row) = self.recording.events.host_write(at + rows.len()) {
@@ -206,7 +205,7 @@ impl<'a> Dma<'a> {
         Ok(number)
     }
 
-    /// The pages that memory begins with, and the images.
+    /// Returns the initial pages of memory, and the images.
     pub fn place(mut self) -> DmaPages {
         let start = self.recording.memory.at(0);
         let (mut pages, mut used_pages) = (Vec::new(), 0);

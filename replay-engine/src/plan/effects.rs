@@ -1,48 +1,48 @@
-//! Effects that a replay must have, beside reads that match: what the screen shows at the end, how many interrupts
-//! came, what a window, memory or an output holds, at the end or at a given event.
+//! Expected effects of a replay other than matching reads, at the end or at a given event. Examples are the screen's
+//! picture, the number of interrupts, and the contents of a window, of memory or of an output.
 
 use serde::{Deserialize, Serialize};
 use trace_core::recording::Digest;
 use trace_core::screen::Picture;
 
-/// Something that a replay must bring about.
+/// An effect that a replay must have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// What the device's screen shows at the end.
+    /// The picture on the device's screen at the end.
     Screen {
-        /// Pixels a row.
+        /// Width, pixels.
         width: u32,
-        /// Rows.
+        /// Height, pixels.
         height: u32,
-        /// BLAKE3 of the pixels, three bytes each, red, green and blue, rows from the top.
+        /// BLAKE3 of the pixels: three bytes each, red, green and blue, rows from the top.
         rgb: Digest,
     },
-    /// Interrupts that were waited for and came.
+    /// Number of interrupts that were waited for and occurred.
     Interrupts {
         /// How many.
         count: u64,
     },
     /// Bytes of a window at the end.
     Window {
-        /// Its number.
+        /// Number of the window.
         number: u8,
         /// First byte.
         offset: u64,
-        /// How many; at most [`MAX_WINDOW_BYTES`].
+        /// Length, bytes; at most [`MAX_WINDOW_BYTES`].
         bytes: u64,
         /// BLAKE3 of them.
         digest: Digest,
     },
     /// Bytes of the plan's memory.
     Memory {
-        /// First byte, from the start of the arena.
+        /// First byte, as an offset from the start of the arena.
         offset: u64,
-        /// How many; at most [`MAX_WINDOW_BYTES`].
+        /// Length, bytes; at most [`MAX_WINDOW_BYTES`].
         bytes: u64,
         /// BLAKE3 of them.
         digest: Digest,
     },
-    /// What an output holds at the end.
+    /// The contents of an output at the end.
     Output {
         /// Its name.
         name: String,
@@ -51,21 +51,20 @@ pub enum Effect {
     },
 }
 
-/// Maximum number of bytes of windows and memory that all expectations together cover: each is read back from the
-/// device.
+/// Maximum total size of windows and memory in all expectations, bytes: they are read back from the device.
 pub const MAX_WINDOW_BYTES: u64 = 64 << 20;
 
-/// An effect with where it was learned.
+/// An expected effect with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
-    /// What must be so.
+    /// The expected effect.
     pub effect: Effect,
-    /// Where that comes from, for a person: `the picture beside the recording`.
+    /// Its source, for the user: `the picture beside the recording`.
     pub source: String,
 }
 
 impl Effect {
-    /// That the screen shows a picture at the end.
+    /// Returns the expectation of a picture on the screen at the end.
     #[must_use]
     pub fn screen(picture: &Picture) -> Self {
         Self::Screen {
@@ -75,7 +74,7 @@ impl Effect {
         }
     }
 
-    /// The kind's name in JSON, text and tables.
+    /// Returns the name of its kind in JSON, text and tables.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -88,27 +87,27 @@ impl Effect {
     }
 }
 
-/// The first digits of a digest, for a person.
+/// Returns the first digits of a digest, for the user.
 #[must_use]
 pub(crate) fn short_digest(digest: &Digest) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().chars().take(16).collect()
 }
 
-/// What became of an effect.
+/// The result of checking an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectResult {
-    /// Kind, as [`Effect::name`] gives it.
+    /// Kind, as [`Effect::name`] returns it.
     pub kind: String,
-    /// Where it was learned.
+    /// The source of the expectation.
     pub source: String,
-    /// What was expected, for a person.
+    /// The expected value, for the user.
     pub expected: String,
-    /// What was there, for a person.
+    /// The actual value, for the user.
     pub got: String,
-    /// Whether they are the same; `None` where nothing can look at it on this device, which says nothing of the run.
+    /// Whether they are equal. `None` if this device cannot check it, which says nothing about the run.
     pub matched: Option<bool>,
-    /// The event of the recording behind which it was looked at; `None` for the end.
+    /// The event of the recording after which it was checked, or `None` for the end.
     pub event: Option<u64>,
-    /// BLAKE3 of what was there, of an effect that is held against one; `None` where it could not be looked at.
+    /// BLAKE3 of the actual contents, for an effect with a digest. `None` if they could not be read.
     pub digest: Option<Digest>,
 }

@@ -1,4 +1,4 @@
-//! Why a recording cannot become a plan.
+//! Reasons why a recording cannot be compiled into a plan.
 
 use super::BodyError;
 use crate::device::cuda::CudaReplayError;
@@ -9,16 +9,16 @@ use trace_core::progress::Cancelled;
 use trace_core::recording::DamagedBlock;
 use trace_core::screen::PictureError;
 
-/// A recording cannot become a plan.
+/// The reason why a recording cannot be compiled into a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// The person stopped it.
+    /// The user cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
     /// The recording holds no register accesses.
     #[error("the recording holds no register accesses to replay")]
     NothingToReplay,
-    /// Memory in the file is not what was recorded.
+    /// Memory in the file differs from the recorded memory.
     #[error("the recording is damaged: {block}; `kinescope verify` lists all that is damaged")]
     Damaged {
         /// The first damaged block.
@@ -30,7 +30,7 @@ pub enum CompileError {
         /// Its name.
         name: String,
     },
-    /// The recording is of calls, and the device takes registers.
+    /// The recording is an API trace, and the device takes register accesses.
     #[error(
         "the recording is of a driver's calls, and {device} takes none: boards that do are called cuda:N, or are of an \
          agent on a machine with such a device"
@@ -39,36 +39,36 @@ pub enum CompileError {
         /// The device.
         device: String,
     },
-    /// The calls cannot be played again, or an edit of them does not fit.
+    /// The calls cannot be replayed, or an edit of them does not fit.
     #[error(transparent)]
     Calls(#[from] CudaReplayError),
-    /// Memory of a recording of calls was changed beside its inputs.
+    /// Memory of an API trace other than its inputs was edited.
     #[error("the bytes at {va} were changed: of a recording of calls only what copies carry can be, as inputs")]
     NoPatches {
         /// First byte.
         va: GpuVa,
     },
-    /// There is no output of the name.
+    /// There is no output of this name.
     #[error("there is no output '{name}' in the recording (there are {known})")]
     NoOutput {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The known names.
         known: String,
     },
     /// More events than a plan can number.
     #[error("the recording has {events} events; a plan numbers at most {}", u32::MAX)]
     TooManyEvents {
-        /// How many.
+        /// Number of events.
         events: usize,
     },
-    /// An event is of a kind that cannot be replayed.
+    /// An event of this kind cannot be replayed.
     #[error("event {event} is of a kind that cannot be replayed on registers")]
     EventKind {
         /// The event.
         event: u64,
     },
-    /// What the CPU wrote cannot be read.
+    /// The data of a CPU write cannot be read.
     #[error("the host write at event {event} is not of one page, or its page is not there")]
     HostWrite {
         /// The event.
@@ -77,7 +77,7 @@ pub enum CompileError {
     /// More images of changed pages than a plan can number.
     #[error("the recording changes more pages than a plan can number")]
     TooManyImages,
-    /// The device would read and write memory by itself, and not every address is known.
+    /// The device would use bus mastering, and not every address is known.
     #[error("event {event}: bus mastering refused: {why}")]
     BusMastering {
         /// The event.
@@ -85,7 +85,7 @@ pub enum CompileError {
         /// What is not known.
         why: String,
     },
-    /// An access goes to a space other than the device's registers.
+    /// An access to a space other than the device's registers.
     #[error("event {event} accesses space {space}; only the first space, of registers, can be replayed")]
     OtherSpace {
         /// The event.
@@ -98,7 +98,7 @@ pub enum CompileError {
     OtherHardware {
         /// The recorded device's id.
         recorded: String,
-        /// Name and id of the board's.
+        /// Name and id of the target's device.
         device: String,
     },
     /// The device has no window for a space of the recording.
@@ -111,10 +111,10 @@ pub enum CompileError {
         /// The device.
         device: String,
     },
-    /// The picture that the recording keeps of its end is none.
+    /// The recorded picture of the end is not valid.
     #[error("the recording's picture of its end cannot be read; give one that is to be expected")]
     Screen(#[from] PictureError),
-    /// Inputs or patches for a plan that has no memory.
+    /// Inputs or patches for a plan without memory.
     #[error("{device} is replayed by its registers alone: there is no memory to change")]
     NoMemoryToEdit {
         /// The device.
@@ -129,7 +129,7 @@ pub enum CompileError {
         offset: u32,
         /// Width in bytes.
         width: u8,
-        /// Bytes of the window.
+        /// Length of the window, bytes.
         window: u64,
     },
     /// A register that the map does not know.
@@ -143,29 +143,29 @@ pub enum CompileError {
         /// Byte offset.
         offset: u32,
     },
-    /// A range that was allowed is empty, or no multiple of a register.
+    /// An allowed range is empty, or not a multiple of a register.
     #[error(
         "the allowed range {start:#x}..{end:#x} is none of registers: both ends are multiples of 4, the second larger"
     )]
     AllowedUneven {
         /// First offset.
         start: u32,
-        /// End, not included.
+        /// End, exclusive.
         end: u32,
     },
-    /// A range that was allowed holds a register that is known not to be replayed.
+    /// An allowed range has a register that is known as not replayable.
     #[error("the allowed range {start:#x}..{end:#x} holds {register}, which is not replayed: {reason}")]
     AllowedKnown {
         /// First offset.
         start: u32,
-        /// End, not included.
+        /// End, exclusive.
         end: u32,
         /// Name of the register.
         register: String,
         /// The map's reason.
         reason: String,
     },
-    /// The ranges that were allowed cover too much of the window, or are too many.
+    /// The allowed ranges cover too much of the window, or are too many.
     #[error(
         "up to the range {start:#x}..{end:#x} more than a quarter of the window is allowed, or more than {} ranges; \
          allow the registers that are meant",
@@ -174,10 +174,10 @@ pub enum CompileError {
     AllowedTooMuch {
         /// First offset.
         start: u32,
-        /// End, not included.
+        /// End, exclusive.
         end: u32,
     },
-    /// A register, or a value of it, that the map does not class as replayable.
+    /// A register, or a value of it, that the map does not classify as replayable.
     #[error("event {event}: {register} = {value:#x} is not replayed: {reason}")]
     NotReplayable {
         /// The event.
@@ -189,7 +189,7 @@ pub enum CompileError {
         /// The map's reason.
         reason: String,
     },
-    /// A root register receives tables that the recording does not hold.
+    /// A root register receives a table address that the recording has no tables for.
     #[error("event {event}: {register} receives the page tables at {value:#x}, which the recording does not hold")]
     UnknownRoot {
         /// The event.
@@ -204,64 +204,64 @@ pub enum CompileError {
     Tables {
         /// Hardware number of the address space.
         number: u8,
-        /// Why.
+        /// The reason.
         #[source]
         source: MmuError,
     },
     /// A page table is itself mapped for the GPU.
     #[error("a page table is mapped for the GPU at {va}")]
     TableMapped {
-        /// Where.
+        /// GPU address of the mapping.
         va: GpuVa,
     },
-    /// A block overlaps pages that are mapped elsewhere one by one.
+    /// A block overlaps pages that are also mapped individually.
     #[error("the block at {va} overlaps other mappings and cannot be moved in one piece")]
     BlockOverlaps {
-        /// Where.
+        /// GPU address of the block.
         va: GpuVa,
     },
     /// The device grants too little memory.
     #[error("the plan needs more than the {pages} pages of memory that the device grants")]
     ArenaTooSmall {
-        /// Pages granted.
+        /// Granted pages.
         pages: u64,
     },
-    /// The page tables map more than a plan looks at.
+    /// The page tables map more pages than a plan can check.
     #[error("the page tables map more than {limit} pages; one memory mapped again and again counts each time")]
     TooManyMapped {
-        /// Pages that are looked at.
+        /// Maximum number of checked pages.
         limit: u64,
     },
-    /// The device's memory lies where page tables cannot point.
+    /// The device's memory has addresses that page tables cannot hold.
     #[error("the device's memory ends beyond 48 bits of physical address, or does not start at a page")]
     ArenaOutOfReach,
     /// No buffer of that name.
     #[error("there is no buffer `{name}`; there are: {known}")]
     UnknownBuffer {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// The bytes given for a buffer are not as many as it has.
+    /// The given bytes have another length than the buffer.
     #[error("buffer `{name}` has {expected} bytes, {bytes} were given")]
     InputSize {
         /// Name of the buffer.
         name: String,
-        /// Bytes given.
+        /// Given length, bytes.
         bytes: u64,
-        /// Bytes that it has.
+        /// Expected length, bytes.
         expected: u64,
     },
-    /// A buffer or edit names memory that is not mapped.
+    /// A buffer or edit refers to unmapped memory.
     #[error("{what}: nothing is mapped at {va}")]
     NotMapped {
         /// The buffer or edit.
         what: String,
-        /// First address that is not mapped.
+        /// First unmapped address.
         va: GpuVa,
     },
-    /// A buffer or edit names an address space that the recording does not have.
+    /// A buffer or edit refers to an address space that the recording does not have.
     #[error("{what} names address space {index}, which the recording does not have")]
     NoAddressSpace {
         /// The buffer or edit.
@@ -269,7 +269,7 @@ pub enum CompileError {
         /// The index.
         index: u32,
     },
-    /// The body of a plan cannot be read.
+    /// The body of a plan cannot be decoded.
     #[error("the plan's body cannot be read: {message}")]
     Undecodable {
         /// What is wrong with it.

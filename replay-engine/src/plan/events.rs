@@ -1,4 +1,4 @@
-//! From recorded events to actions, every difference named.
+//! Translation of recorded events to actions, with every difference listed.
 
 use super::compile::TranslatedEvents;
 use super::prepass::{WrittenRegisters, find_acknowledged, find_polls, find_roots};
@@ -16,17 +16,17 @@ use trace_core::registers::{Half, ReadRule, Register, RegisterMap, Role};
 use trace_core::timeline::GAP_NS;
 use trace_core::{GpuVa, Recording};
 
-/// The slot that the flush id travels through.
+/// The slot for the flush id.
 const FLUSH_SLOT: u8 = 0;
 /// JS_COMMAND and AS_COMMAND values.
 pub(crate) const JOB_START: u64 = 1;
 pub(crate) const AS_UPDATE: u64 = 1;
-/// The address-space number in JS_CONFIG.
+/// Bits of the address-space number in JS_CONFIG.
 pub(crate) const CONFIG_AS: u64 = 0xf;
-/// Events between two reports of progress.
+/// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
 
-/// A recording on its way to actions.
+/// The translation of a recording to actions.
 pub(super) struct Translation<'a, 'm> {
     recording: &'a Recording,
     map: &'a RegisterMap,
@@ -35,13 +35,13 @@ pub(super) struct Translation<'a, 'm> {
     spaces: &'a [PlanSpace],
     arena: Arena,
     options: &'a CompileOptions,
-    /// Polls by their last event: how many reads they stand for.
+    /// Polls by their last event, with the number of reads that they replace.
     polls: BTreeMap<usize, u32>,
-    /// The whole value that a write of half a root register belongs to, by event.
+    /// The 64-bit value that a write of half a root register belongs to, by event.
     roots: HashMap<usize, u64>,
     written: WrittenRegisters,
     untouched: UnwrittenRegisters,
-    /// The plan's translation that each hardware address space was last given.
+    /// The plan's translation that was last assigned to each hardware address space.
     in_use: HashMap<u8, usize>,
     fed: bool,
     open_jobs: HashMap<u8, usize>,
@@ -109,10 +109,10 @@ impl<'a, 'm> Translation<'a, 'm> {
                         .ok_or(CompileError::EventKind { event: at as u64 })?;
                     self.access(at, access)?;
                 }
-                // What interrupts were is told by the reads of their handlers; marks are for people. An access without a
-                // value cannot be made again, as a finding of the recording says.
+                // The reads of interrupt handlers show the interrupts; marks are for people. An access without a value
+                // cannot be replayed, which a finding of the recording reports.
                 Some(EventKind::Interrupt | EventKind::Mark | EventKind::Undecoded | EventKind::DmaMap) => {}
-                // Those that follow one another are taken together.
+                // Consecutive host writes are processed together.
                 Some(EventKind::HostWrite) if at < done => {}
                 Some(EventKind::HostWrite) => done = self.host_writes(at)?,
                 // Calls have a body of their own, and no registers.
@@ -125,7 +125,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         }
     }
 
-    /// Takes the host writes from an event on that no other event stands between, and gives the event behind them.
+    /// Processes the consecutive host writes from an event on. Returns the event after them.
     fn host_writes(&mut self, first: usize) -> Result<usize, CompileError> {
         let mut rows = Vec::new();
         let mut behind = first;
@@ -163,7 +163,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         Ok(())
     }
 
-    /// Edits follow what the CPU wrote up to here.
+    /// Updates edits with the CPU writes up to here.
     fn follow_edits(&mut self, at: usize) -> Result<(), CompileError> {
         let changes = self.memory.follow(at as u64, self.edits)?;
         self.changes(at, changes)
@@ -293,7 +293,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             }
             ReadRule::Until => {
                 reads.until += 1;
-                // Of a poll only the last read stays, for all of them.
+                // Of a poll only the last read is kept, for all of them.
                 let Some(reads) = self.polls.get(&at).copied() else {
                     return Ok(());
                 };
@@ -391,7 +391,7 @@ impl<'a, 'm> Translation<'a, 'm> {
                 .get(*i)
                 .is_some_and(|s| root_from_register(s.format, whole) == root_from_register(s.format, s.root.0))
         };
-        // Two address spaces may share tables; the one of the same number is meant then.
+        // Two address spaces may share tables; then the one with the same number counts.
         let found = (0..recorded.len())
             .filter(same)
             .min_by_key(|i| recorded.get(*i).is_none_or(|s| s.number != number))
@@ -439,7 +439,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             .in_use
             .get(&((config & CONFIG_AS) as u8))
             .and_then(|i| self.spaces.get(*i));
-        // A submit without translation is left for the verifier to refuse.
+        // The verifier refuses a submit without translation.
         let Some(target) = in_use else { return Ok(()) };
         let gpu = self.memory.gpu(target);
         let headers: Vec<_> = read_chain(&gpu, head_va)

@@ -1,8 +1,8 @@
-//! Expectations learned from a good run: a plan is asked to look at what a device holds, a run tells the digests, and a
-//! second run must show the same.
+//! Learning of expectations from a good run: a plan requests the contents of a device, a run returns the digests, and a
+//! second run must return the same.
 //!
-//! A recording tells what a driver stored, and not what the device made of it: a 2D engine draws into the framebuffer
-//! without a store. What is there a device tells by itself, the one that somebody takes for good.
+//! A recording has the driver's stores, but not the device's results: a 2D engine draws into the framebuffer without a
+//! store. A reference device, which the user considers good, supplies these contents.
 
 use super::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MAX_WINDOW_BYTES, Plan};
 use crate::device::space;
@@ -14,54 +14,54 @@ use trace_core::recording::{Digest, SpaceKind};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// What a run is asked to tell, by the numbers of the plan's expectations.
+/// The contents that a run is asked to report, by expectation number of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnRequest {
     numbers: Vec<usize>,
 }
 
-/// Why nothing is learned.
+/// The reason why nothing is learned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LearnError {
-    /// There is nothing to look at.
+    /// There is nothing to observe.
     #[error("the plan writes no framebuffer, the device reaches no memory, and there is no output: nothing to learn")]
     Nothing,
-    /// A point behind the last action.
+    /// A point after the last action.
     #[error("event {event} is behind the last of the plan, {last}")]
     Behind {
         /// The event.
         event: u64,
-        /// The plan's last one.
+        /// The last event of the plan.
         last: u32,
     },
-    /// More than is read back.
+    /// More than the read-back limit.
     #[error("{bytes} bytes would be read back in all, and {MAX_WINDOW_BYTES} are the most: name fewer events")]
     TooMuch {
-        /// How many.
+        /// Requested size, bytes.
         bytes: u64,
     },
-    /// The body cannot be read.
+    /// The body cannot be decoded.
     #[error("the plan's body cannot be read: {0}")]
     Undecodable(String),
-    /// The body cannot be written.
+    /// The body cannot be encoded.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// The run is none to learn from.
+    /// The run is not good enough to learn from.
     #[error("the run is none to learn from: {0}")]
     NotGood(String),
-    /// Two runs did not leave the same.
+    /// Two runs had different results.
     #[error("{what} was not the same in two runs: nothing is expected of what changes by itself")]
     Changes {
-        /// What was looked at.
+        /// What was observed.
         what: String,
     },
 }
 
-/// Asks a plan to look at what the device holds behind each of `events` and at the end: framebuffer windows as far as
-/// the plan writes them, and memory that the device reaches. Outputs are looked at where they are copied out.
+/// Adds requests to a plan for the device's contents after each of `events` and at the end: framebuffer windows, as far
+/// as the plan writes them, and memory accessible to the device. Outputs are observed where they are copied out.
 ///
 /// # Errors
-/// When there is nothing to look at, an event is behind the plan's last, or it would be too much.
+/// If there is nothing to observe, an event is after the plan's last, or the size limit is exceeded.
 pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnRequest, LearnError> {
     let plan = &compiled.plan;
     let mut actions = Vec::new();
@@ -94,7 +94,7 @@ pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnR
     if effects.is_empty() {
         return Err(LearnError::Nothing);
     }
-    // The looks of a point stand behind its last action.
+    // The observations of a point come after its last action.
     let mut body = BodyBuilder::new();
     let mut looks = (first..)
         .zip(&effects)
@@ -121,8 +121,8 @@ pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnR
     Ok(LearnRequest { numbers })
 }
 
-/// What can be looked at: each framebuffer window from its start to the end of the page that the plan writes last, and
-/// the memory that the device reaches.
+/// Returns what can be observed: each framebuffer window from its start to the end of the last page that the plan
+/// writes, and the memory accessible to the device.
 fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
     let mut ends: BTreeMap<u8, u64> = BTreeMap::new();
     for action in actions {
@@ -161,7 +161,7 @@ fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
 }
 
 impl Effect {
-    /// Bytes of a window or of memory that it is of.
+    /// Returns the bytes of a window or of memory that it covers.
     fn bytes(&self) -> u64 {
         match self {
             Self::Window { bytes, .. } | Self::Memory { bytes, .. } => *bytes,
@@ -179,11 +179,11 @@ impl Effect {
 }
 
 impl LearnRequest {
-    /// Puts into the plan what a run saw, as expectations of the source `from`; and what the screen showed, where
-    /// nothing is expected of it yet.
+    /// Adds the observations of a run to the plan, as expectations with the source `from`. Also adds the screen's
+    /// picture, if the plan has no expectation of it.
     ///
     /// # Errors
-    /// When the run is not good apart from what was asked, or could not look at something.
+    /// If the run is not good in other respects, or could not observe something.
     pub fn learn(&self, compiled: &mut Compiled, outcome: &Outcome, from: &str) -> Result<(), LearnError> {
         let not = |why: String| Err(LearnError::NotGood(why));
         if let Some(why) = &outcome.failure {
@@ -221,10 +221,10 @@ impl LearnRequest {
         Ok(())
     }
 
-    /// Holds a second run against what was learned.
+    /// Compares a second run with the learned expectations.
     ///
     /// # Errors
-    /// The first effect that was another one, or that the run was not good for another reason.
+    /// The first effect that differs, or another reason why the run was not good.
     pub fn check_repeat(&self, again: &Outcome) -> Result<(), LearnError> {
         if let Some(e) = again.effects.iter().find(|e| e.matched == Some(false)) {
             let when = e

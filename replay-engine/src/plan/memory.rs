@@ -1,4 +1,4 @@
-//! Memory as a plan sets it up: what lies in the arena before the run, and what the GPU sees of it.
+//! Memory as a plan sets it up: the contents of the arena before the run, and the GPU's view of it.
 
 use super::{PageSource, Plan, PlanPage, PlanSpace};
 use crate::device::Arena;
@@ -9,7 +9,7 @@ use trace_core::mmu::{PhysMemory, translate};
 use trace_core::recording::{Digest, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
-/// A page image that a plan names is not there.
+/// A page image that a plan refers to is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingPage {
     /// The frame that it belongs to.
@@ -20,7 +20,7 @@ pub struct MissingPage {
 
 /// Memory of a plan, by frames of its arena.
 pub trait PlanPages {
-    /// The image in a used frame; `None` outside.
+    /// Returns the image in a used frame, or `None` outside.
     fn page(&self, frame: u64) -> Option<&Page>;
 }
 
@@ -34,18 +34,18 @@ pub struct PlanMemory<'a> {
 }
 
 impl<'a> PlanMemory<'a> {
-    /// The memory of a plan.
+    /// Returns the memory of a plan.
     ///
     /// # Errors
-    /// The first page image that is not there.
+    /// The first missing page image.
     pub fn from_plan(plan: &Plan, pages: &'a dyn PageSource) -> Result<Self, MissingPage> {
         Self::new(plan.arena, plan.used_pages, &plan.pages, pages)
     }
 
-    /// The memory of a plan in the making.
+    /// Returns the memory of a plan under construction.
     ///
     /// # Errors
-    /// The first page image that is not there.
+    /// The first missing page image.
     pub fn new(
         arena: Arena,
         used_pages: u64,
@@ -71,7 +71,7 @@ impl<'a> PlanMemory<'a> {
         })
     }
 
-    /// The image in a used frame; `None` outside.
+    /// Returns the image in a used frame, or `None` outside.
     #[must_use]
     pub fn page(&self, frame: u64) -> Option<&Page> {
         if frame < self.first || frame >= self.end {
@@ -83,8 +83,8 @@ impl<'a> PlanMemory<'a> {
         Some(self.listed.get(&frame).copied().unwrap_or(&ZERO_PAGE))
     }
 
-    /// Writes the low `width` bytes of a value. `false`: outside the used frames, or across a page. Only a frame whose
-    /// content becomes another one is copied: see [`PlanMemory::changed_frames`].
+    /// Writes the low `width` bytes of a value. Returns `false` outside the used frames, or across a page. A frame is
+    /// copied only if its contents change: see [`PlanMemory::changed_frames`].
     pub fn write(&mut self, at: PhysAddr, width: u8, value: u64) -> bool {
         let Some(old) = self.page(at.frame()) else {
             return false;
@@ -105,14 +105,14 @@ impl<'a> PlanMemory<'a> {
         true
     }
 
-    /// Frames that writes gave another content; a copy of each is kept.
+    /// Returns the number of frames whose contents writes have changed; each has a copy.
     #[must_use]
     pub fn changed_frames(&self) -> usize {
         self.changed.len()
     }
 
-    /// Puts a part of a page image where it stands in the image. `false`: outside the used frames, or across a page.
-    /// A whole page is lent, and takes no copy.
+    /// Copies a part of a page image to the same offset of a frame. Returns `false` outside the used frames, or across
+    /// a page. A whole page is borrowed and not copied.
     pub fn copy(&mut self, at: PhysAddr, bytes: u32, image: &'a Page) -> bool {
         let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
         let (Some(old), Some(from)) = (self.page(at.frame()), image.get(range.clone())) else {
@@ -131,8 +131,8 @@ impl<'a> PlanMemory<'a> {
         true
     }
 
-    /// Does what an action does to memory by the CPU's hand, with the plan's images. `false` when it cannot; actions
-    /// that do nothing of the kind are done.
+    /// Applies the CPU memory changes of an action, with the plan's images. Returns `false` if it cannot. Returns
+    /// `true` for actions without memory changes.
     pub fn apply(&mut self, action: &Action, images: &[&'a Page]) -> bool {
         let base = PhysAddr(self.first.saturating_mul(PAGE_SIZE as u64));
         match *action {
@@ -149,7 +149,7 @@ impl<'a> PlanMemory<'a> {
         }
     }
 
-    /// What the GPU sees through one translation.
+    /// Returns the GPU's view through one translation.
     #[must_use]
     pub fn gpu(&self, space: &PlanSpace) -> PlanGpuMemory<'_, Self> {
         PlanGpuMemory::new(self, space)
@@ -173,7 +173,7 @@ impl PhysMemory for PlanMemory<'_> {
     }
 }
 
-/// Memory of a plan, for the walker of page tables.
+/// Memory of a plan, for the page table walker.
 struct TableReader<'a, M>(&'a M);
 
 impl<M: PlanPages> PhysMemory for TableReader<'_, M> {
@@ -194,20 +194,20 @@ pub struct PlanGpuMemory<'a, M> {
 }
 
 impl<'a, M: PlanPages> PlanGpuMemory<'a, M> {
-    /// Memory through a translation.
+    /// Creates a view of memory through a translation.
     #[must_use]
     pub fn new(memory: &'a M, space: &PlanSpace) -> Self {
         Self { memory, space: *space }
     }
 
-    /// Where an address lies; `None` when it is not mapped or outside the used frames.
+    /// Returns the physical address, or `None` if it is not mapped or outside the used frames.
     #[must_use]
     pub fn physical(&self, va: GpuVa) -> Option<PhysAddr> {
         let leaf = translate(self.space.format, self.space.root, va, &TableReader(self.memory)).ok()?;
         leaf.target(va).filter(|pa| self.memory.page(pa.frame()).is_some())
     }
 
-    /// Whether the GPU may write at an address.
+    /// Returns whether the GPU may write at an address.
     #[must_use]
     pub fn is_writable(&self, va: GpuVa) -> bool {
         translate(self.space.format, self.space.root, va, &TableReader(self.memory)).is_ok_and(|l| l.rights.write)

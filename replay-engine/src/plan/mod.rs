@@ -1,4 +1,4 @@
-//! The plan: actions compiled from a recording and its edits, with every rewrite named.
+//! The plan: actions compiled from a recording and its edits, with every rewrite listed.
 
 mod apply;
 mod assembled;
@@ -46,19 +46,19 @@ use trace_core::encode::EncodeError;
 use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat, Page, zero_digest};
 use trace_core::{GpuVa, PhysAddr};
 
-/// Version of the plan format that this code writes. `docs/plan.md`.
+/// Version of the plan format that this code writes. See `docs/plan.md`.
 pub const PLAN_VERSION: u32 = 6;
 /// Oldest version of the plan format that this code reads: version 5 ends before [`Plan::origin`].
 pub const MIN_PLAN_VERSION: u32 = 5;
 
-/// First bytes of a plan.
+/// Magic bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
 
 /// Kinds of differences between a recording and its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RewriteKind {
-    /// The page-table root becomes the agent's.
+    /// The page-table root is replaced by the agent's.
     Root,
     /// The flush id comes from the live read.
     FlushId,
@@ -68,32 +68,32 @@ pub enum RewriteKind {
     Gap,
     /// Reads of a changing status become a bounded wait.
     ReadToWait,
-    /// A wait for an interrupt is added where the recording shows its handler.
+    /// A wait for an interrupt is added where the recording has its handler.
     WaitAdded,
-    /// An input's bytes are a person's.
+    /// An input's bytes are replaced by the user's.
     Input,
     /// An output is copied out at the end.
     Output,
-    /// An address is the agent's instead of the recorded one.
+    /// A recorded address is replaced by an address of the agent's memory.
     Address,
-    /// Accesses are left out: they are not the device's, or the recording lacks their data.
+    /// Accesses are left out, because they do not belong to the device or the recording lacks their data.
     LeftOut,
-    /// A feature is taken that the device needs taken where an IOMMU stands in front of it.
+    /// A feature is accepted that the device requires behind an IOMMU.
     Feature,
 }
 
 /// One difference between a recording and its plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// What kind.
+    /// The kind.
     pub kind: RewriteKind,
-    /// The event of the recording that it belongs to, when there is one.
+    /// The event of the recording that it belongs to, if there is one.
     pub event: Option<u64>,
-    /// What becomes what, for a person.
+    /// The change, for the user.
     pub detail: String,
 }
 
-/// A page that a plan puts into the arena before it runs. Pages not named are zero.
+/// A page that a plan puts into the arena before it runs. Pages that are not listed are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanPage {
     /// Physical frame number (address / 4096), inside the arena.
@@ -117,7 +117,7 @@ pub struct PlanSpace {
     pub root_register: u64,
 }
 
-/// A named buffer; those in [`Plan::outputs`] are copied out at the end.
+/// A named buffer; the ones in [`Plan::outputs`] are copied out at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanBuffer {
     /// Its name in the recording.
@@ -145,7 +145,7 @@ pub struct PlanJob {
     pub slot: u8,
 }
 
-/// How many recorded reads are treated how.
+/// Number of recorded reads by treatment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadClasses {
     /// Must match.
@@ -161,21 +161,21 @@ pub struct ReadClasses {
 }
 
 impl ReadClasses {
-    /// Reads that are compared.
+    /// Returns the number of compared reads.
     #[must_use]
     pub fn compared(&self) -> u64 {
         self.equal + self.masked + self.until
     }
 }
 
-/// Limits that a run keeps.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budgets {
-    /// Most actions.
+    /// Maximum number of actions.
     pub actions: u64,
-    /// Most arena pages, zero ones included.
+    /// Maximum number of arena pages, including zero ones.
     pub pages: u64,
-    /// Most nanoseconds on the device's clock.
+    /// Maximum time on the device's clock, nanoseconds.
     pub time_ns: u64,
     /// Limit of one wait for an interrupt, ns.
     pub interrupt_ns: u64,
@@ -200,17 +200,17 @@ impl Default for Budgets {
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub version: u32,
-    /// Where the recording came from, for a person.
+    /// Source of the recording, for the user.
     pub title: String,
     /// Raw GPU id of the recording.
     pub gpu_id: u32,
-    /// Name of the register map that classes its registers.
+    /// Name of the register map that classifies its registers.
     pub register_map: String,
     /// The arena that addresses were relocated into; the device must grant exactly this one.
     pub arena: Arena,
-    /// Pages put in place before the run, sorted by frame.
+    /// Pages stored before the run, sorted by frame.
     pub pages: Vec<PlanPage>,
-    /// Frames of the arena that the plan uses: `0..used_pages` from its base; all others stay untouched.
+    /// Number of arena frames that the plan uses: `0..used_pages` from its base. All others stay untouched.
     pub used_pages: u64,
     /// Translations that the plan sets up.
     pub spaces: Vec<PlanSpace>,
@@ -220,9 +220,9 @@ pub struct Plan {
     pub jobs: Vec<PlanJob>,
     /// Every difference from the recording.
     pub rewrites: Vec<Rewrite>,
-    /// How recorded reads are treated.
+    /// Number of recorded reads by treatment.
     pub reads: ReadClasses,
-    /// Interrupts waited for.
+    /// Number of interrupts that the plan waits for.
     pub interrupts: u64,
     /// Number of actions in `body`.
     pub actions: u64,
@@ -230,39 +230,39 @@ pub struct Plan {
     pub budgets: Budgets,
     /// Encoded [`replay_core::Action`]s.
     pub body: Body,
-    /// Register offsets that the map does not know and that a person allowed: start, end (not included).
+    /// Register offsets that the map does not know and that the user allowed: start, end (exclusive).
     pub allowed: Vec<(u32, u32)>,
-    /// All named buffers of the recording, so that a fault can be told by the buffer nearest to it.
+    /// All named buffers of the recording, so that a fault report can name the nearest buffer.
     pub buffers: Vec<PlanBuffer>,
-    /// BLAKE3 digests of the page images that changes of memory take bytes from, by their number in the body.
+    /// BLAKE3 digests of the page images that memory changes take bytes from, by their number in the body.
     pub images: Vec<Digest>,
-    /// The device on its bus, for a plan of a device's windows.
+    /// The device's identity on its bus, for a plan of a device's windows.
     #[serde(with = "hardware_json")]
     pub hardware: Option<Hardware>,
-    /// The device's windows, for a plan of accesses to them: the numbers of spaces in the body. Empty for a plan of a
-    /// job-manager GPU, whose accesses go to its registers and to the plan's memory.
+    /// The device's windows, for a plan of accesses to them: the space numbers in the body. Empty for a plan of a
+    /// job-manager GPU, which accesses its registers and the plan's memory.
     pub windows: Vec<Window>,
-    /// What the run must bring about beside reads that match.
+    /// Required effects of the run other than matching reads.
     pub expectations: Vec<Expectation>,
-    /// Whether the device reads and writes the plan's memory by itself (bus mastering), by the addresses that its
-    /// register map's [`trace_core::registers::BusMaster`] knows.
+    /// Whether the device uses bus mastering on the plan's memory, with the addresses that its register map's
+    /// [`trace_core::registers::BusMaster`] describes.
     pub masters: bool,
-    /// What a plan of calls says beside its body, which then holds calls in the place of actions.
+    /// The properties of an API-trace plan outside its body. The body then holds calls instead of actions.
     #[serde(with = "calls::calls_json")]
     pub calls: Option<calls::Calls>,
-    /// What the outcome's recording takes over from the recording that is played. No device needs it: it is not sent to
-    /// an agent.
+    /// Data that the outcome's recording takes over from the source recording. Devices do not need it, so it is not
+    /// sent to an agent.
     #[serde(with = "origin::origin_json")]
     pub origin: Option<Origin>,
 }
 
-/// Bytes are not a plan that this code reads.
+/// The error for bytes that are not a plan that this code reads.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The first bytes are not [`PLAN_MAGIC`].
     #[error("these {bytes} bytes are not a plan: they do not start with KINEPLAN")]
     NotAPlan {
-        /// Bytes there were.
+        /// Number of bytes.
         bytes: usize,
     },
     /// The version is another one.
@@ -271,10 +271,10 @@ pub enum PlanError {
         /// The version found.
         found: u32,
     },
-    /// A plan with its page images is cut off.
+    /// A plan with its page images is truncated.
     #[error("the plan of {bytes} bytes is cut off")]
     Cut {
-        /// Bytes there were.
+        /// Number of bytes.
         bytes: usize,
     },
     /// The record is damaged.
@@ -283,8 +283,9 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Offsets of the registers that the plan writes, and how often; other windows are not among them. Actions behind
-    /// one that does not decode are not counted; such a plan is refused. Takes time by the actions.
+    /// Returns the offsets of the registers that the plan writes, with the number of writes. Other windows are not
+    /// included. Actions after one that does not decode are not counted; such a plan is refused. The time is linear in
+    /// the number of actions.
     #[must_use]
     pub fn writes(&self) -> BTreeMap<u64, u64> {
         let mut out = BTreeMap::new();
@@ -302,7 +303,7 @@ impl Plan {
         out
     }
 
-    /// A plan of nothing, in an arena without pages.
+    /// Creates an empty plan, in an arena without pages.
     #[must_use]
     pub fn empty(version: u32) -> Self {
         Self {
@@ -337,7 +338,7 @@ impl Plan {
         }
     }
 
-    /// Digests of all page images that the plan names, each once, rising; the page of zeros is not among them.
+    /// Returns the digests of all page images that the plan refers to, each once, ascending, without the page of zeros.
     #[must_use]
     pub fn digests(&self) -> BTreeSet<Digest> {
         let pages = self.pages.iter().map(|p| p.digest);
@@ -345,19 +346,19 @@ impl Plan {
         all.filter(|d| *d != zero_digest()).collect()
     }
 
-    /// The images that changes of memory take bytes from, by their number.
+    /// Returns the images that memory changes take bytes from, by their number.
     ///
     /// # Errors
-    /// The number of the first that is not there, with its digest.
+    /// The number of the first missing image, with its digest.
     pub fn change_images<'p>(&self, pages: &'p dyn PageSource) -> Result<Vec<&'p Page>, (usize, Digest)> {
         let image = |(i, digest): (usize, &Digest)| pages.page(digest).ok_or((i, *digest));
         self.images.iter().enumerate().map(image).collect()
     }
 
-    /// The plan as bytes: magic, version, record. `docs/plan.md`.
+    /// Encodes the plan: magic, version, record. See `docs/plan.md`.
     ///
     /// # Errors
-    /// When it is too long for a record.
+    /// If it is too long for a record.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
         let record = trace_core::encode::to_long_bytes(self)?;
         let mut out = Vec::with_capacity(12 + record.len());
@@ -367,11 +368,10 @@ impl Plan {
         Ok(out)
     }
 
-    /// The plan that bytes hold.
+    /// Decodes a plan.
     ///
     /// # Errors
-    /// When they are not a plan, are of another version, or damaged. A version that is not known is refused, never
-    /// guessed.
+    /// If the bytes are not a plan, have another version, or are damaged. An unknown version is refused, never guessed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PlanError> {
         let not = PlanError::NotAPlan { bytes: bytes.len() };
         let Some((version, record)) = bytes.strip_prefix(&PLAN_MAGIC).and_then(|r| r.split_first_chunk::<4>()) else {
@@ -385,7 +385,7 @@ impl Plan {
     }
 
     /// Returns the record of the plan without body and origin, as it is sent to an agent. It has version 5, which has
-    /// no origin, so that an agent that knows nothing of one reads it too.
+    /// no origin, so that older agents can read it too.
     ///
     /// # Errors
     /// If it is too long for a record.
@@ -397,12 +397,12 @@ impl Plan {
             ..self.clone()
         };
         let mut record = trace_core::encode::to_bytes(&head)?;
-        // The byte that says that there is no origin.
+        // The byte for a missing origin.
         record.pop();
         Ok(record)
     }
 
-    /// Reads a plan's record, which begins with its version. A plan of an older version becomes one of
+    /// Reads a plan's record, which starts with its version. A plan of an older version becomes one of
     /// [`PLAN_VERSION`].
     ///
     /// # Errors
@@ -426,7 +426,7 @@ impl Plan {
 }
 
 impl RewriteKind {
-    /// All kinds, in their order.
+    /// All kinds, in order.
     pub const ALL: [Self; 11] = [
         Self::Root,
         Self::FlushId,
@@ -441,7 +441,7 @@ impl RewriteKind {
         Self::Feature,
     ];
 
-    /// The kind's name in JSON, text and tables.
+    /// Returns the name of the kind in JSON, text and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

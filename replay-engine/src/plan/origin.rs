@@ -1,28 +1,28 @@
-//! What a plan says of the recording that it was made of and that no device needs: roles and shapes of buffers, and the
-//! ranges that the driver allocated. The recording of an outcome has them from here.
+//! Data from the source recording that no device needs: roles and shapes of buffers, and the ranges that the driver
+//! allocated. The recording of an outcome takes them from here.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::Recording;
 use trace_core::recording::{BufferRole, RecordedRange, Region};
 
-/// What the outcome's recording takes over from the recording that was played.
+/// Data that the outcome's recording takes over from the source recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Origin {
-    /// What buffers are for, by name.
+    /// Roles of buffers, by name.
     #[serde(with = "role_names")]
     pub roles: BTreeMap<String, BufferRole>,
-    /// Shapes of buffers, by name: the length of each dimension, the slowest first.
+    /// Shapes of buffers, by name: the length of each dimension, slowest first.
     pub shapes: BTreeMap<String, Vec<u64>>,
     /// Ranges that the driver allocated.
     pub regions: Vec<Region>,
-    /// Where the recording has memory that a device reaches by bus addresses. `at` counts from the start of the arena.
+    /// The recorded bus addresses of memory that the device accesses. `at` is the offset from the start of the arena.
     pub ranges: Vec<RecordedRange>,
 }
 
 impl Origin {
-    /// What a recording says of its buffers and regions.
+    /// Returns the origin data of a recording.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Self {
         let buffers = recording.facts.buffers.iter();
@@ -35,7 +35,7 @@ impl Origin {
     }
 }
 
-/// Roles by the names that JSON and tables use.
+/// Serializes roles by their names in JSON and tables.
 mod role_names {
     use super::{BTreeMap, BufferRole};
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de};
@@ -55,7 +55,7 @@ mod role_names {
     }
 }
 
-/// The origin among fixed-width fields: its JSON text, which takes fields that come later.
+/// Serializes the origin among fixed-width fields as JSON text, so that fields can be added later.
 pub(super) mod origin_json {
     use super::Origin;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};

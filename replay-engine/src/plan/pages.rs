@@ -1,4 +1,4 @@
-//! Where the page images that a plan names come from.
+//! Sources of a plan's page images.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
@@ -6,7 +6,7 @@ use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 
 /// Page images by digest.
 pub trait PageSource {
-    /// The image with this digest, or `None` when it is not there. The page of zeros need not be stored.
+    /// Returns the image with this digest, or `None` if it is missing. The page of zeros need not be stored.
     fn page(&self, digest: &Digest) -> Option<&Page>;
 }
 

@@ -1,5 +1,5 @@
-//! What must be known of a whole recording before its events are translated one by one: polls, whole root registers,
-//! interrupts whose status reads as 0.
+//! Pre-pass over a whole recording before its events are translated: polls, complete root registers, interrupts whose
+//! status reads as 0.
 
 use super::AS_UPDATE;
 use std::collections::{BTreeMap, HashMap};
@@ -7,10 +7,10 @@ use trace_core::Recording;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Half, ReadRule, Register, RegisterMap, Role};
 
-/// Accesses behind the read of an interrupt's status among which its acknowledgement is looked for.
+/// Number of accesses after an interrupt status read in which its acknowledgement is searched.
 const HANDLER: usize = 64;
 
-/// Register values as they were last written, for those whose meaning spans several writes.
+/// The last values written to registers whose meaning spans several writes.
 #[derive(Default)]
 pub(super) struct WrittenRegisters {
     pub values: HashMap<u32, u64>,
@@ -21,7 +21,7 @@ impl WrittenRegisters {
         self.values.get(&offset).copied().unwrap_or(0)
     }
 
-    /// The 64-bit value of the pair that `r` is a half of.
+    /// Returns the 64-bit value of the pair that `r` is a half of.
     pub fn pair(&self, r: &Register) -> u64 {
         match r.pair {
             Some(Half::Low { high_offset }) => self.get(r.offset) | self.get(high_offset) << 32,
@@ -31,17 +31,17 @@ impl WrittenRegisters {
     }
 }
 
-/// A run of reads of one register, nothing else between them.
+/// A run of consecutive reads of one register.
 struct ReadRun {
     last: usize,
     reads: u32,
     value: u64,
-    /// How often the register's block had been written when it was read.
+    /// Number of writes to the register's block before it was read.
     writes: u32,
 }
 
-/// Polls by their last event: a run of reads of a polled register, joined with earlier runs of the same poll that
-/// another thread's accesses stand between. A poll goes on until its block is written or its value was reached.
+/// Finds polls, by their last event: a run of reads of a polled register, joined with earlier runs of the same poll
+/// that are separated by another thread's accesses. A poll ends when its block is written or its value was reached.
 pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<usize, u32> {
     let mut runs: HashMap<u32, Vec<ReadRun>> = HashMap::new();
     let mut writes: HashMap<(&str, Option<u8>), u32> = HashMap::new();
@@ -101,8 +101,8 @@ pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<u
     out
 }
 
-/// The whole value that each write of half a root register belongs to: what the pair holds when a command of its
-/// address space puts it to use, or at the end.
+/// Finds the 64-bit value that each write of half a root register belongs to: the contents of the pair when a command
+/// of its address space puts it to use, or at the end.
 pub(super) fn find_roots(recording: &Recording, map: &RegisterMap) -> HashMap<usize, u64> {
     let mut written = WrittenRegisters::default();
     let mut waiting: HashMap<Option<u8>, Vec<(usize, u32)>> = HashMap::new();
@@ -136,9 +136,9 @@ pub(super) fn find_roots(recording: &Recording, map: &RegisterMap) -> HashMap<us
     out
 }
 
-/// The bits that a handler acknowledged although its read of the interrupt's status, event `at`, shows none: the next
-/// that its thread does with this line's status is to clear them. A read of 0 that nothing is cleared after is a
-/// look at a line that was not raised, and no handler's.
+/// Finds the bits that a handler acknowledged although its interrupt status read, event `at`, shows none: its thread's
+/// next access to the status of this line must clear them. A read of 0 without a following clear checks a line that was
+/// not raised, and belongs to no handler.
 pub(super) fn find_acknowledged(
     recording: &Recording,
     map: &RegisterMap,

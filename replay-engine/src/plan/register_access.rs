@@ -1,12 +1,12 @@
-//! Which registers an access of any width touches, and what the register map makes of it. The compiler and the verifier
-//! of plans ask the same questions in the same way.
+//! The registers that an access of any width covers, and their classification by the register map. The plan compiler
+//! and the verifier use the same code.
 
 use replay_core::width_mask;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use trace_core::registers::{Part, ReadRule, Register, RegisterMap, Role};
 
-/// The registers that an access touches.
+/// The registers that an access covers.
 pub(crate) struct RegisterAccess<'m> {
     map: &'m RegisterMap,
     parts: Vec<Part<'m>>,
@@ -14,7 +14,7 @@ pub(crate) struct RegisterAccess<'m> {
     width: u8,
 }
 
-/// How a read must be compared.
+/// The comparison mode of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompareMode {
     /// These bits, once.
@@ -24,7 +24,7 @@ pub(crate) enum CompareMode {
 }
 
 impl<'m> RegisterAccess<'m> {
-    /// What an access of `width` bytes at `offset` touches. Offset and width are those of an access in the window.
+    /// Returns the registers that an access of `width` bytes at `offset` covers. The access must be inside the window.
     pub fn new(map: &'m RegisterMap, offset: u32, width: u8) -> Self {
         Self {
             map,
@@ -34,7 +34,7 @@ impl<'m> RegisterAccess<'m> {
         }
     }
 
-    /// The first offset that lies in no register.
+    /// Returns the first offset that belongs to no register.
     pub fn unknown(&self) -> Option<u32> {
         let mut known = 0;
         for p in &self.parts {
@@ -46,25 +46,26 @@ impl<'m> RegisterAccess<'m> {
         (known < self.width).then(|| self.offset.saturating_add(u32::from(known)))
     }
 
-    /// The registers, with what of them is touched.
+    /// Returns the registers, with the covered part of each.
     pub fn parts(&self) -> &[Part<'m>] {
         &self.parts
     }
 
-    /// The registers.
+    /// Returns the registers.
     pub fn registers(&self) -> impl Iterator<Item = &'m Register> + '_ {
         self.parts.iter().map(|p| p.register)
     }
 
-    /// Names of the registers, or the offset where there is none.
+    /// Returns the names of the registers, or the offset if there is none.
     pub fn name(&self) -> String {
         let name = self.map.name_of(self.offset, self.width);
         name.map_or_else(|| format!("{:#x}", self.offset), Cow::into_owned)
     }
 
-    /// Why a write of `value` may not be replayed: the register and the reason. A list of values counts for the whole
-    /// register only; a write of a part of such a register is refused, and so is a bus address unless the plan `masters`
-    /// the bus, where each is looked at by itself: it would let the device reach memory that is not the plan's.
+    /// Returns why a write of `value` may not be replayed: the register and the reason. A value list applies only to
+    /// the complete register, and a partial write of such a register is refused. A bus address is refused too, because
+    /// it would let the device access memory outside the plan. With `masters` bus addresses are accepted here, because
+    /// the plan's DMA is checked separately.
     pub fn refusal(&self, value: u64, masters: bool) -> Option<(String, String)> {
         for p in &self.parts {
             let r = p.register;
@@ -87,7 +88,7 @@ impl<'m> RegisterAccess<'m> {
         None
     }
 
-    /// How the map demands that a read is compared. Bits that no register has are compared.
+    /// Returns the comparison that the map requires for a read. Bits outside all registers are compared.
     pub fn demand(&self) -> CompareMode {
         let mut mask = width_mask(self.width);
         if let [only] = self.parts.as_slice()
@@ -103,7 +104,7 @@ impl<'m> RegisterAccess<'m> {
                 ReadRule::Masked(compared) => !compared,
                 ReadRule::Equal | ReadRule::Until => 0,
             };
-            // The register's own bits, moved to where the access has them.
+            // The register's own bits, shifted to their position in the access.
             let of_part = (free & p.mask()).checked_shr(u32::from(p.byte) * 8).unwrap_or(0);
             mask &= !of_part.checked_shl(u32::from(p.at) * 8).unwrap_or(0);
         }
@@ -111,20 +112,20 @@ impl<'m> RegisterAccess<'m> {
     }
 }
 
-/// Follows writes, to tell whether a read can show what was there before the recording.
+/// Tracks writes, to find whether a read can show state from before the recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnwrittenRegisters {
     written: HashSet<u32>,
 }
 
 impl UnwrittenRegisters {
-    /// The registers of a write no longer stand as before.
+    /// Notes that the registers of a write have new contents.
     pub fn write(&mut self, touch: &RegisterAccess<'_>) {
         self.written.extend(touch.registers().map(|r| r.offset));
     }
 
-    /// Why a read depends, here, on what ran before the recording; `None` where the map marks none of its registers or
-    /// something has written them since.
+    /// Returns why a read depends on work before the recording. Returns `None` if the map marks none of its registers
+    /// or all were written since.
     pub fn reason<'m>(&self, touch: &RegisterAccess<'m>) -> Option<&'m str> {
         touch
             .registers()

@@ -1,4 +1,4 @@
-//! A plan as text that can be printed, read and read back. `docs/plan.md` tells its lines.
+//! The text form of a plan, which can be printed and parsed. `docs/plan.md` describes its lines.
 
 mod actions;
 mod content;
@@ -20,20 +20,20 @@ use std::fmt::Write as _;
 use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr};
 
-/// Text is not a plan.
+/// The error for text that is not a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column} of the plan: {reason}")]
 pub struct TextError {
-    /// Line, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// Character in the line, from 1.
+    /// Character in the line, starting at 1.
     pub column: usize,
     /// What is wrong.
     pub reason: String,
 }
 
-/// The plan as text. A body that cannot be decoded is printed up to there, with a line that says so, and does not
-/// read back.
+/// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
+/// cannot be parsed again.
 #[must_use]
 pub fn print(plan: &Plan) -> String {
     let mut out = String::new();
@@ -43,7 +43,7 @@ pub fn print(plan: &Plan) -> String {
     out
 }
 
-/// The plan as text, with the page images that it names, so that it reads back with them.
+/// Prints the plan as text with its page images, so that parsing restores them.
 #[must_use]
 pub fn print_with_pages(plan: &Plan, pages: &dyn PageSource) -> String {
     let mut out = String::new();
@@ -125,7 +125,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
 fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
     writeln!(out, "body")?;
     if let Some(calls) = &plan.calls {
-        // For people: a plan of calls is read from its bytes alone, and no reader of this text takes these lines.
+        // For people only: an API-trace plan is read only from its bytes, and the parser rejects these lines.
         for call in super::calls::body::Calls::new(&plan.body, plan.images.len()) {
             match call {
                 Ok(c) => writeln!(out, "call {} {}", c.event, c.call.describe(Some(&calls.facts)))?,
@@ -150,18 +150,18 @@ fn format_name(format: MmuFormat) -> &'static str {
     }
 }
 
-/// The plan that text holds, whether its page images are there or not.
+/// Parses a plan from text, with or without its page images.
 ///
 /// # Errors
-/// When a line is not understood or a part is missing.
+/// If a line is not understood or a part is missing.
 pub fn parse(text: &str) -> Result<Plan, TextError> {
     read(text, &NoFiles).map(|c| c.plan)
 }
 
-/// The plan that text holds, with its page images. `files` gives the bytes of files that it names.
+/// Parses a plan from text, with its page images. `files` reads the files that the text refers to.
 ///
 /// # Errors
-/// When a line is not understood, or a part or a page image is missing.
+/// If a line is not understood, or a part or a page image is missing.
 pub fn assemble(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     let compiled = read(text, files)?;
     let there = |d: &Digest| compiled.pages.page(d).is_some();
@@ -199,7 +199,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
         )));
     }
     f.end()?;
-    // Images may be told behind what names them.
+    // Images may come after the lines that refer to them.
     let contents = Contents::read(rows.clone(), files)?;
     let mut plan = Plan::empty(PLAN_VERSION);
     plan.budgets = Budgets::default();
@@ -253,7 +253,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     let (bytes, actions) = body.ok_or_else(|| missing("the body"))?.finish();
     plan.body = bytes;
     if !has("counts") {
-        // Written by hand: what its body does follows from it.
+        // In a handwritten plan, the counts are derived from the body.
         plan.actions = actions;
         content::count(&mut plan);
     } else if !has("reads") {

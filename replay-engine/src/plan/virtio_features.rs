@@ -1,28 +1,28 @@
-//! What a device needs of its driver where an IOMMU stands in front of it.
+//! Virtio features that a driver must accept behind an IOMMU.
 
 use crate::device::{Containment, DeviceInfo};
 use trace_core::registers::{BusEngine, QueueEngine, RegisterMap};
 
-/// The choice of features of a virtio device behind an IOMMU, as it is written; of other devices nothing is changed.
+/// The feature selection of a virtio device behind an IOMMU, as it is written. Other devices are not changed.
 pub(super) struct FeatureSelect<'a> {
     engine: Option<&'a QueueEngine>,
-    /// Which 32 features are written next.
+    /// The feature word that is written next.
     word: u64,
 }
 
 impl<'a> FeatureSelect<'a> {
-    /// What stands in front of a device.
+    /// Creates the state for a device.
     pub fn new(map: &'a RegisterMap, target: &DeviceInfo) -> Self {
         let behind = target.containment == Containment::Iommu;
         let engine = match map.bus_master().filter(|_| behind).map(|m| &m.engine) {
             Some(BusEngine::Virtqueue(q)) => Some(q),
             _ => None,
         };
-        // 0 is what a reset leaves.
+        // A reset leaves 0.
         Self { engine, word: 0 }
     }
 
-    /// What is written instead of a value, and why, for a person; `None` where it stays as it is.
+    /// Returns a replacement for a written value, with the reason for the user, or `None` if it stays.
     pub fn write(&mut self, offset: u32, value: u64) -> Option<(u64, String)> {
         let engine = self.engine?;
         if offset == engine.feature_select {

@@ -1,6 +1,8 @@
-//! From a recording of a device on a bus to actions: its accesses as they were, window by window, reads classed by the
-//! register map. Such a device has no page tables that a plan could prove: it gets no memory to reach, unless the map
-//! types every address that it takes, and the recording tells what memory it was given.
+//! Translation of a bus device's recording to actions: its recorded accesses, window by window, with reads classified
+//! by the register map.
+//!
+//! Such a device has no page tables for a plan to prove. It gets no memory to access, unless the map types every
+//! address register and the recording has the memory that it was given.
 
 use super::bus::BusError;
 use super::compile::{Compiled, Edits, find_buffer, title};
@@ -22,13 +24,13 @@ use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
 use trace_core::{GpuVa, Recording};
 
-/// Events between two reports of progress.
+/// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
 
 /// Why nothing is written to a window that is neither the registers nor framebuffer memory.
 pub(crate) const OTHER_WINDOW: &str = "what a write to this window does is not told: it may be another way to the registers, or hold addresses of interrupts";
 
-/// Whether a device takes plans of this kind: it is on a bus.
+/// Returns whether a device takes plans of this kind: it is on a bus.
 pub(super) fn is_bus_device(target: &DeviceInfo) -> bool {
     target.hardware.is_some()
 }
@@ -38,17 +40,17 @@ struct Translation<'a> {
     target: &'a DeviceInfo,
     map: &'a RegisterMap,
     options: &'a CompileOptions,
-    /// The device's window that each space of the recording is.
+    /// The device's window for each space of the recording.
     windows: Vec<Option<&'a Window>>,
     untouched: UnwrittenRegisters,
     actions: Vec<Action>,
     front: FeatureSelect<'a>,
-    /// Memory that the device reads and writes by itself.
+    /// Memory that the device accesses by DMA.
     dma: Option<Dma<'a>>,
     reads: ReadClasses,
     interrupts: u64,
     rewrites: Vec<Rewrite>,
-    /// Accesses that are left out: the first event, and how many, by what they are.
+    /// Accesses that are left out: the first event and the number, by description.
     left_out: BTreeMap<String, (u64, u64)>,
 }
 
@@ -144,7 +146,7 @@ pub(super) fn compile(
     })
 }
 
-/// The recording is of the device that it is to be played on.
+/// Checks that the recording was made of the target's device.
 fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), CompileError> {
     let device = target.hardware.as_ref();
     let recorded = recording.hardware();
@@ -164,7 +166,7 @@ fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), Compile
     }
 }
 
-/// The device's window of each of the recording's spaces, by name.
+/// Returns the device's window for each of the recording's spaces, by name.
 fn windows<'a>(recording: &Recording, target: &'a DeviceInfo) -> Vec<Option<&'a Window>> {
     let of = |name: &str| target.windows.iter().find(|w| w.name == name);
     recording.facts.spaces.iter().map(|s| of(&s.name)).collect()
@@ -191,13 +193,13 @@ impl<'a> Translation<'a> {
                     self.access(at, access)?
                 }
                 Some(EventKind::Interrupt) => self.interrupt(at)?,
-                // Those without a value are told all together, and what is said of the driver's memory is for people.
+                // Accesses without a value are reported together, and marks of the driver's memory are for people.
                 Some(EventKind::Mark | EventKind::Undecoded | EventKind::DmaMap) => at + 1,
                 Some(EventKind::HostWrite) if self.dma.is_some() => match &mut self.dma {
                     Some(dma) => dma.host_writes(at)?,
                     None => at + 1,
                 },
-                // A submit or a call of a driver has no registers.
+                // A submit or a driver call has no registers.
                 Some(_) | None => {
                     return Err(CompileError::EventKind { event: at as u64 });
                 }
@@ -249,14 +251,14 @@ impl<'a> Translation<'a> {
         self.left_out.entry(what).or_insert((at as u64, 0)).1 += count;
     }
 
-    /// Takes an access, and gives the event behind what it took.
+    /// Translates an access. Returns the event after it.
     fn access(&mut self, at: usize, a: Access) -> Result<usize, CompileError> {
         let event = at as u64;
         let recorded = self.recording.facts.spaces.get(usize::from(a.space));
         let Some(window) = self.windows.get(usize::from(a.space)).copied().flatten() else {
             let (name, kind) = recorded.map_or(("", None), |s| (s.name.as_str(), Some(s.kind)));
             return match kind {
-                // They are the machine's, not the device's: what a driver reads there it only reads.
+                // They belong to the machine, not to the device: a driver only reads there.
                 Some(SpaceKind::Memory) if !a.write => {
                     self.leave_out(
                         at,
@@ -386,7 +388,7 @@ impl<'a> Translation<'a> {
         Ok(at + 1)
     }
 
-    /// Reads of one polled register with nothing between them become one wait for the value of the last.
+    /// Turns consecutive reads of one polled register into one wait for the last value.
     fn poll(&mut self, first: usize, number: u8, a: Access) -> Result<usize, CompileError> {
         let (mut behind, mut last) = (first, a);
         while let Some(next) = self.recording.events.access(behind)
@@ -438,7 +440,7 @@ impl<'a> Translation<'a> {
         Ok(at + 1)
     }
 
-    /// Waits for what the device is still to do, and takes over its memory and the actions.
+    /// Waits for pending device work, and takes over its memory and the actions.
     fn moved(&mut self) -> Result<DmaPages, CompileError> {
         let Some(mut dma) = self.dma.take() else {
             return Ok(DmaPages {
@@ -476,7 +478,7 @@ impl<'a> Translation<'a> {
         Ok(dma.place())
     }
 
-    /// The buffer where the arena has it, or `None` if the device is not given all of it in one piece.
+    /// Returns the buffer at its arena address, or `None` if the device does not have all of it in one piece.
     fn moved_buffer(&self, dma: &Dma<'_>, b: &Buffer) -> Option<PlanBuffer> {
         let behind_first = b.bytes.saturating_sub(1);
         let from = dma.mover.offset(b.va.0)?;
@@ -490,8 +492,8 @@ impl<'a> Translation<'a> {
         })
     }
 
-    /// Where the recording has each piece of the arena, as the first of all recordings has it: one of a replay tells that
-    /// itself.
+    /// Returns the recorded address of each piece of the arena, in the original recording. A recording of a replay has
+    /// this data itself.
     fn ranges(&self) -> Vec<RecordedRange> {
         let Some(dma) = &self.dma else { return Vec::new() };
         let known = self.recording.recorded_ranges();
@@ -521,14 +523,14 @@ impl<'a> Translation<'a> {
         out
     }
 
-    /// All buffers of the device's memory.
+    /// Returns all buffers of the device's memory.
     fn buffers(&self) -> Vec<PlanBuffer> {
         let Some(dma) = &self.dma else { return Vec::new() };
         let all = self.recording.facts.buffers.iter();
         all.filter_map(|b| self.moved_buffer(dma, b)).collect()
     }
 
-    /// Buffers of the device's memory that are copied out.
+    /// Returns the buffers of the device's memory that are copied out.
     fn outputs(&mut self) -> Result<Vec<PlanBuffer>, CompileError> {
         let Some(dma) = &self.dma else {
             return Ok(Vec::new());

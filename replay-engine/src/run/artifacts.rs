@@ -1,7 +1,7 @@
-//! What a run leaves beside its outcome, and the recording that is made of it.
+//! The data of a run outside its outcome, and the recording built from it.
 //!
-//! The two are apart because a board has little memory: it keeps the events packed and each page once, and whoever asked
-//! for the run, who has the plan and its pages, puts the recording together.
+//! The two are separate because a target has little memory. It keeps the events packed and each page once. The client,
+//! which has the plan and its pages, builds the recording.
 
 use super::Outcome;
 use super::log::{EventLog, LogError, unpack};
@@ -21,59 +21,59 @@ use trace_core::recording::{
 use trace_core::registers::{RegisterMap, Role};
 use trace_core::screen::{Picture, PictureError};
 
-/// What of the material is small: a record of the protocol.
+/// The small part of the artifacts: a record of the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactsHeader {
     /// Address spaces that were set up: number, memory attributes, translation configuration.
     pub spaces: Vec<(u8, u64, u64)>,
-    /// Of each host write among the events, in order: the number of the page image that it left, 0 for one of zeros.
+    /// The number of the page image after each host write among the events, in order; 0 for a page of zeros.
     pub host_pages: Vec<u32>,
-    /// Frames that are not zero after the run, rising, each with the number of its page image from 1 on.
+    /// Frames that are not zero after the run, ascending, each with the number of its page image, starting at 1.
     pub frames: Vec<(u64, u32)>,
-    /// Width and height of what the screen shows, where the device has one.
+    /// Width and height of the screen's picture, if the device has a screen.
     pub screen: Option<(u32, u32)>,
 }
 
-/// What the recording of a run is made of.
+/// The artifacts of a run, from which its recording is built.
 #[derive(Debug)]
 pub(crate) struct RunArtifacts {
     pub header: ArtifactsHeader,
     /// The events, packed.
     pub events: EventLog,
-    /// Page images, numbered from 1 on.
+    /// Page images, numbered from 1.
     pub images: PageStore,
     pub screen: Option<Picture>,
 }
 
-/// Material that came over a connection does not fit together.
+/// Artifacts that arrived over a connection are inconsistent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArtifactsError {
     /// The events.
     #[error(transparent)]
     Events(#[from] LogError),
-    /// A page image that is not there.
+    /// A missing page image.
     #[error("frame {frame:#x} has the page image {number}, and there are {images}")]
     Image {
         /// The frame.
         frame: u64,
-        /// The number that it names.
+        /// The referenced number.
         number: u32,
-        /// Images there are.
+        /// Number of images.
         images: usize,
     },
-    /// An image that the plan puts in place is not there.
+    /// An initial page image of the plan is missing.
     #[error("the image that the plan puts into frame {frame:#x} is missing")]
     Start {
         /// The frame.
         frame: u64,
     },
-    /// Page images that are not whole.
+    /// Incomplete page images.
     #[error("{bytes} bytes of page images are left over")]
     Images {
-        /// How many.
+        /// Their length, bytes.
         bytes: usize,
     },
-    /// What the screen shows.
+    /// The screen's picture.
     #[error("what the screen shows: {0}")]
     Screen(#[from] PictureError),
     /// The recording cannot be written.
@@ -81,21 +81,21 @@ pub enum ArtifactsError {
     Write(String),
 }
 
-/// Material as it came over a connection: one piece each.
+/// Artifacts as received over a connection: one piece each.
 #[derive(Debug, Default)]
 pub struct ReceivedArtifacts {
-    /// What is small.
+    /// The small part.
     pub left: ArtifactsHeader,
     /// The events, packed.
     pub events: Vec<u8>,
     /// Page images.
     pub images: Vec<Page>,
-    /// What the screen shows.
+    /// The screen's picture.
     pub screen: Option<Picture>,
 }
 
 impl RunArtifacts {
-    /// Takes from the board what it holds after a run. `changed` holds the pages that changes of memory left.
+    /// Collects the artifacts of a run from the target. `changed` holds the pages after memory changes.
     pub(super) fn gather(
         plan: &Plan,
         board: &mut dyn Board,
@@ -133,7 +133,7 @@ impl RunArtifacts {
         })
     }
 
-    /// Bytes of what is large: events, page images, what the screen shows.
+    /// Returns the lengths of the bulk parts, bytes: events, page images, the screen's picture.
     pub fn lengths(&self) -> [u64; 3] {
         let screen = self.screen.as_ref().map_or(0, |p| p.rgb().len());
         [
@@ -143,7 +143,7 @@ impl RunArtifacts {
         ]
     }
 
-    /// All of it goes into a hash, which is the same for runs that left the same.
+    /// Adds everything to a hash, which is equal for runs with equal results.
     pub fn hash(&self, hash: &mut blake3::Hasher) {
         for block in self.events.blocks() {
             hash.update(block);
@@ -162,7 +162,7 @@ impl RunArtifacts {
         }
     }
 
-    /// The same as one that came over a connection.
+    /// Converts to the form received over a connection.
     pub fn into_received(self) -> ReceivedArtifacts {
         let images = self.images.iter().copied().collect();
         ReceivedArtifacts {
@@ -175,10 +175,10 @@ impl RunArtifacts {
 }
 
 impl ReceivedArtifacts {
-    /// Material from the pieces of a connection.
+    /// Builds artifacts from the pieces of a connection.
     ///
     /// # Errors
-    /// When a piece does not have the length that follows from what is small.
+    /// If a piece does not have the length that the small part announces.
     pub fn new(left: ArtifactsHeader, events: Vec<u8>, images: &[u8], screen: Vec<u8>) -> Result<Self, ArtifactsError> {
         let (images, rest) = images.as_chunks::<PAGE_SIZE>();
         if !rest.is_empty() {
@@ -196,8 +196,8 @@ impl ReceivedArtifacts {
         })
     }
 
-    /// Makes the outcome whole: the recording of what the device did, of a run of `plan` on the device `info`. What does
-    /// not fit together makes it failed.
+    /// Completes the outcome with the recording of a run of `plan` on the device `info`. Inconsistent artifacts make
+    /// the outcome failed.
     pub fn complete(self, outcome: &mut Outcome, plan: &Plan, pages: &dyn PageSource, info: &DeviceInfo) {
         let recording = self.recording(plan, pages, info, Some(outcome));
         let written = recording
@@ -211,11 +211,11 @@ impl ReceivedArtifacts {
         }
     }
 
-    /// Returns the recording of the run: memory as the plan put it in place, what the CPU wrote between other events, and
-    /// memory at the end. How jobs ended is told where `outcome` is given.
+    /// Returns the recording of the run: the initial memory of the plan, the CPU writes between other events, and
+    /// memory at the end. With `outcome` it has the results of the jobs.
     ///
     /// # Errors
-    /// If the parts do not fit together, or `source` lacks an image of the plan.
+    /// If the parts are inconsistent, or `source` lacks an image of the plan.
     pub fn recording(
         self,
         plan: &Plan,
@@ -230,7 +230,7 @@ impl ReceivedArtifacts {
             screen,
         } = self;
         let mut memory = MemoryBuilder::new();
-        // The numbers are the board's; one that sends an image twice has other ones than the recording.
+        // The numbers are the target's. If it sends an image twice, they differ from those of the recording.
         let ids: Vec<PageId> = images.iter().map(|page| memory.add_page(page)).collect();
         let id = |number: u32| match number.checked_sub(1) {
             None => Some(PageId::ZERO),
@@ -280,7 +280,7 @@ impl ReceivedArtifacts {
     }
 }
 
-/// How the chains of a run ended, by the events of the run's own recording.
+/// Returns the results of the chains of a run, by the events of the run's own recording.
 fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<ChainReport> {
     let Some(map) = RegisterMap::by_name(&plan.register_map).filter(|_| !outcome.jobs.is_empty()) else {
         return Vec::new();
@@ -291,7 +291,7 @@ fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<C
     };
     let all = recording.events.accesses(0..recording.events.len());
     let submits = all.filter(|(_, a)| is_submit(a)).map(|(event, _)| event as u64);
-    // Jobs stand in the order in which the run submitted them.
+    // Jobs are in submit order.
     submits
         .zip(&outcome.jobs)
         .map(|(submit_event, job)| ChainReport {
@@ -303,14 +303,14 @@ fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<C
         .collect()
 }
 
-/// Why a shader of a job did not run, as the device told it.
+/// Returns why a shader of a job did not run, as reported by the device.
 fn not_run_reason(outcome: &Outcome, job: &JobOutcome) -> Option<String> {
     let findings = outcome.findings.iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
     let of_job = |f: &&Finding| job.computed == Some(false) && f.event == Some(job.submit_event);
     findings.filter(of_job).map(|f| f.message.clone()).next()
 }
 
-/// What is known of the run as a recording.
+/// Returns the metadata of the run's recording.
 fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: CountedPages) -> Facts {
     Facts {
         identity: Identity {
@@ -361,7 +361,7 @@ fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: 
     }
 }
 
-/// The windows that accesses went to, in the order in which the recorder numbers them.
+/// Returns the accessed windows, in the order of the recorder's numbers.
 fn spaces(plan: &Plan, info: &DeviceInfo) -> Vec<Space> {
     let windows = if plan.windows.is_empty() {
         Window::registers(info.register_bytes())
@@ -376,7 +376,7 @@ fn spaces(plan: &Plan, info: &DeviceInfo) -> Vec<Space> {
     windows.into_iter().map(space).collect()
 }
 
-/// The role of a buffer. A plan of version 5 does not tell it.
+/// Returns the role of a buffer. A plan of version 5 does not have it.
 fn role(plan: &Plan, name: &str) -> BufferRole {
     if let Some(role) = plan.origin.as_ref().and_then(|o| o.roles.get(name)) {
         return *role;

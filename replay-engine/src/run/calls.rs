@@ -1,4 +1,4 @@
-//! What a replay of calls did: its outputs beside the recorded ones, and the recording of it.
+//! Results of an API-trace replay: its outputs compared with the recorded ones, and its recording.
 
 use super::outcome::{Divergence, Outcome, Verdict};
 use crate::device::DeviceInfo;
@@ -16,86 +16,86 @@ use trace_core::recording::{
     CALL_FACTS, CallEvent, Clock, CopyKind, EventsBuilder, Facts, Identity, MemoryBuilder, Recording, ZERO_PAGE,
 };
 
-/// Differences that are kept in full.
+/// Maximum number of differences that are kept in full.
 const KEPT: usize = 1000;
 
-/// An output beside the recorded one.
+/// An output compared with the recorded one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputResult {
-    /// Event of the recording that brought it back.
+    /// Event of the recording that copied it back.
     pub event: u64,
     /// Its name.
     pub name: String,
-    /// Bytes.
+    /// Length, bytes.
     pub bytes: u64,
-    /// Whether the recording holds what it has to be.
+    /// Whether the recording holds the expected contents.
     pub held: bool,
-    /// Whether it has to be as recorded: with inputs of the person's, and no rule for it, it has not.
+    /// Whether it has to equal the recorded one. It does not if the inputs are edited and it has no rule.
     pub expected: bool,
-    /// First byte that differs beyond the rule.
+    /// Offset of the first byte that differs beyond the tolerance.
     pub differs_at: Option<u64>,
-    /// Elements, or bytes where the rule is exact, that differ beyond the rule.
+    /// Number of elements that differ beyond the tolerance, or of bytes if the comparison is exact.
     pub differing: u64,
-    /// Largest distance of two elements, where the rule tells their type.
+    /// Largest distance of two elements, if the rule gives their type.
     pub largest: Option<f64>,
 }
 
-/// Where a replay of calls stopped.
+/// Where an API-trace replay stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StopLocation {
-    /// Event of the recording, as far as it is known.
+    /// Event of the recording, if known.
     pub event: Option<u64>,
-    /// Whether that event is known to be the cause; otherwise it was this one or an earlier one.
+    /// Whether that event is known to be the cause. Otherwise it was this event or an earlier one.
     pub sure: bool,
     /// The function that was launched there.
     pub function: Option<String>,
-    /// What happened, in words.
+    /// What happened, as a message.
     pub why: String,
 }
 
-/// What is told of a replay of calls beside what is told of every replay.
+/// The results of an API-trace replay beyond those of every replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallsOutcome {
-    /// Launches of each time.
+    /// Launches per repetition.
     pub launches: u64,
-    /// Nanoseconds until the first step: the driver begun, memory mapped, code loaded.
+    /// Time to the first step, nanoseconds: driver initialized, memory mapped, code loaded.
     pub ready_ns: u64,
-    /// What these, and what was done between them and the first run, went to.
+    /// The parts of this time, and of the time to the first run.
     pub parts: PrepareTimes,
-    /// Bytes of memory that were mapped.
+    /// Mapped memory, bytes.
     pub mapped: u64,
     /// Whether the range was one graph.
     pub graph: bool,
-    /// Pages of 4 KiB that were put back before each time but the first.
+    /// Number of 4 KiB pages restored before each repetition but the first.
     pub restored: Vec<u64>,
-    /// What was left out, in words.
+    /// What was left out, as messages.
     pub left_out: Vec<String>,
-    /// Of each launch its event and the shortest time that the device took for it in nanoseconds, where that was asked for.
+    /// The event and the shortest device time of each launch, nanoseconds, if requested.
     pub launch_ns: Vec<[u64; 2]>,
-    /// What was guarded, where something was to be.
+    /// What was guarded, if requested.
     pub guard: Option<GuardReport>,
-    /// Outputs beside the recorded ones; empty until they were held against a recording.
+    /// Outputs compared with the recorded ones; empty until the comparison with a recording.
     pub outputs: Vec<OutputResult>,
-    /// Where it stopped, when it did.
+    /// Where it stopped, if it did.
     pub stopped: Option<StopLocation>,
-    /// What a tuning came to, where one was asked for.
+    /// The result of a tuning, if requested.
     pub tuned: Option<TuneReport>,
-    /// What watching memory came to, where that was asked for; what was seen is the one output.
+    /// The report of a memory trace, if requested. The trace is the only output.
     pub watched: Option<MemoryTraceReport>,
 }
 
 impl CallsOutcome {
-    /// Whether a tuning tried any points, also one that was stopped.
+    /// Returns whether a tuning measured any points, even if it was stopped.
     #[must_use]
     pub fn has_tried(&self) -> bool {
         self.tuned.as_ref().is_some_and(|t| !t.points.is_empty())
     }
 
-    /// Outputs of which nothing was expected because inputs were the person's: how many differ from the recorded ones,
-    /// and how many there are.
+    /// Returns the outputs without an expectation, because inputs were edited: the number that differ from the recorded
+    /// ones, and their number.
     #[must_use]
     pub fn free_outputs(&self) -> (u64, u64) {
         let free = || self.outputs.iter().filter(|s| s.held && !s.expected);
@@ -104,26 +104,26 @@ impl CallsOutcome {
     }
 }
 
-/// What outputs are held against, beside what was recorded.
+/// Tolerances and expected contents for the outputs, other than the recorded contents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparisonRules {
-    /// How alike outputs have to be, by their names.
+    /// The tolerance of outputs, by name.
     pub rules: BTreeMap<String, OutputTolerance>,
-    /// How alike all others have to be.
+    /// The tolerance of all other outputs.
     pub rule: Option<OutputTolerance>,
-    /// What outputs have to hold in the place of what was recorded, by their names.
+    /// Expected contents of outputs, by name, instead of the recorded ones.
     pub expected: BTreeMap<String, Vec<u8>>,
 }
 
-/// Holds the outputs of a replay against the recording that it is of, or against what a person expects of them.
+/// Compares the outputs of a replay with its recording, or with the user's expected contents.
 ///
-/// Without a rule an output has to be exactly as recorded. Where the replay ran with inputs of the person's nothing is
-/// expected of an output that no rule is for and that the person does not give: what differs is told, and is no divergence.
-/// A plan without its recording holds nothing but what is given.
+/// Without a rule an output must equal the recorded one exactly. If the replay had edited inputs, an output without a
+/// rule and without expected contents has no expectation. Its differences are reported and are not a divergence. For a
+/// plan without its recording, only outputs with given contents are compared.
 pub fn compare_outputs(outcome: &mut Outcome, recording: &Recording, against: &ComparisonRules) {
     let given = outcome.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0);
     let Some(calls) = &mut outcome.calls else { return };
-    // Whoever made the plan has made the script of the same recording before.
+    // The plan was made from the script of the same recording, so this does not fail.
     let script = Script::new(recording).unwrap_or_default();
     let known: BTreeMap<&str, &Transfer> = script.outputs.iter().map(|t| (t.name.as_str(), t)).collect();
     calls.outputs.clear();
@@ -187,7 +187,7 @@ pub fn compare_outputs(outcome: &mut Outcome, recording: &Recording, against: &C
     }
 }
 
-/// Up to four bytes from a place on, as a number.
+/// Returns up to four bytes at an offset as a number.
 fn word(bytes: &[u8], at: u64) -> u64 {
     let from = usize::try_from(at)
         .ok()
@@ -196,10 +196,10 @@ fn word(bytes: &[u8], at: u64) -> u64 {
     from.iter().take(4).rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// The recording of a replay of calls: what the plan says, with what came back.
+/// Builds the recording of an API-trace replay: the plan's calls with the returned data.
 ///
 /// # Errors
-/// When the plan cannot be read.
+/// If the plan cannot be decoded.
 pub(crate) fn build_recording(
     outcome: &Outcome,
     plan: &Plan,
@@ -219,7 +219,7 @@ pub(crate) fn build_recording(
     let mut events = EventsBuilder::new();
     let bytes: Vec<u8> = was.call_bytes.iter().collect();
     let numbers: Vec<u32> = was.call_pages.iter().collect();
-    // Copied as they are, so that rows go on pointing where they did.
+    // Copied unchanged, so that the rows' positions stay valid.
     events.call_bytes(&bytes);
     events.call_pages(&numbers);
     for (n, original) in plan_recording
@@ -279,7 +279,7 @@ fn laid(memory: &mut MemoryBuilder, phase: usize, bytes: &[u8]) -> Vec<u32> {
     ids
 }
 
-/// What is told of calls among fixed-width fields: its JSON text, which takes fields that come later.
+/// Serializes the results among fixed-width fields as JSON text, so that fields can be added later.
 pub(super) mod calls_json {
     use super::CallsOutcome;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};

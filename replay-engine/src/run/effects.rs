@@ -1,4 +1,4 @@
-//! Looks at the effects that a plan expects: at its checks, and once its body has run.
+//! Checks of the effects that a plan expects: at its check actions, and after its body.
 
 use crate::device::{Board, BoardError};
 use crate::plan::{Effect, EffectResult, Expectation, Plan, short_digest};
@@ -9,30 +9,30 @@ use trace_core::PhysAddr;
 use trace_core::recording::{Digest, ZERO_PAGE};
 use trace_core::screen::Picture;
 
-/// What was looked at.
+/// The results of the checks.
 #[derive(Default)]
 pub(super) struct EffectReport {
-    /// What became of each effect, in the plan's order.
+    /// The result of each effect, in the plan's order.
     pub seen: Vec<EffectResult>,
-    /// What the device can show and nothing tells what it should, a sentence each.
+    /// Properties that the device can show but that have no expectation, one sentence each.
     pub unchecked: Vec<String>,
-    /// What the screen shows.
+    /// The screen's picture.
     pub screen: Option<Picture>,
 }
 
-/// What a look gives.
+/// The result of one check.
 #[derive(Clone, Debug)]
 pub(super) struct EffectReading {
-    /// What was there, in words.
+    /// The actual value, as a message.
     got: String,
-    /// Whether it is what was expected; `None` where nothing can look at it on this device.
+    /// Whether it equals the expected value, or `None` if this device cannot check it.
     matched: Option<bool>,
-    /// BLAKE3 of what was there.
+    /// BLAKE3 of the actual contents.
     digest: Option<Digest>,
 }
 
 impl EffectReading {
-    /// There was nothing to look at, or nobody could.
+    /// Returns the result for an effect that could not be checked, with the reason.
     fn none(why: String) -> Self {
         Self {
             got: why,
@@ -41,7 +41,7 @@ impl EffectReading {
         }
     }
 
-    /// Bytes, held against a digest.
+    /// Compares the digest of bytes with the expected digest.
     fn digest(got: Digest, expected: &Digest) -> Self {
         Self {
             got: format!("BLAKE3 {}…", short_digest(&got)),
@@ -51,19 +51,19 @@ impl EffectReading {
     }
 }
 
-/// Bytes of a window that are read at a time: a board has little memory.
+/// Bytes of a window that are read at a time, because a target has little memory.
 const PIECE: usize = 64 << 10;
 
-/// What there is to look at, beside the device.
+/// The data for checks other than the device.
 pub(super) struct EffectContext<'a> {
-    /// Interrupts that were waited for and came.
+    /// Number of interrupts that were waited for and occurred.
     pub interrupts: u64,
     /// Outputs, at the end.
     pub outputs: &'a [OutputBuffer],
 }
 
-/// Looks at every effect of a plan that was not looked at by then. `ran`: whether its body came to its end; otherwise
-/// nothing is looked at, and no effect is there.
+/// Checks every effect of a plan that was not checked yet. `ran` is whether its body ran to its end. If not, nothing is
+/// checked and no effect counts as present.
 pub(super) fn check_effects(
     plan: &Plan,
     board: &mut dyn Board,
@@ -106,7 +106,7 @@ pub(super) fn check_effects(
     looked
 }
 
-/// Looks at one effect now.
+/// Checks one effect now.
 pub(super) fn check_effect(
     plan: &Plan,
     effect: &Effect,
@@ -141,7 +141,7 @@ pub(super) fn check_effect(
     }
 }
 
-/// BLAKE3 of bytes of a window.
+/// Returns BLAKE3 of bytes of a window.
 fn window(board: &mut dyn Board, number: u8, offset: u64, bytes: u64) -> Result<Digest, BoardError> {
     let mut hash = blake3::Hasher::new();
     let mut piece = vec![0; PIECE];
@@ -156,7 +156,7 @@ fn window(board: &mut dyn Board, number: u8, offset: u64, bytes: u64) -> Result<
     Ok(*hash.finalize().as_bytes())
 }
 
-/// BLAKE3 of bytes of the arena, by their physical address.
+/// Returns BLAKE3 of bytes of the arena, by their physical address.
 fn memory(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Digest, BoardError> {
     let mut hash = blake3::Hasher::new();
     pieces(board, from, bytes, |piece| {
@@ -176,7 +176,7 @@ fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -
             }
         }
         (_, Err(why)) => EffectReading::none(format!("the screen cannot be read: {why}")),
-        // A device may well show it: nothing here reads what it shows, which is no word against the run.
+        // The device may have this effect, but it cannot be read here. That does not count against the run.
         _ => EffectReading {
             got: "not checked: nothing here can read what this device shows".to_owned(),
             matched: None,
@@ -185,14 +185,14 @@ fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -
     }
 }
 
-/// Bytes of the arena, by their physical address.
+/// Returns bytes of the arena, by their physical address.
 pub(super) fn load(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Vec<u8>, BoardError> {
     let mut out = Vec::new();
     pieces(board, from, bytes, |piece| out.extend_from_slice(piece))?;
     Ok(out)
 }
 
-/// Takes bytes of the arena page by page.
+/// Reads bytes of the arena page by page.
 fn pieces(board: &mut dyn Board, from: u64, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), BoardError> {
     let mut page = ZERO_PAGE;
     let mut done = 0;

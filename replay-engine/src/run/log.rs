@@ -1,35 +1,35 @@
-//! The events of a run as they are kept while it goes on: packed, in blocks that never move, so that a board with
-//! little memory holds many of them and sends them on without putting anything together.
+//! The packed events of a run in progress, in blocks that never move. A target with little memory can hold many of
+//! them, and sends them without assembling them.
 //!
 //! `docs/agent-protocol.md` specifies the bytes.
 
 use trace_core::recording::{Access, EventsBuilder, HostWriteRow, InterruptRow};
 
-/// Bytes of a block. A row never crosses the end of one.
+/// Size of a block, bytes. A row never crosses the end of one.
 const BLOCK: usize = 256 << 10;
-/// Maximum number of bytes of a row: tag, space, and three numbers or two and a value.
+/// Maximum size of a row, bytes: tag, space, and three numbers or two and a value.
 const MAX_ROW: usize = 2 + 3 * 10;
-/// Maximum number of rows that are read: more than any verified plan leaves.
+/// Maximum number of rows that are read: more than any verified plan produces.
 const MAX_ROWS: u64 = 1 << 25;
 
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const INTERRUPT: u8 = 2;
 const HOST_WRITE: u8 = 3;
-/// Bits 3 and 2 of a tag: the logarithm of the width.
+/// Bits 3 and 2 of a tag: the base-2 logarithm of the width.
 const WIDTH_AT: u8 = 2;
-/// A byte of space follows; without it the space is that of the access before.
+/// A space byte follows. Without it, the space is that of the previous access.
 const SPACE: u8 = 1 << 4;
-/// There is no offset: the access goes on where the one before it ended.
+/// There is no offset: the access starts where the previous one ended.
 const GOES_ON: u8 = 1 << 5;
 
-/// Bytes are not the events of a run.
+/// The error for bytes that are not the events of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// A tag that no row has.
+    /// An unknown tag.
     #[error("row {row} of the run's events has the tag {tag:#04x}, which none has")]
     Tag {
-        /// Which row.
+        /// Index of the row.
         row: u64,
         /// The tag.
         tag: u8,
@@ -37,35 +37,35 @@ pub enum LogError {
     /// A number that is too long or too large for its field.
     #[error("row {row} of the run's events has a number that is too large")]
     Number {
-        /// Which row.
+        /// Index of the row.
         row: u64,
     },
     /// The bytes end inside a row.
     #[error("the run's events are cut off in row {row}")]
     Cut {
-        /// Which row.
+        /// Index of the row.
         row: u64,
     },
-    /// There are more than any plan leaves.
+    /// There are more rows than any plan produces.
     #[error("the run has more than {MAX_ROWS} events")]
     TooMany,
 }
 
-/// What the next row is told against: writer and reader keep the same.
+/// The base of the next row's differences; writer and reader keep the same one.
 #[derive(Clone, Copy, Debug, Default)]
 struct DeltaBase {
     time: u64,
     space: u8,
-    /// Where the latest access ended.
+    /// End of the last access.
     end: u32,
 }
 
 /// Events of a run, in order.
 #[derive(Debug, Default)]
 pub(crate) struct EventLog {
-    /// Blocks that are full.
+    /// Full blocks.
     full: Vec<Vec<u8>>,
-    /// The one that grows.
+    /// The block in use.
     last: Vec<u8>,
     before: DeltaBase,
 }
@@ -78,7 +78,7 @@ fn number(to: &mut Vec<u8>, mut n: u64) {
     to.push(n as u8);
 }
 
-/// A difference that may be negative, so that small ones are small numbers.
+/// Encodes a signed difference so that small differences are small numbers.
 fn zigzag(d: i64) -> u64 {
     (d << 1 ^ d >> 63) as u64
 }
@@ -88,7 +88,7 @@ fn unzigzag(n: u64) -> i64 {
 }
 
 impl EventLog {
-    /// Room for a row.
+    /// Returns a block with room for a row.
     fn room(&mut self) -> &mut Vec<u8> {
         if self.last.len() + MAX_ROW > self.last.capacity() {
             let full = std::mem::replace(&mut self.last, Vec::with_capacity(BLOCK));
@@ -128,7 +128,7 @@ impl EventLog {
         to.extend(access.value.to_le_bytes().iter().take(1 << log2));
     }
 
-    /// Adds an interrupt on a line. Its status the handler's reads tell.
+    /// Adds an interrupt on a line. The handler's reads show its status.
     pub fn interrupt(&mut self, time: u64, line: u32) {
         let step = self.since(time);
         let to = self.room();
@@ -137,7 +137,7 @@ impl EventLog {
         number(to, line.into());
     }
 
-    /// Adds a piece of a page that the CPU wrote. Which page it left is told apart.
+    /// Adds a piece of a page that the CPU wrote. The resulting page is stored separately.
     pub fn host_write(&mut self, time: u64, at: u64, bytes: u32) {
         let step = self.since(time);
         let to = self.room();
@@ -147,23 +147,23 @@ impl EventLog {
         number(to, bytes.into());
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks().map(|b| b.len() as u64).sum()
     }
 
-    /// The bytes, in order, a block at a time.
+    /// Returns the bytes in order, one block at a time.
     pub fn blocks(&self) -> impl Iterator<Item = &[u8]> {
         self.full.iter().map(Vec::as_slice).chain([self.last.as_slice()])
     }
 
-    /// The bytes, each block given away for good.
+    /// Returns the bytes, consuming each block.
     pub fn into_blocks(self) -> impl Iterator<Item = Vec<u8>> {
         self.full.into_iter().chain([self.last])
     }
 }
 
-/// Reads rows.
+/// A reader of rows.
 struct Reader<'a> {
     rest: &'a [u8],
     row: u64,
@@ -232,11 +232,10 @@ impl Reader<'_> {
     }
 }
 
-/// The events that packed bytes hold. Of host writes the pages are `pages`, in their order; one that has none there
-/// left a page of zeros.
+/// Decodes packed events. `pages` holds the pages after the host writes, in order; a missing entry is a page of zeros.
 ///
 /// # Errors
-/// When the bytes are not such events, or too many.
+/// If the bytes are not such events, or too many.
 pub(crate) fn unpack(bytes: &[u8], pages: &[u32]) -> Result<EventsBuilder, LogError> {
     let mut events = EventsBuilder::new();
     let mut pages = pages.iter();
@@ -292,7 +291,7 @@ mod tests {
         let mut builder = EventsBuilder::new();
         let mut time = 1 << 60;
         for n in 0..200_000u32 {
-            // Runs of stores, with registers between them, and a clock that steps back once in a while.
+            // Runs of stores, with registers between them, and a clock that steps back from time to time.
             time = if n % 1000 == 7 {
                 time - 5
             } else {
@@ -334,7 +333,7 @@ mod tests {
             assert_eq!(read.host_write(event), events.host_write(event));
             assert_eq!(read.time.get(event), events.time.get(event));
         }
-        // A store that goes on where the last one ended takes a tag, a time and its value.
+        // A store that starts where the last one ended takes a tag, a time and its value.
         assert!(bytes.len() < 200_000 * 12, "{}", bytes.len());
     }
 

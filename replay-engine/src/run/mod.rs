@@ -1,4 +1,4 @@
-//! Runs a verified plan on a device and writes the outcome.
+//! Execution of a verified plan on a device, with its outcome.
 
 mod artifacts;
 pub mod calls;
@@ -33,18 +33,18 @@ use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 
-/// Nanoseconds between two reads of a poll.
+/// Interval between two reads of a poll, nanoseconds.
 const POLL_STEP_NS: u64 = 1_000;
 
-/// Runs a plan that [`crate::verify::verify`] passed. It never errs: what goes wrong is part of the outcome.
+/// Runs a plan that [`crate::verify::verify`] accepted. It returns no error: failures are part of the outcome.
 ///
-/// The board is reset before the run, and again after one that failed. `progress` counts accesses; cancelling it
-/// stops the run at its next step. `timing.plan_ns`, `timing.push_ns` and `pushed_bytes` are the client's to fill in.
+/// The target is reset before the run, and again after a failed run. `progress` counts accesses; cancelling it stops
+/// the run at its next step. The client fills in `timing.plan_ns`, `timing.push_ns` and `pushed_bytes`.
 pub fn run(plan: &Plan, pages: &dyn PageSource, board: &mut dyn Board, progress: &Progress) -> Outcome {
     run_with(plan, pages, board, RegisterMap::by_name(&plan.register_map), progress)
 }
 
-/// [`run`] with a register map of the caller's instead of the embedded one that the plan names.
+/// Runs a plan like [`run`], with the caller's register map instead of the embedded one that the plan names.
 pub fn run_with(
     plan: &Plan,
     pages: &dyn PageSource,
@@ -61,8 +61,8 @@ pub fn run_with(
     outcome
 }
 
-/// [`run_with`], with what the outcome's recording is made of beside an outcome that has none yet. There is none of a run
-/// that did not begin.
+/// Runs a plan like [`run_with`]. Returns the outcome without its recording, and the artifacts for the recording. A run
+/// that did not start has no artifacts.
 pub(crate) fn run_with_artifacts(
     plan: &Plan,
     pages: &dyn PageSource,
@@ -97,7 +97,7 @@ pub(crate) fn run_with_artifacts(
     }
     if let Err(e) = put_in_place(plan, &memory, board, map, progress) {
         outcome.failure = Some(format!("the plan could not be put in place: {e}"));
-        // Known state even where the board failed half-way; if this fails too there is nothing left to try.
+        // This gives a known state after a partial failure. If it fails too, nothing else can be tried.
         let _ = board.reset();
         return finish(outcome, None, started);
     }
@@ -136,7 +136,7 @@ pub(crate) fn run_with_artifacts(
         Ok(counts) => *counts,
         Err(failure) => failure.counts,
     };
-    // What was read back and walked from here on is memory as the CPU left it.
+    // From here on, read-back and page walks see memory as the CPU left it.
     for action in Actions::new(&plan.body)
         .map_while(Result::ok)
         .take(usize::try_from(counts.actions).unwrap_or(usize::MAX))
@@ -158,7 +158,7 @@ pub(crate) fn run_with_artifacts(
     outcome.jobs = jobs(plan, &recorder, &reports);
     let submitted: Vec<_> = plan.jobs.iter().map(|j| (j.head_va, j.submit_event)).collect();
     outcome.findings.extend(shaders_not_run(&reports, &submitted));
-    // A run that broke off before its only jobs is not one in which nothing needed a shader.
+    // A run that ended before its only jobs does not count as a run without shaders.
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
     let read = outputs(plan, &memory, board, &mut outcome);
@@ -214,7 +214,7 @@ pub(crate) fn run_with_artifacts(
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
     }
-    // What it was told points to pages that are taken away now. Looks at what it shows are behind us.
+    // The device holds pointers to pages that are about to be removed. All checks of its effects are complete.
     if plan.masters
         && let Err(e) = quiesce::quiesce(board, map, &Progress::new())
     {
@@ -241,8 +241,8 @@ fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
     }
 }
 
-/// The device in its power-on state, or, where the machine cannot bring it there, without anything that it would still
-/// follow; then the plan's pages in memory that it does not touch.
+/// Brings the device to its power-on state. If the machine cannot reset it, makes sure that it has no pending work.
+/// Then stores the plan's pages in memory that the device does not access.
 fn put_in_place(
     plan: &Plan,
     memory: &PlanMemory<'_>,
@@ -252,7 +252,7 @@ fn put_in_place(
 ) -> Result<(), String> {
     let describe = |e: BoardError| e.to_string();
     board.reset().map_err(describe)?;
-    // Until it was at rest it may have written memory that was cleared.
+    // Until it was idle, it may have written to memory that was cleared.
     if plan.masters && quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
         board.reset().map_err(describe)?;
         if quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
@@ -286,7 +286,7 @@ fn count(outcome: &mut Outcome, counts: &Counts, recorder: &Recorder<'_>) {
     outcome.findings = recorder.findings();
 }
 
-/// What the plan leaves out of the recording: what followed from it cannot be as recorded.
+/// Returns what the plan leaves out of the recording: its consequences can differ from the recording.
 fn left_out(plan: &Plan) -> impl Iterator<Item = Finding> + '_ {
     let all = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
     all.map(|r| {
@@ -307,13 +307,13 @@ fn left_out(plan: &Plan) -> impl Iterator<Item = Finding> + '_ {
 
 /// Status of a job that never ended.
 const ACTIVE: u8 = 8;
-/// Most reasons that are told.
+/// Maximum number of reported reasons.
 const REASONS_TOLD: usize = 256;
-/// Longest list of jobs in a finding.
+/// Maximum number of jobs listed in a finding.
 const JOBS_TOLD: usize = 16;
 
-/// Why shaders did not run, a finding for each reason, in the order in which the reasons turned up. `submitted` holds the
-/// head of each chain and the event of its submit, which a finding of its first job leads to.
+/// Returns why shaders did not run, one finding per reason, in order of first occurrence. `submitted` holds the head of
+/// each chain and the event of its submit, which the finding of its first job refers to.
 #[must_use]
 pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec<Finding> {
     let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
@@ -344,7 +344,8 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
     reasons.into_iter().take(REASONS_TOLD).map(describe).collect()
 }
 
-/// What became of each job. Reports come in the order in which jobs ended; a chain's are those up to the next head.
+/// Returns the outcome of each job. Reports are in the order in which jobs ended; a chain's reports are those up to the
+/// next head.
 fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobOutcome> {
     let mut of_job: Vec<Vec<&JobReport>> = vec![Vec::new(); plan.jobs.len()];
     let mut next = 0;
@@ -362,7 +363,7 @@ fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobO
         .zip(of_job)
         .enumerate()
         .map(|(i, ((job, seen), reports))| {
-            // A report of one that is still at work tells only why.
+            // The report of an active job only has the reason.
             let mut ended_ones = reports.iter().filter(|r| r.status != ACTIVE);
             let job_report = ended_ones.clone().find(|r| r.status != 1).or(ended_ones.next_back());
             let reported = job_report.map(|r| r.status);
@@ -373,7 +374,7 @@ fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobO
                 submit_event: job.submit_event,
                 head_va: job.head_va,
                 done: ended && !seen.failed && reported.is_none_or(|s| s == 1),
-                // A board that reports nothing says by its interrupt whether the slot was done.
+                // A target without reports shows by its interrupt whether the slot was done.
                 status: reported.or((ended && !seen.failed).then_some(1)),
                 computed,
                 duration_ns: match (seen.submitted_ns, seen.ended_ns) {
@@ -430,7 +431,7 @@ fn explain(
         ),
         FailureKind::TimeBudget => (format!("the budget of {} ns is spent", plan.budgets.time_ns), true),
     };
-    // A device that is gone knows best why.
+    // A device that is gone knows the reason best.
     let why = match failure.kind {
         FailureKind::Device {
             error: DeviceError::Gone,
@@ -456,7 +457,7 @@ fn explain(
     outcome.failure = Some(text);
 }
 
-/// Outputs.
+/// Reads the outputs.
 fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome: &mut Outcome) -> Result<(), String> {
     for o in &plan.outputs {
         let read = match plan.spaces.get(o.space as usize) {
@@ -476,7 +477,7 @@ fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome:
     Ok(())
 }
 
-/// Takes the time and the fingerprint.
+/// Sets the time and the fingerprint.
 fn finish(mut outcome: Outcome, material: Option<RunArtifacts>, started: Instant) -> (Outcome, Option<RunArtifacts>) {
     let mut hash = blake3::Hasher::new();
     if let Some(material) = &material {
@@ -485,7 +486,7 @@ fn finish(mut outcome: Outcome, material: Option<RunArtifacts>, started: Instant
     for o in &outcome.outputs {
         hash.update(&o.blake3);
     }
-    // The rest, without what is bulky and hashed already; times are not set yet.
+    // The remaining fields, without bulk data that is already hashed. Times are not set yet.
     let outputs = std::mem::take(&mut outcome.outputs);
     match to_bytes(&outcome) {
         Ok(bytes) => hash.update(&bytes),

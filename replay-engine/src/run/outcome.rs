@@ -1,4 +1,4 @@
-//! What a replay did, with every comparison.
+//! The outcome of a replay, with every comparison.
 
 use super::calls::{CallsOutcome, calls_json};
 use crate::plan::{EffectResult, ReadClasses, RewriteKind};
@@ -8,19 +8,19 @@ use trace_core::GpuVa;
 use trace_core::check::Finding;
 use trace_core::recording::{Digest, ElementType};
 
-/// How a replay ended.
+/// The overall result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Everything compared was as recorded.
+    /// Every comparison matched the recording.
     Match,
-    /// Something differed.
+    /// At least one comparison differed.
     Diverged,
-    /// It could not be played to its end.
+    /// The replay did not run to its end.
     Failed,
 }
 
-/// A place where a replay differed from the recording.
+/// A difference between a replay and the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
     /// Event of the recording.
@@ -29,11 +29,11 @@ pub struct Divergence {
     pub register: String,
     /// Value in the recording.
     pub expected: u64,
-    /// Value seen; for a poll, the last one.
+    /// Actual value; for a poll, the last one.
     pub got: u64,
     /// `equal`, `masked` or `until`: how the read was compared.
     pub class: String,
-    /// Index of the job that ran last before it, when there was one.
+    /// Index of the last job before it, if there was one.
     pub job: Option<u32>,
 }
 
@@ -42,13 +42,13 @@ pub struct Divergence {
 pub struct ReadCounts {
     /// Recorded reads by class.
     pub classes: ReadClasses,
-    /// Compared (less findings of state from before the recording).
+    /// Compared reads (without findings of state from before the recording).
     pub compared: u64,
-    /// Matched.
+    /// Matching reads.
     pub matched: u64,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// Index in the plan.
@@ -59,16 +59,16 @@ pub struct JobOutcome {
     pub head_va: GpuVa,
     /// Whether it ended by its interrupt without a fault.
     pub done: bool,
-    /// Exception code that the slot reported, 1 for done; `None` when it never ended.
+    /// Exception code that the slot reported, 1 for done; or `None` if it never ended.
     pub status: Option<u8>,
-    /// Whether every shader in its chain ran; `None` when it has no shader.
+    /// Whether every shader in its chain ran, or `None` if it has no shader.
     pub computed: Option<bool>,
     /// Nanoseconds on the device's clock from submit to interrupt.
     pub duration_ns: u64,
 }
 
 impl JobOutcome {
-    /// Whether it ended as done, and every shader in its chain ran. A chain that broke off has jobs that nobody
+    /// Returns whether it ended as done and every shader in its chain ran. In a chain that ended early, some jobs never
     /// started.
     #[must_use]
     pub fn has_computed(&self) -> bool {
@@ -76,23 +76,23 @@ impl JobOutcome {
     }
 }
 
-/// Why what jobs compute is not in the outputs, in numbers of jobs.
+/// Reasons why results of jobs are missing from the outputs, as numbers of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UncomputedJobs {
-    /// They never ended, or not as done.
+    /// Jobs that never ended, or not as done.
     pub unfinished: u64,
-    /// They ended as done without running a shader of theirs.
+    /// Jobs that ended as done without running one of their shaders.
     pub unrun: u64,
 }
 
-/// What is known of a fault or hang.
+/// The report of a fault or hang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultReport {
     /// Index of the job.
     pub job: Option<u32>,
-    /// Event of the recording at which it showed.
+    /// Event of the recording at which it was detected.
     pub event: u64,
-    /// What happened, in a sentence.
+    /// What happened, one sentence.
     pub summary: String,
     /// Exception code and its name.
     pub exception: String,
@@ -100,13 +100,13 @@ pub struct FaultReport {
     pub address: Option<GpuVa>,
     /// Fault registers as read from the device: name, value, meaning.
     pub registers: Vec<(String, u64, String)>,
-    /// The walk of the faulting address, a line a level.
+    /// The page walk of the faulting address, one line per level.
     pub walk: Vec<String>,
-    /// Name of the nearest buffer and the distance to it in bytes (0 inside).
+    /// Name of the nearest buffer and the distance to it, bytes (0 inside).
     pub nearest_buffer: Option<(String, u64)>,
 }
 
-/// An output as the device left it.
+/// The contents of an output on the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputBuffer {
     /// Name in the recording.
@@ -119,73 +119,72 @@ pub struct OutputBuffer {
     pub data: Vec<u8>,
 }
 
-/// Where the time went, ns. Device time is apart: see [`Outcome::device_ns`].
+/// Durations, ns. For device time see [`Outcome::device_ns`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
     /// Compiling and verifying the plan.
     pub plan_ns: u64,
     /// Sending plan and pages.
     pub push_ns: u64,
-    /// Running it, wall time on the agent, one a repetition.
+    /// Running it: wall time on the agent, one entry per repetition.
     pub runs_ns: Vec<u64>,
 }
 
-/// What a replay did.
+/// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How it ended.
+    /// The overall result.
     pub verdict: Verdict,
-    /// Whether every job of the plan ended as done, and every one that has a shader ran it. Of a plan without jobs:
-    /// whether it came to its end.
+    /// Whether every job of the plan ended as done, and every job with a shader ran it. For a plan without jobs:
+    /// whether it ran to its end.
     pub computed: bool,
-    /// Why it failed, when it did.
+    /// Why it failed, if it did.
     pub failure: Option<String>,
-    /// Actions taken.
+    /// Number of executed actions.
     pub actions: u64,
-    /// Comparisons.
+    /// Counts of comparisons.
     pub reads: ReadCounts,
-    /// Interrupts taken.
+    /// Number of interrupts that occurred.
     pub interrupts: u64,
-    /// Rewrites of the plan, by kind.
+    /// Number of rewrites of the plan, by kind.
     pub rewrites: BTreeMap<RewriteKind, u64>,
     /// Differences, in order; at most 1000 are kept.
     pub divergences: Vec<Divergence>,
-    /// All differences, kept or not.
+    /// Number of all differences, kept or not.
     pub divergence_count: u64,
-    /// Findings about the recording that the replay brought to light.
+    /// Findings about the recording from the replay.
     pub findings: Vec<Finding>,
-    /// Jobs in order of submit.
+    /// Jobs in submit order.
     pub jobs: Vec<JobOutcome>,
     /// Faults and hangs.
     pub faults: Vec<FaultReport>,
     /// Outputs.
     pub outputs: Vec<OutputBuffer>,
-    /// Nanoseconds of device time.
+    /// Device time, nanoseconds.
     pub device_ns: u64,
     /// Wall time.
     pub timing: Timing,
-    /// Bytes sent for this replay, pages and plan.
+    /// Bytes sent for this replay: pages and plan.
     pub pushed_bytes: u64,
     /// Name of the device.
     pub device: String,
-    /// BLAKE3 over everything above that must repeat bit for bit: everything but wall time and pushed bytes.
+    /// BLAKE3 of all fields above that must be equal in every repetition: everything except wall time and pushed bytes.
     pub fingerprint: Digest,
-    /// The outcome as a recording: a `.kine` file's bytes.
+    /// The outcome as a recording: the bytes of a `.kine` file.
     pub recording: Vec<u8>,
-    /// What became of each effect that the plan expects, in its order. A match needs all of them.
+    /// The result of each effect that the plan expects, in its order. A match requires all of them.
     pub effects: Vec<EffectResult>,
-    /// What could be looked at and was not, for want of something to hold it against; a sentence each.
+    /// Properties that could be checked but have no expectation, one sentence each.
     pub unchecked: Vec<String>,
-    /// Whether the device was let read and write memory by itself while the plan ran. It was stopped again before
-    /// anything was looked at.
+    /// Whether bus mastering was enabled while the plan ran. It was disabled again before any check.
     pub mastered_bus: bool,
-    /// What is told of a replay of calls beside what is told of every replay.
+    /// The results of an API-trace replay beyond those of every replay.
     #[serde(with = "calls_json")]
     pub calls: Option<CallsOutcome>,
 }
 
 impl Outcome {
-    /// The jobs that did not compute.
+    /// Counts the jobs that did not compute.
     #[must_use]
     pub fn count_uncomputed(&self) -> UncomputedJobs {
         let mut of = UncomputedJobs::default();
@@ -195,7 +194,7 @@ impl Outcome {
         of
     }
 
-    /// Returns how the run ended in one line, and never without what was not computed: `match`,
+    /// Returns the result of the run in one line, always with the jobs that were not computed: `match`,
     /// `Registers match, 60 of 60 jobs not computed`.
     #[must_use]
     pub fn verdict_line(&self) -> String {
@@ -212,7 +211,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a run on `device` that did nothing yet: failed, until it is known better.
+    /// Returns the outcome of a run on `device` that has not started: failed, until it is updated.
     #[must_use]
     pub fn unfinished(device: String) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Brings a device that masters the bus to rest by its own registers: not every machine can reset a function, and one
-//! that keeps what it was told would go on with it in the next plan's memory.
+//! Quiescing of a bus-mastering device through its own registers. Not every machine can reset a function, and a
+//! function that keeps its state would continue in the next plan's memory.
 
 use super::POLL_STEP_NS;
 use crate::device::{Board, space};
@@ -7,24 +7,24 @@ use replay_core::DeviceError;
 use trace_core::progress::Progress;
 use trace_core::registers::{BusEngine, RegisterMap};
 
-/// Longest wait for a device to come to rest, in nanoseconds of its time.
+/// Maximum wait for a device to become idle, nanoseconds of its time.
 const LIMIT_NS: u64 = 2_000_000_000;
-/// Longest pause between two looks.
+/// Maximum pause between two polls, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 1_000_000;
 
-/// What a device was found at.
+/// The state in which a device was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuiesceResult {
-    /// It was at rest.
+    /// It was idle.
     Idle,
-    /// It had something to do, or to follow, and has it no more.
+    /// It had work, or rings to follow, and has been stopped.
     Busy,
 }
 
-/// Resets a device that follows rings, and waits for the end of a transfer of one that copies.
+/// Resets a device that follows rings, and waits for the end of a copy engine's transfer.
 ///
 /// # Errors
-/// Why it does not come to rest, in words for a person.
+/// Why it does not become idle, for the user.
 pub(super) fn quiesce(
     board: &mut dyn Board,
     map: Option<&RegisterMap>,

@@ -1,4 +1,4 @@
-//! Sees a run as it happens: events of the outcome, divergences, jobs, the first fault.
+//! Observer of a run: events of the outcome, divergences, jobs, the first fault.
 
 use super::Divergence;
 use super::log::EventLog;
@@ -12,20 +12,20 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, InterruptLine};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
 
-/// Divergences kept in an outcome.
+/// Maximum number of divergences in an outcome.
 const KEPT: usize = 1000;
-/// Reads of one poll that become events; of a longer one only the last follows.
+/// Number of reads of one poll that become events. Of a longer poll, only the last read follows.
 const POLL_EVENTS: u32 = 1024;
-/// Repeated reads of all polls that become events; beyond, a poll leaves its first read and its last.
+/// Number of repeated reads of all polls that become events. After that, only the first and the last read of a poll do.
 const ALL_POLL_EVENTS: u64 = 1 << 20;
-/// The bit of AS_STATUS that says that a command is worked on.
+/// The bit of AS_STATUS for an active command.
 const ACTIVE: u64 = 1;
-/// Accesses between two reports of progress.
+/// Number of accesses between two progress reports.
 const REPORT_EVERY: u64 = 256;
-/// Bits of the job interrupt that say a slot failed.
+/// Bits of the job interrupt for failed slots.
 const SLOT_FAILED: u64 = 0xffff_0000;
 
-/// A job as it was seen.
+/// An observed job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedJob {
     pub submitted_ns: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct ObservedJob {
     pub failed: bool,
 }
 
-/// The first sign of a fault.
+/// The first observation of a fault.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObservedFault {
     pub event: u64,
@@ -41,7 +41,7 @@ pub(super) struct ObservedFault {
     pub line: InterruptLine,
 }
 
-/// Registers of an address space as they were last set up.
+/// The last values of an address space's registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SpaceRegisters {
     pub memattr: u64,
@@ -55,15 +55,15 @@ pub(super) struct Recorder<'a> {
     pub events: EventLog,
     pub divergences: Vec<Divergence>,
     pub divergence_count: u64,
-    /// Differences of state from before the recording, the first [`KEPT`] as findings.
+    /// Differences in state from before the recording, the first [`KEPT`] as findings.
     before: Vec<Finding>,
     before_count: u64,
-    /// Reads and writes of registers that the map does not know, by the range that a person allowed.
+    /// Reads and writes of registers that the map does not know, by allowed range.
     unknown: Vec<(u64, u64)>,
     pub jobs: Vec<ObservedJob>,
     pub fault: Option<ObservedFault>,
     pub cancelled: bool,
-    /// Whether an address space did not become idle, which what follows relies on.
+    /// Whether an address space did not become idle, as later actions require.
     pub stuck: bool,
     pub spaces: BTreeMap<u8, SpaceRegisters>,
     submits: HashMap<u64, usize>,
@@ -73,9 +73,9 @@ pub(super) struct Recorder<'a> {
     poll_events: u32,
     all_poll_events: u64,
     held: Option<ObservedAccess>,
-    /// A change of memory that the next may go on with: physical address, bytes, time, number of changes.
+    /// A change of memory that the next one may continue: physical address, length in bytes, time, number of changes.
     change: Option<(u64, u32, u64, usize)>,
-    /// Changes of memory so far, and for each event that tells of some the number of the last one.
+    /// Number of memory changes so far, and for each event with changes the number of the last one.
     changes: usize,
     pub told_changes: Vec<usize>,
 }
@@ -120,10 +120,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Writes down what was held back of a long poll. Call it once at the end, too.
+    /// Writes the held-back read of a long poll. Must also be called once at the end.
     pub fn flush(&mut self) {
         if let Some((at, bytes, time, last)) = self.change.take() {
-            // The page is the device's to tell.
+            // The device supplies the page.
             self.events.host_write(time, at, bytes);
             self.told_changes.push(last);
         }
@@ -132,8 +132,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What the run says of the recording: state that was there before it began, and stood otherwise here; and what a
-    /// person allowed to be replayed without knowing it.
+    /// Returns the run's findings about the recording: state from before its start that differed here, and allowed
+    /// replays of unknown registers.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = self.before.clone();
         self.tell_the_rest(&mut findings);
@@ -163,7 +163,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The job that was submitted last.
+    /// Returns the job that was submitted last.
     pub fn last_job(&self) -> Option<u32> {
         self.last_job
     }
@@ -172,7 +172,8 @@ impl<'a> Recorder<'a> {
         self.map?.at(u32::try_from(offset).ok()?)
     }
 
-    /// The space of the outcome that a space of the plan is; `None` for the plan's memory, whose accesses are not told.
+    /// Returns the outcome's space for a plan's space, or `None` for the plan's memory, whose accesses are not
+    /// recorded.
     fn space_of(&self, number: u8) -> Option<u8> {
         if self.plan.windows.is_empty() {
             return (number == space::REGISTERS).then_some(0);
@@ -181,7 +182,7 @@ impl<'a> Recorder<'a> {
         u8::try_from(at).ok()
     }
 
-    /// What an access goes to, for a person: names of registers, or the window and the offset.
+    /// Returns the target of an access for the user: names of registers, or the window and the offset.
     pub fn describe_location(&self, number: u8, offset: u64, width: u8) -> String {
         if number == space::REGISTERS
             && let (Some(map), Ok(at)) = (self.map, u32::try_from(offset))
@@ -252,7 +253,7 @@ impl<'a> Recorder<'a> {
                 };
                 match r.pair {
                     Some(Half::High { .. }) => *whole = *whole & 0xffff_ffff | seen.value << 32,
-                    // Mode 1 switches translation off; what was on before is what tells the tables' format.
+                    // Mode 1 disables translation; the mode before it determines the table format.
                     _ if r.replay.role == Some(Role::TransCfg) && seen.value & 0xf == 1 => {}
                     _ => *whole = *whole & !0xffff_ffff | seen.value,
                 }
@@ -304,7 +305,7 @@ impl Observer for Recorder<'_> {
         let number = self.changes;
         self.changes += 1;
         match &mut self.change {
-            // Values one after another in a page are one write.
+            // Consecutive values in a page are one write.
             Some((from, len, _, last))
                 if self.held.is_none()
                     && from.saturating_add(u64::from(*len)) == at
@@ -376,11 +377,11 @@ impl Observer for Recorder<'_> {
                 job: self.last_job,
             });
         }
-        // A fault that the recording does not have ends the run: what follows would be noise, or harm.
+        // A fault that is not in the recording ends the run: later actions would be meaningless or harmful.
         let event = u64::from(d.event);
         let new = d.got & !d.expected;
         match register.and_then(|r| r.replay.role) {
-            // What follows was proved for a device that is done.
+            // Later actions were proved for an idle device.
             _ if self.plan.masters && matches!(d.compared, Compared::Until(_)) => {
                 self.stuck = true;
                 Flow::Stop
@@ -393,7 +394,7 @@ impl Observer for Recorder<'_> {
             Some(Role::IrqStatus(InterruptLine::Mmu) | Role::IrqRawstat(InterruptLine::Mmu)) if new != 0 => {
                 self.fault(event, InterruptLine::Mmu)
             }
-            // The hardware takes no command while it is at work on one: what follows would not be what was proved.
+            // The hardware accepts no command while another is active: later actions would differ from the proved ones.
             Some(Role::AsStatus)
                 if matches!(d.compared, Compared::Until(_)) && new & ACTIVE != 0 && self.fault.is_none() =>
             {

@@ -1,4 +1,4 @@
-//! What is known of a fault or hang: registers as the device holds them, the walk of the address, the nearest buffer.
+//! Fault and hang reports: the device's registers, the page walk of the address, the nearest buffer.
 
 use super::FaultReport;
 use crate::device::{Board, space};
@@ -8,12 +8,12 @@ use trace_core::mmu::{EntryKind, walk};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// What of the exception code in a status register.
+/// The exception code bits of a status register.
 const CODE: u64 = 0xff;
-/// Codes that are not faults: nothing yet, done, and the states of a job that runs or was stopped.
+/// Codes up to this one are not faults: none yet, done, and the states of a running or stopped job.
 const NOT_A_FAULT: u64 = 8;
 
-/// Asks the device what happened at `event`, in job `job`.
+/// Reads from the device what happened at `event`, in job `job`.
 pub(super) fn report(
     plan: &Plan,
     map: &RegisterMap,
@@ -84,7 +84,7 @@ fn name(r: &Register) -> &str {
     }
 }
 
-/// A register, or the pair that it is the low half of, with its meaning.
+/// Reads a register, or the pair that it is the low half of, with its meaning.
 fn read(r: &Register, board: &mut dyn Board) -> Option<(u64, String)> {
     let low = board.read(space::REGISTERS, u64::from(r.offset), 4).ok()?;
     let Some(Half::Low { high_offset }) = r.pair else {
@@ -139,7 +139,7 @@ fn nearest(plan: &Plan, at: GpuVa) -> Option<(String, u64)> {
         .min_by_key(|(_, d)| *d)
 }
 
-/// The bytes of a range of GPU memory as the device left it. What is not mapped stays zero.
+/// Returns the bytes of a GPU memory range after the run. Unmapped bytes stay zero.
 pub(super) fn read_back(
     memory: &PlanMemory<'_>,
     space: &crate::plan::PlanSpace,

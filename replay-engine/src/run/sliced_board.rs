@@ -1,4 +1,4 @@
-//! A board whose long waits can be cancelled: they are made of short ones.
+//! A target with cancellable waits: long waits are split into short ones.
 
 use super::effects::{EffectContext, EffectReading, check_effect};
 use crate::device::{Board, BoardError, space};
@@ -9,14 +9,14 @@ use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{MemoryBuilder, Page, PageId, ZERO_PAGE};
 
-/// Nanoseconds of a wait between two looks at the progress.
+/// Wait time between two checks of the progress, nanoseconds.
 const SLICE_NS: u64 = 20_000_000;
 
-/// Maximum number of pages with different content that are kept of what changes left: 256 MiB.
+/// Maximum number of distinct pages that are kept after memory changes: 256 MiB.
 const MAX_KEPT: usize = 1 << 16;
 
-/// A board during a run. Where its time is real no wait is longer than a slice; virtual time passes at once. It carries
-/// out the changes of memory that the recording's CPU made, and keeps the pages that they leave.
+/// A target during a run. If its time is real, no wait is longer than a slice; virtual time advances at once. It
+/// applies the memory changes of the recording's CPU, and keeps the resulting pages.
 pub(super) struct SlicedBoard<'a> {
     board: &'a mut dyn Board,
     progress: &'a Progress,
@@ -25,17 +25,17 @@ pub(super) struct SlicedBoard<'a> {
     images: Vec<&'a Page>,
     base: u64,
     plan: &'a Plan,
-    /// Interrupts that came.
+    /// Number of interrupts.
     interrupts: u64,
-    /// What checks saw, by the number of their expectation.
+    /// Results of checks, by expectation number.
     pub checked: HashMap<u32, EffectReading>,
-    /// Frames of changes whose pages were not looked at yet.
+    /// Frames of changes whose pages were not read yet.
     pending: Vec<u64>,
-    /// Pages that changes left, a change each; the page of zeros for those that were not kept.
+    /// Pages after changes, one per change. The page of zeros stands for pages that were not kept.
     pub changed_pages: Vec<PageId>,
-    /// Most pages that are kept.
+    /// Maximum number of kept pages.
     most: usize,
-    /// Changes whose pages were too many to be kept.
+    /// Number of changes whose pages were not kept.
     pub lost_changes: u64,
     pub memory: MemoryBuilder,
 }
@@ -68,7 +68,7 @@ impl<'a> SlicedBoard<'a> {
         }
     }
 
-    /// Keeps the pages that the changes since the last call left.
+    /// Keeps the pages after the changes since the last call.
     pub fn keep_changed_pages(&mut self) {
         let mut seen: HashMap<u64, PageId> = HashMap::new();
         let mut page = ZERO_PAGE;
@@ -81,7 +81,7 @@ impl<'a> SlicedBoard<'a> {
                         self.lost_changes += 1;
                         PageId::ZERO
                     }
-                    // The run ends with the same error soon enough.
+                    // The run soon ends with the same error.
                     Err(_) => PageId::ZERO,
                 });
             self.changed_pages.push(*id);
@@ -129,7 +129,7 @@ impl Device for SlicedBoard<'_> {
         self.board.write(space, offset, width, value)
     }
 
-    /// Cancelled, it says that the time is over: the run ends there, as one that was cancelled.
+    /// On cancellation it reports a timeout: the run then ends there as cancelled.
     fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
         self.keep_changed_pages();
         let mut left = limit_ns;
@@ -153,7 +153,7 @@ impl Device for SlicedBoard<'_> {
             if left == 0 {
                 return Ok(());
             }
-            // What follows would be too early.
+            // Later actions would run too early.
             if self.progress.check().is_err() {
                 return Err(DeviceError::Gone);
             }
@@ -170,14 +170,14 @@ mod tests {
     use super::*;
     use crate::device::{Arena, Containment, DeviceInfo, JobReport};
 
-    /// A board that never interrupts, counts how long it was let wait, and is cancelled while it waits.
+    /// A target that never interrupts, counts its wait time, and is cancelled during a wait.
     struct Silent {
         virtual_time: bool,
         now: u64,
         waits: u64,
         cancel_after: u64,
         progress: Progress,
-        /// Pages that were looked at, each with other content.
+        /// Number of pages read, each with different contents.
         loads: u64,
     }
 

@@ -1,4 +1,4 @@
-//! Memory of a run's recording: as the plan put it in place, behind each of the CPU's changes, and at the end.
+//! Snapshots in a run's recording: memory at the start, after each of the CPU's changes, and at the end.
 
 use super::artifacts::ArtifactsError;
 use crate::plan::{PageSource, Plan};
@@ -9,15 +9,15 @@ use trace_core::recording::{
     Events, FrameRole, HostWriteRow, MemoryBuilder, Page, PageId, PageRun, RunsBuilder, ZERO_PAGE,
 };
 
-/// Pages that are counted of a source: those of data, and those of them that are zero.
+/// Page counts of a source: data pages, and zero pages among them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CountedPages {
     pub data: u64,
     pub zeros: u64,
 }
 
-/// Adds memory as it was at the start of the run, behind each of the CPU's changes, and at the end. Returns how many
-/// pages of data there are at the start.
+/// Adds memory at the start of the run, after each of the CPU's changes, and at the end. Returns the number of data
+/// pages at the start.
 pub(super) fn add_snapshots(
     memory: &mut MemoryBuilder,
     plan: &Plan,
@@ -76,7 +76,7 @@ pub(super) fn add_snapshots(
     })
 }
 
-/// Adds frames of zeros as runs: a plan may use very many.
+/// Adds frames of zeros as runs, because a plan may use very many.
 fn push_zeros(runs: &mut RunsBuilder, frames: Range<u64>) {
     let mut next = frames.start;
     while next < frames.end {
@@ -92,9 +92,9 @@ fn push_zeros(runs: &mut RunsBuilder, frames: Range<u64>) {
     }
 }
 
-/// Fills in the pages of CPU writes that the board did not keep, since too many differed: such a write names the page of
-/// zeros and did not write zeros. The plan has its bytes; the rest of the page is as it was known before. Returns whether
-/// any page was filled in.
+/// Fills in the pages of CPU writes that the target did not keep because too many differed. Such a write refers to the
+/// page of zeros but did not write zeros. The plan has its bytes; the rest of the page keeps its last known contents.
+/// Returns whether any page was filled in.
 pub(super) fn fill_lost_pages(
     memory: &mut MemoryBuilder,
     plan: &Plan,
@@ -109,12 +109,12 @@ pub(super) fn fill_lost_pages(
         return false;
     };
     let mut changes = cpu_changes(plan, &images);
-    // Pages as far as they are known, by frame.
+    // Known page contents, by frame.
     let mut known: HashMap<u64, Page> = HashMap::new();
     let mut filled = false;
     for (row, number) in events.host_writes.iter().zip(host_pages) {
         let Some(bytes) = bytes_of(&row, &mut changes) else {
-            // The events are not those of the plan.
+            // The events do not belong to the plan.
             return filled;
         };
         let Some(piece) = row.piece() else { return filled };
@@ -141,7 +141,7 @@ pub(super) fn fill_lost_pages(
     filled
 }
 
-/// The CPU's changes of a plan in order: physical address and bytes.
+/// Returns the CPU's changes of a plan in order: physical address and bytes.
 fn cpu_changes<'p>(plan: &'p Plan, images: &'p [&'p Page]) -> impl Iterator<Item = (u64, Vec<u8>)> + 'p {
     let base = plan.arena.base.0;
     Actions::new(&plan.body)
@@ -165,7 +165,7 @@ fn cpu_changes<'p>(plan: &'p Plan, images: &'p [&'p Page]) -> impl Iterator<Item
         })
 }
 
-/// The bytes of a row, which stands for one change or for several that go on with one another.
+/// Returns the bytes of a row, which stands for one change or for several consecutive ones.
 fn bytes_of(row: &HostWriteRow, changes: &mut impl Iterator<Item = (u64, Vec<u8>)>) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < row.bytes as usize {
@@ -223,7 +223,7 @@ mod tests {
         );
         assert_eq!(pages[1], 0, "zeros are what was written");
         assert_eq!((word(pages[2], 0x10), word(pages[2], 0x18)), (9, 8));
-        // Events of another plan are left as they are.
+        // Events of another plan are not changed.
         let mut pages = [0, 0, 0];
         plan.arena.base = PhysAddr(0x20_0000);
         assert!(!fill_lost_pages(&mut memory, &plan, &source, &events, &mut pages));

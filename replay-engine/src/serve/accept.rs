@@ -1,4 +1,4 @@
-//! A new connection: preamble, handshake, and whether the client may come in.
+//! New connections: preamble, handshake, and admission of the client.
 
 use super::session::Session;
 use super::sessions::SessionLimit;
@@ -12,12 +12,12 @@ use crate::wire::{
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who may come in on a connection.
+/// The clients that a connection admits.
 #[derive(Clone, Debug)]
 pub(crate) enum Admission {
     /// Clients that the key store pins, and unknown ones while pairing is open.
     Pinned,
-    /// The client in this process that has this key.
+    /// The client in this process with this key.
     Only(PublicKey),
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn accept_connection(
     match serve(shared, stream, admit, &peer, stranger, &mut known) {
         Ok(()) => tracing::debug!(peer, "connection ended"),
         Err(e) if known => tracing::info!(peer, "connection ended: {e}"),
-        // Anybody can cause these, as many as they like.
+        // Any unknown client can cause any number of these.
         Err(e) => {
             let line = format!("the connection of a stranger at {peer} ended: {e}");
             shared.stranger_log.note(LogTopic::Ended, &line);
@@ -41,8 +41,8 @@ pub(crate) fn accept_connection(
     }
 }
 
-/// `known` tells whether the other end's key is paired, or a person is asked about it: from then on each line of the
-/// log is somebody's.
+/// Serves the connection. `known` is set once the other end's key is paired, or the user is asked about it. From then
+/// on every log line belongs to a known client.
 fn serve(
     shared: &Arc<Shared>,
     mut stream: Stream,
@@ -56,14 +56,14 @@ fn serve(
     stream.set_limits(limit, WRITE_LIMIT)?;
     let arrived = Preamble::receive(&mut stream, by);
     if stranger.as_ref().is_some_and(|s| !s.greet()) {
-        // Nothing was written before: these few bytes do not wait for anybody.
+        // Nothing was written before, so these few bytes do not block.
         Preamble::new(PreambleWord::Full).send(&mut stream)?;
         return Err(WireError::Refused("it had to make room for later ones".into()));
     }
     let (theirs, their_bytes) = match arrived {
         Ok(p) => p,
         Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
-            // Whatever speaks there gets to know what this is, and nothing else.
+            // The peer learns what this program is, and nothing else.
             let _ = Preamble::new(PreambleWord::NoVersion).send(&mut stream);
             return Err(WireError::Refused(format!("it does not speak this protocol ({e})")));
         }
@@ -100,7 +100,7 @@ fn serve(
     let mut channel =
         Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by).map_err(|e| e.within(limit))?;
     if pairs {
-        // Still a stranger, whom no person has seen: it takes nothing from others until the code can be shown.
+        // Still an unknown client, which no user has seen. It takes no place from others until the code can be shown.
         let introduced = pairing::introduce(&mut channel, peer, Instant::now() + limit);
         let request = introduced.map_err(|e| e.within(limit))?;
         drop(stranger);

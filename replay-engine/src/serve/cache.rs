@@ -1,4 +1,5 @@
-//! What clients sent before: page images and parts of plans, up to a number of bytes; the least recently used go first.
+//! Cache of client data: page images and parts of plans, up to a number of bytes. The least recently used entries are
+//! removed first.
 
 use crate::plan::PageSource;
 use crate::wire::PublicKey;
@@ -7,10 +8,10 @@ use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 
-/// Each client has its own: knowing a digest does not give a client what another one sent.
+/// Each client has its own entries: a client that knows a digest does not get another client's data.
 type Key = (PublicKey, Digest);
 
-/// Which part of a plan some bytes are.
+/// The kind of a plan part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartKind {
     /// The record with an empty body.
@@ -23,7 +24,7 @@ pub(crate) enum PartKind {
 #[derive(Debug)]
 struct CachedPart {
     side: PartKind,
-    /// Digest of the body of its plan: plans of one recording with other inputs have the same.
+    /// Digest of the plan's body. Plans of one recording with different inputs share it.
     body: Digest,
     bytes: Arc<Vec<u8>>,
     stamp: u64,
@@ -47,7 +48,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache that holds at most `limit` bytes.
+    /// Creates a cache of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -68,7 +69,7 @@ impl Cache {
         self.clock
     }
 
-    /// The image, which now counts as used.
+    /// Returns the image, and marks it as used.
     pub fn page(&mut self, client: PublicKey, digest: &Digest) -> Option<Arc<Page>> {
         let key = (client, *digest);
         let (page, stamp) = self.pages.get(&key).map(|(p, s)| (Arc::clone(p), *s))?;
@@ -76,7 +77,7 @@ impl Cache {
         Some(page)
     }
 
-    /// Keeps an image whose digest was checked.
+    /// Stores an image whose digest was checked.
     pub fn keep_page(&mut self, client: PublicKey, digest: Digest, page: &Arc<Page>) {
         let before = self.pages.get(&(client, digest)).map(|(_, s)| *s);
         if before.is_none() {
@@ -92,7 +93,7 @@ impl Cache {
         self.pages.insert(key, (Arc::clone(page), stamp));
     }
 
-    /// A part of a plan, which now counts as used.
+    /// Returns a part of a plan, and marks it as used.
     pub fn part(&mut self, client: PublicKey, side: PartKind, digest: &Digest) -> Option<Arc<Vec<u8>>> {
         let key = (client, *digest);
         let kept = self.parts.get(&key).filter(|k| k.side == side)?;
@@ -104,8 +105,8 @@ impl Cache {
         Some(bytes)
     }
 
-    /// The part of this client's plans that is most likely like the one looked for: of a plan with the same body
-    /// before others, the latest of these.
+    /// Returns the part of this client's plans that is probably most similar: the most recent part with the same body
+    /// digest, or else the most recent part.
     pub fn find_similar(&self, client: PublicKey, side: PartKind, body: &Digest) -> Option<Arc<Vec<u8>>> {
         self.parts
             .iter()
@@ -114,7 +115,7 @@ impl Cache {
             .map(|(_, k)| Arc::clone(&k.bytes))
     }
 
-    /// Keeps a part whose digest was checked.
+    /// Stores a part whose digest was checked.
     pub fn keep_part(&mut self, client: PublicKey, side: PartKind, digest: Digest, body: Digest, bytes: &Arc<Vec<u8>>) {
         let key = (client, digest);
         let before = self.parts.get(&key).map(|k| k.stamp);
@@ -135,7 +136,7 @@ impl Cache {
         self.shrink();
     }
 
-    /// Forgets a part: what is made of it does not come out right.
+    /// Removes a part, because a reconstruction from it failed.
     pub fn forget_part(&mut self, client: PublicKey, digest: &Digest) {
         if let Some(kept) = self.parts.remove(&(client, *digest)) {
             self.by_age.remove(&kept.stamp);
@@ -154,14 +155,14 @@ impl Cache {
         }
     }
 
-    /// Bytes held.
+    /// Returns the number of stored bytes.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.held
     }
 }
 
-/// The images of one plan. They stay while the plan does, whatever the cache drops.
+/// The images of one plan. They stay as long as the plan, even if the cache removes them.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedPages(pub HashMap<Digest, Arc<Page>>);
 
@@ -219,14 +220,14 @@ mod tests {
         assert!(cache.part(A, PartKind::Head, &[3; 32]).is_none(), "another client's");
         assert!(cache.part(A, PartKind::Body, &[1; 32]).is_none(), "the other side");
         assert!(cache.part(A, PartKind::Head, &[1; 32]).is_some());
-        // A page more takes the oldest, which is not the part that was used just now.
+        // One more page removes the oldest entry, which is not the part that was just used.
         let (digest, image) = page(9);
         cache.keep_page(A, digest, &image);
         assert_eq!((cache.bytes(), cache.by_age.len()), (3 * PAGE_SIZE, 3));
         assert_eq!((like(&cache, A, 8), like(&cache, B, 7)), (Some(1), Some(3)));
         cache.forget_part(A, &[1; 32]);
         assert_eq!((cache.bytes(), like(&cache, A, 7)), (2 * PAGE_SIZE, None));
-        // What is larger than all of it is not kept.
+        // Data larger than the whole cache is not stored.
         cache.keep_part(A, PartKind::Body, [4; 32], [4; 32], &Arc::new(vec![0; 4 * PAGE_SIZE]));
         assert_eq!((cache.bytes(), cache.by_age.len()), (0, 0));
     }

@@ -1,11 +1,11 @@
-//! Sends what a run left to the client that asked for it.
+//! Delivery of a run's results to the client that requested it.
 
 use super::runner::RunResult;
 use crate::run::RunArtifacts;
 use crate::wire::message::RunReply;
 use crate::wire::{BULK, Sender, Topic, WireError};
 
-/// Sends an outcome: the record, then what is large in it as bulk, given away piece by piece.
+/// Sends an outcome: the record, then its bulk data, which is freed piece by piece.
 pub(super) fn deliver(sender: &Sender, ran: RunResult) -> Result<(), WireError> {
     let RunResult { mut outcome, material } = ran;
     let outputs: Vec<Vec<u8>> = outcome

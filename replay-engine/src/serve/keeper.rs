@@ -1,4 +1,4 @@
-//! What a server does by itself, a few times a second: sees that keys were forgotten, and writes what was counted.
+//! Periodic work of a server, a few times a second: detection of removed keys, and log lines for counted events.
 
 use super::Shared;
 use crate::wire::{KeyStore, KeyStoreError, PublicKey};
@@ -7,14 +7,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{io, thread};
 
-/// Time between two looks. A forgotten key's connection ends within a second: one look to see it, one to hang up where
-/// its session does not end by itself.
+/// Interval of the checks. A removed key's connection ends within a second: one check detects it, one closes it if its
+/// session does not end by itself.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Starts the thread. It ends with the server.
 ///
 /// # Errors
-/// When the operating system gives no thread.
+/// If the operating system cannot start a thread.
 pub(super) fn start(shared: &Arc<Shared>, keys: &Arc<KeyStore>) -> io::Result<()> {
     let (of, keys) = (Arc::downgrade(shared), Arc::clone(keys));
     let thread = thread::Builder::new().name("kinescope-keeper".into());
@@ -31,7 +31,7 @@ fn keep(of: &Weak<Shared>, keys: &KeyStore) {
             return;
         }
         shared.stranger_log.settle();
-        // Those that were told at an earlier look have had their time.
+        // Sessions that were notified at an earlier check have had their time.
         shared.sessions.close_all();
         let now = keys.stamp();
         if now != seen {
@@ -41,21 +41,21 @@ fn keep(of: &Weak<Shared>, keys: &KeyStore) {
     }
 }
 
-/// The keys that the store pins.
+/// Returns the keys that the store pins.
 fn list_pinned_keys(keys: &KeyStore) -> Result<Vec<PublicKey>, KeyStoreError> {
     match keys.peers() {
         Ok(peers) => Ok(peers.into_iter().map(|p| p.key).collect()),
-        // Whoever removes the file forgets everybody.
+        // Removal of the file removes all keys.
         Err(KeyStoreError::Missing { .. }) => Ok(Vec::new()),
         Err(e) => Err(e),
     }
 }
 
-/// The key store changed: connections of keys that are not in it any more end.
+/// Processes a change of the key store: connections of removed keys end.
 fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
     let now = match list_pinned_keys(keys) {
         Ok(now) => now,
-        // Nobody is forgotten by that, and nobody gets anything more either: each request looks the key up.
+        // An unreadable store ends no session, and grants nothing: each request looks the key up.
         Err(e) => {
             tracing::error!("the key store cannot be read: {e}");
             return;
@@ -68,7 +68,7 @@ fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
         n => tracing::warn!("{n} connections are closed: their clients' keys were forgotten"),
     }
     let mut gone: Vec<PublicKey> = before.iter().filter(|k| !now.contains(k)).copied().collect();
-    // A key that was pinned and forgotten between two looks was never among those before.
+    // A key that was pinned and removed between two checks was never in the earlier list.
     for key in &closed {
         if !gone.contains(key) {
             gone.push(*key);

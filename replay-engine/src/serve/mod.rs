@@ -1,4 +1,4 @@
-//! The agent's side: owns devices, leases each to one client, checks and runs plans.
+//! The agent side: owns devices, leases each to one client, verifies and runs plans.
 
 mod accept;
 mod cache;
@@ -39,36 +39,36 @@ use trace_core::recording::Digest;
 use unknown_client_log::{LogTopic, UnknownClientLog};
 use unknown_clients::UnknownClients;
 
-/// Fewest page images that are worth a thread of their own to check.
+/// Minimum number of page images for a separate checking thread.
 const SHARE: usize = 1024;
 
-/// Makes a board, and makes it anew after a panic.
+/// Creates a target, and creates it again after a panic.
 pub type Factory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
-/// What a server allows.
+/// Limits of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most bytes of page images and plans kept for later replays.
+    /// Maximum size of page images and plans kept for later replays, bytes.
     pub cache_bytes: usize,
-    /// Most page images of one plan.
+    /// Maximum number of page images of one plan.
     pub plan_pages: u64,
-    /// Most repetitions of one run.
+    /// Maximum number of repetitions of one run.
     pub repeat: u32,
-    /// Longest wall time of one run with all its repetitions.
+    /// Maximum wall time of one run with all its repetitions.
     pub longest_run: Duration,
-    /// How long a cancelled run may take to stop before its board counts as hanging.
+    /// Maximum time for a cancelled run to stop before its target counts as hanging.
     pub grace: Duration,
-    /// Most connections of known clients at a time.
+    /// Maximum number of simultaneous connections of known clients.
     pub connections: usize,
-    /// Most connections of one client's key at a time: no client takes all places.
+    /// Maximum number of simultaneous connections with one client key: no client takes all places.
     pub share: usize,
-    /// Most connections at a time whose other end has not shown yet who it is; the oldest make room for new ones.
+    /// Maximum number of simultaneous unauthenticated connections. The oldest are dropped for new ones.
     pub strangers: usize,
-    /// How long a connection may take to show who is there, and a client that pairs to say what the code is made of.
+    /// Maximum time for a connection to authenticate, and for a pairing client to send the inputs of the code.
     pub introduction: Duration,
 }
 
-/// Maximum number of repetitions of one run that an agent takes unless it is told otherwise.
+/// Default maximum number of repetitions of one run.
 pub const MAX_REPEATS: u32 = 10_000;
 
 impl Default for Options {
@@ -88,7 +88,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For devices that take calls: what a program copies to them is larger than what registers need.
+    /// Returns limits for devices that take calls: a program copies more data to them than registers need.
     #[must_use]
     pub fn for_calls() -> Self {
         Self {
@@ -99,24 +99,24 @@ impl Options {
     }
 }
 
-/// Why a server could not start.
+/// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A device could not be made.
+    /// A device could not be created.
     #[error("device {number}: {source}")]
     Device {
-        /// Its place in the list, from 1.
+        /// Its position in the list, starting at 1.
         number: usize,
-        /// Why.
+        /// The reason.
         source: BoardError,
     },
-    /// None of the devices could be made.
+    /// None of the devices could be created.
     #[error("no device could be opened: {0}")]
     NoDevice(String),
     /// Two devices have the same name.
     #[error("two devices are called `{0}`")]
     SameName(String),
-    /// No key pair could be made.
+    /// No key pair could be generated.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The operating system refused.
@@ -124,7 +124,7 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
-/// Owns devices and serves them. Cloning it gives another handle on the same server.
+/// A server that owns devices. A clone is another handle to the same server.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -137,7 +137,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Adds a device whose name no other has.
+/// Adds a device with a unique name.
 fn add(slots: &mut Vec<Arc<Slot>>, slot: Slot) -> Result<(), ServeError> {
     if slots.iter().any(|s| s.info().name == slot.info().name) {
         return Err(ServeError::SameName(slot.info().name.clone()));
@@ -146,12 +146,12 @@ fn add(slots: &mut Vec<Arc<Slot>>, slot: Slot) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     own: KeyPair,
     /// The key pair of clients in this process, the same for all: they share their cached pages.
     local: KeyPair,
-    /// Pinned clients; `None`: none but those in this process.
+    /// Pinned clients. `None` admits only those in this process.
     keys: Option<Arc<KeyStore>>,
     slots: Vec<Arc<Slot>>,
     cache: Mutex<Cache>,
@@ -161,16 +161,16 @@ pub(crate) struct Shared {
     strangers: Arc<UnknownClients>,
     stranger_log: UnknownClientLog,
     stopping: AtomicBool,
-    /// Tells other programs that these keys are served.
+    /// The lock that shows other programs that these keys are served.
     _serving: Option<ServeLock>,
 }
 
 impl Server {
-    /// Makes the devices. Clients are those whose keys the store pins; without a store, only
+    /// Creates the devices. Clients are admitted if the store pins their keys. Without a store, only
     /// [`Server::connect_in_process`] reaches the server.
     ///
     /// # Errors
-    /// When a device cannot be made or two have one name.
+    /// If a device cannot be created or two have the same name.
     pub fn new(devices: &[Factory], keys: Option<Arc<KeyStore>>, options: Options) -> Result<Self, ServeError> {
         let mut slots: Vec<Arc<Slot>> = Vec::new();
         for (at, factory) in devices.iter().enumerate() {
@@ -181,11 +181,11 @@ impl Server {
         Self::with(slots, keys, options)
     }
 
-    /// Makes the devices that can be made, and lists the others as out of order, under the names that are given here,
-    /// with the reason: of several devices one that is broken keeps nobody from the rest.
+    /// Creates the devices that can be created, and lists the others as out of order, under the given names, with the
+    /// reason. So one broken device does not block the others.
     ///
     /// # Errors
-    /// [`ServeError::NoDevice`] when none of them can be made, and when two that can have one name.
+    /// [`ServeError::NoDevice`] if none of them can be created; and an error if two created devices have the same name.
     pub fn with_available_devices(
         devices: Vec<(String, Result<Factory, String>)>,
         keys: Option<Arc<KeyStore>>,
@@ -242,20 +242,20 @@ impl Server {
         Ok(Self { shared })
     }
 
-    /// The server's public key.
+    /// Returns the server's public key.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         self.shared.own.public()
     }
 
-    /// What devices it has.
+    /// Returns its devices.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceInfo> {
         self.shared.slots.iter().map(|s| s.info().clone()).collect()
     }
 
-    /// Keeps page images for clients in this process, as if they had sent them: an offer of a plan with them finds them
-    /// here. One that does not have its digest is left out, and then asked for as any other.
+    /// Stores page images for clients in this process, as if they had sent them. An offer of a plan then finds them
+    /// here. An image with a wrong digest is skipped, and later requested as usual.
     pub(crate) fn keep_pages(&self, digests: &[Digest], pages: &(impl PageSource + Sync)) {
         let client = self.shared.local.public();
         let sound = |digest: &Digest| {
@@ -285,15 +285,15 @@ impl Server {
     /// Serves a TCP listener in this thread until [`Server::stop`].
     ///
     /// # Errors
-    /// When the listener fails.
+    /// If the listener fails.
     pub fn serve_tcp(&self, listener: &TcpListener) -> io::Result<()> {
         self.accept_from(|| listener.accept().map(|(s, _)| Stream::Tcp(s)))
     }
 
-    /// Serves a unix socket in this thread until [`Server::stop`].
+    /// Serves a Unix socket in this thread until [`Server::stop`].
     ///
     /// # Errors
-    /// When the listener fails.
+    /// If the listener fails.
     pub fn serve_unix(&self, listener: &UnixListener) -> io::Result<()> {
         self.accept_from(|| listener.accept().map(|(s, _)| Stream::Unix(s)))
     }
@@ -302,8 +302,8 @@ impl Server {
         while !self.shared.stopping.load(Ordering::SeqCst) {
             match next() {
                 Ok(stream) => self.spawn(stream, accept::Admission::Pinned),
-                // One connection that failed before it was taken says nothing about the next one; when the
-                // process has no handles left, others have to end first.
+                // A connection that failed before it was accepted says nothing about the next one. If the process has
+                // no handles left, other connections must end first.
                 Err(e) => {
                     let line = format!("a connection could not be taken: {e}");
                     self.shared.stranger_log.note(LogTopic::NotTaken, &line);
@@ -315,7 +315,7 @@ impl Server {
     }
 
     fn spawn(&self, mut stream: Stream, admit: accept::Admission) {
-        // Counted here, before a thread is made for it.
+        // Counted here, before its thread is started.
         let stranger = match admit {
             accept::Admission::Only(_) => None,
             accept::Admission::Pinned => match self.shared.strangers.admit(&stream) {
@@ -336,10 +336,10 @@ impl Server {
         }
     }
 
-    /// Connects a client in this process: its end of a socket pair, the keys it has to use, and the server's key.
+    /// Connects a client in this process: returns its end of a socket pair, its keys, and the server's key.
     ///
     /// # Errors
-    /// When there is no socket pair or no random numbers.
+    /// If the socket pair or random numbers are not available.
     pub fn connect_in_process(&self) -> Result<(Stream, KeyPair, PublicKey), ServeError> {
         let (here, there) = UnixStream::pair()?;
         let keys = self.shared.local.clone();
@@ -347,12 +347,12 @@ impl Server {
         Ok((Stream::Unix(here), keys, self.public_key()))
     }
 
-    /// Takes no further connections and stops what runs. Listeners notice it at their next connection.
+    /// Stops accepting connections and stops running plans. Listeners notice it at their next connection.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Devices with who holds them.
+    /// Returns the devices with their holders.
     #[must_use]
     pub fn states(&self) -> Vec<DeviceState> {
         self.shared.slots.iter().map(|s| s.describe()).collect()

@@ -1,4 +1,4 @@
-//! Pairing from the agent's side: one unknown client, a code that a person compares, a key that is kept.
+//! Pairing from the agent side: one unknown client, a code that the user compares, a stored key.
 
 use super::Shared;
 use super::unknown_client_log::LogTopic;
@@ -13,30 +13,30 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long each person may take to compare the codes. Both are asked at the same time.
+/// Maximum time for each user to compare the codes. Both are asked at the same time.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// How long the other end's answer may be on its way after that.
+/// Maximum transmission time of the other end's answer after that.
 pub(crate) const ANSWER_MARGIN: Duration = Duration::from_secs(5);
-/// Failed attempts after which pairing closes.
+/// Number of failed attempts after which pairing closes.
 const MAX_ATTEMPTS: u32 = 3;
-/// Questions that were withdrawn, because their client was gone, after which pairing closes: they guess nothing, but
-/// each takes a person's attention.
+/// Number of withdrawn questions, whose client was gone, after which pairing closes. They guess nothing, but each takes
+/// a user's attention.
 const MAX_WITHDRAWN: u32 = 20;
-/// Other names that are tried where the one that a client proposes is another client's.
+/// Number of alternative names that are tried if another client has the proposed one.
 const MAX_NAMES: u32 = 100;
 
 /// An unknown client that wants to pair.
 #[derive(Clone, Debug)]
 pub struct PairingRequest {
-    /// The code, `123 456 789`: the same on both ends unless somebody sits in between.
+    /// The code, `123 456 789`: equal on both ends unless there is an attacker in between.
     pub code: String,
-    /// Name that the client proposes for itself; sound, but nobody vouches for it.
+    /// The name that the client proposes. It is valid but not verified.
     pub name: String,
-    /// Name under which it would be kept: another one where a client with another key has the proposed one.
+    /// The name under which it would be stored. It differs if a client with another key has the proposed name.
     pub kept_as: String,
-    /// Name under which its key is known already.
+    /// The name under which its key is already known.
     pub known_as: Option<String>,
-    /// Where it comes from.
+    /// Its address.
     pub peer: String,
     /// Its key.
     pub key: PublicKey,
@@ -44,7 +44,7 @@ pub struct PairingRequest {
 }
 
 impl PairingRequest {
-    /// Whether nobody wants an answer any more: the client is gone, or has declined.
+    /// Returns whether the request is withdrawn: the client is gone, or has declined.
     #[must_use]
     pub fn is_withdrawn(&self) -> bool {
         self.withdrawn.load(Ordering::SeqCst)
@@ -54,8 +54,8 @@ impl PairingRequest {
 type Confirm = Arc<dyn Fn(&PairingRequest) -> bool + Send + Sync>;
 type Finished = Arc<dyn Fn(&Result<String, String>) + Send + Sync>;
 
-/// Pairing that is open for one unknown client. It closes when one has paired, or after three failed attempts: ones
-/// that a person was asked about. What strangers do before that closes nothing and keeps nobody out.
+/// Open pairing for one unknown client. It closes when one has paired, or after three failed attempts that a user was
+/// asked about. Earlier actions of unknown clients close nothing and block no other client.
 #[derive(Clone)]
 pub struct PairingWindow {
     confirm: Confirm,
@@ -64,14 +64,14 @@ pub struct PairingWindow {
     attempts: u32,
     withdrawn: u32,
     answer: Duration,
-    /// The only key that may pair; others are declined, and count for nothing.
+    /// The only key that may pair. Others are declined and do not count.
     only: Option<NamedKey>,
 }
 
 impl PairingWindow {
-    /// `confirm` shows the code to a person and tells what they say; where a request is withdrawn meanwhile it should
-    /// come back soon. `finished` hears of each attempt: the name under which the client was kept, or why it was not.
-    /// `service_port` is the TCP port that clients use later, when that is another one than pairing's.
+    /// Creates a window. `confirm` shows the code to the user and returns the answer; it should return soon if the
+    /// request is withdrawn. `finished` receives the result of each attempt: the stored name of the client, or the
+    /// failure. `service_port` is the TCP port for later sessions, if it differs from the pairing port.
     pub fn new(
         confirm: impl Fn(&PairingRequest) -> bool + Send + Sync + 'static,
         finished: impl Fn(&Result<String, String>) + Send + Sync + 'static,
@@ -88,8 +88,8 @@ impl PairingWindow {
         }
     }
 
-    /// As [`PairingWindow::new`], for the client with one key, which nobody is asked about. Clients with other keys are
-    /// declined and change nothing.
+    /// Creates a window like [`PairingWindow::new`], for the client with one key, without asking a user. Clients with
+    /// other keys are declined and change nothing.
     pub fn accepting(
         key: NamedKey,
         finished: impl Fn(&Result<String, String>) + Send + Sync + 'static,
@@ -101,8 +101,7 @@ impl PairingWindow {
         }
     }
 
-    /// The same, where `confirm` has `limit` to come back instead of [`ANSWER_LIMIT`]. A person who did not answer
-    /// has declined.
+    /// Sets the time for `confirm` to `limit` instead of [`ANSWER_LIMIT`]. A missing answer counts as declined.
     #[must_use]
     pub fn answer_within(self, limit: Duration) -> Self {
         Self { answer: limit, ..self }
@@ -112,12 +111,12 @@ impl PairingWindow {
 /// Whether unknown clients may pair.
 #[derive(Default)]
 pub(super) enum Pairing {
-    /// They may not.
+    /// No client may pair.
     #[default]
     Closed,
-    /// One may.
+    /// One client may pair.
     Open(PairingWindow),
-    /// One may, and a person is being asked about it.
+    /// One client may pair, and the user is being asked about it.
     Asking,
 }
 
@@ -125,7 +124,7 @@ fn state(shared: &Shared) -> MutexGuard<'_, Pairing> {
     shared.pairing.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The agent's word to a client that wants to pair.
+/// Returns the agent's answer to a client that wants to pair.
 pub(super) fn preamble_word(shared: &Shared) -> PreambleWord {
     match &*state(shared) {
         Pairing::Closed => PreambleWord::NotPairing,
@@ -137,21 +136,21 @@ pub(super) fn preamble_word(shared: &Shared) -> PreambleWord {
 /// How an attempt failed.
 #[derive(Debug)]
 enum PairingFailure {
-    /// It counts as one of the three.
+    /// It counts as one of the three attempts.
     Attempt(String),
-    /// The client was gone before anybody answered.
+    /// The client was gone before there was an answer.
     Withdrawn,
 }
 
-/// The window while one client uses it; it goes back when that client fails and attempts are left.
+/// The window while one client uses it. It is returned if that client fails and attempts are left.
 struct WindowGuard<'a> {
     shared: &'a Shared,
     window: Option<PairingWindow>,
 }
 
-/// Why a client does not get the window.
+/// The reason why a client does not get the window.
 enum WindowRefusal {
-    /// Another client has it, or none is open any more.
+    /// Another client has it, or it is not open any more.
     Busy,
     /// It is open for another key.
     OtherKey,
@@ -174,8 +173,8 @@ impl<'a> WindowGuard<'a> {
         })
     }
 
-    /// The client is through: `result` is its name, or why it was not paired. Whoever hears of a failure may try
-    /// again at once, so the window goes back first.
+    /// Ends the attempt: `result` is the client's name, or the reason for the failure. A notified caller may try again
+    /// at once, so the window is returned first.
     fn settle(&mut self, result: Result<String, PairingFailure>) {
         let Some(mut window) = self.window.take() else { return };
         let finished = Arc::clone(&window.finished);
@@ -197,7 +196,7 @@ impl<'a> WindowGuard<'a> {
         });
         {
             let mut state = state(self.shared);
-            // A window that was opened in between counts more.
+            // A window that was opened meanwhile has priority.
             if matches!(*state, Pairing::Asking) {
                 *state = match left {
                     Some(1..) => Pairing::Open(window),
@@ -212,7 +211,7 @@ impl<'a> WindowGuard<'a> {
     }
 }
 
-/// Small numbers as words.
+/// Returns small numbers as words.
 fn number(n: u32) -> String {
     match n {
         3 => "three".to_owned(),
@@ -221,7 +220,7 @@ fn number(n: u32) -> String {
 }
 
 impl Drop for WindowGuard<'_> {
-    /// A client that broke off, or a panic, counts as a failed attempt too.
+    /// A client that disconnected, or a panic, counts as a failed attempt too.
     fn drop(&mut self) {
         self.settle(Err(PairingFailure::Attempt("the client broke off".into())));
     }
@@ -249,7 +248,7 @@ fn unexpected_message<T>(message: &PairMessage) -> Result<T, WireError> {
     Err(WireError::Unexpected(format!("pairing message `{name}`")))
 }
 
-/// Makes the code together with the client: its commitment, the agent's nonce, the client's nonce, all `by` then.
+/// Creates the code together with the client: its commitment, the agent's nonce, the client's nonce, all before `by`.
 pub(super) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Result<PairingRequest, WireError> {
     let (digest, proposed) = match next(channel, by)? {
         PairMessage::Commit { digest, name } => (digest, name),
@@ -282,43 +281,42 @@ pub(super) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Resul
     })
 }
 
-/// What happens while a code is compared.
+/// An event during the comparison of a code.
 enum Event {
-    /// The client sent something, or is gone.
+    /// The client sent a frame, or is gone.
     Client(ReaderMessage),
-    /// The agent's person answered.
+    /// The agent's user answered.
     Person(bool),
-    /// Nobody will.
+    /// There will be no answer.
     Nobody(String),
 }
 
-/// Says that nobody answers when whoever asks ends without an answer, as by a panic.
+/// Reports that there is no answer if the asking code ends without one, for example by a panic.
 struct AnswerGuard(SyncSender<Event>);
 
 impl Drop for AnswerGuard {
     fn drop(&mut self) {
-        // Behind an answer nobody reads it.
+        // After an answer this message is not read.
         let _ = self.0.try_send(Event::Nobody("the question was not answered".into()));
     }
 }
 
-/// Asks the agent's person, in a thread of its own: what the person's end does with the question must not hold pairing
-/// for ever.
+/// Asks the agent's user, in a separate thread: a slow user interface must not block pairing forever.
 fn ask(window: &PairingWindow, request: &PairingRequest, sender: &SyncSender<Event>) {
     let (confirm, request) = (Arc::clone(&window.confirm), request.clone());
     let unanswered = AnswerGuard(sender.clone());
     let work = move || {
         let answer = confirm(&request);
-        // Too late is as good as never.
+        // A late answer is ignored.
         let _ = unanswered.0.send(Event::Person(answer));
     };
-    // Without the thread `unanswered` is dropped here, which says so.
+    // Without the thread `unanswered` is dropped here, which reports it.
     if let Err(e) = thread::Builder::new().name("kinescope-ask".into()).spawn(work) {
         tracing::warn!("no thread to ask about a client: {e}");
     }
 }
 
-/// Pairs with the client on this channel, when both persons say so. `known` is set when a person is asked.
+/// Pairs with the client on this channel if both users confirm. `known` is set when the user is asked.
 pub(super) fn pair(
     shared: &Shared,
     channel: Channel,
@@ -351,7 +349,7 @@ pub(super) fn pair(
     let Some(keys) = &shared.keys else {
         return Err(WireError::Unexpected("pairing without a key store".into()));
     };
-    // However this client ends, the window goes back.
+    // The window is returned in every case.
     let Some(window) = taken.window.clone() else {
         return Err(WireError::Unexpected("pairing that is not open".into()));
     };
@@ -375,7 +373,7 @@ pub(super) fn pair(
     Ok(())
 }
 
-/// The part of pairing that persons take: the client's name in the key store, or why it was not paired.
+/// Runs the part of pairing with users. Returns the client's name in the key store, or the reason for the failure.
 fn with_persons(
     keys: &KeyStore,
     channel: Channel,
@@ -385,7 +383,7 @@ fn with_persons(
     let Channel { sender, receiver, .. } = channel;
     let limit = window.answer + ANSWER_MARGIN;
     receiver.set_silence(limit)?;
-    // One place more, so that the person's answer never finds it full.
+    // One more slot, so that the user's answer never finds the queue full.
     let (sync_sender, events) = sync_channel(WAITING_FRAMES + 1);
     start_reader(receiver, sender.clone(), sync_sender.clone(), Event::Client)?;
     ask(window, request, &sync_sender);
@@ -401,12 +399,12 @@ fn with_persons(
         return Ok(Err(failed));
     }
     let kept = keep(keys, request);
-    // The client keeps the agent's key only when it hears that the agent kept its own.
+    // The client stores the agent's key only after the agent reports that it stored the client's.
     confirm(kept.is_ok())?;
     Ok(kept.map_err(PairingFailure::Attempt))
 }
 
-/// Waits until both persons said yes, in whatever order, or one of them did not.
+/// Waits until both users confirmed, in any order, or one of them declined.
 fn compare(
     events: &Receiver<Event>,
     sender: &Sender,
@@ -466,13 +464,13 @@ fn compare(
     Ok(Ok(()))
 }
 
-/// A name for a client, and others that are tried where it is another client's.
+/// Returns a name for a client, and alternatives if another client has it.
 fn candidates(name: &str) -> impl Iterator<Item = String> {
     let numbered = move |n: u32| format!("{}-{n}", name.get(..60).unwrap_or(name));
     std::iter::once(name.to_owned()).chain((2..MAX_NAMES).map(numbered))
 }
 
-/// The name under which a client would be kept, and the one that its key has already.
+/// Returns the name under which a client would be stored, and the existing name of its key.
 fn names(keys: &KeyStore, request: &PairingRequest) -> Result<(String, Option<String>), String> {
     let peers = keys.peers().map_err(|e| e.to_string())?;
     let known_as = peers.iter().find(|p| p.key == request.key).map(|p| p.name.clone());
@@ -482,7 +480,7 @@ fn names(keys: &KeyStore, request: &PairingRequest) -> Result<(String, Option<St
     Ok((kept_as, known_as))
 }
 
-/// Pins the client's key under the name that the person was told, or the next one that is free meanwhile.
+/// Pins the client's key under the name shown to the user, or under the next one that is still free.
 fn keep(keys: &KeyStore, request: &PairingRequest) -> Result<String, String> {
     let report = std::iter::once(request.kept_as.clone());
     for name in report.chain(candidates(&request.name)) {

@@ -1,4 +1,4 @@
-//! The limits that docs/agent-protocol.md states are those of the program.
+//! Check that the limits in docs/agent-protocol.md are those of the program.
 
 use super::pairing::{ANSWER_LIMIT, ANSWER_MARGIN};
 use super::{MAX_REPEATS, Options};

@@ -1,4 +1,4 @@
-//! Takes a plan by digest: asks only for what is not there, and checks each byte of it.
+//! Transfer of a plan by digests: requests only missing parts, and checks every byte.
 
 use super::cache::{PartKind, PinnedPages};
 use super::runner::PreparedReplay;
@@ -16,30 +16,30 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Maximum number of bytes of a plan's body.
+/// Maximum size of a plan's body, bytes.
 pub(crate) const MAX_BODY: u64 = 256 << 20;
 
-/// How a push ended, when the connection held.
+/// The result of a push, if the connection held.
 pub(crate) enum PushResult {
     /// The plan may run.
     Ready(Box<PreparedReplay>, verify::Verified),
-    /// It may not; the reply says why.
+    /// The plan may not run; the reply says why.
     No(PagesReply),
-    /// The client gave it up.
+    /// The client withdrew it.
     GivenUp,
 }
 
-/// How the fetch of a plan's parts ended, when the connection held.
+/// The result of fetching a plan's parts, if the connection held.
 enum FetchedParts {
-    /// They are here: head and body.
+    /// Head and body are complete.
     Whole(Arc<Vec<u8>>, Arc<Vec<u8>>),
-    /// They do not make what the client told.
+    /// The parts do not match the client's digests or lengths.
     Wrong(String),
-    /// The client gave it up.
+    /// The client withdrew it.
     GivenUp,
 }
 
-/// Folds rising indices into runs.
+/// Combines ascending indices into runs.
 pub(crate) fn fold_ranges(indices: impl IntoIterator<Item = u32>) -> Vec<IndexRange> {
     let mut out: Vec<IndexRange> = Vec::new();
     for i in indices {
@@ -56,7 +56,7 @@ fn no(text: impl Into<String>) -> Result<PushResult, SessionEnd> {
 }
 
 impl Session {
-    /// Answers an offer: fetches what is lacking, puts the plan together, checks it by the six rules.
+    /// Answers an offer: fetches missing parts, assembles the plan, and verifies the six rules.
     pub(super) fn push(
         &mut self,
         head: PlanPart,
@@ -130,11 +130,11 @@ impl Session {
         })
     }
 
-    /// The two parts of a plan: from the cache, or put together from what is there and what the client sends.
+    /// Returns the two parts of a plan: from the cache, or assembled from cached parts and the client's data.
     fn parts(&mut self, head: PlanPart, body: PlanPart) -> Result<FetchedParts, SessionEnd> {
         let client = self.client;
         let sides = [(PartKind::Head, head), (PartKind::Body, body)];
-        // What is there, or what is like it.
+        // The cached part, or a similar one.
         let [(head_here, head_like), (body_here, body_like)] = {
             let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
             sides.map(|(side, part)| match cache.part(client, side, &part.digest) {
@@ -182,7 +182,7 @@ impl Session {
                     Vec::new()
                 }
             };
-            // What was told is taken off the wire whatever becomes of it.
+            // Announced bytes are read from the connection in any case.
             let Some(new) = self.new_bytes(steps, part.bytes)? else {
                 return Ok(FetchedParts::GivenUp);
             };
@@ -204,8 +204,8 @@ impl Session {
         Ok(FetchedParts::Whole(head_whole, body_whole))
     }
 
-    /// Puts a part together. One that does not have its digest is told in `wrong`, and what it was made of is
-    /// forgotten, so that the next attempt sends it whole.
+    /// Assembles a part. If its digest is wrong, reports it in `wrong` and removes the base part, so that the next
+    /// attempt sends everything.
     fn checked(
         &self,
         base: &[u8],
@@ -224,7 +224,7 @@ impl Session {
         Arc::new(whole)
     }
 
-    /// The new bytes that some steps ask for. `None`: the client gave up.
+    /// Receives the new bytes for some steps. Returns `None` if the client withdrew the offer.
     fn new_bytes(&mut self, steps: &[Step], most: u64) -> Result<Option<Vec<u8>>, SessionEnd> {
         let total = new_bytes(steps);
         if total > most {
@@ -239,15 +239,15 @@ impl Session {
             if (new.len() + bulk.len()) as u64 > total {
                 return Err(SessionEnd::protocol("more new bytes than were told"));
             }
-            // No more than arrived: a part is large beside the memory of a small board.
+            // Only as much as arrived: a part is large for the memory of a small target.
             new.reserve_exact(bulk.len());
             new.extend_from_slice(&bulk);
         }
         Ok(Some(new))
     }
 
-    /// The page images with these digests: from the cache, or from the client as bulk. The outer `None`: the client
-    /// gave up. The inner `None`: an image did not have its digest.
+    /// Returns the page images with these digests: from the cache, or from the client as bulk. The outer `None`: the
+    /// client withdrew the offer. The inner `None`: an image had a wrong digest.
     fn images(&mut self, digests: &[Digest]) -> Result<Option<Option<Vec<Arc<Page>>>>, SessionEnd> {
         let client = self.client;
         let mut have: Vec<Option<Arc<Page>>> = {
@@ -275,7 +275,7 @@ impl Session {
             }
             for (image, i) in images.iter().zip(at.by_ref()) {
                 let Some(digest) = digests.get(*i) else { continue };
-                // After a bad one the rest is taken off the wire and thrown away.
+                // After a bad image the rest is read from the connection and discarded.
                 sound = sound && blake3::hash(image).as_bytes() == digest;
                 if sound {
                     let image = Arc::new(*image);

@@ -1,4 +1,4 @@
-//! Runs a plan in a thread of its own, so that a board that panics or hangs takes nothing else with it.
+//! Execution of a plan in a separate thread, so that a panicking or hanging target affects nothing else.
 
 use super::cache::PinnedPages;
 use super::slot::panic_text;
@@ -15,14 +15,14 @@ use std::time::Instant;
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 
-/// A plan that keeps the rules, with its pages.
+/// A verified plan with its pages.
 #[derive(Debug)]
 pub(crate) struct PreparedReplay {
     pub plan: Plan,
     pub pages: PinnedPages,
 }
 
-/// What runs left: the outcome, and what its recording is made of.
+/// The results of runs: the outcome, and the artifacts for its recording.
 pub(crate) struct RunResult {
     pub outcome: Outcome,
     pub material: Option<RunArtifacts>,
@@ -30,15 +30,15 @@ pub(crate) struct RunResult {
 
 /// How a run ended.
 pub(crate) enum RunEnd {
-    /// The board is back.
+    /// The run is complete, and the target is returned.
     Done(Box<dyn Board>, Box<RunResult>),
-    /// It was cancelled; the board is back.
+    /// The run was cancelled, and the target is returned.
     Cancelled(Box<dyn Board>),
-    /// The board panicked, with these words, and is gone.
+    /// The target panicked with this message, and is lost.
     Panicked(String),
 }
 
-/// Shared between the thread that runs and the session that watches it.
+/// Shared state of the running thread and the monitoring session.
 #[derive(Debug)]
 pub(crate) struct RunControl {
     repeat: u32,
@@ -65,7 +65,7 @@ impl RunControl {
         (!self.is_cancelled()).then(|| current.clone())
     }
 
-    /// How far all repetitions are, millionths.
+    /// Returns the progress of all repetitions, millionths.
     pub fn millionths(&self) -> u32 {
         let part = self
             .current
@@ -78,7 +78,7 @@ impl RunControl {
     }
 }
 
-/// Starts `repeat` runs; `finished` is called once, in the run's thread.
+/// Starts `repeat` runs. `finished` is called once, in the run's thread.
 pub(crate) fn start(
     ready: Arc<PreparedReplay>,
     mut board: Box<dyn Board>,
@@ -107,14 +107,14 @@ pub(crate) fn start(
     Ok(control)
 }
 
-/// The outcome of all repetitions: the first one's, unless a later one differs, which is then the outcome and a
-/// failure. `None` when it was cancelled.
+/// Returns the outcome of all repetitions: the first one's, unless a later one differs. The differing one is then the
+/// outcome, and a failure. Returns `None` if it was cancelled.
 fn run_repeated(ready: &PreparedReplay, board: &mut dyn Board, control: &RunControl) -> Option<Box<RunResult>> {
     if ready.plan.calls.is_some() {
         let progress = control.next()?;
         let began = Instant::now();
         let played = board.play_calls(&ready.plan, &ready.pages, control.repeat, &progress);
-        // What a tuning found out until it was stopped is not lost.
+        // The results of a tuning before it was stopped are kept.
         let tried = |o: &Outcome| o.calls.as_ref().is_some_and(CallsOutcome::has_tried);
         if control.is_cancelled() && !played.as_ref().is_some_and(tried) {
             return None;

@@ -1,4 +1,4 @@
-//! A client that is known: its lease, its plan, its runs, until the connection ends.
+//! The session of a known client: its lease, its plan, its runs, until the connection ends.
 
 use super::deliver::deliver;
 use super::push::PushResult;
@@ -17,16 +17,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-/// How often a run's progress is looked at.
+/// Interval at which a run's progress is read.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often a session that waits for its client looks whether it has to end.
+/// Interval at which a waiting session checks whether it has to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long a client that asks for a held device waits for it.
+/// Maximum wait for a client that requests a held device.
 const GIVING_BACK: Duration = Duration::from_millis(500);
 
-/// Why a session ends.
+/// The reason why a session ends.
 #[derive(Debug)]
 pub(super) struct SessionEnd(WireError);
 
@@ -48,12 +48,12 @@ impl From<trace_core::encode::EncodeError> for SessionEnd {
     }
 }
 
-/// What a session waits for.
+/// An event that a session waits for.
 enum Event {
     Arrived(ReaderMessage),
-    /// The run of this number is over.
+    /// The run of this number has ended.
     Ran(u64, RunEnd),
-    /// The check of a plan is over.
+    /// The verification of a plan has ended.
     Checked,
 }
 
@@ -67,16 +67,16 @@ pub(super) struct Session {
     events: Receiver<Event>,
     to_self: SyncSender<Event>,
     hold: Option<Hold>,
-    /// Whether the client's person accepts that nothing contains the device.
+    /// Whether the client's user accepts that the device has no containment.
     uncontained: bool,
     ready: Option<Arc<PreparedReplay>>,
-    /// Number of the latest run: one that was given up as hanging may still come back.
+    /// Number of the last run. A run that was abandoned as hanging may still end later.
     run: u64,
     open: Arc<AtomicBool>,
 }
 
 impl Drop for Session {
-    /// However the session ends, a panic in the checking of a plan included, the client hears of it at once.
+    /// The client is informed at once when the session ends in any way, including a panic during verification.
     fn drop(&mut self) {
         self.open.store(false, Ordering::Relaxed);
         self.sender.close();
@@ -117,7 +117,7 @@ impl Session {
             run: 0,
             open,
         };
-        // Who was forgotten between the look at the key store and the place among the sessions is found here.
+        // This detects a key that was removed between the key store lookup and the registration of the session.
         let SessionEnd(end) = session.look_up().map_or_else(|quit| quit, |()| session.work());
         match end {
             WireError::Closed => Ok(()),
@@ -137,14 +137,14 @@ impl Session {
         }
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub(super) fn frame(&mut self) -> Result<Frame, SessionEnd> {
         loop {
             self.still_known()?;
             match self.events.recv_timeout(LOOK) {
                 Ok(Event::Arrived(ReaderMessage::Frame(frame))) => return Ok(frame),
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => return Err(SessionEnd(e)),
-                // A run that was given up as hanging came back: its board is replaced already.
+                // A run that was abandoned as hanging has ended: its target is already replaced.
                 Ok(Event::Ran(..) | Event::Checked) => {}
                 Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
                     return Err(SessionEnd(WireError::Closed));
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Ends the session when the client's key was forgotten, and tells the client.
+    /// Ends the session, with a message to the client, if the client's key was removed.
     fn still_known(&self) -> Result<(), SessionEnd> {
         match self.place.is_forgotten() {
             true => Err(self.refuse(SessionRefusal::Forgotten)),
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Looks the client's key up in the key store. What gives a client something asks for this first.
+    /// Looks the client's key up in the key store. Every operation that grants something calls this first.
     fn look_up(&self) -> Result<(), SessionEnd> {
         self.still_known()?;
         let Some(keys) = self.shared.keys.as_ref().filter(|_| self.place.pinned) else {
@@ -182,18 +182,18 @@ impl Session {
         }
     }
 
-    /// The last word to the client.
+    /// Sends the final message to the client.
     fn refuse(&self, why: SessionRefusal) -> SessionEnd {
         let end = WireError::Refused(match why {
             SessionRefusal::Forgotten => format!("the key of {} was forgotten", self.name),
             _ => format!("{} gets nothing while the key store cannot be read", self.name),
         });
-        // It may be gone already.
+        // The client may be gone already.
         let _ = self.sender.send(Topic::Session, &SessionReply::Refused(why));
         SessionEnd(end)
     }
 
-    /// The next frame, which must be bulk.
+    /// Returns the next frame, which must be bulk.
     pub(super) fn bulk(&mut self) -> Result<Vec<u8>, SessionEnd> {
         let frame = self.frame()?;
         match frame.concern {
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Whether a frame gives the offer up; the client then has its answer.
+    /// Returns whether a frame withdraws the offer. If so, the client has been answered.
     pub(super) fn gives_up(&self, frame: &Frame) -> Result<bool, SessionEnd> {
         let given_up = is_give_up(frame);
         if given_up {
@@ -214,8 +214,8 @@ impl Session {
         Ok(given_up)
     }
 
-    /// Does `check` in a thread of its own, which may stop when its progress is cancelled: it is when the client gives
-    /// up or goes, or the agent is stopped. `None`: the client gave up.
+    /// Runs `check` in a separate thread. Its progress is cancelled if the client withdraws or disconnects, or the
+    /// agent is stopped. Returns `None` if the client withdrew.
     pub(super) fn watched<T: Send>(
         &mut self,
         check: impl FnOnce(&Progress) -> T + Send,
@@ -262,7 +262,7 @@ impl Session {
             return Err(quit);
         }
         if given_up {
-            // Not before the check has ended: what the client sends next is for a session that listens.
+            // Not before the check has ended: the next message of the client needs a listening session.
             self.sender.send(Topic::Pages, &PagesReply::GivenUp)?;
             return Ok(None);
         }
@@ -294,7 +294,7 @@ impl Session {
                     PagesRequest::Parts { .. } => {
                         return Err(SessionEnd::protocol("parts of a plan that nobody asked for"));
                     }
-                    // It crossed the answer on its way.
+                    // It crossed the answer in transit.
                     PagesRequest::GiveUp => {
                         self.ready = None;
                         return Ok(self.sender.send(Topic::Pages, &PagesReply::GivenUp)?);
@@ -322,7 +322,7 @@ impl Session {
                     self.look_up()?;
                     self.run(repeat)?;
                 }
-                // It crossed the end of its run on the way.
+                // It crossed the end of its run in transit.
                 RunRequest::Cancel => {}
             },
             other => return Err(SessionEnd::protocol(format!("a frame about {other:?}"))),
@@ -338,7 +338,7 @@ impl Session {
             let known = self.shared.slots.iter().map(|s| s.info().name.clone()).collect();
             return Ok(LeaseReply::NoDevice { known });
         };
-        // A client that gave the device back a moment ago may still be on its way out.
+        // A client that has just released the device may still be disconnecting.
         let by = Instant::now() + GIVING_BACK;
         let taken = loop {
             match slot.take(&self.name) {
@@ -384,12 +384,12 @@ impl Session {
         let sync_sender = self.to_self.clone();
         self.run += 1;
         let number = self.run;
-        // A session that is over takes nothing any more: then the board's thread drops the board.
+        // A session that is over receives nothing more; then the target's thread drops the target.
         let finished = move |end| drop(sync_sender.send(Event::Ran(number, end)));
         let control = match runner::start(ready, board, repeat, finished) {
             Ok(control) => control,
             Err(e) => {
-                // The board went with the thread that there is not: no other has it.
+                // The thread did not start and the target was dropped with it: no other thread has it.
                 if let Some(hold) = &mut self.hold {
                     hold.lose(LostBoard::Panicked);
                 }
@@ -432,7 +432,7 @@ impl Session {
         Ok(self.sender.send(Topic::Run, &reply)?)
     }
 
-    /// Watches a run: tells its progress, hears of a cancel or the end of the connection, keeps the limits.
+    /// Monitors a run: sends its progress, handles cancellation and the end of the connection, and enforces the limits.
     fn watch(&mut self, control: &runner::RunControl) -> WatchResult {
         let options = self.options().clone();
         let begin = Instant::now();
@@ -501,7 +501,7 @@ fn is_give_up(frame: &Frame) -> bool {
     frame.concern == Topic::Pages && matches!(frame.message(), Ok(PagesRequest::GiveUp))
 }
 
-/// Says that a check is over, however it ended.
+/// Reports the end of a check, however it ended.
 struct OnDrop(SyncSender<Event>);
 
 impl Drop for OnDrop {
@@ -511,9 +511,9 @@ impl Drop for OnDrop {
     }
 }
 
-/// What came of watching a run.
+/// The result of monitoring a run.
 struct WatchResult {
-    /// How it ended; `None` when it did not.
+    /// How it ended, or `None` if it did not.
     ended: Option<RunEnd>,
     /// Why the session has to end.
     quit: Option<SessionEnd>,

@@ -1,5 +1,4 @@
-//! Connections of known clients: how many there are, of all keys and of each, and which have to end because their key
-//! was forgotten.
+//! Connections of known clients: their number, in total and per key, and the ones to end because their key was removed.
 
 use crate::wire::{PublicKey, Sender};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ pub(super) struct Sessions {
 struct List {
     next: u64,
     open: Vec<OpenSession>,
-    /// Keys of sessions that saw by themselves that their key was forgotten, until `keep_only` counts them.
+    /// Keys of sessions that found their own key removed, until `keep_only` counts them.
     ended: Vec<PublicKey>,
 }
 
@@ -25,23 +24,23 @@ struct List {
 struct OpenSession {
     id: u64,
     key: PublicKey,
-    /// The client is one of the key store's, which may be forgotten; one in this process is not.
+    /// Whether the client is in the key store and can be removed. A client in this process is not.
     pinned: bool,
     forgotten: Arc<AtomicBool>,
-    /// By which the connection is ended when its session does not do so itself.
+    /// Used to end the connection if its session does not end by itself.
     sender: Sender,
 }
 
-/// Why a known client gets no place.
+/// The reason why a known client gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionLimit {
-    /// There are as many connections as may be.
+    /// The maximum number of connections is reached.
     Full,
-    /// Its key has as many as one key may have.
+    /// The maximum number of connections of one key is reached.
     Share,
 }
 
-/// A known client's place for as long as this lives.
+/// A known client's place, for the lifetime of this value.
 #[derive(Debug)]
 pub(super) struct SessionSlot {
     of: Arc<Sessions>,
@@ -52,13 +51,13 @@ pub(super) struct SessionSlot {
 }
 
 impl SessionSlot {
-    /// Whether the client's key was forgotten meanwhile: the session has to end.
+    /// Returns whether the client's key was removed meanwhile: the session has to end.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten.load(Ordering::SeqCst)
     }
 
-    /// Notes that the session itself found its client's key forgotten. `keep_only` counts it, though the session may
-    /// have ended by then.
+    /// Notes that the session itself found its client's key removed. `keep_only` counts it, even if the session has
+    /// ended by then.
     pub fn note_forgotten(&self) {
         if !self.forgotten.swap(true, Ordering::SeqCst) {
             let mut list = self.of.list();
@@ -75,7 +74,7 @@ impl Drop for SessionSlot {
 }
 
 impl Sessions {
-    /// Room for `most` connections, and for `share` of one key.
+    /// Creates the list with room for `most` connections, and for `share` per key.
     pub fn new(most: usize, share: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -88,13 +87,13 @@ impl Sessions {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are as many connections as may be.
+    /// Returns whether the maximum number of connections is reached.
     pub fn is_full(&self) -> bool {
         self.list().open.len() >= self.most
     }
 
-    /// Gives a connection a place. One key never takes all of them: the share is for pinned keys, a client in this
-    /// process has as many as there are.
+    /// Gives a connection a place. One key never takes all of them: the share applies to pinned keys, and a client in
+    /// this process may have any number of free places.
     pub fn enter(self: &Arc<Self>, key: PublicKey, sender: &Sender, pinned: bool) -> Result<SessionSlot, SessionLimit> {
         let mut list = self.list();
         if list.open.len() >= self.most {
@@ -120,8 +119,8 @@ impl Sessions {
         })
     }
 
-    /// Ends the sessions of pinned keys that are not among `keys`. Returns the key of each session that this call ended,
-    /// and of each that ended by itself since the last call.
+    /// Ends the sessions of pinned keys that are not among `keys`. Returns the key of each session that this call
+    /// ended, and of each that ended by itself since the last call.
     pub fn keep_only(&self, keys: &[PublicKey]) -> Vec<PublicKey> {
         let mut list = self.list();
         let mut ended = std::mem::take(&mut list.ended);
@@ -131,8 +130,8 @@ impl Sessions {
         ended
     }
 
-    /// Ends the connections of sessions that were told to end and still are there: one may wait for an end that takes
-    /// nothing more.
+    /// Ends the connections of sessions that were asked to end but still exist: a session may be blocked on a
+    /// connection that accepts nothing more.
     pub fn close_all(&self) {
         let list = self.list();
         for open in list.open.iter().filter(|o| o.forgotten.load(Ordering::SeqCst)) {
@@ -148,7 +147,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::{Duration, Instant};
 
-    /// Both ends of a connection: the client's, then the agent's.
+    /// Creates both ends of a connection: the client's, then the agent's.
     fn connection(client: &KeyPair) -> (Channel, Channel) {
         let agent = KeyPair::generate().unwrap();
         let (here, there) = UnixStream::pair().unwrap();
@@ -168,7 +167,7 @@ mod tests {
         let mut places = vec![enter(0, true).unwrap(), enter(0, true).unwrap()];
         assert_eq!(enter(0, true).unwrap_err(), SessionLimit::Share);
         places.push(enter(1, true).unwrap());
-        // Clients in this process are bound by the whole alone.
+        // Clients in this process are limited only by the total.
         places.push(enter(0, false).unwrap());
         assert!(sessions.is_full());
         assert_eq!(enter(2, true).unwrap_err(), SessionLimit::Full);
@@ -208,7 +207,7 @@ mod tests {
         );
     }
 
-    /// A session looks its key up at each request, and may end before the agent looks at the key store.
+    /// A session looks its key up at each request, and may end before the agent checks the key store.
     #[test]
     fn a_session_that_finds_its_key_forgotten_is_counted_although_it_ended() {
         let key = KeyPair::generate().unwrap();

@@ -1,4 +1,4 @@
-//! A device's place on the agent: free, held by one client, or out of order.
+//! The state of a device on the agent: free, held by one client, or out of order.
 
 use super::Factory;
 use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo};
@@ -21,17 +21,17 @@ enum State {
     OutOfOrder(String),
 }
 
-/// What became of a board that was not given back.
+/// How a target was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LostBoard {
-    /// It panicked: its thread is over.
+    /// It panicked: its thread has ended.
     Panicked,
     /// It hangs: its thread still holds it.
     Hangs,
 }
 
 impl Slot {
-    /// Makes the device.
+    /// Creates the device.
     pub fn new(factory: Factory) -> Result<Self, BoardError> {
         let board = open_guarded(&factory)?;
         Ok(Self {
@@ -41,7 +41,7 @@ impl Slot {
         })
     }
 
-    /// The place of a device that could not be made. It has no windows and no memory, which tells it from one that
+    /// Creates the slot of a device that could not be created. It has no windows and no memory, unlike a device that
     /// went out of order later.
     pub fn missing(name: String, reason: String) -> Self {
         let (failed, why) = (
@@ -78,7 +78,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device and who holds it.
+    /// Returns the device and its holder.
     pub fn describe(&self) -> DeviceState {
         let (holder, out_of_order) = match &*self.state() {
             State::Free(_) => (None, None),
@@ -92,7 +92,7 @@ impl Slot {
         }
     }
 
-    /// Takes the device for one client.
+    /// Leases the device to one client.
     pub fn take(self: &Arc<Self>, holder: &str) -> Result<Hold, Box<LeaseReply>> {
         let mut state = self.state();
         match &*state {
@@ -120,14 +120,14 @@ impl Slot {
         })
     }
 
-    /// A board in place of one that was lost, where that is safe: a software board has nothing that a hanging
-    /// thread could still touch.
+    /// Creates a replacement for a lost target, if that is safe: a simulator has nothing that a hanging thread could
+    /// still access.
     fn replace(&self, lost: LostBoard) -> Result<Box<dyn Board>, String> {
         if lost == LostBoard::Hangs && self.info.containment != Containment::Software {
             return Err("it hung in a run and may still be at work; restart the agent".into());
         }
         let board = open_guarded(&self.factory).map_err(|e| format!("{e}; mend that, and restart the agent"))?;
-        // Plans are made and proved for what clients were told.
+        // Plans are compiled and proved for the description that clients received.
         if board.info() != self.info {
             return Err(
                 "it was lost in a run, and the one in its place is not the same to the byte: its memory lies elsewhere; \
@@ -139,12 +139,12 @@ impl Slot {
     }
 }
 
-/// Calls a factory; a panic in it is an error.
+/// Calls a factory. A panic in it becomes an error.
 fn open_guarded(factory: &Factory) -> Result<Box<dyn Board>, BoardError> {
     catch_unwind(AssertUnwindSafe(|| factory())).unwrap_or_else(|p| Err(BoardError::Failed(panic_text(&*p))))
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload
         .downcast_ref::<&str>()
@@ -153,7 +153,7 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     format!("it panicked: {}", text.unwrap_or("no message"))
 }
 
-/// A device held by one client; dropping it brings the device to its power-on state and frees it.
+/// A device held by one client. Dropping it resets the device to its power-on state and frees it.
 pub(crate) struct Hold {
     slot: Arc<Slot>,
     board: Option<Box<dyn Board>>,
@@ -164,7 +164,7 @@ impl Hold {
         &self.slot.info
     }
 
-    /// The board, to be given back by [`Hold::give_back`] or told lost by [`Hold::lose`].
+    /// Borrows the target. It must be returned with [`Hold::give_back`] or reported lost with [`Hold::lose`].
     pub fn borrow(&mut self) -> Option<Box<dyn Board>> {
         self.board.take()
     }
@@ -173,7 +173,7 @@ impl Hold {
         self.board = Some(board);
     }
 
-    /// The board is lost: puts another in its place, where that is safe.
+    /// Reports the target as lost, and replaces it if that is safe.
     pub fn lose(&mut self, lost: LostBoard) {
         match self.slot.replace(lost) {
             Ok(board) => self.board = Some(board),
@@ -187,7 +187,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // It was borrowed and never told lost, as when whoever watched it panicked: its thread may still hold it.
+        // It was borrowed and never reported lost, for example after a panic of the monitoring code. Its thread may
+        // still hold it.
         if self.board.is_none() && matches!(*self.slot.state(), State::Held { .. }) {
             self.lose(LostBoard::Hangs);
         }
@@ -219,7 +220,7 @@ mod tests {
     use trace_core::PhysAddr;
     use trace_core::recording::Page;
 
-    /// A board that does nothing, with memory where it was told.
+    /// A target that does nothing, with memory at a given address.
     struct Idle(u64, Containment);
 
     impl Device for Idle {
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A slot whose boards have their memory `step` bytes further on, each than the one before.
+    /// Creates a slot whose targets each have their memory `step` bytes after that of the one before.
     fn slot(containment: Containment, step: u64) -> Arc<Slot> {
         let made = AtomicU64::new(0);
         let factory = move || {

@@ -1,21 +1,21 @@
-//! Lines of the log that strangers cause: the first at once, then a count a second, however many there are.
+//! Rate-limited log lines about unknown clients: the first at once, then one count per second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time between two lines about the same thing.
+/// Interval between two lines about the same topic.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a line is about.
+/// The topic of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogTopic {
     /// A connection for which there was no room.
     Dropped,
-    /// A connection that the system did not hand over, or that got no thread.
+    /// A connection that the system did not accept, or that got no thread.
     NotTaken,
-    /// A connection that ended before its other end was known.
+    /// A connection that ended before its client was known.
     Ended,
-    /// A key that is not paired, or has its share.
+    /// A key that is not paired, or has reached its share.
     Refused,
 }
 
@@ -27,7 +27,7 @@ const MATTERS: [LogTopic; 4] = [
 ];
 
 impl LogTopic {
-    /// What happened to several connections.
+    /// Returns the description for several connections.
     fn plural(self) -> &'static str {
         match self {
             Self::Dropped => "connections were dropped",
@@ -38,17 +38,17 @@ impl LogTopic {
     }
 }
 
-/// What is to be said of one matter.
+/// The pending log message of one topic.
 #[derive(Debug, Default)]
 struct LogCount {
-    /// When the last line was written; `None` when the next one is written at once.
+    /// Time of the last line, or `None` if the next one is written at once.
     since: Option<Instant>,
-    /// How many there were since, and why the latest.
+    /// Number of events since then, and the reason of the last one.
     more: u64,
     latest: String,
 }
 
-/// The lines of a server about strangers.
+/// The log lines of a server about unknown clients.
 #[derive(Debug, Default)]
 pub(super) struct UnknownClientLog(Mutex<[LogCount; MATTERS.len()]>);
 
@@ -59,7 +59,7 @@ impl UnknownClientLog {
         counts.get_mut(at).map(work)
     }
 
-    /// Gives the line to write now about something that happened, or counts it.
+    /// Returns the line to write now for an event, or counts the event.
     fn line(&self, matter: LogTopic, line: &str, now: Instant) -> Option<String> {
         self.with(matter, |count| {
             if count.since.is_none() {
@@ -72,7 +72,7 @@ impl UnknownClientLog {
         })?
     }
 
-    /// Gives the line to write now about what was counted.
+    /// Returns the line to write now for the counted events.
     fn summary(&self, matter: LogTopic, now: Instant) -> Option<String> {
         self.with(matter, |count| {
             if now.saturating_duration_since(count.since?) < PAUSE {
@@ -88,14 +88,14 @@ impl UnknownClientLog {
         })?
     }
 
-    /// Something happened.
+    /// Logs an event.
     pub fn note(&self, matter: LogTopic, line: &str) {
         if let Some(line) = self.line(matter, line, Instant::now()) {
             tracing::warn!("{line}");
         }
     }
 
-    /// Writes what was counted, where it is time. Called several times a second.
+    /// Writes due summaries. Called several times a second.
     pub fn settle(&self) {
         for matter in MATTERS {
             if let Some(line) = self.summary(matter, Instant::now()) {
@@ -121,9 +121,9 @@ mod tests {
         }
         let line = log.summary(matter, at(1000)).unwrap();
         assert_eq!(line, "899 more connections were dropped (the latest: b)");
-        // Another matter is told by itself.
+        // Another topic is logged independently.
         assert_eq!(log.line(LogTopic::Ended, "c", at(1000)).as_deref(), Some("c"));
-        // A second without any: the next one is told at once.
+        // After a second without events the next one is logged at once.
         assert_eq!(log.summary(matter, at(2000)), None);
         assert_eq!(log.line(matter, "d", at(2001)).as_deref(), Some("d"));
     }

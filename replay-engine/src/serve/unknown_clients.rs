@@ -1,10 +1,11 @@
-//! Connections whose other end has not shown yet who it is: few at a time, the oldest make room for new ones.
+//! Connections of clients that are not authenticated yet: a limited number at a time, where new ones replace the
+//! oldest.
 
 use crate::wire::Stream;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The strangers of a server.
+/// The unauthenticated clients of a server.
 #[derive(Debug)]
 pub(crate) struct UnknownClients {
     most: usize,
@@ -16,21 +17,21 @@ struct List {
     next: u64,
     /// By age.
     waiting: VecDeque<WaitingClient>,
-    /// Those waiting, and those that had to make room and are on their way out.
+    /// Number of waiting clients, and of replaced ones that are still closing.
     alive: usize,
 }
 
 #[derive(Debug)]
 struct WaitingClient {
     id: u64,
-    /// A handle to hang up.
+    /// A handle to close the connection.
     stream: Stream,
-    /// Whether the agent's preamble was sent: no word can be said in clear any more.
+    /// Whether the agent's preamble was sent: after that no plain text can be sent.
     greeted: bool,
 }
 
 impl UnknownClients {
-    /// Room for `most` (at least 1).
+    /// Creates the list with room for `most` clients (at least 1).
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -42,9 +43,8 @@ impl UnknownClients {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a new connection in. Where there is no room the oldest stranger has to go: a client takes moments to
-    /// show its key, whoever is still a stranger after so many others came is none. `None`: too many are on their way
-    /// out, or the connection is gone already.
+    /// Admits a new connection. If there is no room, the oldest unauthenticated client is dropped: a real client shows
+    /// its key within moments. Returns `None` if too many are still closing, or the connection is already gone.
     pub fn admit(self: &Arc<Self>, stream: &Stream) -> Option<UnknownClient> {
         let handle = stream.try_clone().ok()?;
         let mut list = self.list();
@@ -54,7 +54,7 @@ impl UnknownClients {
         while list.waiting.len() >= self.most
             && let Some(oldest) = list.waiting.pop_front()
         {
-            // One that has heard nothing yet can be told why, by its own thread, whose read ends now.
+            // A client without preamble can get the reason from its own thread, whose read ends now.
             if oldest.greeted {
                 oldest.stream.close();
             } else {
@@ -75,14 +75,14 @@ impl UnknownClients {
         })
     }
 
-    /// Strangers that wait.
+    /// Returns the number of waiting clients.
     #[cfg(test)]
     fn waiting(&self) -> usize {
         self.list().waiting.len()
     }
 }
 
-/// A connection counted as a stranger's for as long as this lives.
+/// A connection that counts as unauthenticated for the lifetime of this value.
 #[derive(Debug)]
 pub(crate) struct UnknownClient {
     of: Arc<UnknownClients>,
@@ -90,7 +90,8 @@ pub(crate) struct UnknownClient {
 }
 
 impl UnknownClient {
-    /// The agent's preamble is sent now. `false`: the stranger had to make room, and is to be told that instead.
+    /// Notes that the agent's preamble is sent now. Returns `false` if the client was dropped and must get that message
+    /// instead.
     pub fn greet(&self) -> bool {
         let mut list = self.of.list();
         let own = list.waiting.iter_mut().find(|w| w.id == self.id);
@@ -133,7 +134,8 @@ mod tests {
             for end in [&*here, there] {
                 end.set_nonblocking(true).unwrap();
             }
-            // One that was greeted is hung up on; one that was not hears from its own thread, whose read has ended.
+            // A greeted connection is closed. A connection without greeting gets the message from its own thread, whose
+            // read has ended.
             assert_eq!(matches!(here.read(&mut [0; 1]), Ok(0)), n == 0, "stranger {n}");
             assert_eq!(matches!(there.read(&mut [0; 1]), Ok(0)), n < 2, "stranger {n}");
             assert_eq!(stranger.greet(), n >= 2, "stranger {n}");

@@ -1,31 +1,31 @@
-//! Why a launch cannot be tuned as it is asked for.
+//! Reasons why a tuning request is not possible.
 
-/// What is wrong with what was asked for.
+/// The error in a tuning request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TuneError {
-    /// The lists of values make too many points.
+    /// The value lists give too many points.
     #[error(
         "the lists of values make {points} points, and at most {most} are looked at; give fewer values, or search at random"
     )]
     TooMany {
-        /// How many they make; `u64::MAX` for more than can be counted.
+        /// Number of points, or `u64::MAX` if it overflows.
         points: u64,
         /// [`super::MAX_POINTS`].
         most: u64,
     },
-    /// The lists of values make no point that a device launches.
+    /// The value lists give no point that a device can launch.
     #[error(
         "none of the points can be launched on any device: a block has 1 to 1024 threads, a grid at least one block"
     )]
     None,
-    /// A value that cannot be.
+    /// A value that is not possible.
     #[error("{what} {value} cannot be: {why}")]
     Value {
-        /// What it is a value of.
+        /// The parameter.
         what: &'static str,
         /// The value.
         value: u64,
-        /// What can be.
+        /// The allowed values.
         why: &'static str,
     },
 }

@@ -1,63 +1,63 @@
-//! What came of one point.
+//! The measurement of one point.
 
 use super::outputs::OutputMismatch;
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a function takes of a multiprocessor with a point.
+/// Resources of a multiprocessor that a function uses with a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory a block, its own and what is asked for beside it.
+    /// Shared memory per block, static and dynamic, bytes.
     pub shared: u32,
-    /// Bytes of local memory a thread.
+    /// Local memory per thread, bytes.
     pub local: u32,
-    /// Blocks that a multiprocessor has at once; 0: not known.
+    /// Concurrent blocks per multiprocessor, or 0 if unknown.
     pub blocks: u32,
-    /// Part of the threads that a multiprocessor can have, 0 to 1; 0: not known.
+    /// Occupancy: fraction of the maximum threads per multiprocessor, 0 to 1, or 0 if unknown.
     pub occupancy: f32,
 }
 
-/// Why a point does not count.
+/// The reason why a point is rejected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RejectReason {
-    /// The code cannot be had with these bounds.
+    /// The code cannot be built with these bounds.
     Code {
-        /// Why, in the compiler's or driver's words.
+        /// The message of the compiler or driver.
         why: String,
     },
     /// The driver refused the launch.
     Refused {
-        /// What it answered.
+        /// Its error message.
         why: String,
     },
-    /// It left something else in memory than it has to.
+    /// Memory differed from the expected contents.
     Wrong(OutputMismatch),
-    /// One launch took too long, and the point was given up.
+    /// One launch took too long, and the point was abandoned.
     TooSlow {
-        /// Nanoseconds that it took.
+        /// Its time, nanoseconds.
         took: u64,
-        /// Nanoseconds that it may take.
+        /// The limit, nanoseconds.
         limit: u64,
     },
-    /// The launch did not end; its process was ended instead.
+    /// The launch did not end, and its process was killed.
     Stuck {
-        /// Nanoseconds that were waited.
+        /// Time waited, nanoseconds.
         waited: u64,
     },
-    /// The device failed while it ran.
+    /// The device failed during the launch.
     Failed {
-        /// What happened, in the driver's words.
+        /// The driver's message.
         why: String,
     },
 }
 
 impl RejectReason {
-    /// One or two words for a table.
+    /// Returns one or two words for a table.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -90,20 +90,20 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// What came of one point.
+/// The measurement of one point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Measurement {
-    /// Nanoseconds on the device of each timed launch, in order.
+    /// Device time of each timed launch, in order, nanoseconds.
     pub times: Vec<u64>,
-    /// What it takes of a multiprocessor, where that is known.
+    /// Its use of a multiprocessor, if known.
     pub resources: Option<Resources>,
-    /// Why it does not count, when it does not.
+    /// Why it is rejected, if it is.
     pub rejected: Option<RejectReason>,
 }
 
 impl Measurement {
-    /// A point that does not count.
+    /// Returns the measurement of a rejected point.
     #[must_use]
     pub fn from_rejection(why: RejectReason) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Measurement {
         }
     }
 
-    /// Statistics of its times; `None` when it does not count, or has none.
+    /// Returns statistics of its times, or `None` if it is rejected or has none.
     #[must_use]
     pub fn spread(&self) -> Option<Spread> {
         if self.rejected.is_some() {
@@ -121,7 +121,7 @@ impl Measurement {
         Spread::from_times(&self.times)
     }
 
-    /// Median of its first times, so many of them; `None` when it does not count.
+    /// Returns the median of its first `repeats` times, or `None` if it is rejected.
     pub(super) fn median_of(&self, repeats: u32) -> Option<u64> {
         if self.rejected.is_some() {
             return None;

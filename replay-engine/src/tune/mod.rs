@@ -1,5 +1,5 @@
-//! Tuning of one recorded launch: it is made again with other dimensions, other bounds or other code, timed, and held
-//! against what it has to leave in memory. Nothing here knows a device: what measures a point is an [`Evaluator`].
+//! Tuning of one recorded launch: the launch is repeated with other dimensions, bounds or code, timed, and its results
+//! are compared with the expected memory. This module is independent of devices: an [`Evaluator`] measures the points.
 
 mod error;
 mod measurement;

@@ -1,44 +1,44 @@
-//! Whether a launch left in memory what it has to: the parts that differ, by the rules of where they lie.
+//! Comparison of memory after a launch with the expected contents, with a tolerance per address range.
 
 use super::request::MemoryArea;
 use crate::device::cuda::{OutputTolerance, compare};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most bytes of a value that are told.
+/// Maximum size of a reported value, bytes.
 const SHOWN: usize = 8;
 
-/// Memory that differs, as it has to be and as it is.
+/// Differing memory, with expected and actual contents.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryDiff<'a> {
     /// Its first address.
     pub at: u64,
-    /// What has to be there.
+    /// Expected contents.
     pub wanted: &'a [u8],
-    /// What is there, as long.
+    /// Actual contents, of the same length.
     pub got: &'a [u8],
 }
 
-/// What differs beyond the rules.
+/// A difference beyond the tolerances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputMismatch {
-    /// Address of the first that differs.
+    /// Address of the first differing element.
     pub at: u64,
-    /// How many elements do; bytes where the rule is exact.
+    /// Number of differing elements, or of bytes if the comparison is exact.
     pub count: u64,
-    /// What has to be at the first, its bytes in hexadecimal, lowest address first.
+    /// Expected contents of the first one, bytes in hexadecimal, lowest address first.
     pub wanted: String,
-    /// What is there.
+    /// Actual contents.
     pub got: String,
-    /// Largest distance of two elements, where a rule tells their type.
+    /// Largest distance of two elements, if a rule gives their type.
     pub largest: Option<f64>,
-    /// Whether there may be more than were counted: where so much is wrong, the rest is not looked at.
+    /// Whether there may be more than counted: after very many errors the comparison stops.
     pub at_least: bool,
 }
 
 impl OutputMismatch {
-    /// Adds what differs further up.
+    /// Adds a difference at higher addresses.
     pub fn join(all: &mut Option<Self>, more: Option<Self>) {
         match (all, more) {
             (_, None) => {}
@@ -71,8 +71,8 @@ impl fmt::Display for OutputMismatch {
     }
 }
 
-/// What differs beyond the rules in pieces of memory, in the order of their addresses. Areas lie apart; what is in none
-/// is compared by `rule`. Pieces begin and end at whole pages, so that no element lies across two of them.
+/// Returns the difference beyond the tolerances in pieces of memory, in address order. Areas are disjoint. Memory
+/// outside all areas is compared by `rule`. Pieces start and end at page boundaries, so no element spans two of them.
 #[must_use]
 pub fn find_mismatch(pieces: &[MemoryDiff<'_>], areas: &[MemoryArea], rule: OutputTolerance) -> Option<OutputMismatch> {
     let mut areas = areas.to_vec();
@@ -82,7 +82,7 @@ pub fn find_mismatch(pieces: &[MemoryDiff<'_>], areas: &[MemoryArea], rule: Outp
         let end = piece.at.saturating_add(piece.wanted.len().min(piece.got.len()) as u64);
         let mut at = piece.at;
         while at < end {
-            // The area that holds the address, or what is left until the next one begins.
+            // The area that holds the address, or the rest up to the next area.
             let next = areas.partition_point(|a| a.at <= at);
             let here = next.checked_sub(1).and_then(|n| areas.get(n));
             let here = here.filter(|a| at - a.at < a.bytes);
@@ -125,7 +125,7 @@ fn add(all: &mut Option<OutputMismatch>, piece: &MemoryDiff<'_>, from: u64, to: 
         ..OutputMismatch::default()
     });
     one.count = one.count.saturating_add(difference.count);
-    // What is no number cannot travel, and tells nothing.
+    // A non-finite value cannot be sent, and has no meaning.
     if let Some(largest) = difference.largest.filter(|l| l.is_finite()) {
         one.largest = Some(one.largest.map_or(largest, |l: f64| l.max(largest)));
     }
@@ -166,13 +166,13 @@ mod tests {
         let w = find_mismatch(&pieces, &[], near(0.1)).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x1000, 2, Some(0.25)));
         assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
-        // The first element lies in an area that is far enough; the last in none, where every byte counts.
+        // The first element is in an area with sufficient tolerance; the last is in none, where every byte counts.
         let w = find_mismatch(&pieces, &[area(0xff0, 0x14, 1.0)], OutputTolerance::Exact).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x100e, 1, None));
         assert!(w.to_string().starts_with("wrong at 1 place, first at 0x100e"), "{w}");
         let areas = [area(0x100c, 4, 1.0), area(0x1000, 4, 1.0)];
         assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact), None);
-        // An area without bytes, and one beyond the piece, hold nothing.
+        // An empty area, and an area after the piece, have no effect.
         let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
         assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact).unwrap().count, 2);
         assert_eq!(find_mismatch(&[], &areas, OutputTolerance::Exact), None);

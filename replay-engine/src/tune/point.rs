@@ -1,19 +1,19 @@
-//! A point: everything that a launch is made with and that can be changed.
+//! A point: all parameters of a launch that can be changed.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a multiprocessor's memory is shared out between cache and shared memory, as far as the driver is asked.
+/// The preferred split of a multiprocessor's memory between cache and shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
-    /// No wish.
+    /// No preference.
     None,
-    /// More shared memory.
+    /// Prefer shared memory.
     Shared,
-    /// More cache.
+    /// Prefer L1 cache.
     L1,
-    /// As much of both.
+    /// Equal shares.
     Equal,
 }
 
@@ -21,7 +21,7 @@ impl Cache {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::None, Self::Shared, Self::L1, Self::Equal];
 
-    /// The name that a person types.
+    /// Returns the name that the user types.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,61 +32,61 @@ impl Cache {
         }
     }
 
-    /// The wish of this name.
+    /// Returns the preference of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
     }
 }
 
-/// Bounds that a compiler is told of launches.
+/// Launch bounds for a compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Most threads that a block has, 1 to 1024; 0: those of the point's block.
+    /// Maximum threads per block, 1 to 1024. 0 means those of the point's block.
     pub max_threads: u32,
-    /// Blocks that a multiprocessor has to have room for; 0: not said.
+    /// Minimum blocks per multiprocessor. 0 means not specified.
     pub min_blocks: u32,
 }
 
-/// What a launch is made with.
+/// The parameters of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Point {
-    /// Blocks by dimension.
+    /// Grid dimensions, blocks.
     pub grid: [u32; 3],
-    /// Threads a block by dimension.
+    /// Block dimensions, threads.
     pub block: [u32; 3],
-    /// Bytes of shared memory beside what the function has of its own.
+    /// Dynamic shared memory, bytes.
     pub shared: u32,
-    /// Which code: 0 is what was recorded, n the n-th that replaces it, from 1 on.
+    /// Code number: 0 is the recorded code, n the nth replacement, starting at 1.
     pub module: u32,
-    /// Share of cache and shared memory; `None`: as the code has it.
+    /// Cache preference, or `None` for the code's own.
     pub cache: Option<Cache>,
-    /// Most registers a thread; `None`: as the code has it.
+    /// Maximum registers per thread, or `None` for the code's own.
     pub max_registers: Option<u32>,
-    /// Launch bounds; `None`: as the code has them.
+    /// Launch bounds, or `None` for the code's own.
     pub bounds: Option<Bounds>,
 }
 
 impl Point {
-    /// Threads of a block.
+    /// Returns the number of threads per block.
     #[must_use]
     pub fn threads(&self) -> u64 {
         self.block.iter().fold(1, |n, d| n.saturating_mul(u64::from(*d)))
     }
 
-    /// Blocks of the grid.
+    /// Returns the number of blocks in the grid.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.grid.iter().fold(1, |n, d| n.saturating_mul(u64::from(*d)))
     }
 
-    /// Whether the code has to be compiled anew for it.
+    /// Returns whether the code has to be recompiled for it.
     #[must_use]
     pub fn is_compiled(&self) -> bool {
         self.max_registers.is_some() || self.bounds.is_some()
     }
 
-    /// The launch bounds, with the block's threads where they are to be taken.
+    /// Returns the launch bounds, with the block's threads filled in if needed.
     #[must_use]
     pub fn bounds(&self) -> Option<Bounds> {
         self.bounds.map(|b| Bounds {
@@ -100,7 +100,7 @@ impl Point {
     }
 }
 
-/// Dimensions as people write them: `256`, `16×16`, `8×8×4`.
+/// Returns dimensions in their usual form: `256`, `16×16`, `8×8×4`.
 pub(super) fn dimensions([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (1, 1) => x.to_string(),

@@ -1,4 +1,4 @@
-//! Numbers drawn by a seed: the same on every machine.
+//! Seeded random numbers: the same on every machine.
 
 /// A generator of 64-bit numbers (splitmix64).
 #[derive(Clone, Debug)]
@@ -17,14 +17,15 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `most`, which is not 0.
+    /// Returns a number below `most`, which must not be 0.
     fn below(&mut self, most: u64) -> u64 {
-        // The high half of the product: uneven by less than one part in 2^32 for fewer than 2^32 numbers.
+        // The high half of the product. For fewer than 2^32 numbers the bias is less than one part in 2^32.
         let product = u128::from(self.next()) * u128::from(most);
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
-    /// Draws `wanted` of the numbers 0 to `of`, each once, in a random order; all of them when there are no more.
+    /// Draws `wanted` of the numbers 0 to `of` (exclusive), each at most once, in random order. Returns all of them if
+    /// there are no more.
     pub fn draw(&mut self, of: usize, wanted: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..of).collect();
         let wanted = wanted.min(of);
@@ -52,7 +53,7 @@ mod tests {
         assert_ne!(draw(1, 30), draw(2, 30));
         assert!(draw(1, 0).is_empty());
         assert!(Random::new(0).draw(0, 5).is_empty());
-        // What is published of the generator for the seed 0.
+        // Published values of the generator for the seed 0.
         assert_eq!(Random::new(0).next(), 0xe220_a839_7b1d_cdaf);
     }
 }

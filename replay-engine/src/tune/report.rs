@@ -1,33 +1,33 @@
-//! What a tuning came to.
+//! The result of a tuning.
 
 use super::measurement::Measurement;
 use super::point::Point;
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};
 
-/// A point and what came of it.
+/// A point and its measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PointResult {
     /// The point.
     pub point: Point,
-    /// What came of it.
+    /// Its measurement.
     pub measured: Measurement,
 }
 
-/// What outputs were held against.
+/// The reference that outputs were compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
-    /// Memory behind the launch as the recording holds it.
+    /// Memory after the launch in the recording.
     Recorded,
-    /// Memory behind the launch as it was recorded, made on this device.
+    /// Memory after the recorded launch on this device.
     #[default]
     Device,
 }
 
 impl Reference {
-    /// What it is, for a sentence that begins "compared with".
+    /// Returns words that continue "compared with".
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -37,44 +37,44 @@ impl Reference {
     }
 }
 
-/// How a device was at a moment; what is not known is `None`.
+/// The condition of a device at one time; unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// Degrees Celsius.
+    /// Temperature, degrees Celsius.
     pub celsius: Option<u32>,
-    /// Clock of the multiprocessors, in MHz.
+    /// Clock of the multiprocessors, MHz.
     pub clock_mhz: Option<u32>,
-    /// Clock of the memory, in MHz.
+    /// Clock of the memory, MHz.
     pub memory_mhz: Option<u32>,
-    /// Watts that it takes.
+    /// Power, watts.
     pub watts: Option<u32>,
-    /// Why its clocks are held back, in words.
+    /// Reasons why its clocks are throttled, as messages.
     pub held_back: Vec<String>,
-    /// Why nothing of this is known, where it is not.
+    /// Why these values are unknown, if they are.
     pub unknown: Option<String>,
 }
 
-/// How a device was while points were measured: the lowest and the highest of what was seen.
+/// The condition of a device during measurements: the lowest and the highest values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
-    /// How often it was looked at, right behind launches.
+    /// Number of samples, taken directly after launches.
     pub samples: u32,
-    /// Degrees Celsius.
+    /// Temperature, degrees Celsius.
     pub celsius: Option<[u32; 2]>,
-    /// Clock of the multiprocessors, in MHz.
+    /// Clock of the multiprocessors, MHz.
     pub clock_mhz: Option<[u32; 2]>,
-    /// Clock of the memory, in MHz.
+    /// Clock of the memory, MHz.
     pub memory_mhz: Option<[u32; 2]>,
-    /// Watts that it took.
+    /// Power, watts.
     pub watts: Option<[u32; 2]>,
-    /// Why its clocks were held back at some time, in words.
+    /// Reasons why its clocks were throttled at any time, as messages.
     pub held_back: Vec<String>,
 }
 
 impl Load {
-    /// Takes one more look in.
+    /// Adds a sample.
     pub fn add(&mut self, seen: &Health) {
         if seen.unknown.is_some() {
             return;
@@ -90,7 +90,7 @@ impl Load {
         });
     }
 
-    /// Takes in what another process saw.
+    /// Adds the samples of another process.
     pub(super) fn join(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         for (all, more) in [
@@ -112,28 +112,28 @@ impl Load {
     }
 }
 
-/// Where the time went, in nanoseconds.
+/// Time spent per phase, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phases {
-    /// Driver, memory and code made ready.
+    /// Preparing the driver, memory and code.
     pub ready: u64,
-    /// All that comes before the launch, played.
+    /// Replaying everything before the launch.
     pub before: u64,
-    /// Code compiled or loaded for points.
+    /// Compiling or loading code for points.
     pub code: u64,
-    /// Memory put back.
+    /// Restoring memory.
     pub restore: u64,
-    /// Launches, with the waits for them.
+    /// Running launches and waiting for them.
     pub launch: u64,
-    /// Outputs compared.
+    /// Comparing outputs.
     pub compare: u64,
-    /// All of it.
+    /// Total time.
     pub total: u64,
 }
 
 impl Phases {
-    /// Adds what another process took.
+    /// Adds the times of another process.
     pub(super) fn add(&mut self, other: &Self) {
         self.ready = self.ready.saturating_add(other.ready);
         self.before = self.before.saturating_add(other.before);
@@ -145,92 +145,92 @@ impl Phases {
     }
 }
 
-/// Why a tuning ended.
+/// The reason why a tuning ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TuneEnd {
-    /// All that was asked for is done.
+    /// The request is complete.
     #[default]
     Done,
-    /// The time for the whole is over.
+    /// The total time limit is reached.
     TimeOver,
-    /// Nobody wants it any more.
+    /// It was cancelled.
     Cancelled,
-    /// The device takes nothing more from this process; another one can go on behind what is known.
+    /// The device accepts nothing more from this process. Another process can continue after the known results.
     Broken {
-        /// What happened, in words.
+        /// What happened, as a message.
         why: String,
     },
 }
 
-/// What a tuning came to.
+/// The report of a tuning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TuneReport {
     /// The device's name.
     pub device: String,
-    /// The function, for a person.
+    /// The function, for the user.
     pub function: String,
     /// Event of the launch.
     pub event: u64,
-    /// Names of the code that replaced the recorded one; [`Point::module`] counts them from 1 on.
+    /// Names of the replacement codes; [`Point::module`] counts them from 1.
     pub modules: Vec<String>,
-    /// The launch as it was recorded.
+    /// The recorded launch.
     pub recorded: Point,
-    /// What came of it, before the points.
+    /// Its measurement before the points.
     pub baseline: Measurement,
-    /// What came of it again, behind the points: how far clocks and temperature moved in between.
+    /// Its measurement after the points, which shows the drift of clocks and temperature.
     pub baseline_again: Option<Measurement>,
-    /// Points, in the order in which they were first measured.
+    /// Points, in the order of their first measurement.
     pub points: Vec<PointResult>,
-    /// The fastest point that counts, an index into the points.
+    /// The fastest point that is not rejected, as an index into the points.
     pub best: Option<u32>,
-    /// Points that the lists of values make.
+    /// Number of points that the value lists give.
     pub space: u64,
-    /// Combinations of the lists that no device launches.
+    /// Number of combinations of the lists that no device can launch.
     pub left_out: u64,
-    /// What outputs were held against.
+    /// The reference that outputs were compared with.
     pub reference: Reference,
-    /// Bytes of memory that were compared and put back.
+    /// Memory that was compared and restored, bytes.
     pub memory: u64,
-    /// Pages of 4096 bytes that were put back, in all.
+    /// Total number of restored 4096-byte pages.
     pub restored_pages: u64,
-    /// Launches that were made, in all.
+    /// Total number of launches.
     pub launches: u64,
-    /// Processes that it took: one, and one more for each point that broke one.
+    /// Number of processes: one, plus one for each point that broke one.
     pub processes: u32,
-    /// The device before.
+    /// The device's condition before.
     pub before: Health,
-    /// The device while points were measured.
+    /// The device's condition during measurements.
     pub load: Load,
-    /// The device behind.
+    /// The device's condition after.
     pub after: Health,
-    /// Where the time went.
+    /// Time spent per phase.
     pub phases: Phases,
     /// Why it ended.
     pub ended: TuneEnd,
 }
 
 impl TuneReport {
-    /// The fastest point that counts.
+    /// Returns the fastest point that is not rejected.
     #[must_use]
     pub fn best(&self) -> Option<&PointResult> {
         self.points.get(self.best? as usize)
     }
 
-    /// How many times as fast as the recorded launch something was, by the medians.
+    /// Returns the speed-up of a measurement over the recorded launch, by the medians.
     #[must_use]
     pub fn speed_up(&self, of: &Measurement) -> Option<f64> {
         let (baseline, of) = (self.baseline.spread()?, of.spread()?);
         (of.median > 0).then(|| baseline.median as f64 / of.median as f64)
     }
 
-    /// Points that do not count.
+    /// Returns the rejected points.
     pub fn rejected(&self) -> impl Iterator<Item = &PointResult> {
         self.points.iter().filter(|t| t.measured.rejected.is_some())
     }
 
-    /// Whether the best differs from the recorded launch by less than both vary.
+    /// Returns whether the difference between the best point and the recorded launch is smaller than their variation.
     #[must_use]
     pub fn is_unclear(&self) -> bool {
         let best = self.best().and_then(|b| b.measured.spread());
@@ -240,7 +240,7 @@ impl TuneReport {
         }
     }
 
-    /// How far the recorded launch itself moved between the beginning and the end, as a part of its time.
+    /// Returns the change of the recorded launch's time between start and end, as a fraction of its time.
     #[must_use]
     pub fn drift(&self) -> Option<f64> {
         let before: Spread = self.baseline.spread()?;
@@ -248,7 +248,7 @@ impl TuneReport {
         (before.median > 0).then(|| behind.median as f64 / before.median as f64 - 1.0)
     }
 
-    /// Places of the points for a table: those that count by their medians, fastest first, then the others as they came.
+    /// Returns the indices of the points for a table: valid points by median, fastest first, then the others in order.
     #[must_use]
     pub fn rank_points(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..u32::try_from(self.points.len()).unwrap_or(u32::MAX)).collect();
@@ -261,7 +261,7 @@ impl TuneReport {
         order
     }
 
-    /// The fastest among the points that have the most times: of the others too little is known.
+    /// Chooses the fastest among the points with the most times: the others have too few.
     pub(super) fn choose_best(&mut self) {
         let counts = |t: &PointResult| t.measured.spread().map_or(0, |s| s.count);
         let most = self.points.iter().map(counts).max().unwrap_or(0);

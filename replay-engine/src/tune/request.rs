@@ -1,31 +1,32 @@
-//! What is asked for: the launch, the values to try, how they are searched, how alike outputs have to be.
+//! A tuning request: the launch, the values to try, the search method, and the tolerances of outputs.
 
 use super::point::{Bounds, Cache};
 use crate::device::cuda::OutputTolerance;
 use serde::{Deserialize, Serialize};
 
-/// Values to try, by what they are of. A list without values leaves what was recorded.
+/// Values to try, by parameter. An empty list keeps the recorded value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Axes {
-    /// Threads a block by dimension.
+    /// Block dimensions, threads.
     pub block: [Vec<u32>; 3],
-    /// Blocks by dimension.
+    /// Grid dimensions, blocks.
     pub grid: [Vec<u32>; 3],
-    /// Dimensions of the grid without a list follow the block: as few blocks as have at least the recorded threads.
+    /// Grid dimensions without a list follow the block: the smallest number of blocks with at least the recorded
+    /// threads.
     pub cover: bool,
-    /// Bytes of shared memory beside what the function has of its own.
+    /// Dynamic shared memory, bytes.
     pub shared: Vec<u32>,
-    /// Shares of cache and shared memory.
+    /// Cache preferences.
     pub cache: Vec<Cache>,
-    /// Most registers a thread, 1 to 255; 0: as the code has it.
+    /// Maximum registers per thread, 1 to 255. 0 means the code's own.
     pub max_registers: Vec<u32>,
     /// Launch bounds.
     pub bounds: Vec<Bounds>,
 }
 
 impl Axes {
-    /// Whether no list has values.
+    /// Returns whether no list has values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.block.iter().chain(&self.grid).all(Vec::is_empty)
@@ -36,23 +37,23 @@ impl Axes {
     }
 }
 
-/// Form of code that replaces what was recorded.
+/// The form of replacement code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplacementKind {
-    /// Text for the driver's compiler.
+    /// PTX text for the driver's compiler.
     #[default]
     Ptx,
     /// Machine code in an ELF file.
     Cubin,
     /// A container of both.
     Fatbin,
-    /// CUDA C++, compiled by NVRTC where the device is.
+    /// CUDA C++, compiled by NVRTC on the device's machine.
     Source,
 }
 
 impl ReplacementKind {
-    /// Short name.
+    /// Returns the short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,57 +65,58 @@ impl ReplacementKind {
     }
 }
 
-/// Code that replaces what was recorded.
+/// Code that replaces the recorded code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplacementCode {
-    /// Name for a person: the file's.
+    /// Display name: the name of the file.
     pub name: String,
     /// Its form.
     pub kind: ReplacementKind,
     /// The code.
     pub bytes: Vec<u8>,
-    /// The function in it, mangled, or for CUDA C++ as an expression (`scale<float, 4>`); empty: named as the recorded one.
+    /// The function in it: mangled, or for CUDA C++ an expression (`scale<float, 4>`). If empty, the name of the
+    /// recorded function.
     pub function: String,
-    /// Options of the compiler, for CUDA C++.
+    /// Compiler options, for CUDA C++.
     pub options: Vec<String>,
 }
 
-/// How points are searched.
+/// The search method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
     /// Every point, in order.
     #[default]
     Grid,
-    /// So many points, drawn at random.
+    /// A number of randomly drawn points.
     Random {
-        /// How many; more than there are: all.
+        /// Number of points; all if there are fewer.
         points: u32,
         /// The same seed draws the same points.
         seed: u64,
     },
-    /// Successive halving: all points with few repeats, then the best part of them with more, until few are left, which
-    /// get all repeats.
+    /// Successive halving: all points with few repeats, then the best of them with more, until few are left, which get
+    /// all repeats.
     Halving {
-        /// How many points take part, drawn at random; 0: all.
+        /// Number of randomly drawn points that take part. 0 means all.
         points: u32,
         /// The same seed draws the same points.
         seed: u64,
-        /// One in so many stays, at least 2.
+        /// One in this many stays, at least 2.
         factor: u32,
     },
 }
 
-/// Most time that is taken.
+/// Time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Nanoseconds of one launch on the device: a point that takes longer is given up after its first.
+    /// Limit for one launch on the device, nanoseconds. A slower point is abandoned after its first launch.
     pub launch_ns: u64,
-    /// Nanoseconds after which a launch is taken for one that does not end.
+    /// Time after which a launch counts as stuck, nanoseconds.
     pub stuck_ns: u64,
-    /// Nanoseconds of the whole; what was measured until then is the answer.
+    /// Total limit, nanoseconds. Measurements up to then are the result.
     pub total_ns: u64,
 }
 
@@ -128,18 +130,18 @@ impl Default for Limits {
     }
 }
 
-/// Addresses whose elements are compared by a rule of their own.
+/// An address range whose elements have their own comparison rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryArea {
     /// First byte.
     pub at: u64,
     /// Bytes.
     pub bytes: u64,
-    /// How alike its elements have to be.
+    /// The tolerance of its elements.
     pub rule: OutputTolerance,
 }
 
-/// A launch, and what to try with it.
+/// A launch, and the values to try with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TuneRequest {
@@ -147,23 +149,23 @@ pub struct TuneRequest {
     pub event: u64,
     /// Values to try.
     pub axes: Axes,
-    /// Code to try in the place of what was recorded; with none, the recorded code is tried.
+    /// Code to try instead of the recorded code. If empty, the recorded code is tried.
     pub modules: Vec<ReplacementCode>,
-    /// How points are searched.
+    /// The search method.
     pub search: Search,
-    /// Timed launches of each point.
+    /// Number of timed launches per point.
     pub repeats: u32,
-    /// Launches of each point that are not timed, before the others.
+    /// Number of untimed launches per point, before the others.
     pub warm_ups: u32,
-    /// How alike memory has to be in some ranges. They lie apart.
+    /// Tolerances of memory in some ranges, which are disjoint.
     pub areas: Vec<MemoryArea>,
-    /// How alike all other memory has to be.
+    /// The tolerance of all other memory.
     pub rule: OutputTolerance,
-    /// Most time that is taken.
+    /// Time limits.
     pub limits: Limits,
-    /// What is known already, from a process that ended before it was through: it is not measured again.
+    /// Results from a process that ended early. These points are not measured again.
     pub known: Vec<super::PointResult>,
-    /// The recorded launch as it was measured by that process.
+    /// The measurement of the recorded launch by that process.
     pub known_baseline: Option<super::Measurement>,
 }
 

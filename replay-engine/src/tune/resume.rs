@@ -1,5 +1,5 @@
-//! A tuning that takes more than one process: a point that breaks the device ends its process, and the next one goes on
-//! behind what is known, also where the process that broke could say nothing any more.
+//! Tuning across processes: a point that breaks the device ends its process, and the next process continues after the
+//! known results. This also works if the broken process could not report any more.
 
 use super::measurement::RejectReason;
 use super::point::Point;
@@ -8,7 +8,7 @@ use super::request::TuneRequest;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
-/// What a tuning tells while it goes on.
+/// A progress message of a tuning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TuneProgress {
@@ -16,11 +16,11 @@ pub enum TuneProgress {
     Begun(Box<TuneReport>),
     /// This point is measured next.
     Next(Point),
-    /// What is known of a point now.
+    /// The current result of a point.
     Tried(Box<PointResult>),
 }
 
-/// What was heard of a tuning, for the case that it tells nothing more.
+/// The progress messages of a tuning, in case it sends nothing more.
 #[derive(Clone, Debug, Default)]
 pub struct ProgressLog {
     begun: Option<Box<TuneReport>>,
@@ -28,7 +28,7 @@ pub struct ProgressLog {
 }
 
 impl ProgressLog {
-    /// Takes down what was told.
+    /// Records a message.
     pub fn record(&mut self, progress: TuneProgress) {
         match (progress, &mut self.begun) {
             (TuneProgress::Begun(tuned), _) => self.begun = Some(tuned),
@@ -40,13 +40,13 @@ impl ProgressLog {
                     None => tuned.points.push(*tried),
                 }
             }
-            // Points come behind the recorded launch.
+            // Points come after the recorded launch.
             (TuneProgress::Tried(_), None) => {}
         }
     }
 
-    /// What the tuning came to when its process ended in the middle of it: the point that was measured then does not count.
-    /// `None` where no point had been begun.
+    /// Returns the result of a tuning whose process ended during a measurement: that point is rejected. Returns `None`
+    /// if no point had been started.
     #[must_use]
     pub fn into_broken_report(self, why: &str) -> Option<TuneReport> {
         let mut tuned = *self.begun?;
@@ -69,17 +69,17 @@ impl ProgressLog {
     }
 }
 
-/// What a process came to, and what is asked of the next one.
+/// The result of a process, and the request for the next one.
 #[derive(Clone, Debug)]
 pub struct ResumeState {
-    /// All that is known so far.
+    /// All results so far.
     pub tuned: TuneReport,
-    /// What the next process is asked for; `None` when it is over.
+    /// The request for the next process, or `None` if the tuning is over.
     pub next: Option<TuneRequest>,
 }
 
 impl ResumeState {
-    /// Joins what a process came to with what was known before it.
+    /// Combines the result of a process with the earlier results.
     #[must_use]
     pub fn new(ask: &TuneRequest, before: Option<TuneReport>, mut now: TuneReport) -> Self {
         now.processes = 1;
@@ -93,7 +93,7 @@ impl ResumeState {
             now.before = before.before;
             now.load.join(&before.load);
         }
-        // A process that broke without telling of one more point that does not count would break again.
+        // A process that broke without one more rejected point would break again.
         let goes_on = matches!(now.ended, TuneEnd::Broken { .. })
             && now.baseline.rejected.is_none()
             && count_rejected(&now) > known;
@@ -112,10 +112,10 @@ fn count_rejected(tuned: &TuneReport) -> usize {
     tuned.rejected().count()
 }
 
-/// Tunes in as many processes as it takes: `run` tunes in one. What is known is kept when a later process fails.
+/// Tunes in as many processes as needed: `run` tunes in one. Results are kept if a later process fails.
 ///
 /// # Errors
-/// When the first process fails.
+/// If the first process fails.
 pub fn run_with_resume<E: Display>(
     ask: &TuneRequest,
     mut run: impl FnMut(&TuneRequest) -> Result<TuneReport, E>,

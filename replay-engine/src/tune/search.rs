@@ -1,4 +1,4 @@
-//! Searches over the points, whatever measures them.
+//! Search over the points, independent of the measurement.
 
 use super::error::TuneError;
 use super::measurement::{Measurement, RejectReason};
@@ -11,39 +11,40 @@ use super::space::{RecordedLaunch, Space};
 use std::collections::BTreeMap;
 use trace_core::progress::Progress;
 
-/// Why nothing more can be measured.
+/// The reason why no more points can be measured.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// Nobody wants it any more.
+    /// The request was cancelled.
     Cancelled,
-    /// The point broke what measures: nothing more can be done in this process.
+    /// The point broke the evaluator: nothing more can be done in this process.
     Broken {
-        /// What is to be told of the point.
+        /// Why the point is rejected.
         rejected: RejectReason,
     },
 }
 
 /// Measures points.
 pub trait Evaluator {
-    /// Makes so many timed launches of a point, each from the same memory and each held against what it has to leave.
+    /// Runs `repeats` timed launches of a point, each from the same memory, and each compared with the expected
+    /// results.
     ///
-    /// A point that does not count is no error: that is told in the answer.
+    /// A rejected point is not an error: the measurement reports it.
     ///
     /// # Errors
-    /// When nothing more can be measured.
+    /// If no more points can be measured.
     fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measurement, Stop>;
 
-    /// Nanoseconds since it began.
+    /// Returns the nanoseconds since the start.
     fn elapsed(&self) -> u64;
 
-    /// Hears how far the search is, for whoever has to know it when this process ends in the middle.
+    /// Receives the progress of the search, in case this process ends early.
     fn report_progress(&mut self, _so_far: TuneProgress) {}
 }
 
-/// Measures the recorded launch, searches the points as is asked for, and measures the recorded launch again.
+/// Measures the recorded launch, searches the points as requested, and measures the recorded launch again.
 ///
 /// # Errors
-/// When the lists of values make no points, or too many.
+/// If the value lists give no points, or too many.
 pub fn tune(
     ask: &TuneRequest,
     recorded: &RecordedLaunch,
@@ -90,8 +91,8 @@ pub fn tune(
     Ok(tuned)
 }
 
-/// Rounds of a successive halving: points that take part, and the times that each has behind the round. The last round
-/// has at most `factor` points, and all repeats.
+/// Returns the rounds of a successive halving: the number of points, and the number of times that each has after the
+/// round. The last round has at most `factor` points, and all repeats.
 fn rounds(points: usize, factor: u32, repeats: u32) -> Vec<(usize, u32)> {
     let factor = factor.max(2);
     let mut counts = vec![points];
@@ -115,7 +116,7 @@ fn rounds(points: usize, factor: u32, repeats: u32) -> Vec<(usize, u32)> {
         .collect()
 }
 
-/// Launches that rounds take at most, with those of the recorded launch before and behind.
+/// Returns the maximum number of launches of all rounds, including those of the recorded launch before and after.
 fn work(rounds: &[(usize, u32)], repeats: u32) -> u64 {
     let mut before = 0;
     let mut all = 2 * u64::from(repeats);
@@ -126,7 +127,7 @@ fn work(rounds: &[(usize, u32)], repeats: u32) -> u64 {
     all
 }
 
-/// Why a search ends before its end.
+/// Why a search ends early.
 enum EarlyStop {
     Stop(Stop),
     TimeOver,
@@ -137,7 +138,7 @@ struct Run<'a, E> {
     progress: &'a Progress,
     limit: u64,
     known: BTreeMap<Point, &'a Measurement>,
-    /// Where each point is among those that were tried.
+    /// Index of each tried point.
     places: BTreeMap<Point, usize>,
     tuned: TuneReport,
 }
@@ -183,7 +184,7 @@ impl<E: Evaluator> Run<'_, E> {
             },
         };
         self.advance(u64::from(repeats))?;
-        // Where the recorded launch itself does not leave what it has to, no point can be told right from wrong.
+        // If the recorded launch itself does not give the expected results, no point can be validated.
         if self.tuned.baseline.rejected.is_some() {
             return Ok(());
         }
@@ -203,14 +204,14 @@ impl<E: Evaluator> Run<'_, E> {
         }
         match self.evaluator.measure(&recorded, repeats) {
             Ok(measured) => self.tuned.baseline_again = Some(measured),
-            // All that was asked for is there.
+            // The request is complete.
             Err(Stop::Broken { .. }) => {}
             Err(stop) => return Err(EarlyStop::Stop(stop)),
         }
         self.advance(u64::from(repeats))
     }
 
-    /// Those that count, the fastest of them by their first times first.
+    /// Returns the valid points, fastest first by their first times.
     fn rank_candidates(&self, space: &Space, of: &[usize], upto: u32) -> Vec<usize> {
         let median = |n: &usize| {
             let place = self.places.get(space.points.get(*n)?)?;
@@ -221,7 +222,7 @@ impl<E: Evaluator> Run<'_, E> {
         all.into_iter().map(|(_, n)| n).collect()
     }
 
-    /// Sees to it that a point has so many times, or does not count.
+    /// Makes sure that a point has `upto` times, or is rejected.
     fn ensure(&mut self, point: &Point, upto: u32) -> Result<(), EarlyStop> {
         let place = match self.places.get(point) {
             Some(place) => *place,
@@ -250,7 +251,7 @@ impl<E: Evaluator> Run<'_, E> {
             return Ok(());
         }
         if self.evaluator.elapsed() >= self.limit {
-            // A point that was only begun would stand among the others without a time.
+            // A point that was only started would be among the others without a time.
             if have == 0 {
                 self.tuned.points.pop();
                 self.places.remove(point);

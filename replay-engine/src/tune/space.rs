@@ -1,28 +1,28 @@
-//! The points that lists of values make.
+//! The points that the value lists give.
 
 use super::error::TuneError;
 use super::point::{Bounds, Cache, Point};
 use super::request::{Axes, TuneRequest};
 use trace_core::recording::LaunchRow;
 
-/// Maximum number of points that are looked at.
+/// Maximum number of points.
 pub const MAX_POINTS: u64 = 1 << 18;
-/// Maximum number of threads of a block, in all and by dimension, on every device so far.
+/// Maximum number of threads per block, in total and per dimension, on every device so far.
 const MAX_THREADS: u64 = 1024;
 const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
-/// Maximum number of blocks by dimension.
+/// Maximum number of blocks per dimension.
 const MAX_GRID: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
-/// Maximum number of registers of a thread.
+/// Maximum number of registers per thread.
 const MAX_REGISTERS: u32 = 255;
 
-/// A launch as it was recorded, as far as points depend on it.
+/// The recorded launch, as far as points depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLaunch {
-    /// Blocks by dimension.
+    /// Grid dimensions, blocks.
     pub grid: [u32; 3],
-    /// Threads a block by dimension.
+    /// Block dimensions, threads.
     pub block: [u32; 3],
-    /// Bytes of shared memory beside what the function has of its own.
+    /// Dynamic shared memory, bytes.
     pub shared: u32,
 }
 
@@ -37,7 +37,7 @@ impl From<&LaunchRow> for RecordedLaunch {
 }
 
 impl RecordedLaunch {
-    /// The launch as a point.
+    /// Returns the launch as a point.
     #[must_use]
     pub fn point(&self) -> Point {
         Point {
@@ -48,8 +48,8 @@ impl RecordedLaunch {
         }
     }
 
-    /// Values that are tried where a person names none: blocks of 32 threads to as many as the function takes, powers
-    /// of two in x, and a grid that covers what was recorded.
+    /// Returns the values to try if the user gives none: powers of two in x from 32 threads per block to the function's
+    /// maximum, and a grid that covers the recorded threads.
     #[must_use]
     pub fn default_axes(&self, most_threads: u32) -> Axes {
         let beside = u64::from(self.block[1].max(1)) * u64::from(self.block[2].max(1));
@@ -77,17 +77,17 @@ impl RecordedLaunch {
 /// The points of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// The points, in the order of the lists: the grid's changes fastest, then the block's, then what is compiled.
+    /// The points, in list order: the grid changes fastest, then the block, then the compiled parameters.
     pub points: Vec<Point>,
-    /// Combinations of the lists that no device launches.
+    /// Number of combinations of the lists that no device can launch.
     pub left_out: u64,
 }
 
 impl Space {
-    /// The points that the lists of a request make of a recorded launch.
+    /// Returns the points that the lists of a request give for a recorded launch.
     ///
     /// # Errors
-    /// When a value cannot be, there are more than [`MAX_POINTS`], or none.
+    /// If a value is not possible, there are more than [`MAX_POINTS`], or none.
     pub fn new(tune: &TuneRequest, recorded: &RecordedLaunch) -> Result<Self, TuneError> {
         let axes = &tune.axes;
         check(axes)?;
@@ -144,7 +144,7 @@ impl Space {
     }
 }
 
-/// Values without those that came before; `None` when there are none.
+/// Returns the values without duplicates, or `None` if there are none.
 fn distinct<T: Copy + PartialEq>(values: &[T]) -> Option<Vec<T>> {
     let mut out: Vec<T> = Vec::new();
     for value in values {
@@ -162,20 +162,20 @@ fn optional<T: Copy + PartialEq, U>(values: &[T], of: impl Fn(&T) -> Option<U>) 
     }
 }
 
-/// As few blocks as have at least as many threads as were recorded.
+/// Returns the smallest number of blocks with at least the recorded number of threads.
 fn covering(grid: u32, recorded: u32, block: u32) -> u32 {
     let threads = u64::from(grid) * u64::from(recorded);
     let blocks = threads.div_ceil(u64::from(block.max(1)));
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }
 
-/// Whether some device launches it.
+/// Returns whether any device can launch it.
 fn launches(p: &Point) -> bool {
     let within = |d: &[u32; 3], most: &[u32; 3]| d.iter().zip(most).all(|(n, most)| (1..=*most).contains(n));
     within(&p.block, &MAX_BLOCK) && within(&p.grid, &MAX_GRID) && p.threads() <= MAX_THREADS
 }
 
-/// Values that no compiler takes, and lists that are longer than all points.
+/// Rejects values that no compiler accepts, and lists that are longer than all points.
 fn check(axes: &Axes) -> Result<(), TuneError> {
     let lists = [
         axes.shared.len(),
@@ -225,7 +225,7 @@ impl Odometer {
     }
 }
 
-/// What is left of a combination's number: each list takes its digit.
+/// The rest of a combination's number: each list takes its digit.
 struct Digits(u64);
 
 impl Digits {

@@ -1,28 +1,28 @@
-//! What some measurements come to: the middle and how far they lie from it.
+//! Statistics of measurements: median and variation.
 
 use serde::{Deserialize, Serialize};
 
-/// Statistics of times, in nanoseconds.
+/// Statistics of times, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// How many times there are.
+    /// Number of times.
     pub count: u64,
-    /// The middle one; of an even number the mean of the two in the middle, rounded down.
+    /// The median; for an even number the mean of the two middle times, rounded down.
     pub median: u64,
     /// The shortest.
     pub min: u64,
     /// The longest.
     pub max: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// Standard deviation of the sample; 0 for less than two.
+    /// Standard deviation of the sample; 0 for less than two times.
     pub stdev: f64,
-    /// Median of the distances from the median.
+    /// Median absolute deviation from the median.
     pub mad: u64,
 }
 
 impl Spread {
-    /// The statistics; `None` for no times.
+    /// Returns the statistics, or `None` for no times.
     #[must_use]
     pub fn from_times(times: &[u64]) -> Option<Self> {
         let mut sorted = times.to_vec();
@@ -48,15 +48,15 @@ impl Spread {
         })
     }
 
-    /// Whether the medians of two differ by less than both vary: the standard deviations together are larger than the
-    /// difference.
+    /// Returns whether the medians of two differ by less than their variation: the sum of the standard deviations is
+    /// larger than the difference.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         (self.median.abs_diff(other.median) as f64) < self.stdev + other.stdev
     }
 }
 
-/// The median; leaves the values sorted.
+/// Returns the median, and leaves the values sorted.
 pub(super) fn median(values: &mut [u64]) -> Option<u64> {
     values.sort_unstable();
     let half = values.len() / 2;

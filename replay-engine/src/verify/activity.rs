@@ -1,31 +1,31 @@
-//! What the device is at work on, as far as the actions tell: a reset, commands to address spaces, chains in slots.
+//! Activity of the device, as far as the actions show: a reset, commands to address spaces, chains in slots.
 //!
-//! The hardware drops or postpones writes to a unit that is at work. What is proved of a plan is proved of writes that
-//! take effect, so writes that might not are refused.
+//! The hardware drops or delays writes to an active unit. The proofs of a plan assume that writes take effect, so
+//! writes that might not are refused.
 
 use super::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Register, Role};
 
-/// The bit of the GPU interrupt that says that a reset is over.
+/// The bit of the GPU interrupt for a completed reset.
 const RESET_COMPLETED: u64 = 1 << 8;
-/// The bit of AS_STATUS that says that a command is worked on.
+/// The bit of AS_STATUS for an active command.
 const ACTIVE: u64 = 1;
 /// Bits of the job interrupt: slots whose chain ended, slots whose chain failed.
 const DONE: u64 = 0xffff;
 const FAILED: u64 = 0xffff_0000;
 
-/// What an address space was last told to use.
+/// The translation that an address space uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActiveTranslation {
-    /// Nothing: every access faults.
+    /// None: every access faults.
     Unmapped,
     /// One of the plan's translations.
     Space(usize),
 }
 
-/// What the device is at work on.
+/// The current activity of the device.
 #[derive(Default)]
 pub(super) struct DeviceActivity {
     in_use: BTreeMap<u8, ActiveTranslation>,
@@ -33,15 +33,15 @@ pub(super) struct DeviceActivity {
     /// Whether the reset-completed interrupt of an earlier reset may still be raised.
     reset_raised: bool,
     gpu_mask: Option<u64>,
-    /// Address spaces that a command was given to, and that were not seen idle since.
+    /// Address spaces that got a command and were not observed idle since.
     busy: BTreeSet<u8>,
     /// Slots with a chain that is not known to have ended, and the chain's address space.
     slots: BTreeMap<u8, u8>,
     /// Bits of the job interrupt that may be raised.
     raised: u64,
-    /// Whether a job interrupt came since it was last cleared.
+    /// Whether a job interrupt occurred since it was last cleared.
     job_came: bool,
-    /// Chains whose end only the recording tells, because several were under way.
+    /// Number of chains whose end is known only from the recording, because several were active.
     pub assumed: u64,
 }
 
@@ -50,17 +50,17 @@ fn number(r: &Register) -> u8 {
 }
 
 impl DeviceActivity {
-    /// What an address space uses; `None` when it was told nothing since the reset.
+    /// Returns the translation that an address space uses, or `None` if it was not configured since the reset.
     pub fn in_use(&self, space: u8) -> Option<ActiveTranslation> {
         self.in_use.get(&space).copied()
     }
 
-    /// Slots with a chain that is not known to have ended.
+    /// Returns the slots with a chain that is not known to have ended.
     pub fn busy_slots(&self) -> impl Iterator<Item = u8> + '_ {
         self.slots.keys().copied()
     }
 
-    /// A reset: everything under way is dropped, every register forgotten.
+    /// Processes a reset: all work is dropped, and every register is unknown.
     pub fn reset(&mut self) {
         let (reset_raised, assumed) = (self.reset_raised, self.assumed);
         *self = Self {
@@ -71,10 +71,10 @@ impl DeviceActivity {
         };
     }
 
-    /// A write to a known register.
+    /// Processes a write to a known register.
     ///
     /// # Errors
-    /// When the hardware might not take it.
+    /// If the hardware might ignore it.
     pub fn write(&mut self, r: &Register, value: u64, resets: bool) -> Result<(), Reason> {
         let role = r.replay.role;
         let harmless = matches!(role, Some(Role::IrqMask(_) | Role::IrqClear(_)))
@@ -107,10 +107,10 @@ impl DeviceActivity {
         Ok(())
     }
 
-    /// An address space takes what it was set up with.
+    /// Processes the update of an address space with its new configuration.
     ///
     /// # Errors
-    /// When a chain is at work in it that was proved with other tables.
+    /// If a chain that was proved with other tables is active in it.
     pub fn update(&mut self, space: u8, to: ActiveTranslation) -> Result<(), Reason> {
         let chain = self.slots.iter().find(|(_, s)| **s == space).map(|(slot, _)| *slot);
         if let Some(slot) = chain
@@ -122,14 +122,14 @@ impl DeviceActivity {
         Ok(())
     }
 
-    /// A chain is handed to a slot.
+    /// Processes the submit of a chain to a slot.
     pub fn submit(&mut self, slot: u8, space: u8) {
         self.slots.insert(slot, space);
         self.job_came = false;
     }
 
-    /// A read that must give `expected` in the bits of `mask`; a job interrupt that fails where the recording's does
-    /// not ends the run.
+    /// Processes a read that must return `expected` in the bits of `mask`. A job failure that is not in the recording
+    /// ends the run.
     pub fn read(&mut self, r: &Register, expected: u64, mask: u64) {
         if !matches!(
             r.replay.role,
@@ -139,7 +139,7 @@ impl DeviceActivity {
         }
         let before = self.raised;
         self.raised &= !(FAILED & mask) | expected;
-        // Which of several chains ended, the recording tells; a bit that was raised before says nothing.
+        // The recording determines which of several chains ended; a bit that was raised before proves nothing.
         let ended = (expected | expected >> 16) & !(before | before >> 16) & DONE;
         for slot in (0..16u8).filter(|slot| self.job_came && ended >> slot & 1 != 0) {
             if self.slots.remove(&slot).is_some() {
@@ -149,18 +149,18 @@ impl DeviceActivity {
         }
     }
 
-    /// A poll that ends on `expected` in the bits of `mask`; one that does not, and leaves the address space at work,
-    /// ends the run.
+    /// Processes a poll that ends on `expected` in the bits of `mask`. A poll that does not, and leaves the address
+    /// space active, ends the run.
     pub fn poll(&mut self, r: &Register, expected: u64, mask: u64) {
         if r.replay.role == Some(Role::AsStatus) && mask & ACTIVE != 0 && expected & ACTIVE == 0 {
             self.busy.remove(&number(r));
         }
     }
 
-    /// An interrupt on one of the lines came.
+    /// Processes an interrupt on one of the lines.
     pub fn wait(&mut self, lines: u32) {
         let only = |line: InterruptLine| lines == 1 << line as u32;
-        // With the mask on that bit alone nothing else can have raised the line.
+        // With only that bit in the mask, nothing else can have raised the line.
         if self.resetting
             && only(InterruptLine::Gpu)
             && self.gpu_mask == Some(RESET_COMPLETED)

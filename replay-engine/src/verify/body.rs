@@ -1,4 +1,4 @@
-//! Rules 1 to 5 along the body, action by action: what each is, waits, reads, limits, counts.
+//! Rules 1 to 5 along the body, action by action: accesses, waits, reads, limits, counts.
 
 mod changes;
 mod writes;
@@ -27,13 +27,13 @@ struct Walker<'a> {
     reach: ReachableFrames,
     work: &'a Work<'a>,
     written: HashMap<u32, u64>,
-    /// Root registers as written, whatever was reset since, and how many writes of halves wait for their pair to be
-    /// put to use.
+    /// Root registers as written, which resets do not clear, and the number of half writes whose pair was not put to
+    /// use yet.
     roots: HashMap<u32, u64>,
     waiting_roots: BTreeMap<Option<u8>, (&'a Register, u64)>,
     untouched: UnwrittenRegisters,
     doing: DeviceActivity,
-    /// Number and event of the action at hand.
+    /// Index and event of the current action.
     at: (u64, u32),
     /// The low half, or the only part, of each register with a role, by role and number of its block.
     roles: HashMap<(Role, Option<u8>), &'a Register>,
@@ -45,14 +45,14 @@ struct Walker<'a> {
     events: u64,
     unproved: u64,
     undecoded: u64,
-    /// Offsets in the arena that were cleared since the last submit.
+    /// Arena offsets that were cleared since the last submit.
     cleared: Vec<u64>,
-    /// Frames with headers of the latest chain of each slot.
+    /// Frames with headers of the last chain of each slot.
     chains: BTreeMap<u8, BTreeSet<u64>>,
 }
 
-/// Hands each action of a body on with its number and event, within the budget of actions and of work, and gives how
-/// many there are.
+/// Calls a function for each action of a body with its index and event, within the budgets of actions and work. Returns
+/// the number of actions.
 pub(super) fn each_action(
     plan: &Plan,
     work: &Work<'_>,
@@ -77,7 +77,7 @@ pub(super) fn each_action(
     Ok(count)
 }
 
-/// What a person allowed, as something that is not proved.
+/// Describes the ranges that the user allowed, as something that is not proved.
 pub(super) fn allowed(plan: &Plan) -> Option<String> {
     if plan.allowed.is_empty() {
         return None;
@@ -89,7 +89,7 @@ pub(super) fn allowed(plan: &Plan) -> Option<String> {
     ))
 }
 
-/// Checks the body from its first action to its last, and gives memory as it then is by the CPU's hand.
+/// Checks the body from its first action to its last. Returns memory as the CPU leaves it.
 pub fn check<'a>(
     plan: &'a Plan,
     map: &'a RegisterMap,
@@ -321,7 +321,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Counts what becomes an event of the outcome.
+    /// Counts an event of the outcome.
     fn event(&mut self) -> Result<(), Refusal> {
         self.events += 1;
         if self.events > MAX_EVENTS {
@@ -330,7 +330,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// Status words are cleared for the chain whose submit follows at once, for nothing else.
+    /// Checks that status words are cleared only directly before the submit of their chain.
     fn nothing_cleared(&self) -> Result<(), Refusal> {
         if self.cleared.is_empty() {
             return Ok(());
@@ -350,11 +350,11 @@ impl<'a> Walker<'a> {
         self.refuse(1, Reason::ReadWidened { register, class, rule })
     }
 
-    /// The bits of a read that are compared: no fewer than the map demands, and all of a register that it does not
-    /// know.
+    /// Returns the bits of a read that are compared: at least those that the map requires, and all bits of an unknown
+    /// register.
     fn read_class(&self, r: Option<&Register>, offset: u64, width: u8, class: ReadClass) -> Result<u64, Refusal> {
         let all = width_mask(width);
-        // A fault shows as a difference in one of these, whatever a map says of the rest.
+        // A fault shows as a difference in one of these registers, whatever the map says about the others.
         let tells_faults = r.is_some_and(|r| {
             use InterruptLine::{Job, Mmu};
             matches!(
@@ -391,7 +391,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// The register of an access, or `None` for one that a person allowed.
+    /// Returns the register of an access, or `None` for an allowed unknown one.
     fn register(&self, space: u8, offset: u64, width: u8) -> Result<Option<&'a Register>, Refusal> {
         if space != space::REGISTERS {
             return self.refuse(1, Reason::UnknownSpace { space });
@@ -418,7 +418,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Rule 5: what the body does besides the recording is what the rewrites name.
+    /// Rule 5: checks that the rewrites list everything in the body that is not in the recording.
     fn counts(&self, actions: u64) -> Result<(), Refusal> {
         let named = |kind| self.plan.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
         let found = |kind| self.rewrites.get(&kind).copied().unwrap_or(0);
@@ -467,7 +467,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Rule 5: the body has as many of something as the plan says.
+/// Rule 5: checks that a count in the body equals the plan's.
 pub(super) fn check_count(what: &str, said: u64, found: u64) -> Result<(), Refusal> {
     if said == found {
         return Ok(());

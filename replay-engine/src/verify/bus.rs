@@ -1,5 +1,4 @@
-//! The rules for a device that masters the bus: what it is told lies in the plan's own pages, and nothing changes under
-//! it.
+//! Rules for a bus-mastering device: its addresses are in the plan's own pages, and memory in use does not change.
 
 use super::limits::{MAX_CHANGED, budget_exceeded};
 use super::work::Work;
@@ -12,10 +11,10 @@ use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
 use trace_core::registers::RegisterMap;
 
-/// Bytes of a change that count as one step of the check.
+/// Number of changed bytes that count as one step of the check.
 const STEP_BYTES: u64 = 64;
 
-/// A device and the plan's memory, followed along the body.
+/// The state of a device and the plan's memory along the body.
 pub(super) struct BusMasterCheck<'a> {
     plan: &'a Plan,
     bus: Bus<'a>,
@@ -24,7 +23,7 @@ pub(super) struct BusMasterCheck<'a> {
     work: &'a Work<'a>,
 }
 
-/// The plan's used pages as the device may reach them.
+/// The plan's used pages, as accessible to the device.
 struct ReachableMemory<'w, 'a> {
     plan: &'a Plan,
     memory: &'w PlanMemory<'a>,
@@ -52,7 +51,7 @@ fn to_reason(BusError(why): BusError) -> Reason {
 }
 
 impl<'a> BusMasterCheck<'a> {
-    /// What such a plan brings is there: images, an engine that the map knows, outputs and effects in its own pages.
+    /// Checks that the inputs of such a plan exist: images, an engine in the map, outputs and effects in its own pages.
     pub fn new(
         plan: &'a Plan,
         pages: &'a dyn PageSource,
@@ -98,7 +97,7 @@ impl<'a> BusMasterCheck<'a> {
         }
     }
 
-    /// Rule 6: outputs and effects are of used pages.
+    /// Rule 6: checks that outputs and effects are in used pages.
     fn outputs(&self) -> Result<(), Refusal> {
         let plan = self.plan;
         for o in &plan.outputs {
@@ -125,7 +124,7 @@ impl<'a> BusMasterCheck<'a> {
         Ok(())
     }
 
-    /// A write of registers.
+    /// Processes a register write.
     pub fn write(&mut self, touch: &RegisterAccess<'_>, value: u64) -> Result<(), Reason> {
         let own = ReachableMemory {
             plan: self.plan,
@@ -135,7 +134,7 @@ impl<'a> BusMasterCheck<'a> {
         self.bus.write(touch, value, &own).map(|_| ()).map_err(to_reason)
     }
 
-    /// A change of memory by the CPU.
+    /// Processes a change of memory by the CPU.
     pub fn change(&mut self, action: &Action) -> Result<(), Reason> {
         let (offset, bytes, width) = match *action {
             Action::Put { offset, width, .. } => (offset, u32::from(width), u64::from(width)),
@@ -176,14 +175,14 @@ impl<'a> BusMasterCheck<'a> {
         self.bus.changed(at, bytes.into(), &own).map(|_| ()).map_err(to_reason)
     }
 
-    /// A poll of a register ends on a value, or the run does.
+    /// Processes a register poll, which ends on a value or ends the run.
     pub fn observe_poll(&mut self, offset: u64, mask: u64, expected: u64) {
         if let Ok(offset) = u32::try_from(offset) {
             self.bus.observe_poll(PollEnd::Register { offset, mask, expected });
         }
     }
 
-    /// A poll of the plan's memory: only of what tells that the device is done.
+    /// Processes a poll of the plan's memory, which may only be a completion check of the device.
     pub fn observe_memory_poll(&mut self, offset: u64, width: u8, mask: u64, expected: u64) -> Result<(), Reason> {
         let at = self.plan.arena.base.0.saturating_add(offset);
         let polled = PollEnd::Memory {
@@ -200,7 +199,7 @@ impl<'a> BusMasterCheck<'a> {
         ))))
     }
 
-    /// What the device was told to do it has done by the end: the pages are taken away then, and another plan comes.
+    /// Checks that the device has finished its work at the end: the pages are then removed, and another plan follows.
     pub fn finish(self, actions: u64) -> Result<(), Refusal> {
         if !self.bus.is_busy() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Plans of calls: what they name is there, in the sizes that they say. What kernels do is not looked at: the device's
-//! driver keeps a process from memory that is not its own, and the run is bounded by time.
+//! Verification of API-trace plans: references exist and sizes match. Kernels are not checked: the device's driver
+//! isolates the process, and time limits the run.
 
 use super::{MAX_BUDGETS, Reason, Refusal, Verified, refuse};
 use crate::device::DeviceInfo;
@@ -15,16 +15,16 @@ use trace_core::recording::CallModule;
 const MAX_LISTED: u64 = 1 << 20;
 /// Maximum number of outputs.
 const MAX_OUTPUTS: u64 = 1 << 20;
-/// Maximum number of bytes of all outputs together: what a connection carries of one outcome.
+/// Maximum total size of all outputs, bytes: the limit of a connection for one outcome.
 const MAX_OUTPUT_BYTES: u64 = 4 << 30;
-/// Maximum number of pages that may be mapped in all: 256 GiB.
+/// Maximum total number of mapped pages: 256 GiB.
 const MAX_MAPPED: u64 = 1 << 26;
 
 fn no<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
     refuse(rule, place, Reason::Calls { why: why.into() })
 }
 
-/// Proves that a plan of calls may be played on this device.
+/// Proves that an API-trace plan may run on this device.
 pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
     if plan.version != PLAN_VERSION {
         return refuse(0, "envelope", Reason::Version { found: plan.version });
@@ -95,8 +95,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         return no(2, "images", "an image is named twice");
     }
     let bytes = outputs(plan, &script)?;
-    // A tuning brings nothing back: what is behind the launch is held against there. Who watches brings back what was
-    // seen.
+    // A tuning returns no outputs: results are compared on the device. A memory trace returns only the trace.
     if calls.tune.is_none() && calls.watch.is_none() {
         budget("bytes of outputs", bytes, MAX_OUTPUT_BYTES)?;
     }
@@ -143,7 +142,7 @@ fn modules_images(n: usize, module: &CallModule, images: usize) -> Result<(), Re
     Ok(())
 }
 
-/// What is to be brought back is what the calls bring back. How many bytes that is.
+/// Checks that the outputs are those of the calls. Returns their total size, bytes.
 fn outputs(plan: &Plan, script: &Script) -> Result<u64, Refusal> {
     let mut total = 0u64;
     for o in &plan.outputs {

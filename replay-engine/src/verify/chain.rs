@@ -10,19 +10,19 @@ use trace_core::{GpuVa, PhysAddr};
 /// Alignment of a job header, bytes: the hardware ignores the low bits of the address, or faults on them.
 const ALIGN: u64 = 64;
 
-/// A chain that is mapped and ends.
+/// A mapped chain with an end.
 pub(super) struct ChainHeaders {
-    /// Where its headers lie, in chain order. No header crosses a page: it is half as large as it is aligned.
+    /// Addresses of its headers, in chain order. No header crosses a page, because its size is half its alignment.
     pub headers: Vec<PhysAddr>,
-    /// Headers that no driver would write; what the hardware does at one is not known, so they were read as if they
-    /// were good.
+    /// Number of headers that no driver would write. The hardware's behavior for them is unknown, so they are read as
+    /// if they were valid.
     pub undecoded: u64,
 }
 
-/// Follows the chain from `head` through memory as it stands.
+/// Follows the chain from `head` through the current memory.
 ///
 /// # Errors
-/// When a header is misaligned or not mapped, or the chain loops or is too long.
+/// If a header is misaligned or not mapped, or the chain loops or is too long.
 pub(super) fn follow<M: PlanPages>(
     gpu: &PlanGpuMemory<'_, M>,
     head: GpuVa,

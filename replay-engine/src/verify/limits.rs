@@ -1,10 +1,10 @@
-//! Rule 4, but for what the body shows: the plan's budgets are within the agent's, its lists within bounds.
+//! Rule 4 without the body: the plan's budgets are within the agent's, and its lists are within limits.
 
 use super::{Reason, Refusal, refuse};
 use crate::plan::{Budgets, Plan};
 use trace_core::registers::RegisterMap;
 
-/// The largest budgets that are accepted; no plan may give itself more.
+/// The largest accepted budgets. A plan cannot raise them.
 pub const MAX_BUDGETS: Budgets = Budgets {
     actions: 1_000_000_000,
     pages: 1 << 22,
@@ -12,19 +12,19 @@ pub const MAX_BUDGETS: Budgets = Budgets {
     interrupt_ns: 600_000_000_000,
     poll_ns: 60_000_000_000,
 };
-/// Job slots that a GPU can have.
+/// Maximum number of job slots of a GPU.
 const SLOTS: u8 = 16;
 /// Maximum number of translations of a plan.
 pub const MAX_SPACES: u64 = 64;
-/// Maximum number of ranges that a person can allow.
+/// Maximum number of ranges that the user can allow.
 pub const MAX_ALLOWED: u64 = 64;
 /// Maximum number of outputs.
 pub const MAX_OUTPUTS: u64 = 1024;
-/// Maximum number of bytes of all outputs together.
+/// Maximum total size of all outputs, bytes.
 pub const MAX_OUTPUT_BYTES: u64 = 1 << 30;
-/// Maximum number of register accesses and waits of the body: each is an event of the outcome.
+/// Maximum number of register accesses and waits of the body. Each is an event of the outcome.
 pub const MAX_EVENTS: u64 = 1 << 24;
-/// Maximum number of frames with content that are changed in part, by the CPU or for cleared status words; the check
+/// Maximum number of frames with contents that are partly changed, by the CPU or for cleared status words. The check
 /// keeps a copy of each.
 pub const MAX_CHANGED: u64 = 1 << 16;
 /// Maximum number of images that changes of memory take bytes from.
@@ -47,7 +47,7 @@ fn within(place: &str, limits: &[(&str, u64, u64)]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Budgets and counts of the envelope.
+/// Checks the budgets and counts of the envelope.
 pub(super) fn check_envelope(plan: &Plan) -> Result<(), Refusal> {
     let b = &plan.budgets;
     let slots = plan.jobs.iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
@@ -82,7 +82,7 @@ pub(super) fn check_envelope(plan: &Plan) -> Result<(), Refusal> {
     )
 }
 
-/// Rule 1: no allowed range covers most of the window, nor do all of them together.
+/// Rule 1: checks that allowed ranges, alone or together, do not cover most of the window.
 pub(super) fn check_allowed_ranges(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
     let most = map.window_bytes() / 4;
     let mut sum = 0u64;

@@ -29,13 +29,13 @@ use trace_core::{GpuVa, PAGE_SIZE};
 /// What a verification proved, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
-    /// Leaves of page tables that were walked.
+    /// Number of walked page-table leaves.
     pub leaves: u64,
-    /// Page-table pages that were walked.
+    /// Number of walked page tables.
     pub tables: u64,
-    /// Jobs whose chains were walked.
+    /// Number of jobs whose chains were walked.
     pub jobs: u64,
-    /// What is not proved and only bounded by time, a sentence each.
+    /// Properties that are not proved and only limited by time, one sentence each.
     pub unproved: Vec<String>,
 }
 
@@ -59,10 +59,10 @@ pub fn verify(plan: &Plan, pages: &dyn PageSource, target: &DeviceInfo) -> Resul
     verify_within(plan, pages, target, &Work::new(MAX_STEPS, &Progress::new()))
 }
 
-/// [`verify`] with a limit of its own, that somebody else can give up: [`Reason::GivenUp`] then.
+/// Verifies like [`verify`], with a separate work limit and cancellation: the result is then [`Reason::GivenUp`].
 ///
 /// # Errors
-/// As [`verify`].
+/// Same as [`verify`].
 pub fn verify_within(
     plan: &Plan,
     pages: &dyn PageSource,
@@ -78,10 +78,10 @@ pub fn verify_within(
     judge(plan, pages, target, map, work)
 }
 
-/// [`verify`] with a register map of the caller's instead of the embedded one that plan and target name.
+/// Verifies like [`verify`], with the caller's register map instead of the embedded one that plan and target name.
 ///
 /// # Errors
-/// As [`verify`].
+/// Same as [`verify`].
 pub fn verify_with(
     plan: &Plan,
     pages: &dyn PageSource,
@@ -99,7 +99,7 @@ fn judge(
     work: &Work<'_>,
 ) -> Result<Verified, Refusal> {
     let result = check(plan, pages, target, map, work);
-    // However it was met, giving up is not something that the plan did.
+    // Cancellation is never the plan's fault, wherever it is noticed.
     result.map_err(|r| match r.reason {
         Reason::GivenUp => Refusal { rule: 0, ..r },
         Reason::Budget { .. } => Refusal { rule: 4, ..r },
@@ -148,7 +148,7 @@ fn other_map(plan: &Plan, target: &DeviceInfo) -> Reason {
     }
 }
 
-/// The plan is of this format and for this device.
+/// Checks that the plan has this format and is for this device.
 fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refusal> {
     if plan.version != PLAN_VERSION {
         return refuse(0, "envelope", Reason::Version { found: plan.version });
@@ -176,7 +176,7 @@ fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refus
     Ok(())
 }
 
-/// Rule 6: a plan without windows has none to look at, nor a screen.
+/// Rule 6: checks that a plan without windows expects no window or screen effects.
 fn expectations(plan: &Plan) -> Result<(), Refusal> {
     match plan.expectations.first() {
         None => Ok(()),
@@ -190,7 +190,7 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
     }
 }
 
-/// Rule 2: images are there, are what they are called, and go into used frames.
+/// Rule 2: checks that images exist, match their digests, and belong to used frames.
 fn images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
     let first = plan.arena.base.frame();
     let end = first.saturating_add(plan.used_pages);
@@ -224,7 +224,7 @@ fn images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Re
     Ok(())
 }
 
-/// An image is there and is what it is called.
+/// Checks that an image exists and matches its digest.
 fn image(pages: &dyn PageSource, digest: &Digest) -> Result<(), Reason> {
     let Some(image) = pages.page(digest) else {
         return Err(Reason::PageMissing { digest: hex(digest) });
@@ -235,7 +235,7 @@ fn image(pages: &dyn PageSource, digest: &Digest) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Rule 6: what comes back is known before the run; memory is as it stands at its end.
+/// Rule 6: checks that outputs are known before the run; `memory` is the memory at its end.
 fn outputs(plan: &Plan, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), Refusal> {
     for o in &plan.outputs {
         let place = format!("output `{}`", o.name);

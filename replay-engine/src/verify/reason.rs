@@ -1,20 +1,20 @@
-//! Why a plan may not run.
+//! Reasons why a plan may not run.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a plan may not run.
+/// The reason why a plan may not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("refused by rule {rule} at {place}: {reason}")]
 pub struct Refusal {
-    /// Rule, 1 to 6; 0 when the plan is not of this device or format.
+    /// Number of the rule, 1 to 6; 0 if the plan has another device or format.
     pub rule: u8,
-    /// Where in the plan.
+    /// Location in the plan.
     pub place: String,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What a plan does that it may not.
+/// A violation by a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Reason {
     /// The plan's version is another one.
@@ -23,7 +23,7 @@ pub enum Reason {
         /// The version.
         found: u32,
     },
-    /// The plan is classed by another register map than the device's.
+    /// The plan is classified by another register map than the device's.
     #[error("the plan is for the register map `{plan}`, the device has `{device}`")]
     OtherMap {
         /// Map of the plan.
@@ -34,24 +34,24 @@ pub enum Reason {
     /// The plan was relocated into memory that the device does not grant.
     #[error("the plan was made for other memory than the device grants")]
     OtherArena,
-    /// The body cannot be read.
+    /// The body cannot be decoded.
     #[error("{message}")]
     Body {
         /// What is wrong with it.
         message: String,
     },
-    /// A register that the map does not know and no person allowed.
+    /// A register that the map does not know and the user did not allow.
     #[error("the register at {offset:#x} is unknown and was not allowed")]
     UnknownRegister {
         /// Byte offset.
         offset: u64,
     },
-    /// A range that was allowed covers most of the window.
+    /// An allowed range covers most of the window.
     #[error("the allowed range {start:#x}..{end:#x} covers most of the window")]
     AllowedTooMuch {
         /// First offset.
         start: u32,
-        /// End, not included.
+        /// End, exclusive.
         end: u32,
     },
     /// An access outside the window.
@@ -59,10 +59,10 @@ pub enum Reason {
     OutsideWindow {
         /// Byte offset.
         offset: u64,
-        /// Bytes of the window.
+        /// Length of the window, bytes.
         window: u64,
     },
-    /// An access of a width, or at an alignment, that registers do not have.
+    /// An access with a width or an alignment that registers do not have.
     #[error("an access of {width} bytes at {offset:#x} is not one of a 32-bit register")]
     WidthOrAlignment {
         /// Byte offset.
@@ -70,13 +70,13 @@ pub enum Reason {
         /// Width in bytes.
         width: u8,
     },
-    /// A space that plans do not have.
+    /// A space number that plans do not have.
     #[error("space {space} is not one of a plan")]
     UnknownSpace {
         /// The space.
         space: u8,
     },
-    /// A register, or a value of it, that the map does not class as replayable.
+    /// A register, or a value of it, that the map does not classify as replayable.
     #[error("{register} = {value:#x} may not be replayed: {why}")]
     NotReplayable {
         /// Register name.
@@ -92,34 +92,34 @@ pub enum Reason {
         /// Register name.
         register: String,
     },
-    /// A page image is not there.
+    /// A page image is missing.
     #[error("the page image with digest {digest} is missing")]
     PageMissing {
-        /// The digest in hex.
+        /// The digest, hexadecimal.
         digest: String,
     },
     /// A page image does not have its digest.
     #[error("the page image named {digest} has another digest: it is damaged")]
     PageDamaged {
-        /// The digest in hex.
+        /// The digest, hexadecimal.
         digest: String,
     },
-    /// A page would be put outside the pages that the plan uses.
+    /// A page would be stored outside the pages that the plan uses.
     #[error("frame {frame:#x} is not among the pages that the plan uses")]
     PageOutside {
         /// The frame.
         frame: u64,
     },
-    /// The list of pages is not sorted, or names a frame twice.
+    /// The list of pages is not sorted, or lists a frame twice.
     #[error("the list of pages is not sorted by frame")]
     PagesUnsorted,
     /// Page tables cannot be walked.
     #[error("the page tables cannot be walked: {message}")]
     Tables {
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// A page table lies outside the pages that the plan uses.
+    /// A page table is outside the pages that the plan uses.
     #[error("the level {level} table at {at:#x} is not among the pages that the plan uses")]
     TableOutside {
         /// Level.
@@ -127,7 +127,7 @@ pub enum Reason {
         /// Physical address.
         at: u64,
     },
-    /// The GPU would reach memory outside the pages that the plan uses.
+    /// The GPU could access memory outside the pages that the plan uses.
     #[error("{va:#x} leads to {pa:#x}, which is not among the pages that the plan uses")]
     LeafOutside {
         /// GPU address.
@@ -143,14 +143,14 @@ pub enum Reason {
         /// Physical address of the table.
         at: u64,
     },
-    /// A root register's value does not go with its tables.
+    /// A root register's value does not match its tables.
     #[error("the root register of address space {number} would be {value:#x}, the plan's tables give {expected:#x}")]
     RootValue {
         /// Address space.
         number: u8,
         /// The value.
         value: u64,
-        /// What the tables give.
+        /// The value for the tables.
         expected: u64,
     },
     /// A root register would receive something other than the agent's tables or 0.
@@ -161,7 +161,7 @@ pub enum Reason {
         /// The value.
         value: u64,
     },
-    /// A translation mode that bypasses the tables or does not go with their format.
+    /// A translation mode that bypasses the tables or does not match their format.
     #[error("{register} would receive translation mode {mode}, which is refused")]
     TranslationMode {
         /// Register name.
@@ -181,12 +181,12 @@ pub enum Reason {
         /// Address space.
         number: u8,
     },
-    /// A job chain does not lie in mapped memory.
+    /// A job chain is not in mapped memory.
     #[error("the chain from {head:#x} is not in mapped memory at {va:#x}")]
     ChainUnmapped {
         /// Head of the chain.
         head: u64,
-        /// The address that is not mapped.
+        /// The unmapped address.
         va: u64,
     },
     /// A job chain has no end.
@@ -194,7 +194,7 @@ pub enum Reason {
     ChainLoops {
         /// Head of the chain.
         head: u64,
-        /// Where it comes back to.
+        /// The address that it returns to.
         va: u64,
     },
     /// A job chain is too long.
@@ -220,12 +220,12 @@ pub enum Reason {
     /// A wait without a limit, or with a longer one than the budget.
     #[error("a wait of {limit_ns} ns; the plan's budget is {budget_ns} ns")]
     WaitLimit {
-        /// The wait's limit.
+        /// The limit of the wait.
         limit_ns: u64,
         /// The budget.
         budget_ns: u64,
     },
-    /// A wait for no line that the device has.
+    /// A wait for no existing line of the device.
     #[error("a wait for lines {lines:#x}, which the device does not have")]
     WaitLines {
         /// The lines.
@@ -234,44 +234,44 @@ pub enum Reason {
     /// The plan needs more than its budget.
     #[error("{what}: {needed} needed, {budget} allowed")]
     Budget {
-        /// Of what.
+        /// The resource.
         what: String,
-        /// How much is needed.
+        /// The required amount.
         needed: u64,
-        /// How much is allowed.
+        /// The allowed amount.
         budget: u64,
     },
-    /// The body does something else than the plan says.
+    /// The body differs from the plan's description.
     #[error("{what}: the plan says {said}, its body has {found}")]
     Unnamed {
         /// What differs.
         what: String,
-        /// What the plan says.
+        /// The value in the plan.
         said: u64,
-        /// What the body has.
+        /// The value in the body.
         found: u64,
     },
-    /// An output does not lie in mapped memory.
+    /// An output is not in mapped memory.
     #[error("output `{name}` is not in mapped memory at {va:#x}")]
     OutputUnmapped {
         /// Name of the buffer.
         name: String,
-        /// The address that is not mapped.
+        /// The unmapped address.
         va: u64,
     },
-    /// The check was given up: it says nothing about the plan.
+    /// The verification was cancelled: it says nothing about the plan.
     #[error("the check was given up")]
     GivenUp,
-    /// The plan's recording was made on another GPU than the device is.
+    /// The plan's recording was made on another GPU than the device's.
     #[error("the plan is for {plan_name} ({plan:#010x}), the device is {device_name} ({device:#010x})")]
     OtherGpu {
         /// Raw GPU id of the plan.
         plan: u32,
-        /// That GPU's name.
+        /// Name of that GPU.
         plan_name: String,
         /// Raw GPU id of the device.
         device: u32,
-        /// That GPU's name.
+        /// Name of that GPU.
         device_name: String,
     },
     /// The GPU could read a page table.
@@ -282,14 +282,14 @@ pub enum Reason {
         /// Physical address of the table.
         at: u64,
     },
-    /// A translation configuration has bits beside the mode that no known driver sets.
+    /// A translation configuration has bits other than the mode that no known driver sets.
     #[error("{register} would receive {value:#x}: beside the mode only {known:#x} or nothing is known to be safe")]
     TranslationConfig {
         /// Register name.
         register: String,
         /// The value.
         value: u64,
-        /// What may stand beside the mode.
+        /// The allowed bits other than the mode.
         known: u64,
     },
     /// A header of a chain is not aligned.
@@ -306,7 +306,7 @@ pub enum Reason {
         /// Register name.
         register: String,
     },
-    /// A write to what a slot is about to run.
+    /// A write to registers of a slot that is about to run.
     #[error("{register} is written while the chain in slot {slot} is not known to have ended")]
     SlotAtWork {
         /// Register name.
@@ -314,7 +314,7 @@ pub enum Reason {
         /// The slot.
         slot: u8,
     },
-    /// A command to an address space that may still be at work on another.
+    /// A command to an address space that may still be executing another.
     #[error("address space {number} gets a command before it was seen idle after the last one")]
     SpaceBusy {
         /// Address space.
@@ -328,7 +328,7 @@ pub enum Reason {
         /// Slot of the chain.
         slot: u8,
     },
-    /// A write to the arena that clears no status word.
+    /// A write to the arena that does not clear a status word.
     #[error("a write of {width} bytes, {value:#x}, at {offset:#x} of the arena clears no status word")]
     ArenaValue {
         /// Byte offset in the arena.
@@ -338,10 +338,10 @@ pub enum Reason {
         /// The value.
         value: u64,
     },
-    /// Status words were cleared, and something else than a submit follows.
+    /// Status words were cleared, and no submit follows.
     #[error("status words are cleared, and no submit follows at once")]
     ClearedForNothing,
-    /// A word was cleared that is not the status of a header in the chain that is submitted next.
+    /// A cleared word is not the status of a header in the chain that is submitted next.
     #[error("the word at {offset:#x} of the arena is cleared, but the chain from {head:#x} has no header there")]
     NotAStatus {
         /// Byte offset in the arena.
@@ -349,57 +349,57 @@ pub enum Reason {
         /// Head of the chain.
         head: u64,
     },
-    /// A read is compared less closely than its register's map demands.
+    /// A read is compared less strictly than its register's map requires.
     #[error("{register} is read as `{class}`; the register map says `{rule}`")]
     ReadWidened {
         /// Register name.
         register: String,
-        /// How the plan reads it.
+        /// The comparison in the plan.
         class: String,
-        /// How the map has it compared.
+        /// The comparison in the map.
         rule: String,
     },
-    /// A job is another one than the plan says.
+    /// A job differs from the plan's list.
     #[error("job {index}: the plan says {said}, its body has {found}")]
     OtherJob {
         /// Index of the job.
         index: u64,
-        /// What the plan says.
+        /// The job in the plan.
         said: String,
-        /// What the body has.
+        /// The job in the body.
         found: String,
     },
-    /// A read is treated as one of state from before the recording, and the map or the plan says otherwise.
+    /// A read is treated as state from before the recording, but the map or the plan says otherwise.
     #[error("{register} is not marked as showing what ran before the recording, or the plan has written it by then")]
     NotBefore {
         /// Register name.
         register: String,
     },
-    /// A change of memory outside the pages that the plan uses, of no byte, or of two pages.
+    /// A change of memory outside the pages that the plan uses, of no byte, or across two pages.
     #[error("a change of {bytes} bytes at {offset:#x} of the arena is not of one page that the plan uses")]
     ChangeOutside {
         /// Byte offset in the arena.
         offset: u64,
-        /// Bytes.
+        /// Length, bytes.
         bytes: u32,
     },
-    /// A change takes its bytes from an image that the plan does not name.
+    /// A change takes its bytes from an image that the plan does not list.
     #[error("a change takes bytes from image {image}; the plan names {images}")]
     NoImage {
         /// Its number.
         image: u32,
-        /// Images of the plan.
+        /// Number of images of the plan.
         images: u64,
     },
-    /// A change of a page table that is not of whole entries.
+    /// A change of a page table that does not consist of whole entries.
     #[error("a change of {bytes} bytes at {offset:#x} of the arena is not of whole entries of the page table there")]
     HalfEntry {
         /// Byte offset in the arena.
         offset: u64,
-        /// Bytes.
+        /// Length, bytes.
         bytes: u32,
     },
-    /// Page tables would change under a chain, or the chain itself.
+    /// A change of page tables, or of the chain itself, while the chain is active.
     #[error(
         "a change at {offset:#x} of the arena, of {what}, comes while the chain in slot {slot} is not known to have ended"
     )]
@@ -411,21 +411,21 @@ pub enum Reason {
         /// Slot of the chain.
         slot: u8,
     },
-    /// A frame would be a page table although the GPU can, or could, reach it.
+    /// A frame would become a page table although the GPU can, or could, access it.
     #[error("the frame at {at:#x} would become a page table; the GPU has been able to reach it")]
     TableReached {
         /// Physical address.
         at: u64,
     },
-    /// A page table would be one of another level, or of another format, than it was.
+    /// A page table would get another level or another format.
     #[error("the page table at {at:#x} would become one of level {level} and was another")]
     TableKind {
         /// Physical address.
         at: u64,
-        /// Level that it would have.
+        /// The new level.
         level: u8,
     },
-    /// The plan is of another device on its bus.
+    /// The plan is for another device on its bus.
     #[error("the plan is of {plan}, the device is {device}")]
     OtherHardware {
         /// Id in the plan.
@@ -433,32 +433,32 @@ pub enum Reason {
         /// Id of the device.
         device: String,
     },
-    /// The plan's windows are not the device's.
+    /// The plan's windows differ from the device's.
     #[error("the plan's windows are not those of the device")]
     OtherWindows,
-    /// A plan of windows brings memory, which nothing would keep the device's accesses in.
+    /// A plan of windows has memory, but nothing would contain the device's accesses.
     #[error("the plan of a device without page tables has {what} ({count})")]
     MemoryOfWindows {
-        /// What of it.
+        /// The kind of memory.
         what: String,
-        /// How many.
+        /// The count.
         count: u64,
     },
-    /// The device would read and write memory by itself, and not every address is proved.
+    /// The device would use bus mastering, and not every address is proved.
     #[error("bus mastering refused: {why}")]
     BusMastering {
         /// What is not proved.
         why: String,
     },
-    /// An expected effect is of memory that the plan does not use.
+    /// An expected effect covers memory that the plan does not use.
     #[error("{bytes} bytes at {offset:#x} of the arena are expected, and the plan does not use them")]
     MemoryOutside {
-        /// First byte, from the start of the arena.
+        /// First byte, as an offset from the start of the arena.
         offset: u64,
-        /// How many.
+        /// Length, bytes.
         bytes: u64,
     },
-    /// An effect is looked at that the plan does not expect, or twice.
+    /// A check of an effect that the plan does not expect, or that is checked twice.
     #[error(
         "expectation {expectation} is looked at {times}; the plan has {expectations}, each of which is looked at once"
     )]
@@ -467,29 +467,29 @@ pub enum Reason {
         expectation: u32,
         /// `here`, or `a second time`.
         times: String,
-        /// Expectations of the plan.
+        /// Number of expectations of the plan.
         expectations: u64,
     },
-    /// An expected effect is of bytes that no framebuffer window has.
+    /// An expected effect covers bytes that no framebuffer window has.
     #[error("{bytes} bytes at {offset:#x} of window {number} are expected, and no framebuffer has them")]
     EffectOutside {
         /// Number of the window.
         number: u8,
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Length, bytes.
         bytes: u64,
     },
-    /// An effect is expected that this kind of plan cannot have.
+    /// An expected effect that this kind of plan cannot have.
     #[error("the effect `{kind}` cannot be looked at on this device")]
     NoEffect {
         /// Its kind.
         kind: String,
     },
-    /// A plan of calls does not hold together, or is for another kind of device.
+    /// An API-trace plan is inconsistent, or is for another kind of device.
     #[error("{why}")]
     Calls {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Rule 2: every address that the GPU can reach is one of the plan's own pages, and none of its page tables.
+//! Rule 2: every address that the GPU can access is one of the plan's own pages, and not one of its page tables.
 
 use super::work::{TABLE, Work};
 use super::{Reason, Refusal, Verified, refuse};
@@ -12,14 +12,14 @@ use trace_core::mmu::{
 use trace_core::recording::MmuFormat;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
-/// Used frames of a plan, a bit each.
+/// Used frames of a plan, one bit each.
 pub(super) struct FrameSet {
     first: u64,
     bits: Vec<u64>,
 }
 
 impl FrameSet {
-    /// None of `count` frames from `first` on.
+    /// Returns an empty set for `count` frames from `first` on.
     fn none(first: u64, count: u64) -> Self {
         let words = usize::try_from(count.div_ceil(64)).unwrap_or(0);
         Self {
@@ -41,7 +41,7 @@ impl FrameSet {
         }
     }
 
-    /// Whether a frame is among them.
+    /// Returns whether a frame is in the set.
     pub fn contains(&self, frame: u64) -> bool {
         let Some(at) = frame.checked_sub(self.first) else {
             return false;
@@ -52,10 +52,10 @@ impl FrameSet {
     }
 }
 
-/// What the GPU reaches through the plan's translations.
+/// The frames that the GPU can access through the plan's translations.
 ///
-/// Everything that it ever reaches, however tables change while the plan runs: what the MMU keeps of tables that are no
-/// longer can lead nowhere else. So a frame is a table of one kind or data, for the whole plan.
+/// The set covers the whole run, however tables change: stale MMU caches can then lead nowhere else. So a frame is
+/// either a table of one kind or data, for the whole plan.
 pub(super) struct ReachableFrames {
     /// Frames of page tables, of all translations.
     tables: BTreeMap<u64, Kind>,
@@ -63,17 +63,17 @@ pub(super) struct ReachableFrames {
     mapped: FrameSet,
     /// Frames that the GPU may write through some translation.
     pub writable: FrameSet,
-    /// Tables and leaves that were met after the start.
+    /// Number of tables and leaves found after the start.
     pub later_tables: u64,
     pub later_leaves: u64,
 }
 
-/// What kind of table a frame is.
+/// The kind of table in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     format: MmuFormat,
     level: u8,
-    /// First address that it translates, where it was met first.
+    /// First address that it translates, where it was first found.
     va: GpuVa,
 }
 
@@ -84,12 +84,12 @@ impl Kind {
 }
 
 impl ReachableFrames {
-    /// Whether a frame is, or was, a page table.
+    /// Returns whether a frame is, or was, a page table.
     pub fn is_table(&self, frame: u64) -> bool {
         self.tables.contains_key(&frame)
     }
 
-    /// Some entries of a table changed: what they point at is proved as it stands.
+    /// Processes changed entries of a table: their current targets are proved.
     pub fn changed(
         &mut self,
         plan: &Plan,
@@ -140,7 +140,8 @@ impl ReachableFrames {
         Ok(())
     }
 
-    /// A table is pointed at that may be new. Depth is bounded: a table entry is only found above the last level.
+    /// Processes a reference to a table that may be new. The recursion depth is limited: a table entry exists only
+    /// above the last level.
     fn enter(
         &mut self,
         plan: &Plan,
@@ -173,7 +174,7 @@ impl ReachableFrames {
         self.changed(plan, memory, frame, 0..PAGE_SIZE / 8, work)
     }
 
-    /// A page or block leads to used frames, and to no table.
+    /// Checks that a page or block maps only used frames, and no table.
     fn leaf(
         &mut self,
         plan: &Plan,
@@ -190,7 +191,7 @@ impl ReachableFrames {
         if from < used.start || to > used.end {
             return Err(Reason::LeafOutside { va: va.0, pa: pa.0 });
         }
-        // Not even to read: what the walker of the GPU reads is for it alone.
+        // Not even for reading: only the GPU's page walker may read tables.
         if let Some((table, _)) = self.tables.range(from..to).next() {
             let (va, at) = (va.0, table << 12);
             return Err(if rights.write {
@@ -212,7 +213,7 @@ fn used(plan: &Plan) -> Range<u64> {
     first..first.saturating_add(plan.used_pages)
 }
 
-/// Walks all translations: first their tables, then what they map.
+/// Walks all translations: first their tables, then their mappings.
 pub(super) fn walk(
     plan: &Plan,
     memory: &PlanMemory<'_>,

@@ -1,7 +1,7 @@
-//! The rules for plans of a device's windows along the body: what each access touches, waits, limits, counts.
+//! Rules for window plans along the body: accesses, waits, limits, counts.
 //!
-//! Such a plan brings no page tables. Where it says that the device masters the bus, every address that this is told is
-//! proved; otherwise the plan brings no memory, and the device reaches none.
+//! Such a plan has no page tables. If the device uses bus mastering, every address that it gets is proved. Otherwise
+//! the plan has no memory, and the device accesses none.
 
 mod envelope;
 
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use trace_core::recording::SpaceKind;
 use trace_core::registers::RegisterMap;
 
-/// Whether the plan is one of a device's windows.
+/// Returns whether the plan is one of a device's windows.
 pub(super) fn is_window_plan(plan: &Plan) -> bool {
     plan.hardware.is_some() || !plan.windows.is_empty()
 }
@@ -31,19 +31,19 @@ struct Walker<'a> {
     reads: ReadClasses,
     interrupts: u64,
     polls: u64,
-    /// Waits that stand for no read of the recording.
+    /// Number of waits that replace no read of the recording.
     added: u64,
-    /// The device that masters the bus.
+    /// The bus-mastering device.
     master: Option<BusMasterCheck<'a>>,
-    /// Expectations that were looked at.
+    /// Expectations that were checked.
     looked: BTreeSet<u32>,
     events: u64,
     pauses_ns: u64,
-    /// Number and event of the action at hand.
+    /// Index and event of the current action.
     at: (u64, u32),
 }
 
-/// Checks such a plan whole.
+/// Checks such a plan completely.
 pub(super) fn check<'a>(
     plan: &'a Plan,
     pages: &'a dyn PageSource,
@@ -105,7 +105,7 @@ impl<'a> Walker<'a> {
         refuse(rule, format!("action {count}, event {event}"), reason)
     }
 
-    /// Counts what becomes an event of the outcome.
+    /// Counts an event of the outcome.
     fn event(&mut self) -> Result<(), Refusal> {
         self.events += 1;
         if self.events > MAX_EVENTS {
@@ -171,7 +171,8 @@ impl<'a> Walker<'a> {
                 }
                 let touch = self.touch(number, offset, width)?;
                 let polled = touch.as_ref().is_some_and(|t| t.demand() == CompareMode::Until);
-                // One that stands for no read of the recording compares none of it: it may wait for some bits only.
+                // A poll that replaces no read of the recording compares none of them, so it may wait for some bits
+                // only.
                 let bits = mask == width_mask(width) || reads == 0 && mask & width_mask(width) != 0;
                 if !polled || !bits {
                     return self.widened(touch.as_ref(), offset, format!("until with mask {mask:#x}"));
@@ -233,9 +234,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Another window than that of the registers may be another way to them, past what the map says of each, and where
-    /// the device masters the bus it may hold addresses of interrupts that are messages. Plain memory of the device's
-    /// own is neither.
+    /// Refuses writes to a window that is neither the registers nor plain memory of the device. Such a window may give
+    /// access to the registers past the map's rules. With bus mastering, it may also hold addresses of
+    /// message-signalled interrupts.
     fn other_window(&self, number: u8, offset: u64, value: u64) -> Result<(), Refusal> {
         let window = self.plan.windows.iter().find(|w| w.number == number);
         let (plain, name) = window.map_or((false, ""), |w| (w.kind == SpaceKind::Framebuffer, &w.name));
@@ -247,8 +248,8 @@ impl<'a> Walker<'a> {
         self.refuse(1, Reason::NotReplayable { register, value, why })
     }
 
-    /// What an access to the registers touches; `None` for one to another window. Refused where it fits no window, or
-    /// touches what the map does not know.
+    /// Returns the registers that an access covers, or `None` for an access to another window. Refuses an access that
+    /// fits no window, or covers registers that the map does not know.
     fn touch(&self, number: u8, offset: u64, width: u8) -> Result<Option<RegisterAccess<'a>>, Refusal> {
         let Some(window) = self.plan.windows.iter().find(|w| w.number == number) else {
             return self.refuse(1, Reason::UnknownSpace { space: number });
@@ -325,7 +326,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// Rule 5: what the body does besides the recording is what the rewrites name.
+    /// Rule 5: checks that the rewrites list everything in the body that is not in the recording.
     fn counts(&self, actions: u64) -> Result<(), Refusal> {
         let named = |kind| self.plan.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
         let (said, found) = (&self.plan.reads, &self.reads);

@@ -1,24 +1,24 @@
-//! The work of one verification, counted in steps: it has a limit, and whoever watches can give it up.
+//! The work of one verification, counted in steps, with a limit and cancellation.
 
 use super::Reason;
 use std::cell::Cell;
 use trace_core::progress::Progress;
 
-/// Maximum number of steps of one verification. A step is a page-table entry, a page or block that one maps, or an
+/// Maximum number of steps of one verification. A step is a page-table entry, a page or block that an entry maps, or an
 /// action; a job header costs [`HEADER`] steps, a page image [`IMAGE`], a page of an output [`OUTPUT_PAGE`]. The
-/// published recordings take fewer than a million.
+/// published recordings need fewer than a million steps.
 pub const MAX_STEPS: u64 = 1 << 31;
 
-/// Steps of a page table.
+/// Steps for a page table.
 pub(super) const TABLE: u64 = 512;
-/// Steps of a job header.
+/// Steps for a job header.
 pub(super) const HEADER: u64 = 32;
-/// Steps of a page image, whose digest is computed.
+/// Steps for a page image, whose digest is computed.
 pub(super) const IMAGE: u64 = 64;
-/// Steps of a page of an output.
+/// Steps for a page of an output.
 pub(super) const OUTPUT_PAGE: u64 = 4;
 
-/// Steps between two looks at the progress.
+/// Number of steps between two checks of the progress.
 const LOOK_EVERY: u64 = 4096;
 
 /// Counts the steps of one verification.
@@ -31,7 +31,7 @@ pub struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Work of at most `limit` steps, given up when `progress` is cancelled. Of the progress nothing else is used.
+    /// Creates a limit of `limit` steps, which is cancelled with `progress`. Nothing else of the progress is used.
     #[must_use]
     pub fn new(limit: u64, progress: &'a Progress) -> Self {
         Self {
@@ -42,13 +42,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Steps so far.
+    /// Returns the number of steps so far.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.get()
     }
 
-    /// Takes steps: an error when that is too many, or nobody wants the result any more.
+    /// Consumes steps. Returns an error if the limit is exceeded, or the verification was cancelled.
     pub(super) fn spend(&self, steps: u64) -> Result<(), Reason> {
         let done = self.done.get().saturating_add(steps);
         self.done.set(done);

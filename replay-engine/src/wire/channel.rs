@@ -11,18 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::encode::{self, EncodeError};
 
-/// Longest silence before the other end counts as gone. Agents send a heartbeat every [`HEARTBEAT`].
+/// Maximum silence before the other end counts as gone. Agents send a heartbeat every [`HEARTBEAT`].
 pub const SILENCE: Duration = Duration::from_secs(20);
-/// Longest time that one write may take.
+/// Maximum time of one write.
 pub const WRITE_LIMIT: Duration = Duration::from_secs(20);
-/// How often an agent asks whether the client lives.
+/// Interval at which an agent checks that the client is alive.
 pub const HEARTBEAT: Duration = Duration::from_secs(4);
-/// Longest time for preamble and handshake together, on both ends.
+/// Maximum time for preamble and handshake together, on both ends.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
-/// Authentication tag of a Noise message.
+/// Size of the authentication tag of a Noise message, bytes.
 const TAG: usize = 16;
 
-/// Why a channel ended or could not begin.
+/// The reason why a channel ended or could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The other end closed the connection.
@@ -31,25 +31,25 @@ pub enum WireError {
     /// The other end went silent.
     #[error("the other end has been silent for {} s", SILENCE.as_secs())]
     Silent,
-    /// Preamble, handshake and what follows at once took too long.
+    /// Preamble, handshake and the first messages took too long.
     #[error("it did not show who it is within {} s", limit.as_secs_f32())]
     Late {
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// This end does not serve the other one, and says why.
+    /// This end does not serve the other one, with the reason.
     #[error("{0}")]
     Refused(String),
     /// The operating system reported an error.
     #[error("{0}")]
     Io(String),
-    /// Bytes that do not decrypt: damage or an attack.
+    /// Bytes cannot be decrypted: damage or an attack.
     #[error("a message failed its authentication: {0}")]
     Crypto(String),
     /// A frame that breaks the rules.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A message that does not decode or encode.
+    /// A message cannot be decoded or encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// A message that is not allowed here.
@@ -58,7 +58,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// The same of a connection that had `limit` to show who is there: silence means that it took longer.
+    /// Converts the error for a connection that had `limit` to authenticate: silence then means that it took longer.
     #[must_use]
     pub fn within(self, limit: Duration) -> Self {
         match self {
@@ -88,16 +88,16 @@ impl From<snow::Error> for WireError {
     }
 }
 
-/// A channel that both ends have proved their keys on.
+/// A channel on which both ends have proved their keys.
 #[derive(Debug)]
 pub struct Channel {
-    /// For sending.
+    /// The sending half.
     pub sender: Sender,
-    /// For receiving.
+    /// The receiving half.
     pub receiver: Receiver,
     /// The other end's key.
     pub remote: PublicKey,
-    /// Hash of the whole handshake, the same on both ends and on no other connection.
+    /// Hash of the whole handshake: equal on both ends and different for every other connection.
     pub hash: [u8; 32],
 }
 
@@ -118,7 +118,7 @@ fn put(state: &mut HandshakeState, stream: &mut Stream) -> Result<(), WireError>
     Ok(stream.write_all(out.get(..2 + n).unwrap_or_default())?)
 }
 
-/// Takes the next handshake message, which must have `bytes` bytes.
+/// Reads the next handshake message, which must have `bytes` bytes.
 fn take(state: &mut HandshakeState, stream: &mut Stream, bytes: usize, by: Instant) -> Result<(), WireError> {
     let mut head = [0; 2];
     stream.read_exact_by(&mut head, by)?;
@@ -138,10 +138,10 @@ fn remote(state: &HandshakeState) -> Result<PublicKey, WireError> {
 }
 
 impl Channel {
-    /// The client's side of the handshake. `accept` sees the agent's key before this end shows its own.
+    /// Performs the client's side of the handshake. `accept` checks the agent's key before this end sends its own.
     ///
     /// # Errors
-    /// When the handshake fails, or what `accept` says.
+    /// If the handshake fails, or the error of `accept`.
     pub fn initiate<E: From<WireError>>(
         mut stream: Stream,
         own: &KeyPair,
@@ -158,10 +158,10 @@ impl Channel {
         Ok(Self::finish(state, stream, limits)?)
     }
 
-    /// The agent's side of the handshake.
+    /// Performs the agent's side of the handshake.
     ///
     /// # Errors
-    /// When the handshake fails.
+    /// If the handshake fails.
     pub fn respond(
         mut stream: Stream,
         own: &KeyPair,
@@ -230,7 +230,7 @@ impl Sender {
     /// Sends a message as one frame.
     ///
     /// # Errors
-    /// When it cannot be encoded or the connection fails.
+    /// If it cannot be encoded or the connection fails.
     pub fn send<T: Serialize>(&self, concern: Topic, message: &T) -> Result<(), WireError> {
         self.send_bytes(concern, &encode::to_bytes(message)?)
     }
@@ -238,7 +238,7 @@ impl Sender {
     /// Sends bytes as one frame.
     ///
     /// # Errors
-    /// When there are too many or the connection fails.
+    /// If there are too many or the connection fails.
     pub fn send_bytes(&self, concern: Topic, payload: &[u8]) -> Result<(), WireError> {
         let (first, rest) = first_piece(concern, payload)?;
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,7 +259,7 @@ impl Sender {
         Ok(stream.write_all(buffer.get(..2 + n).unwrap_or_default())?)
     }
 
-    /// Bytes written so far, envelopes included.
+    /// Returns the number of bytes written so far, including envelopes.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
@@ -283,19 +283,19 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The next frame. Memory grows with the bytes that arrive, never with a length that is only announced.
+    /// Receives the next frame. Memory grows with the received bytes, never with an announced length.
     ///
     /// # Errors
-    /// When the connection ends or goes silent, bytes do not decrypt, or a frame breaks its limit.
+    /// If the connection ends or goes silent, bytes cannot be decrypted, or a frame exceeds its limit.
     pub fn receive(&mut self) -> Result<Frame, WireError> {
         self.next(None)
     }
 
-    /// As [`Receiver::receive`], but all of the frame has to be there `by` then, however its bytes trickle in.
-    /// Later reads need [`Receiver::set_silence`] again.
+    /// Receives a frame like [`Receiver::receive`], but all of it has to arrive before `by`, even if its bytes trickle
+    /// in. Later reads need [`Receiver::set_silence`] again.
     ///
     /// # Errors
-    /// As [`Receiver::receive`].
+    /// Same as [`Receiver::receive`].
     pub fn receive_by(&mut self, by: Instant) -> Result<Frame, WireError> {
         self.next(Some(by))
     }
@@ -323,10 +323,10 @@ impl Receiver {
         }
     }
 
-    /// Limits how long the next reads wait.
+    /// Sets the timeout of the next reads.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     pub fn set_silence(&self, limit: Duration) -> Result<(), WireError> {
         Ok(self.stream.set_limits(limit, WRITE_LIMIT)?)
     }

@@ -1,67 +1,67 @@
-//! What of some bytes the other end has in a like string: both ends cut by content, one names its pieces, the other
-//! tells which of them to keep and what is new between them.
+//! Delta transfer against a similar byte string at the other end. Both ends cut by content; one lists its pieces, the
+//! other replies which to keep and sends the new bytes between them.
 //!
-//! A cut depends on the sixteen bytes before it alone and stays with them when others are inserted or taken away, so a
-//! small change costs the pieces that it touches and nothing behind them.
+//! A cut depends only on the sixteen bytes before it and moves with them on insertions and deletions. So a small change
+//! costs only the pieces that it affects, and nothing after them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 
-/// Smallest and largest piece size that may be named, as powers of two.
+/// Minimum and maximum piece size, as powers of two.
 const LOG2: RangeInclusive<u8> = 7..=16;
 
-/// The pieces of a byte string that an end has: it holds no bytes itself.
+/// The list of the pieces of a byte string at one end, without its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
-    /// Aimed-at size of a piece, as a power of two: 7 to 16.
+    /// Target size of a piece, as a power of two: 7 to 16.
     pub log2: u8,
-    /// First eight bytes of each piece's BLAKE3 digest, little-endian, in order. Empty: nothing like it is there.
+    /// First eight bytes of each piece's BLAKE3 digest, little-endian, in order. Empty if there is no similar string.
     pub digests: Vec<u64>,
 }
 
-/// A step of putting a byte string together.
+/// A step of the reconstruction of a byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// Pieces of the string that is there.
+    /// Pieces of the existing string.
     Keep {
-        /// The first of them.
+        /// Index of the first one.
         first: u32,
-        /// How many.
+        /// Number of pieces.
         count: u32,
     },
     /// Bytes that are sent.
     New {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
 }
 
-/// Steps that do not make the byte string that was told.
+/// The error for steps that do not produce the announced byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
-    /// A piece that is not there.
+    /// A missing piece.
     #[error("it keeps piece {piece} of {pieces}")]
     Piece {
-        /// The piece.
+        /// Index of the piece.
         piece: u64,
-        /// How many there are.
+        /// Number of pieces.
         pieces: usize,
     },
-    /// Too much or too little.
+    /// Too many or too few bytes.
     #[error("its steps make {made} bytes of {told}")]
     Length {
-        /// Bytes that the steps make, or more than were told.
+        /// Number of bytes that the steps produce, or a larger number than announced.
         made: u64,
-        /// Bytes that were told.
+        /// Announced number of bytes.
         told: u64,
     },
 }
 
-/// Minimum number of bytes of a piece that another follows.
+/// Minimum size of a piece before another one, bytes.
 const MIN_PIECE_BYTES: usize = 16;
 
-/// What each byte adds to the rolling hash: the top halfwords of the first 256 numbers of SplitMix64 from 0.
+/// The rolling hash value of each byte: the top halfwords of the first 256 numbers of SplitMix64 from 0.
 const GEAR: [u16; 256] = {
     let mut table = [0; 256];
     let mut state = 0u64;
@@ -77,9 +77,8 @@ const GEAR: [u16; 256] = {
     table
 };
 
-/// Cuts bytes where their content says so: a piece is about 2^log2 bytes on average and eight times that at most. A
-/// bit of the hash has left it sixteen bytes later; that it rolls on over the cuts makes them find together again
-/// soon behind a change.
+/// Cuts bytes by their content: a piece has about 2^log2 bytes on average and at most eight times that. A byte leaves
+/// the hash after sixteen bytes. The hash continues across cuts, so cuts soon agree again after a change.
 fn cut(bytes: &[u8], log2: u8) -> impl Iterator<Item = &[u8]> {
     let most = 1usize << (log2 + 3);
     let mut rest = bytes;
@@ -98,7 +97,7 @@ fn cut(bytes: &[u8], log2: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The size of the pieces of so many bytes.
+/// Returns the piece size for this many bytes.
 fn log2_of(bytes: usize) -> u8 {
     let half = (bytes.max(1).ilog2() / 2) as u8;
     half.clamp(*LOG2.start(), *LOG2.end())
@@ -113,7 +112,7 @@ fn short(piece: &[u8]) -> u64 {
 }
 
 impl Outline {
-    /// Those of no bytes at all.
+    /// Returns the outline of an empty string.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -122,8 +121,8 @@ impl Outline {
         }
     }
 
-    /// Those of some bytes. Their size grows with the square root of the length, which keeps both the list and what
-    /// a change costs small.
+    /// Returns the outline of bytes. The piece size grows with the square root of the length, which keeps both the list
+    /// and the cost of a change small.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let log2 = log2_of(bytes.len());
@@ -133,14 +132,14 @@ impl Outline {
         }
     }
 
-    /// Whether the size of the pieces is one that may be named.
+    /// Returns whether the piece size is allowed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         LOG2.contains(&self.log2)
     }
 
-    /// The steps that make `bytes` of these pieces, and the new bytes among them, in order. None for pieces that are
-    /// not sound.
+    /// Returns the steps that produce `bytes` from these pieces, and the new bytes among them, in order. Returns no
+    /// steps for invalid pieces.
     #[must_use]
     pub fn steps_to<'b>(&self, bytes: &'b [u8]) -> (Vec<Step>, Vec<&'b [u8]>) {
         let (mut steps, mut new) = (Vec::new(), Vec::new());
@@ -152,7 +151,7 @@ impl Outline {
             index.entry(*d).or_insert(i);
         }
         for piece in cut(bytes, self.log2) {
-            // A piece that repeats goes on where the last one ended, when it can: longer runs, fewer steps.
+            // A repeated piece continues the last run if possible: longer runs, fewer steps.
             let digest = short(piece);
             let next = match steps.last() {
                 Some(Step::Keep { first, count }) => first.checked_add(*count),
@@ -178,7 +177,7 @@ impl Outline {
     }
 }
 
-/// How many new bytes some steps ask for.
+/// Returns the number of new bytes that some steps need.
 #[must_use]
 pub fn new_bytes(steps: &[Step]) -> u64 {
     let of = |s: &Step| match s {
@@ -188,20 +187,20 @@ pub fn new_bytes(steps: &[Step]) -> u64 {
     steps.iter().map(of).sum()
 }
 
-/// Where the bytes of a step come from.
+/// The source of a step's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepSource {
-    /// This range of the bytes that are there.
+    /// This range of the existing bytes.
     Base(Range<usize>),
-    /// The next so many of the new ones.
+    /// The next bytes of the new ones, this many.
     New(usize),
 }
 
-/// Finds what steps take from `base`, of which the other end was told the [`Outline`], and checks that they make
-/// `told` bytes.
+/// Resolves steps against `base`, whose [`Outline`] the other end received, and checks that they produce `reported`
+/// bytes.
 ///
 /// # Errors
-/// When they keep what is not there, or make another number of bytes.
+/// If they keep missing pieces, or produce another number of bytes.
 pub fn resolve(base: &[u8], steps: &[Step], reported: u64) -> Result<Vec<StepSource>, DeltaError> {
     let mut ends = vec![0usize];
     let mut at = 0;
@@ -246,10 +245,10 @@ pub fn resolve(base: &[u8], steps: &[Step], reported: u64) -> Result<Vec<StepSou
     Ok(out)
 }
 
-/// Puts bytes together from what is there and what came new, by what [`resolve`] gave.
+/// Assembles bytes from the existing and the new ones, by the result of [`resolve`].
 #[must_use]
 pub fn join(base: &[u8], sources: &[StepSource], new: Vec<u8>) -> Vec<u8> {
-    // All of it is new: it is there already.
+    // Everything is new: the bytes are already in place.
     if let [StepSource::New(count)] = sources
         && *count == new.len()
     {
@@ -281,7 +280,7 @@ mod tests {
         out
     }
 
-    /// What goes over the wire for `to` where `from` is there; checks that it comes out right.
+    /// Returns the amount sent for `to` if `from` exists, and checks the reconstruction.
     fn sent(from: &[u8], to: &[u8]) -> (usize, usize) {
         let outline = Outline::from_bytes(from);
         let (steps, new) = outline.steps_to(to);
@@ -298,7 +297,7 @@ mod tests {
         assert_eq!(sent(&base, &base), (1, 0));
         assert_eq!(sent(&[], &base), (1, 60_000));
         assert_eq!(sent(&base, &[]), (0, 0));
-        // Changed, inserted, taken away: everything behind it stays kept.
+        // Changed, inserted, deleted: everything after it stays kept.
         for at in [0, 17, 30_000, 59_990] {
             let mut changed = base.clone();
             changed[at] ^= 1;
@@ -351,7 +350,7 @@ mod tests {
         assert!(matches!(keep(0, n + 1), DeltaError::Piece { .. }));
         assert!(matches!(keep(u32::MAX, u32::MAX), DeltaError::Piece { .. }));
         assert!(matches!(keep(0, n), DeltaError::Length { made: 5000, .. }));
-        // The same pieces again and again: stopped at the length that was told.
+        // The same pieces repeated: stopped at the announced length.
         let bomb = vec![Step::Keep { first: 0, count: n }; 1_000_000];
         assert_eq!(
             resolve(&base, &bomb, 20_000).unwrap_err(),

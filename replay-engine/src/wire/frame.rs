@@ -1,32 +1,32 @@
-//! Frames: a concern, a length and a payload, cut into pieces that fit one Noise message each.
+//! Frames: a topic, a length and a payload, cut into pieces that fit one Noise message each.
 
 use serde::de::DeserializeOwned;
 use trace_core::encode::{self, EncodeError};
 
-/// Most plain bytes in one Noise message: 65535 less the authentication tag.
+/// Maximum plain text in one Noise message, bytes: 65535 minus the authentication tag.
 pub const PIECE: usize = 65_535 - 16;
-/// Concern and length at the start of a frame.
+/// Size of topic and length at the start of a frame, bytes.
 pub const HEAD: usize = 5;
-/// Most bytes of one bulk frame.
+/// Maximum size of one bulk frame, bytes.
 pub const BULK: usize = 1 << 20;
 
-/// What a frame is about; each has small enums of its own.
+/// The topic of a frame. Each has its own message enums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Topic {
-    /// Whether the other end lives: one byte, 0 asks, 1 answers.
+    /// Heartbeat: one byte, 0 asks, 1 answers.
     Heartbeat = 0,
     /// Welcome or refusal.
     Session = 1,
     /// Pairing.
     Pair = 2,
-    /// Taking and giving back a device.
+    /// Leasing and releasing a device.
     Lease = 3,
-    /// Offering a plan and what is lacking of it.
+    /// Offering a plan, and requesting its missing parts.
     Pages = 4,
     /// Running and its outcome.
     Run = 5,
-    /// Raw bytes that a message before announced.
+    /// Raw bytes that an earlier message announced.
     Bulk = 6,
 }
 
@@ -46,17 +46,17 @@ impl Topic {
     }
 }
 
-/// Which way frames go; limits differ.
+/// The direction of frames, which determines the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
-    /// What an agent accepts from a client.
+    /// Limits for frames from a client to an agent.
     FromClient,
-    /// What a client accepts from an agent.
+    /// Limits for frames from an agent to a client.
     FromAgent,
 }
 
 impl Limits {
-    /// Most payload bytes of a frame.
+    /// Returns the maximum payload of a frame, bytes.
     #[must_use]
     pub fn max_bytes(self, concern: Topic) -> usize {
         match (concern, self) {
@@ -74,19 +74,19 @@ impl Limits {
 /// A frame that breaks the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A handshake message of the wrong length.
+    /// A handshake message has the wrong length.
     #[error("a handshake message has the wrong length")]
     Handshake,
     /// A piece without content.
     #[error("a message has no content")]
     EmptyPiece,
-    /// The first piece is shorter than a frame's head.
+    /// The first piece is shorter than a frame header.
     #[error("a frame is shorter than its head")]
     ShortHead,
-    /// An unknown concern.
+    /// An unknown topic.
     #[error("a frame has the unknown concern {0}")]
     Concern(u8),
-    /// Longer than its concern allows.
+    /// Longer than its topic allows.
     #[error("a frame of {bytes} bytes exceeds the limit of {limit} for its concern")]
     TooLong {
         /// Announced length.
@@ -94,34 +94,34 @@ pub enum FrameError {
         /// Limit.
         limit: usize,
     },
-    /// A piece that is neither full nor the last.
+    /// A piece that is neither full nor the last one.
     #[error("a frame is cut into pieces in another way than the protocol says")]
     Cut,
 }
 
-/// A whole frame.
+/// A complete frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is about.
+    /// Its topic.
     pub concern: Topic,
     /// Its payload.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// The message in the payload.
+    /// Decodes the message in the payload.
     ///
     /// # Errors
-    /// When the payload is no such message.
+    /// If the payload is not such a message.
     pub fn message<T: DeserializeOwned>(&self) -> Result<T, EncodeError> {
         encode::from_bytes(&self.payload)
     }
 }
 
-/// The first piece of a frame, and the payload that is left for later pieces.
+/// Returns the first piece of a frame, and the rest of the payload for later pieces.
 ///
 /// # Errors
-/// When the payload is longer than any limit.
+/// If the payload is longer than any limit.
 pub fn first_piece(concern: Topic, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), FrameError> {
     let too_long = FrameError::TooLong {
         bytes: payload.len() as u64,
@@ -136,7 +136,7 @@ pub fn first_piece(concern: Topic, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), F
     Ok((first, rest))
 }
 
-/// Puts a frame together from its pieces.
+/// Assembles a frame from its pieces.
 #[derive(Debug)]
 pub struct Pieces {
     limits: Limits,
@@ -145,7 +145,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// A frame of which nothing has arrived yet.
+    /// Creates an assembler without any pieces.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -155,10 +155,10 @@ impl Pieces {
         }
     }
 
-    /// Takes the next piece; the frame, when it was the last. Every piece but the last must be full.
+    /// Adds the next piece. Returns the frame if it was the last one. Every piece but the last must be full.
     ///
     /// # Errors
-    /// When the frame breaks a rule. Nothing is allocated for a length that is only announced.
+    /// If the frame breaks a rule. Nothing is allocated for an announced length.
     pub fn push(&mut self, piece: &[u8]) -> Result<Option<Frame>, FrameError> {
         let (concern, length, body) = match self.head {
             Some((concern, length)) => (concern, length, piece),

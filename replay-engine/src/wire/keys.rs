@@ -1,4 +1,4 @@
-//! Key pairs of both ends, and names for public keys that a person can read.
+//! Key pairs of both ends, and readable names for public keys.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ pub const NOISE_PATTERN: &str = "Noise_XX_25519_ChaChaPoly_BLAKE2s";
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// The key from 64 hexadecimal digits.
+    /// Parses a key from 64 hexadecimal digits.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         hex_bytes(text).map(Self)
     }
 
-    /// The key as 64 lower-case hexadecimal digits.
+    /// Returns the key as 64 lower-case hexadecimal digits.
     #[must_use]
     pub fn to_hex(self) -> String {
         self.0.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// The first 16 digits of the key's BLAKE3 digest in groups of four: enough to tell keys apart in a list. It is
-    /// not what a pairing compares.
+    /// Returns the first 16 digits of the key's BLAKE3 digest in groups of four: enough to distinguish keys in a list.
+    /// Pairing does not compare it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let digest = blake3::hash(&self.0);
@@ -37,16 +37,16 @@ impl PublicKey {
     }
 }
 
-/// A public key as a person names it: all of it, or its fingerprint.
+/// A public key as the user names it: the complete key, or its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedKey {
     /// The key itself.
     Whole(PublicKey),
-    /// What [`PublicKey::fingerprint`] gives.
+    /// A fingerprint from [`PublicKey::fingerprint`].
     Fingerprint(String),
 }
 
-/// A text is neither a key nor a fingerprint.
+/// The error for text that is neither a key nor a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` names no key: expected a fingerprint (16 hexadecimal digits, as in 0123-4567-89ab-cdef) or the key itself \
@@ -55,7 +55,7 @@ pub enum NamedKey {
 pub struct NamedKeyError(pub String);
 
 impl NamedKey {
-    /// Whether this is what the person meant.
+    /// Returns whether this names the key.
     #[must_use]
     pub fn matches(&self, key: &PublicKey) -> bool {
         match self {
@@ -101,7 +101,7 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// One end's own key pair. Its private half never appears in a log: `Debug` shows the fingerprint alone.
+/// The key pair of one end. Its private half never appears in a log: `Debug` shows only the fingerprint.
 #[derive(Clone)]
 pub struct KeyPair {
     private: [u8; 32],
@@ -114,16 +114,16 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// No key pair could be made: the operating system gave no random numbers.
+/// No key pair could be generated: the operating system gave no random numbers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("no key pair could be made: {0}")]
 pub struct KeyError(pub String);
 
 impl KeyPair {
-    /// A new pair from the operating system's random numbers.
+    /// Generates a new pair from the operating system's random numbers.
     ///
     /// # Errors
-    /// When there are none.
+    /// If there are none.
     pub fn generate() -> Result<Self, KeyError> {
         let params = NOISE_PATTERN.parse().map_err(|e| KeyError(format!("{e}")))?;
         let pair = snow::Builder::new(params)
@@ -136,25 +136,25 @@ impl KeyPair {
         })
     }
 
-    /// A pair from its stored halves.
+    /// Creates a pair from its stored halves.
     #[must_use]
     pub fn from_parts(private: [u8; 32], public: PublicKey) -> Self {
         Self { private, public }
     }
 
-    /// The public half.
+    /// Returns the public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// The private half, for the key store and the handshake alone.
+    /// Returns the private half, only for the key store and the handshake.
     pub(crate) fn private(&self) -> &[u8; 32] {
         &self.private
     }
 }
 
-/// 32 bytes from 64 hexadecimal digits.
+/// Parses 32 bytes from 64 hexadecimal digits.
 pub(crate) fn hex_bytes(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     if digits.len() != 64 {

@@ -1,4 +1,5 @@
-//! The protocol between client and agent: preamble, encrypted channel, frames, messages, keys. `docs/agent-protocol.md`.
+//! The protocol between client and agent: preamble, encrypted channel, frames, messages, keys. See
+//! `docs/agent-protocol.md`.
 
 mod channel;
 pub mod delta;
@@ -20,5 +21,5 @@ pub use pump::{ReaderMessage, WAITING_FRAMES, start_heartbeat, start_reader};
 pub use store::{KEY_FILE, KeyStore, KeyStoreError, Peer, RemovedPeer, ServeLock, Stamp, is_valid_name};
 pub use stream::Stream;
 
-/// The TCP port that an agent listens on when none is named.
+/// The default TCP port of an agent.
 pub const DEFAULT_PORT: u16 = 7117;

@@ -1,21 +1,21 @@
-//! The pairing code: short enough for two persons to compare, and nothing that either end or an attacker can choose.
+//! The pairing code: short enough for two users to compare, and not controllable by either end or an attacker.
 //!
-//! A short digest of the handshake alone could be searched for: a relay that picks its keys until both sides show
-//! the same nine digits needs about 2^30 tries. So the client commits to a nonce first, then the agent tells its own,
-//! then the client reveals; the code hashes all three, and a relay has one try in 2^30.
+//! A relay could search for a short digest of the handshake alone: it needs about 2^30 tries of its keys until both
+//! sides show the same nine digits. So the client first commits to a nonce, then the agent sends its own, then the
+//! client reveals. The code hashes all three, and a relay has one try in 2^30.
 
 use super::keys::KeyError;
 
-/// A random nonce. Taken from a fresh key's public half hashed, so that one source of random numbers serves all.
+/// Returns a random nonce: the hash of a new key's public half, so that there is only one source of random numbers.
 ///
 /// # Errors
-/// When the operating system gives no random numbers.
+/// If the operating system gives no random numbers.
 pub fn nonce() -> Result<[u8; 32], KeyError> {
     let pair = super::keys::KeyPair::generate()?;
     Ok(blake3::derive_key("kinescope pairing nonce v1", pair.private()))
 }
 
-/// What the client commits to.
+/// Returns the client's commitment.
 #[must_use]
 pub fn commitment(handshake: &[u8; 32], nonce: &[u8; 32]) -> [u8; 32] {
     let mut h = blake3::Hasher::new_derive_key("kinescope pairing commitment v1");
@@ -23,7 +23,7 @@ pub fn commitment(handshake: &[u8; 32], nonce: &[u8; 32]) -> [u8; 32] {
     *h.finalize().as_bytes()
 }
 
-/// The code, nine digits in three groups.
+/// Returns the code: nine digits in three groups.
 #[must_use]
 pub fn code(handshake: &[u8; 32], client: &[u8; 32], agent: &[u8; 32]) -> String {
     let mut h = blake3::Hasher::new_derive_key("kinescope pairing code v1");

@@ -1,22 +1,23 @@
-//! The preamble: 64 bytes in clear from each end, laid out for good, so that any two versions can tell each other apart.
+//! The preamble: 64 plain-text bytes from each end, with a permanent layout, so that any two versions can recognize
+//! each other.
 
 use super::stream::Stream;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-/// First bytes on every connection.
+/// Magic bytes of every connection.
 pub const MAGIC: [u8; 8] = *b"KINEWIRE";
-/// Lowest protocol version that this code speaks.
+/// Lowest protocol version that this code supports.
 pub const LOWEST: u16 = 4;
-/// Highest protocol version that this code speaks.
+/// Highest protocol version that this code supports.
 pub const HIGHEST: u16 = 4;
-/// Size of a preamble.
+/// Size of a preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 64;
-/// Room for the program's name and version.
+/// Size of the program name and version, bytes.
 const PROGRAM_BYTES: usize = 48;
 
-/// What a client wants (1, 2) or an agent answers (16 and up).
+/// The request of a client (1, 2) or the answer of an agent (16 and up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PreambleWord {
@@ -24,7 +25,7 @@ pub enum PreambleWord {
     Session = 1,
     /// Client: pair.
     Pair = 2,
-    /// Agent: go on.
+    /// Agent: continue.
     Go = 16,
     /// Agent: there is no common version.
     NoVersion = 17,
@@ -32,7 +33,7 @@ pub enum PreambleWord {
     NotPairing = 18,
     /// Agent: too many connections.
     Full = 19,
-    /// Agent: it is in pairing mode, and its person is being asked about another client.
+    /// Agent: in pairing mode, but its user is being asked about another client.
     Asking = 20,
 }
 
@@ -45,26 +46,26 @@ impl PreambleWord {
     }
 }
 
-/// What one end says of itself before anything is encrypted.
+/// The unencrypted self-description of one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preamble {
-    /// Lowest protocol version spoken.
+    /// Lowest supported protocol version.
     pub lowest: u16,
-    /// Highest protocol version spoken.
+    /// Highest supported protocol version.
     pub highest: u16,
-    /// Purpose or answer, raw: a later version may know more of them.
+    /// Request or answer, raw: later versions may have more values.
     pub word: u8,
     /// Program and version, at most 48 bytes.
     pub program: String,
 }
 
-/// Why bytes are no preamble.
+/// Why bytes are not a preamble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreambleError {
-    /// Something else speaks.
+    /// Another protocol.
     #[error("its first bytes are not the protocol's")]
     Magic,
-    /// A range that ends before it begins.
+    /// A version range that ends before it starts.
     #[error("its range of versions ends before it begins")]
     Range,
     /// Text that is not printable.
@@ -73,7 +74,7 @@ pub enum PreambleError {
 }
 
 impl Preamble {
-    /// This program's own.
+    /// Returns this program's preamble.
     #[must_use]
     pub fn new(word: PreambleWord) -> Self {
         Self {
@@ -84,13 +85,13 @@ impl Preamble {
         }
     }
 
-    /// The word, when this version knows it.
+    /// Returns the word, if this version knows it.
     #[must_use]
     pub fn known_word(&self) -> Option<PreambleWord> {
         PreambleWord::from_raw(self.word)
     }
 
-    /// The 64 bytes. A longer program name is cut.
+    /// Encodes the 64 bytes. A long program name is truncated.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
         let mut out = [0; PREAMBLE_BYTES];
@@ -107,10 +108,10 @@ impl Preamble {
         out
     }
 
-    /// Reads 64 bytes. Reserved bytes are ignored.
+    /// Decodes 64 bytes. Reserved bytes are ignored.
     ///
     /// # Errors
-    /// When they are not a preamble.
+    /// If they are not a preamble.
     pub fn from_bytes(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, PreambleError> {
         let [m @ .., l0, l1, h0, h1, word, _, _, _] = bytes.first_chunk::<16>().ok_or(PreambleError::Magic)?;
         if m[..] != MAGIC {
@@ -137,7 +138,7 @@ impl Preamble {
         })
     }
 
-    /// The highest version that both ends speak.
+    /// Returns the highest version that both ends support.
     #[must_use]
     pub fn common_version(&self, other: &Self) -> Option<u16> {
         let version = self.highest.min(other.highest);
@@ -147,17 +148,17 @@ impl Preamble {
     /// Sends it.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub fn send(&self, stream: &mut Stream) -> io::Result<[u8; PREAMBLE_BYTES]> {
         let bytes = self.to_bytes();
         stream.write_all(&bytes)?;
         Ok(bytes)
     }
 
-    /// Receives one, and its bytes.
+    /// Receives a preamble. Returns it with its bytes.
     ///
     /// # Errors
-    /// When the connection fails or the bytes are not a preamble ([`io::ErrorKind::InvalidData`]).
+    /// If the connection fails or the bytes are not a preamble ([`io::ErrorKind::InvalidData`]).
     pub fn receive(stream: &mut Stream, by: Instant) -> io::Result<(Self, [u8; PREAMBLE_BYTES])> {
         let mut bytes = [0; PREAMBLE_BYTES];
         stream.read_exact_by(&mut bytes, by)?;
@@ -166,7 +167,7 @@ impl Preamble {
     }
 }
 
-/// A range of versions in words.
+/// A version range in words.
 struct Versions(u16, u16);
 
 impl fmt::Display for Versions {
@@ -179,8 +180,8 @@ impl fmt::Display for Versions {
     }
 }
 
-/// The sentence that both ends show when they have no version in common: who speaks what, and which one is to be
-/// brought up to date.
+/// Returns the message that both ends show if they have no common version: the versions of both, and which program to
+/// update.
 #[must_use]
 pub fn describe_mismatch(client: &Preamble, agent: &Preamble) -> String {
     let older = if client.highest < agent.lowest {

@@ -1,4 +1,4 @@
-//! The threads of a connection: one reads frames and answers heartbeats, one (on the agent) asks whether the client lives.
+//! The threads of a connection: one reads frames and answers heartbeats, one (on the agent) sends heartbeats.
 
 use super::channel::{HEARTBEAT, Receiver, Sender, WireError};
 use super::frame::{Frame, Topic};
@@ -6,24 +6,24 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Frames that may wait to be worked on; then the other end has to wait.
+/// Maximum number of queued frames. If the queue is full, the other end has to wait.
 pub const WAITING_FRAMES: usize = 8;
 const ASK: u8 = 0;
 const ANSWER: u8 = 1;
 
-/// What a connection's reader brings.
+/// A message from a connection's reading thread.
 #[derive(Debug)]
 pub enum ReaderMessage {
-    /// A frame that is no heartbeat.
+    /// A frame other than a heartbeat.
     Frame(Frame),
-    /// The connection is over; nothing comes after this.
+    /// The connection has ended. This is the last message.
     Ended(WireError),
 }
 
-/// Starts the reading thread. It ends with the connection, or when nobody takes what it brings.
+/// Starts the reading thread. It ends with the connection, or when its receiver is dropped.
 ///
 /// # Errors
-/// When the operating system gives no thread.
+/// If the operating system cannot start a thread.
 pub fn start_reader<T: Send + 'static>(
     mut receiver: Receiver,
     sender: Sender,
@@ -49,7 +49,7 @@ pub fn start_reader<T: Send + 'static>(
                 }
                 Err(e) => {
                     sender.close();
-                    // Nobody listens any more: nothing to tell.
+                    // The receiver is gone, so the message can be lost.
                     let _ = to.send(wrap(ReaderMessage::Ended(e)));
                     break;
                 }
@@ -63,10 +63,10 @@ pub fn start_reader<T: Send + 'static>(
         .map_err(WireError::from)
 }
 
-/// Starts the thread that asks the other end every [`HEARTBEAT`] whether it lives; it ends with the connection.
+/// Starts the thread that sends a heartbeat every [`HEARTBEAT`]. It ends with the connection.
 ///
 /// # Errors
-/// When the operating system gives no thread.
+/// If the operating system cannot start a thread.
 pub fn start_heartbeat(sender: Sender, open: impl Fn() -> bool + Send + 'static) -> Result<(), WireError> {
     let work = move || {
         let mut last = Instant::now();

@@ -1,4 +1,4 @@
-//! The key store: one TOML file, readable by its owner alone, with this end's key pair and the peers it trusts.
+//! The key store: one TOML file, readable only by its owner, with the key pair of this end and its trusted peers.
 
 mod closed_sessions;
 mod error;
@@ -16,37 +16,37 @@ use std::path::{Path, PathBuf};
 /// Name of the file in the store's folder.
 pub const KEY_FILE: &str = "keys.toml";
 
-/// Name of the file beside it that is locked while the key file is changed. The key file itself is replaced at each
-/// change, so that a lock on it would be one on a file that is gone.
+/// Name of the lock file in the same folder. It is locked during changes of the key file. The key file itself is
+/// replaced at each change, so a lock on it would be lost.
 const LOCK_FILE: &str = "keys.lock";
 
-/// Name of the file beside it that an agent has locked for as long as it serves these keys.
+/// Name of the file in the same folder that an agent locks while it serves these keys.
 const SERVED_FILE: &str = "keys.served";
 
-/// Largest key file that is read, bytes.
+/// Maximum size of a key file, bytes.
 const MAX_KEY_FILE: u64 = 1 << 20;
 
-/// A peer that a person has paired with.
+/// A paired peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its name here.
+    /// Its name in this store.
     pub name: String,
     /// Its key.
     pub key: PublicKey,
-    /// Where it was reached: `HOST:PORT` or the path of a unix socket; empty for clients of an agent.
+    /// Its address: `HOST:PORT` or the path of a Unix socket. Empty for clients of an agent.
     pub address: String,
-    /// When it was paired, seconds since 1970.
+    /// Time of the pairing, seconds since 1970.
     pub paired_at: u64,
 }
 
-/// What was known of a peer that is forgotten now.
+/// The data of a removed peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedPeer {
-    /// Its name here.
+    /// Its name in this store.
     pub name: String,
-    /// Where it was reached; empty for clients of an agent.
+    /// Its address; empty for clients of an agent.
     pub address: String,
-    /// Its key; `None` when what stood there was no key.
+    /// Its key, or `None` if the entry was not a valid key.
     pub key: Option<PublicKey>,
     /// Fingerprint of its key.
     pub fingerprint: Option<String>,
@@ -65,24 +65,24 @@ impl fmt::Display for RemovedPeer {
     }
 }
 
-/// Keys on disk. Every question reads the file again, so that a running agent sees what `keys forget` changed.
+/// Keys on disk. Every query reads the file again, so that a running agent sees the changes of `keys forget`.
 #[derive(Debug)]
 pub struct KeyStore {
     path: PathBuf,
     own: KeyPair,
 }
 
-/// Held while the file is read, changed and written, by whichever process does.
+/// Held while a process reads, changes and writes the file.
 struct StoreLock(std::fs::File);
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        // A child that was forked meanwhile shares the open file: closing alone would not give the lock back.
+        // A forked child shares the open file, so closing it would not release the lock.
         let _ = self.0.unlock();
     }
 }
 
-/// What tells one state of a key file from another without reading it.
+/// Identifies the state of a key file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     file: (u64, u64),
@@ -91,13 +91,13 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
-/// Held by an agent for as long as it serves the keys of a store: see [`KeyStore::is_served`].
+/// Held by an agent while it serves the keys of a store: see [`KeyStore::is_served`].
 #[derive(Debug)]
 pub struct ServeLock(std::fs::File);
 
 impl Drop for ServeLock {
     fn drop(&mut self) {
-        // A child that was forked meanwhile shares the open file.
+        // A forked child shares the open file.
         let _ = self.0.unlock();
     }
 }
@@ -108,7 +108,7 @@ fn lock_file(path: &Path) -> Result<std::fs::File, KeyStoreError> {
     file.map_err(|e| io(path, &e))
 }
 
-/// Waits until nobody else changes the store.
+/// Waits until no other process changes the store.
 fn lock(store: &Path) -> Result<StoreLock, KeyStoreError> {
     let path = store.with_file_name(LOCK_FILE);
     let file = lock_file(&path)?;
@@ -137,18 +137,18 @@ struct FilePeer {
     paired_at: u64,
 }
 
-/// Whether a name can be a peer's.
+/// Returns whether a name is valid for a peer.
 #[must_use]
 pub fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 impl KeyStore {
-    /// Opens the store in a folder, and makes both when they are not there.
+    /// Opens the store in a folder, and creates both if they do not exist.
     ///
     /// # Errors
-    /// When the folder or file cannot be read or made, is damaged, belongs to somebody else, or lets others read or
-    /// replace it.
+    /// If the folder or file cannot be read or created, is damaged, belongs to another user, or can be read or replaced
+    /// by others.
     pub fn open(folder: &Path) -> Result<Self, KeyStoreError> {
         let path = folder.join(KEY_FILE);
         let own = match read(&path) {
@@ -159,41 +159,41 @@ impl KeyStore {
         Ok(Self { path, own })
     }
 
-    /// Returns whether a store was made in a folder.
+    /// Returns whether a folder has a store.
     #[must_use]
     pub fn exists(folder: &Path) -> bool {
         folder.join(KEY_FILE).exists()
     }
 
-    /// The folder where the window and the command line keep their keys.
+    /// Returns the folder for the keys of the window and the command line.
     ///
     /// # Errors
-    /// When the user has no configuration folder.
+    /// If the user has no configuration folder.
     pub fn client_folder() -> Result<PathBuf, KeyStoreError> {
         folder("kinescope")
     }
 
-    /// The folder where an agent keeps its keys.
+    /// Returns the folder for an agent's keys.
     ///
     /// # Errors
-    /// When the user has no configuration folder.
+    /// If the user has no configuration folder.
     pub fn agent_folder() -> Result<PathBuf, KeyStoreError> {
         folder("kinescope-agent")
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// This end's own keys.
+    /// Returns the key pair of this end.
     #[must_use]
     pub fn key_pair(&self) -> &KeyPair {
         &self.own
     }
 
-    /// What the key file is now; `None` when it is not there. It is another one after every change.
+    /// Returns the state of the key file, or `None` if it does not exist. It differs after every change.
     #[must_use]
     pub fn stamp(&self) -> Option<Stamp> {
         let meta = std::fs::metadata(&self.path).ok()?;
@@ -205,10 +205,10 @@ impl KeyStore {
         })
     }
 
-    /// Tells others that an agent serves these keys, until what is returned is dropped.
+    /// Shows other processes that an agent serves these keys, until the returned lock is dropped.
     ///
     /// # Errors
-    /// When the file that is locked for it cannot be made.
+    /// If the lock file cannot be created.
     pub fn serve(&self) -> Result<ServeLock, KeyStoreError> {
         let path = self.path.with_file_name(SERVED_FILE);
         let file = lock_file(&path)?;
@@ -216,7 +216,7 @@ impl KeyStore {
         Ok(ServeLock(file))
     }
 
-    /// Whether an agent serves these keys now, in this process or another.
+    /// Returns whether an agent serves these keys now, in this process or another.
     #[must_use]
     pub fn is_served(&self) -> bool {
         let path = self.path.with_file_name(SERVED_FILE);
@@ -226,10 +226,10 @@ impl KeyStore {
         matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
     }
 
-    /// The peers as the file tells them now.
+    /// Returns the current peers in the file.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn peers(&self) -> Result<Vec<Peer>, KeyStoreError> {
         let damaged = |name: &str| KeyStoreError::Damaged {
             path: self.path.clone(),
@@ -250,26 +250,26 @@ impl KeyStore {
             .collect()
     }
 
-    /// The peer with this key.
+    /// Returns the peer with this key.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn find_by_key(&self, key: &PublicKey) -> Result<Option<Peer>, KeyStoreError> {
         Ok(self.peers()?.into_iter().find(|p| p.key == *key))
     }
 
-    /// The peer with this name.
+    /// Returns the peer with this name.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn find_by_name(&self, name: &str) -> Result<Option<Peer>, KeyStoreError> {
         Ok(self.peers()?.into_iter().find(|p| p.name == name))
     }
 
-    /// Pins a peer's key. The same key under another name or address is renamed.
+    /// Pins a peer's key. An existing entry of the key gets the new name and address.
     ///
     /// # Errors
-    /// When the name is not sound or belongs to another key, or the file cannot be written.
+    /// If the name is invalid or belongs to another key, or the file cannot be written.
     pub fn pin(&self, name: &str, key: PublicKey, address: &str) -> Result<(), KeyStoreError> {
         if !is_valid_name(name) {
             return Err(KeyStoreError::BadName(name.to_owned()));
@@ -293,10 +293,10 @@ impl KeyStore {
         write(&self.path, &file, false)
     }
 
-    /// Forgets a peer, and tells what was known of it; `None` when none has this name.
+    /// Removes a peer. Returns its data, or `None` if there is no peer of this name.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// If the file cannot be read or written.
     pub fn forget(&self, name: &str) -> Result<Option<RemovedPeer>, KeyStoreError> {
         let _locked = lock(&self.path)?;
         let mut file = read(&self.path)?;
@@ -316,7 +316,7 @@ impl KeyStore {
     }
 }
 
-/// Makes folder and key file, and gives the own keys.
+/// Creates folder and key file. Returns the key pair of this end.
 fn make(folder: &Path, path: &Path) -> Result<KeyPair, KeyStoreError> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -326,7 +326,7 @@ fn make(folder: &Path, path: &Path) -> Result<KeyPair, KeyStoreError> {
     let _locked = lock(path)?;
     match read(path) {
         Err(KeyStoreError::Missing { .. }) => {}
-        // Another process made it in between: its keys count.
+        // Another process created it meanwhile: its keys count.
         made => return own_pair(path, &made?),
     }
     let own = KeyPair::generate()?;
@@ -379,7 +379,7 @@ fn read(path: &Path) -> Result<File, KeyStoreError> {
     file.take(MAX_KEY_FILE)
         .read_to_string(&mut text)
         .map_err(|e| io(path, &e))?;
-    // The parser's own message quotes the line, which may hold the private key: only its place is told.
+    // The parser's own message quotes the line, which may hold the private key. So only the position is reported.
     toml::from_str(&text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
         let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
@@ -390,7 +390,7 @@ fn read(path: &Path) -> Result<File, KeyStoreError> {
     })
 }
 
-/// Writes a new file beside the old one and moves it into place: a reader sees the one or the other.
+/// Writes a new file next to the old one and moves it into place: a reader sees one or the other.
 fn write(path: &Path, file: &File, new: bool) -> Result<(), KeyStoreError> {
     let text = toml::to_string(file).map_err(|e| KeyStoreError::Damaged {
         path: path.to_owned(),
@@ -406,7 +406,7 @@ fn write(path: &Path, file: &File, new: bool) -> Result<(), KeyStoreError> {
             .open(&beside)?;
         f.write_all(text.as_bytes())?;
         f.sync_all()?;
-        // A hard link fails where a file is, a rename replaces it.
+        // A hard link fails if the file exists; a rename replaces it.
         if new {
             std::fs::hard_link(&beside, path)?
         } else {
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(store.peers().unwrap(), [], "a store that was open before sees it");
     }
 
-    /// What a child of the test below pins, and where.
+    /// Environment variables with the key and the folder for a child process of the test below.
     const CHILD: (&str, &str) = ("KINESCOPE_TEST_PIN", "KINESCOPE_TEST_PIN_FOLDER");
 
     fn pin_many(folder: &Path, name: &str) {

@@ -1,4 +1,4 @@
-//! A byte stream to the other end: TCP or a unix socket, with deadlines.
+//! A byte stream to the other end: TCP or a Unix socket, with deadlines.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub enum Stream {
     /// TCP.
     Tcp(TcpStream),
-    /// A unix socket, by path or from a pair.
+    /// A Unix socket, by path or from a pair.
     Unix(UnixStream),
 }
 
@@ -24,10 +24,10 @@ macro_rules! either {
 }
 
 impl Stream {
-    /// Another handle on the same socket.
+    /// Returns another handle to the same socket.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(s) => Self::Tcp(s.try_clone()?),
@@ -35,10 +35,10 @@ impl Stream {
         })
     }
 
-    /// Limits each later read and write; small packets go out at once.
+    /// Sets timeouts for later reads and writes. Small packets are sent at once.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     pub fn set_limits(&self, read: Duration, write: Duration) -> io::Result<()> {
         if let Self::Tcp(s) = self {
             s.set_nodelay(true)?;
@@ -50,27 +50,26 @@ impl Stream {
         })
     }
 
-    /// Ends both directions: a read or write in another thread returns.
+    /// Shuts down both directions: a read or write in another thread returns.
     pub fn close(&self) {
-        // A socket that is closed already is what was wanted.
+        // The socket may be closed already.
         let _ = either!(self, s => s.shutdown(Shutdown::Both));
     }
 
-    /// Ends the direction from the other end: reads return what has arrived and then the end, and this end can still
-    /// write.
+    /// Shuts down the receiving direction: reads return the received data and then the end. This end can still write.
     pub fn close_reading(&self) {
-        // A socket that is closed already is what was wanted.
+        // The socket may be closed already.
         let _ = either!(self, s => s.shutdown(Shutdown::Read));
     }
 
-    /// Writes a few bytes to a socket that nothing was written to before, without ever waiting for the other end.
+    /// Writes a few bytes to a new socket, without ever waiting for the other end.
     pub fn send_at_once(&mut self, bytes: &[u8]) {
         let ready = either!(&*self, s => s.set_nonblocking(true));
-        // The other end may be gone: then nobody has to know.
+        // The other end may be gone; then the bytes are not needed.
         let _ = ready.and_then(|()| self.write_all(bytes));
     }
 
-    /// The other end, for a person.
+    /// Returns the address of the other end, for the user.
     #[must_use]
     pub fn peer(&self) -> String {
         match self {
@@ -84,7 +83,7 @@ impl Stream {
     /// Reads all of `out`, no later than `by`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] at the deadline, [`io::ErrorKind::UnexpectedEof`] when the other end closes.
+    /// [`io::ErrorKind::TimedOut`] at the deadline, [`io::ErrorKind::UnexpectedEof`] if the other end closes.
     pub fn read_exact_by(&mut self, out: &mut [u8], by: Instant) -> io::Result<()> {
         let mut rest = out;
         while !rest.is_empty() {

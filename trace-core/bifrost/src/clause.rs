@@ -4,7 +4,7 @@ use crate::registers::Registers;
 use crate::table::{Instruction, Unit};
 use crate::{MAX_TUPLES, MAX_WORDS, WORD_BYTES};
 
-/// A clause could not be unpacked.
+/// An error of clause decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClauseError {
     /// The code ends within the clause.
@@ -12,10 +12,10 @@ pub enum ClauseError {
     Ends {
         /// Address of the clause.
         address: u64,
-        /// Words that were there.
+        /// Number of words available.
         words: usize,
     },
-    /// A word's tag is none of the formats, or stands where its format cannot.
+    /// The tag of a word is no known format, or its format is not allowed at this position.
     #[error(
         "word {word} of the clause at {address:#x} has the tag {tag:#04x}, which is no format that may stand there"
     )]
@@ -27,7 +27,7 @@ pub enum ClauseError {
         /// The tag.
         tag: u8,
     },
-    /// Constants are placed or marked as no clause may have them.
+    /// Constants have positions or marks that no clause can have.
     #[error("word {word} of the clause at {address:#x} has constants that do not fit a clause of {tuples} tuples")]
     Constants {
         /// Address of the clause.
@@ -37,7 +37,7 @@ pub enum ClauseError {
         /// Tuples of the clause.
         tuples: usize,
     },
-    /// It does not end.
+    /// The clause has no last word within the maximum length.
     #[error("the clause at {address:#x} has more than {MAX_WORDS} words")]
     TooLong {
         /// Address of the clause.
@@ -45,7 +45,7 @@ pub enum ClauseError {
     },
 }
 
-/// What happens after a clause.
+/// The action after a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
     /// The thread ends.
@@ -91,7 +91,7 @@ impl Header {
         (self.bits >> at) as u8 & ((1u16 << width) - 1) as u8
     }
 
-    /// Flush-to-zero mode: 0 none, 1 as DirectX 11 has it, 2 always, 3 abrupt.
+    /// Returns the flush-to-zero mode: 0 none, 1 as in DirectX 11, 2 always, 3 abrupt.
     #[must_use]
     pub fn flush_to_zero(self) -> u8 {
         self.field(5, 2)
@@ -103,19 +103,20 @@ impl Header {
         self.field(7, 1) != 0
     }
 
-    /// Whether results that are no number become 0.
+    /// Whether NaN results become 0.
     #[must_use]
     pub fn suppress_nan(self) -> bool {
         self.field(8, 1) != 0
     }
 
-    /// Handling of floating-point exceptions: 0 enabled, 1 disabled, 2 precise division, 3 precise square root.
+    /// Returns the handling of floating-point exceptions: 0 enabled, 1 disabled, 2 precise division, 3 precise square
+    /// root.
     #[must_use]
     pub fn exceptions(self) -> u8 {
         self.field(9, 2)
     }
 
-    /// What comes after the clause.
+    /// Returns what comes after the clause.
     #[must_use]
     pub fn flow(self) -> Flow {
         Flow::ALL
@@ -142,38 +143,38 @@ impl Header {
         self.field(17, 1) != 0
     }
 
-    /// First staging register of the clause's message.
+    /// Returns the first staging register of the clause's message.
     #[must_use]
     pub fn staging_register(self) -> u8 {
         self.field(18, 6)
     }
 
-    /// Dependency slots that are waited for, a bit each.
+    /// Returns the dependency slots that the clause waits for, one bit each.
     #[must_use]
     pub fn wait(self) -> u8 {
         self.field(24, 8)
     }
 
-    /// Dependency slot of the clause's message.
+    /// Returns the dependency slot of the clause's message.
     #[must_use]
     pub fn slot(self) -> u8 {
         self.field(32, 3)
     }
 
-    /// Type of the clause's message.
+    /// Returns the type of the clause's message.
     #[must_use]
     pub fn message(self) -> u8 {
         self.field(35, 5)
     }
 
-    /// Type of the next clause's message.
+    /// Returns the type of the next clause's message.
     #[must_use]
     pub fn next_message(self) -> u8 {
         self.field(40, 5)
     }
 }
 
-/// Which part of a constant is taken relative to the clause's address.
+/// The part of a constant that is relative to the clause's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PcRelative {
     /// None.
@@ -187,12 +188,12 @@ pub enum PcRelative {
     LowAndHigh,
 }
 
-/// A constant of a clause: 60 bits, of which the uniform selector adds the low four.
+/// A constant of a clause: 60 bits. The uniform selector adds the low four bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Constant {
     /// The 64 bits, low four zero.
     pub bits: u64,
-    /// What is relative.
+    /// The part that is relative.
     pub relative: PcRelative,
 }
 
@@ -202,7 +203,7 @@ fn sign28(word: u32) -> i32 {
 }
 
 impl Constant {
-    /// Bytes from the clause to what a word of it names, when that word is relative.
+    /// Returns the distance in bytes from the clause to the target of a word of the constant, if that word is relative.
     #[must_use]
     pub fn offset(&self, low: u8, high: bool) -> Option<i64> {
         let bits = self.bits | u64::from(low & 15);
@@ -214,7 +215,7 @@ impl Constant {
         }
     }
 
-    /// A word of it, as an operand of a clause at `address` sees it.
+    /// Returns a word of the constant as an operand of a clause at `address` reads it.
     #[must_use]
     pub fn word(&self, low: u8, high: bool, address: u64) -> u32 {
         let bits = self.bits | u64::from(low & 15);
@@ -238,7 +239,7 @@ pub struct Tuple {
     pub fma_bits: u32,
     /// Bits of the ADD operation.
     pub add_bits: u32,
-    /// The FMA operation; `None` when the table has none with these bits.
+    /// The FMA operation, or `None` if the table has no operation with these bits.
     pub fma: Option<Instruction>,
     /// The ADD operation.
     pub add: Option<Instruction>,
@@ -249,13 +250,13 @@ pub struct Tuple {
 pub struct Clause {
     /// GPU address, or distance from the start of the code.
     pub address: u64,
-    /// 16-byte words that it takes.
+    /// Number of 16-byte words of the clause.
     pub words: usize,
     /// The header.
     pub header: Header,
     /// One to eight tuples.
     pub tuples: Vec<Tuple>,
-    /// Its constants; those that it does not have are zero.
+    /// The constants of the clause; unused ones are zero.
     pub constants: [Constant; 6],
 }
 
@@ -270,7 +271,8 @@ struct ClauseFields {
     tuples: usize,
 }
 
-/// Where two constants go, and the tuples that the clause must have, by the position in a word of constants.
+/// Index of the first of two constants, and the number of tuples that the clause must have, by the position field of a
+/// word of constants.
 const POSITIONS: [(usize, usize); 15] = [
     (0, 1),
     (0, 2),
@@ -289,14 +291,14 @@ const POSITIONS: [(usize, usize); 15] = [
     (5, 6),
 ];
 
-/// Position of a word whose constants go to `at` and behind, in a clause of so many tuples; `None` when it cannot
-/// have them.
+/// Returns the position field of a word with the constants `at` and `at + 1` in a clause of `tuples` tuples, or `None`
+/// if the clause cannot have them.
 pub(crate) fn constant_positions(at: usize, tuples: usize) -> Option<u8> {
     let found = POSITIONS.iter().position(|p| *p == (at, tuples))?;
     u8::try_from(found).ok()
 }
 
-/// What two four-bit marks say of a pair of constants; `None` when they say nothing that exists.
+/// Decodes the two four-bit marks of a pair of constants. Returns `None` for marks that do not exist.
 fn relative(m1: u32, m2: u32) -> Option<(PcRelative, PcRelative)> {
     use PcRelative::{High, Low, LowAndHigh, None as No};
     Some(match (m1, m2) {
@@ -312,7 +314,7 @@ fn relative(m1: u32, m2: u32) -> Option<(PcRelative, PcRelative)> {
     })
 }
 
-/// Why a word was not taken.
+/// The reason why a word was rejected.
 enum WordError {
     Tag,
     Constants,
@@ -327,14 +329,15 @@ impl ClauseFields {
         }
     }
 
-    /// Takes one word; `true` when the clause ends with it.
+    /// Decodes one word. Returns `true` if the clause ends with it.
     fn word(&mut self, w: u128, first: bool) -> Result<bool, WordError> {
         let bits = |at: u32, width: u32| (w >> at) as u64 & ((1 << width) - 1);
         let tag = w as u32 & 0xff;
         let stop = tag & 0x40 != 0;
-        // What most formats have in common: a whole tuple less the upper three bits of its ADD operation.
+        // Most formats share this part: a whole tuple without the upper three bits of its ADD operation.
         let (fma, add, registers) = (bits(43, 23) as u32, bits(66, 17) as u32, bits(8, 35));
-        // A second tuple less its upper bits, in what is left: its register block and FMA operation begin elsewhere.
+        // The remaining bits hold a second tuple without its upper bits. Its register block and FMA operation have
+        // other positions.
         let (s4, tail) = (bits(83, 13), (w >> 96) as u32);
         let low = tag & 7;
         let upper = |three: u32| three << 17;
@@ -416,10 +419,11 @@ impl ClauseFields {
 }
 
 impl Clause {
-    /// Unpacks the clause at `address`, whose words `fetch` gives by number.
+    /// Unpacks the clause at `address`. `fetch` returns its words by number.
     ///
     /// # Errors
-    /// When the code ends, or a word is in no format that may stand where it does.
+    ///
+    /// When the code ends, or a word has a format that is not allowed at its position.
     pub fn decode<E: From<ClauseError>>(
         address: u64,
         mut fetch: impl FnMut(usize) -> Result<[u8; WORD_BYTES], E>,
@@ -447,10 +451,11 @@ impl Clause {
         Err(ClauseError::TooLong { address }.into())
     }
 
-    /// Unpacks the clause at a place in code.
+    /// Unpacks the clause at byte offset `at` of code.
     ///
     /// # Errors
-    /// As [`Clause::decode`].
+    ///
+    /// Same as [`Clause::decode`].
     pub fn from_code(code: &[u8], at: usize) -> Result<Self, ClauseError> {
         let address = at as u64;
         Self::decode(address, |n| {
@@ -460,20 +465,21 @@ impl Clause {
         })
     }
 
-    /// Bytes that it takes.
+    /// Returns the size of the clause, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.words * WORD_BYTES) as u64
     }
 
-    /// The register block that says where the results of a tuple go: the next one's, or for the last the first one's.
+    /// Returns the register block that names the destinations of a tuple's results: that of the next tuple, or that of
+    /// the first tuple for the last one.
     #[must_use]
     pub fn writes_of(&self, tuple: usize) -> Option<&Registers> {
         let next = self.tuples.get(tuple + 1).or_else(|| self.tuples.first())?;
         Some(&next.registers)
     }
 
-    /// Whether every operation is known and every block is in a mode that exists.
+    /// Whether every operation is known and every register block has a valid mode.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let sound = |i: &Option<Instruction>| i.as_ref().is_some_and(Instruction::is_sound);

@@ -1,7 +1,7 @@
 //! Modifiers of operations and the values that they take.
 // Copyright (C) 2020 Collabora Ltd.: the names are those of Mesa's ISA.xml, under the MIT licence (see `table/NOTICE`).
 
-/// Makes an enumeration whose members have names.
+/// Defines an enumeration whose members have names.
 macro_rules! named {
     ($(#[$meta:meta])* $type:ident, $($id:ident $name:literal)*) => {
         $(#[$meta])*
@@ -11,10 +11,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them.
+            /// All members.
             pub const ALL: &'static [Self] = &[$(Self::$id),*];
 
-            /// Its name as the field writes it.
+            /// Returns the name in the notation of Mesa's disassembler.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$id => $name,)* }
@@ -105,7 +105,7 @@ mod list {
     }
 
     named! {
-        /// What a modifier is set to.
+        /// The value of a modifier.
         Value,
         Aadd "aadd"
         Aadds "aadds"
@@ -295,7 +295,7 @@ mod list {
 pub use list::{Modifier, Value};
 
 impl Modifier {
-    /// The source that it applies to; `None` when it applies to the whole operation.
+    /// Returns the source that the modifier applies to, or `None` if it applies to the whole operation.
     #[must_use]
     pub fn source(self) -> Option<usize> {
         let digit = self.name().bytes().last()?;

@@ -1,11 +1,11 @@
-//! The operations by name: which message each sends and which staging registers it takes.
+//! Operations by name, with the message that each sends and the staging registers that it uses.
 // Copyright (C) 2020 Collabora Ltd.: names and staging registers are derived from Mesa's ISA.xml, under the MIT licence
 // (see `table/NOTICE`).
 
-/// The unit beside the cores that an operation sends a message to.
+/// The unit outside the cores that an operation sends a message to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// It sends none.
+    /// No message.
     None,
     /// Varying unit.
     Varying,
@@ -37,18 +37,18 @@ pub enum Message {
     AlphaTest,
 }
 
-/// How many staging registers an operation takes.
+/// The number of staging registers that an operation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Count {
     /// This many.
     Words(u8),
-    /// As many as its register format and vector size ask for.
+    /// As many as the register format and vector size require.
     Format,
-    /// As many as a descriptor, or the operation that it finishes, says.
+    /// As many as a descriptor, or the operation that it completes, requires.
     Descriptor,
 }
 
-/// What becomes of the staging registers.
+/// How an operation uses its staging registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Staging {
     /// There are none.
@@ -61,10 +61,10 @@ pub enum Staging {
     ReadWrite(Count),
 }
 
-/// Makes the operations and what is known of each from one list.
+/// Defines the operations and their properties from one list.
 macro_rules! operations {
     ($($id:ident $name:literal $message:ident $staging:expr;)*) => {
-        /// An operation. The unit that executes it stands beside it: several exist in both.
+        /// An operation. Several operations exist in both units, so the unit is stored separately.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Op {
             $(#[doc = concat!("`", $name, "`")] $id,)*
@@ -74,19 +74,19 @@ macro_rules! operations {
             /// All operations, by name.
             pub const ALL: &'static [Self] = &[$(Self::$id),*];
 
-            /// Its name as the field writes it: `FMA.f32`.
+            /// Returns the name in the notation of Mesa's disassembler: `FMA.f32`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$id => $name,)* }
             }
 
-            /// The message that it sends.
+            /// Returns the message that it sends.
             #[must_use]
             pub const fn message(self) -> Message {
                 match self { $(Self::$id => Message::$message,)* }
             }
 
-            /// The staging registers that it takes.
+            /// Returns how the operation uses staging registers.
             #[must_use]
             pub const fn staging(self) -> Staging {
                 match self { $(Self::$id => $staging,)* }

@@ -1,7 +1,7 @@
-//! Puts clauses together: the inverse of what [`Clause::decode`] and [`Registers::decode`] take apart.
+//! The encoder of clauses: the inverse of [`Clause::decode`] and [`Registers::decode`].
 //!
-//! It makes words from register blocks, bits of operations and constants, and decides nothing: which operation
-//! stands where, which register is read at which port and in what order constants stand is the caller's.
+//! It builds words from register blocks, bits of operations and constants. It makes no choices: the caller assigns
+//! operations to slots, registers to ports and an order to constants.
 
 use crate::clause::{Clause, Constant, Header, PcRelative, constant_positions};
 use crate::modifier::{Modifier, Value};
@@ -10,45 +10,45 @@ use crate::registers::{Port2, Registers, ports};
 use crate::table::{Instruction, Source, Unit};
 use crate::{MAX_TUPLES, WORD_BYTES};
 
-/// What could not be packed.
+/// The reason why a clause cannot be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
     /// No or too many tuples.
     #[error("a clause has one to eight tuples, not {tuples}")]
     Tuples {
-        /// Tuples that were asked for.
+        /// Number of tuples requested.
         tuples: usize,
     },
-    /// More constants than the format of so many tuples has room for.
+    /// There are more constants than the format for this number of tuples can hold.
     #[error("{constants} constants do not fit a clause of {tuples} tuples")]
     TooManyConstants {
         /// Tuples of the clause.
         tuples: usize,
-        /// Constants that were asked for.
+        /// Number of constants requested.
         constants: usize,
     },
-    /// A constant and the one beside it would be read as others than they are. A pair is told to be relative by the
-    /// difference of its upper bits: the other order always fits two constants of which none is relative.
+    /// A constant and its pair partner would decode to other values. The difference of the upper bits of a pair marks
+    /// it as relative. Two constants of which none is relative always fit in the other order.
     #[error("constant {index} does not fit beside its neighbour in this order")]
     ConstantPair {
         /// Number of the first of the pair.
         index: usize,
     },
-    /// A constant has one of its low four bits, which stand in the uniform selector.
+    /// A constant has one of its low four bits set. These bits belong to the uniform selector.
     #[error("constant {index} has bits among the low four, which the uniform selector gives")]
     ConstantLow {
         /// Its number.
         index: usize,
     },
-    /// A register block in no mode that can be written.
+    /// A register block has no mode that can be encoded.
     #[error("the register block of tuple {tuple} is in no mode: {why}")]
     Block {
         /// Number of the tuple.
         tuple: usize,
-        /// What does not fit.
+        /// The reason.
         why: &'static str,
     },
-    /// An operation has more bits than its unit takes.
+    /// An operation has more bits than its unit accepts.
     #[error("an operation of tuple {tuple} has more bits than its unit takes")]
     Bits {
         /// Number of the tuple.
@@ -56,10 +56,10 @@ pub enum PackError {
     },
 }
 
-/// A tuple to be packed.
+/// A tuple to pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// The register block. What the ports that are off would name does not matter.
+    /// The register block. The register numbers of unused ports have no effect.
     pub registers: Registers,
     /// The 23 bits of the FMA operation.
     pub fma: u32,
@@ -68,7 +68,7 @@ pub struct Slots {
 }
 
 impl Registers {
-    /// A block that reads nothing, writes nothing and selects zero.
+    /// Returns a block that reads nothing, writes nothing and selects zero.
     #[must_use]
     pub const fn idle() -> Self {
         Self {
@@ -85,16 +85,17 @@ impl Registers {
         }
     }
 
-    /// The 35 bits of the block; `first` for the first tuple of a clause. Decoding them gives the same reads and
-    /// writes.
+    /// Returns the 35 bits of the block; `first` for the first tuple of a clause. Decoding them gives the same reads
+    /// and writes.
     ///
     /// # Errors
-    /// Why the block cannot be written: ports 0 and 1 must name registers in rising order, port 1 is read only
-    /// together with port 0, and not every pair of what ports 2 and 3 do exists.
+    ///
+    /// The reason why the block cannot be encoded. Ports 0 and 1 must name registers in ascending order. Port 1 can
+    /// only be read together with port 0. Not every combination of the actions of ports 2 and 3 exists.
     pub fn encode(&self, first: bool) -> Result<u64, &'static str> {
         let (mode, register2, register3) = self.mode(first)?;
         let control = if first {
-            // The fifth bit of the mode stands where the fourth would.
+            // The fifth bit of the mode has the position of the fourth.
             u64::from(mode & 7 | (mode & 16) >> 1)
         } else {
             u64::from(mode & 15)
@@ -126,14 +127,14 @@ impl Registers {
         Ok(u64::from(self.uniform) | registers | control << 31)
     }
 
-    /// The mode, and the numbers that ports 2 and 3 must have for it.
+    /// Returns the mode, and the register numbers that ports 2 and 3 must have for it.
     fn mode(&self, first: bool) -> Result<(u32, u8, u8), &'static str> {
         let (a, b) = (self.register2, self.register3);
         if a > 63 || b > 63 {
             return Err("a register beyond 63");
         }
-        // Elsewhere than in a first tuple the fifth bit of the mode is whether both numbers are the same. The greater
-        // of two modes that do the same is the usual one.
+        // Except in a first tuple, the fifth bit of the mode is set if both numbers are equal. Of two equivalent modes,
+        // the greater one is the usual one.
         let fits = |mode: &u32| match first {
             true => mode & 8 == 0,
             false => *mode != 16,
@@ -146,7 +147,7 @@ impl Registers {
         let mut why = "ports 2 and 3 do what no mode has";
         for mode in modes {
             if first {
-                // A block that does not need two numbers has the same twice.
+                // A block that needs no two numbers repeats the same one.
                 return Ok(match (idle2, idle3) {
                     (true, _) => (mode, b, b),
                     (_, true) => (mode, a, a),
@@ -165,8 +166,8 @@ impl Registers {
     }
 }
 
-/// How much is added to the upper four bits of the first of two constants, and to bits 31 to 28, to say which is
-/// relative.
+/// Returns the amounts to add to the upper four bits of the first of two constants, and to bits 31 to 28. They mark
+/// which constant is relative.
 fn marks(a: PcRelative, b: PcRelative) -> Option<(u64, u64)> {
     use PcRelative::{High, Low, LowAndHigh, None as No};
     Some(match (a, b) {
@@ -182,12 +183,13 @@ fn marks(a: PcRelative, b: PcRelative) -> Option<(u64, u64)> {
     })
 }
 
-/// The four bits from bit `at` on.
+/// Returns the four bits from bit `at` on.
 fn nibble(bits: u64, at: u32) -> u64 {
     bits >> at & 15
 }
 
-/// The two constants of a word as they stand in it, `None` when this pair cannot be told apart in this order.
+/// Returns the encoded pair of constants of a word, or `None` if the decoder cannot distinguish this pair in this
+/// order.
 fn pair(a: Constant, b: Constant) -> Option<(u64, u64)> {
     let (m1, m2) = marks(a.relative, b.relative)?;
     let mut first = a.bits;
@@ -195,7 +197,7 @@ fn pair(a: Constant, b: Constant) -> Option<(u64, u64)> {
         let difference = nibble(a.bits, 60).wrapping_sub(nibble(b.bits, 60)) & 15;
         (difference == 0 || difference >= 8).then_some((first, b.bits))
     } else {
-        // The upper four bits of a relative word mean nothing, so that they are free to mark it.
+        // The upper four bits of a relative word have no meaning, so they are free for the mark.
         let set = |bits: u64, at: u32, to: u64| bits & !(15 << at) | (to & 15) << at;
         first = set(first, 60, nibble(b.bits, 60) + m1);
         if a.relative == PcRelative::LowAndHigh {
@@ -205,7 +207,7 @@ fn pair(a: Constant, b: Constant) -> Option<(u64, u64)> {
     }
 }
 
-/// The word that marks the one constant among tuples as relative, `None` when it cannot be.
+/// Returns the word that marks the one constant among tuples as relative, or `None` if it cannot be relative.
 fn embedded(relative: PcRelative) -> Option<u128> {
     let (m1, m2) = marks(relative, PcRelative::None)?;
     Some(u128::from(m1) << 68 | u128::from(m2) << 72)
@@ -220,32 +222,31 @@ struct Bits {
 }
 
 impl Bits {
-    /// The lower 75 of the 78 bits at the place where most words have them.
+    /// Returns the lower 75 of the 78 bits at the position that most words use.
     fn whole(self) -> u128 {
         self.registers << 8 | self.fma << 43 | (self.add & 0x1_ffff) << 66
     }
 
-    /// The upper three bits.
+    /// Returns the upper three bits.
     fn upper(self) -> u128 {
         self.add >> 17
     }
 
-    /// The lower 45 bits, where a word has those of its second tuple.
+    /// Returns the lower 45 bits at the position of a second tuple.
     fn begin(self) -> u128 {
         (self.registers & 0x1fff) << 83 | (self.registers >> 13) << 96 | (self.fma & 0x3ff) << 118
     }
 
-    /// The next 30 bits, in the word behind.
+    /// Returns the next 30 bits, for the next word.
     fn rest(self) -> u128 {
         (self.fma >> 10) << 83 | (self.add & 0x1_ffff) << 96
     }
 }
 
-/// The bits of an operation of a unit with these sources and these modifiers, all others as the text leaves them out.
-/// `None` when it has no such form.
+/// Returns the bits of an operation of a unit with these sources and modifiers. All other modifiers have the value that
+/// the text omits. Returns `None` if the operation has no such form.
 ///
-/// It tries every content of the fields that the operation leaves free, so that it is for putting a few clauses
-/// together, and not for a compiler.
+/// The search tries every value of the free fields. It is meant for a few hand-written clauses, not for a compiler.
 #[must_use]
 pub fn operation(unit: Unit, op: Op, sources: &[Source], modifiers: &[(Modifier, Value)]) -> Option<u32> {
     let wanted = |i: &Instruction| {
@@ -261,7 +262,7 @@ pub fn operation(unit: Unit, op: Op, sources: &[Source], modifiers: &[(Modifier,
         .filter(|e| e.0 == op)
         .find_map(|(_, mask, exact)| {
             let free = !mask & ((1 << unit.bits()) - 1);
-            // All contents of the free bits, the highest first.
+            // All values of the free bits, the highest first.
             let mut more = free;
             loop {
                 if Instruction::decode(unit, exact | more).is_some_and(|i| wanted(&i)) {
@@ -274,12 +275,13 @@ pub fn operation(unit: Unit, op: Op, sources: &[Source], modifiers: &[(Modifier,
 
 /// Packs a clause into its words.
 ///
-/// `constants` are those of the clause in the order in which uniform selectors name them; their low four bits are
-/// zero. Clauses of three, five, six and eight tuples have room for one among the tuples, which is relative only
-/// when there are three or six.
+/// `constants` are in the order of the uniform selectors; their low four bits are zero. Clauses of three, five, six and
+/// eight tuples have room for one constant among the tuples. That constant can only be relative if there are three or
+/// six tuples.
 ///
 /// # Errors
-/// [`PackError`] says what does not fit.
+///
+/// [`PackError`] names what does not fit.
 pub fn clause(header: Header, tuples: &[Slots], constants: &[Constant]) -> Result<Vec<[u8; WORD_BYTES]>, PackError> {
     let count = tuples.len();
     let t = gather(tuples)?;
@@ -297,7 +299,7 @@ pub fn clause(header: Header, tuples: &[Slots], constants: &[Constant]) -> Resul
     let mark = mark()?;
     let header = u128::from(header.bits & ((1 << 45) - 1)) << 83;
     let start = |kind: u128| kind << 3 | t[0].upper() | t[0].whole() | header;
-    // What words 1, 2, ... have by count of tuples. `two` is a whole tuple and the rest of the one before it.
+    // Content of words 1, 2, ... by number of tuples. `two` is a whole tuple and the rest of the previous one.
     let two = |whole: usize, tag: u128| {
         t[whole].whole() | t[whole - 1].rest() | t[whole].upper() << 122 | t[whole - 1].upper() << 125 | tag
     };
@@ -340,7 +342,7 @@ pub fn clause(header: Header, tuples: &[Slots], constants: &[Constant]) -> Resul
         }
         at += 2;
     }
-    // All formats that may be the last mark it in the same bit.
+    // All formats that can be the last one use the same bit as the mark.
     if let Some(word) = words.last_mut() {
         *word |= stop;
     }
@@ -351,8 +353,8 @@ fn constant_word(a: u64, b: u64, position: u8) -> u128 {
     u128::from(a >> 4) << 8 | u128::from(b >> 4) << 68 | 6 << 3 | u128::from(position)
 }
 
-/// A word with one constant. What stands beside it is zero, or where that would mark it as relative, has its upper
-/// four bits.
+/// Returns a word with one constant. The second constant is zero, or has the same upper four bits where zero would mark
+/// the first as relative.
 fn single(a: Constant, position: u8) -> Option<u128> {
     let beside = |bits| Constant {
         bits,
@@ -382,10 +384,11 @@ fn gather(tuples: &[Slots]) -> Result<[Bits; MAX_TUPLES], PackError> {
 }
 
 impl Clause {
-    /// Packs the clause again: for code that was changed by hand. Constants that are zero at the end are left out.
+    /// Packs the clause again after a change by hand. Trailing zero constants are left out.
     ///
     /// # Errors
-    /// When it is not one that [`clause`] can pack.
+    ///
+    /// When [`clause`] cannot pack it.
     pub fn pack(&self) -> Result<Vec<[u8; WORD_BYTES]>, PackError> {
         let slots = |t: &crate::Tuple| Slots {
             registers: t.registers,

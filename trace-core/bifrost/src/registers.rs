@@ -1,6 +1,7 @@
-//! The register block of a tuple: which registers it reads, and where the results of the tuple before go.
+//! The register block of a tuple: the registers that it reads, and the destinations of the results of the previous
+//! tuple.
 
-/// Which part of a register a result goes to.
+/// The part of a register that receives a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteHalf {
     /// All of it.
@@ -11,49 +12,49 @@ pub enum WriteHalf {
     High,
 }
 
-/// What the third port does.
+/// The action of the third port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Port2 {
     /// Nothing.
     Idle,
     /// Reads a register for this tuple.
     Read,
-    /// Writes what FMA gave in the tuple before.
+    /// Writes the FMA result of the previous tuple.
     WriteFma(WriteHalf),
 }
 
-/// What the fourth port does.
+/// The action of the fourth port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Port3 {
     /// Nothing.
     Idle,
-    /// Writes what FMA gave in the tuple before.
+    /// Writes the FMA result of the previous tuple.
     WriteFma(WriteHalf),
-    /// Writes what ADD gave in the tuple before.
+    /// Writes the ADD result of the previous tuple.
     WriteAdd(WriteHalf),
 }
 
-/// What the uniform selector of a tuple names. It gives 64 bits, of which an operand takes one word.
+/// The value that the uniform selector of a tuple names: 64 bits, of which an operand takes one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Uniform {
     /// Zero.
     Zero,
-    /// Lane number, warp number, core number, and what only fragment shaders have: by selector.
+    /// Lane number, warp number, core number, and values of fragment shaders only: by selector.
     Special(u8),
     /// Reserved.
     Reserved(u8),
-    /// A constant of the clause by number, with the low four bits of its content.
+    /// A constant of the clause by number, with its low four bits.
     Constant {
         /// Number from 0 to 5.
         index: u8,
         /// Low bits.
         low: u8,
     },
-    /// A pushed uniform, by number of the 64-bit word.
+    /// A pushed uniform, by the number of its 64-bit word.
     Push(u8),
 }
 
-/// What a uniform selector names. Constants stand in no order: 4, 5, 0, 1, 2, 3 from selector `0x20` on.
+/// Decodes a uniform selector. The constants have no natural order: 4, 5, 0, 1, 2, 3 from selector `0x20` on.
 #[must_use]
 pub const fn uniform(selector: u8) -> Uniform {
     match selector {
@@ -77,7 +78,8 @@ pub const fn uniform(selector: u8) -> Uniform {
 pub struct Registers {
     /// Uniform selector.
     pub uniform: u8,
-    /// Register read at port 0; `None` when nothing is read. Its number stands beside, since text shows it always.
+    /// Register read at port 0, or `None` if the port reads nothing. The text always shows the field's number, so it is
+    /// stored too.
     pub port0: Option<u8>,
     /// Number in the field of port 0.
     pub field0: u8,
@@ -87,17 +89,17 @@ pub struct Registers {
     pub field1: u8,
     /// Register of the third port.
     pub register2: u8,
-    /// What it does.
+    /// Action of the third port.
     pub port2: Port2,
     /// Register of the fourth port.
     pub register3: u8,
-    /// What it does.
+    /// Action of the fourth port.
     pub port3: Port3,
-    /// Whether the mode is one that exists.
+    /// Whether the mode exists.
     pub sound: bool,
 }
 
-/// What the two ports do by control value; those that are missing are reserved.
+/// Returns the actions of the two ports by control value; missing values are reserved.
 pub(crate) const fn ports(control: u32) -> Option<(Port2, Port3)> {
     use WriteHalf::{Full, High, Low};
     let idle = Port2::Idle;
@@ -132,8 +134,8 @@ pub(crate) const fn ports(control: u32) -> Option<(Port2, Port3)> {
 }
 
 impl Registers {
-    /// Decodes the 35 bits of a block; `first` for the first tuple of a clause, whose block has other modes and
-    /// tells where the results of the last tuple go.
+    /// Decodes the 35 bits of a block. `first` is set for the first tuple of a clause: its block has other modes and
+    /// names the destinations of the last tuple's results.
     #[must_use]
     pub fn decode(bits: u64, first: bool) -> Self {
         let field = |at: u32, width: u32| (bits >> at) as u32 & ((1 << width) - 1);
@@ -141,12 +143,12 @@ impl Registers {
         let (reg0, reg1, control) = (field(20, 5), field(25, 6), field(31, 4));
         let field1 = if reg0 <= reg1 { reg1 } else { 63 - reg1 };
         let (mut mode, port0, field0, port1) = if control == 0 {
-            // One register only, or none: its sixth bit and the mode stand where port 1 would.
+            // One register or none: its sixth bit and the mode have the position of port 1.
             let register = reg0 | (reg1 & 1) << 5;
             let read = reg1 & 2 == 0;
             (reg1 >> 2, read.then_some(register), register, None)
         } else {
-            // Two registers; which of them is greater carries a bit.
+            // Two registers: their order encodes one bit.
             let register = if reg0 <= reg1 { reg0 } else { 63 - reg0 };
             (control, Some(register), register, Some(field1))
         };

@@ -1,4 +1,4 @@
-//! The text of clauses and operations, in the form that Mesa's disassembler made the field's common one.
+//! The text of clauses and operations in the notation of Mesa's disassembler.
 
 use crate::clause::{Clause, ClauseError, Constant, Flow, Header, PcRelative, Tuple};
 use crate::op::Staging;
@@ -7,7 +7,7 @@ use crate::table::{Instruction, Source, Unit};
 use crate::{Modifier, WORD_BYTES};
 use std::fmt::Write as _;
 
-/// A message type as a header's text names it.
+/// Returns the name of a message type in the text of a header.
 fn message(kind: u8) -> &'static str {
     const NAMES: [&str; 16] = [
         "",
@@ -43,7 +43,7 @@ fn flow(flow: Flow) -> &'static str {
     }
 }
 
-/// What a clause's header says: dependency slot, flow, modes, messages, what is waited for.
+/// Formats a clause's header: dependency slot, flow, modes, messages, slots to wait for.
 #[must_use]
 pub fn header_text(h: Header) -> String {
     let mut parts = vec![format!("ds({})", h.slot())];
@@ -73,7 +73,7 @@ pub fn header_text(h: Header) -> String {
     parts.join(" ")
 }
 
-/// A number with what it would be as a float.
+/// Formats a number together with its value as a float.
 fn constant(word: u32) -> String {
     let float = f32::from_bits(word);
     if float.is_nan() {
@@ -97,7 +97,7 @@ fn constant_word(c: &Constant, low: u8, high: bool, number: i64) -> String {
     text
 }
 
-/// What the tuple's uniform selector names, as an operand.
+/// Formats the value of the tuple's uniform selector as an operand.
 fn uniform_text(selector: u8, high: bool, constants: &[Constant; 6], number: i64) -> String {
     const SPECIAL: [&str; 7] = [
         "#0",
@@ -132,7 +132,7 @@ fn half(h: WriteHalf) -> &'static str {
     }
 }
 
-/// Where a unit's result goes: its temporary, and a register when the following block writes it.
+/// Formats the destination of a unit's result: its temporary, and a register if the next block writes it.
 fn destination(unit: Unit, writes: &Registers) -> String {
     match (unit, writes.port2, writes.port3) {
         (Unit::Fma, Port2::WriteFma(h), _) => format!("r{}:t0{}", writes.register2, half(h)),
@@ -156,8 +156,8 @@ fn source_text(source: Source, unit: Unit, r: &Registers, constants: &[Constant;
 }
 
 impl Clause {
-    /// The text of one of its operations: name, modifiers, destination, operands. `base` is the address that labels
-    /// of clauses count from, in words of 16 bytes.
+    /// Formats one of its operations: name, modifiers, destination, operands. Labels of clauses count from `base`, in
+    /// words of 16 bytes.
     #[must_use]
     pub fn instruction_text(&self, tuple: usize, unit: Unit, base: u64) -> String {
         let (Some(t), Some(writes)) = (self.tuples.get(tuple), self.writes_of(tuple)) else {
@@ -208,7 +208,7 @@ impl Clause {
     }
 }
 
-/// The text of a clause: label, header, operations.
+/// Formats a clause: label, header, operations.
 #[must_use]
 pub fn clause_text(c: &Clause, base: u64) -> String {
     let number = c.address.wrapping_sub(base) / WORD_BYTES as u64;
@@ -222,16 +222,16 @@ pub fn clause_text(c: &Clause, base: u64) -> String {
     text
 }
 
-/// Code as clauses, up to where it ends or cannot be unpacked.
+/// Disassembled code: clauses up to the end of the code or to the first word that cannot be unpacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shader {
-    /// The clauses in order; their addresses are distances from the start.
+    /// The clauses in order; their addresses are byte distances from the start.
     pub clauses: Vec<Clause>,
-    /// Why it stopped, when it did not stop at padding or at the end of the code.
+    /// The error that stopped the decoder, or `None` if it stopped at padding or at the end of the code.
     pub stopped: Option<ClauseError>,
 }
 
-/// Unpacks code from its start to the padding of zeros behind it.
+/// Unpacks code from its start to the zero padding after it.
 #[must_use]
 pub fn disassemble(code: &[u8]) -> Shader {
     let mut clauses = Vec::new();

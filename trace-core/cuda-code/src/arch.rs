@@ -1,19 +1,19 @@
-//! Architectures that code is made for, devices that run it, and which code a driver takes.
+//! CUDA architectures, the devices that run their code, and the driver's choice among several pieces of code.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What a device can do, as CUDA counts it: 9.0 for an H200.
+/// Compute capability of a device: 9.0 for an H200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Capability {
-    /// The number before the point.
+    /// Major number.
     pub major: u32,
-    /// The number behind it, 0 to 9.
+    /// Minor number, 0 to 9.
     pub minor: u32,
 }
 
 impl Capability {
-    /// `major`.`minor`.
+    /// Returns `major`.`minor`.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
     }
@@ -25,38 +25,38 @@ impl fmt::Display for Capability {
     }
 }
 
-/// How far code of an architecture reaches.
+/// The set of devices that code of an architecture runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variant {
-    /// Made for it and for what comes after it (`sm_90`).
+    /// The architecture and later ones (`sm_90`).
     #[default]
     Plain,
-    /// Made for its family (`sm_100f`).
+    /// The family of the architecture (`sm_100f`).
     Family,
-    /// Made for it alone (`sm_90a`).
+    /// The architecture alone (`sm_90a`).
     Exact,
 }
 
-/// The architecture that code was made for.
+/// The target architecture of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arch {
-    /// Ten times the major number and the minor one: 90, 103, 120.
+    /// The major number times ten plus the minor number: 90, 103, 120.
     pub number: u32,
-    /// How far the code reaches.
+    /// The set of devices that the code runs on.
     pub variant: Variant,
 }
 
-/// What code is: whether the driver has to compile it.
+/// The form of code: whether the driver has to compile it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Instructions of one architecture, in a cubin.
     Machine,
-    /// PTX text, which the driver compiles for the device at hand.
+    /// PTX text, which the driver compiles for the device.
     Ptx,
 }
 
 impl Arch {
-    /// Code of `number` that runs on what comes after it too.
+    /// Returns the architecture `number` for code that also runs on later ones.
     pub const fn plain(number: u32) -> Self {
         Self {
             number,
@@ -64,7 +64,7 @@ impl Arch {
         }
     }
 
-    /// The architecture of a name such as `sm_90a`, `compute_80` or `100f`; `None` where it is none.
+    /// Parses a name such as `sm_90a`, `compute_80` or `100f`. Returns `None` for other names.
     pub fn from_name(name: &str) -> Option<Self> {
         let digits = name
             .strip_prefix("sm_")
@@ -84,17 +84,17 @@ impl Arch {
         })
     }
 
-    /// The capability that it is named after.
+    /// Returns the compute capability that the architecture is named after.
     pub const fn capability(self) -> Capability {
         Capability::new(self.number / 10, self.number % 10)
     }
 
     /// Whether a device runs code of this architecture.
     ///
-    /// Instructions run on devices of the same major number, and a minor number not below their own. PTX runs on every
-    /// device not below its own. What is made for one architecture runs there alone, what is made for a family within
-    /// the same major number. The rules are those of NVIDIA's documentation of compatibility; one major number has been
-    /// one family so far.
+    /// Machine code runs on devices of the same major number whose minor number is not below its own. PTX runs on every
+    /// device that is not below its architecture. Code for one architecture runs on that architecture alone, and code
+    /// for a family within the same major number. The rules are those of NVIDIA's compatibility documentation. So far
+    /// each major number is one family.
     pub fn can_run_on(self, form: Form, device: Capability) -> bool {
         let own = self.capability();
         match (self.variant, form) {
@@ -104,7 +104,7 @@ impl Arch {
         }
     }
 
-    /// The better of two that run on a device is the greater.
+    /// Returns the rank among architectures that run on a device: the greater one is better.
     fn rank(self) -> (u32, Variant) {
         (self.number, self.variant)
     }
@@ -121,13 +121,13 @@ impl fmt::Display for Arch {
     }
 }
 
-/// Which of `held` a driver takes on `device`, as an index; `None` where none runs there.
+/// Returns the index of the piece of `held` that a driver loads on `device`, or `None` if none runs there.
 ///
-/// Machine code comes before PTX, the highest number before lower ones, and code for one architecture before code for
-/// whatever follows. Of equal ones it is the first of machine code and the last of PTX. This is what driver 580
-/// (CUDA 13.0) did on a device of capability 9.0, case by case (`tests/fixtures/driver-choice.txt`); the place of
-/// family code between the other two was not measured. Environment variables that make a driver compile PTX are not
-/// considered.
+/// Machine code comes before PTX, higher numbers before lower ones, and code for one architecture before code for later
+/// ones too. Of equal ones, the driver takes the first piece of machine code and the last piece of PTX. This is what
+/// driver 580 (CUDA 13.0) did on a device of capability 9.0, case by case (`tests/fixtures/driver-choice.txt`). The
+/// rank of family code between the other two was not measured. Environment variables that make a driver compile PTX are
+/// not considered.
 pub fn choose(held: impl IntoIterator<Item = (Form, Arch)>, device: Capability) -> Option<usize> {
     let mut best: Option<(usize, Form, Arch)> = None;
     for (i, (form, arch)) in held.into_iter().enumerate() {

@@ -1,115 +1,115 @@
-//! What may be wrong with bytes that should hold CUDA code.
+//! Errors of CUDA code containers.
 
 use crate::{Arch, Capability};
 
-/// Bytes could not be read as CUDA code, or do not hold what was asked for.
+/// An error in bytes that should hold CUDA code, or a request that they cannot satisfy.
 ///
-/// `at` is an offset in bytes from the start of what was given to the reader; within [`Error::Entry`] it counts from
-/// the start of the unpacked code.
+/// `at` is a byte offset from the start of the reader's input; within [`Error::Entry`] it counts from the start of the
+/// unpacked code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Something reaches past the end of the bytes.
     #[error("byte {at:#x}: {what} needs {need} bytes, {left} are there")]
     Short {
-        /// Where it begins.
+        /// Its offset.
         at: u64,
-        /// What it is.
+        /// Its name.
         what: &'static str,
-        /// Bytes that it needs.
+        /// Bytes needed.
         need: u64,
-        /// Bytes that are there.
+        /// Bytes available.
         left: u64,
     },
-    /// A field holds a value that it may not have.
+    /// A field holds an invalid value.
     #[error("byte {at:#x}: {what} is {found:#x}, expected {expected}")]
     Field {
-        /// Where the field is.
+        /// Offset of the field.
         at: u64,
-        /// What it is.
+        /// Name of the field.
         what: &'static str,
-        /// What it holds.
+        /// Its value.
         found: u64,
-        /// What it may hold.
+        /// The valid values.
         expected: &'static str,
     },
     /// The structure of the ELF file is broken.
     #[error("byte {at:#x}: not a cubin: {reason}")]
     Elf {
-        /// Where the broken part begins; 0 is the file header.
+        /// Offset of the broken part; 0 is the file header.
         at: u64,
-        /// What is broken.
+        /// The reason.
         reason: String,
     },
-    /// Compressed code does not unpack.
+    /// Compressed code cannot be unpacked.
     #[error("byte {at:#x}: {method} code does not unpack: {reason}")]
     Unpack {
-        /// Where the compressed bytes begin.
+        /// Offset of the compressed bytes.
         at: u64,
-        /// How they are compressed.
+        /// Compression method.
         method: &'static str,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// PTX text is not as a declaration has to be.
+    /// PTX text is not a valid declaration.
     #[error("byte {at:#x}: expected {expected}, found \"{found}\"")]
     Text {
-        /// Where in the text.
+        /// Offset in the text.
         at: u64,
-        /// What has to stand there.
+        /// The expected text.
         expected: &'static str,
-        /// What stands there, at most 40 bytes of it.
+        /// The text found, at most 40 bytes of it.
         found: String,
     },
-    /// Parts of a file overlap so much that reading all of them costs more than any compiler's file does.
+    /// Parts of a file overlap so much that reading all of them would cost more than any compiler's file does.
     #[error("byte {at:#x}: {what} of this file overlap; together they are larger than the file itself")]
     Overlap {
-        /// Where the part is whose reading was refused.
+        /// Offset of the part that was refused.
         at: u64,
-        /// What overlaps.
+        /// The overlapping parts.
         what: &'static str,
     },
-    /// Two of something have one name.
+    /// Two items have the same name.
     #[error("byte {at:#x}: a second {what} has the name of the first")]
     Twice {
-        /// Where the second is.
+        /// Offset of the second item.
         at: u64,
-        /// What it is.
+        /// The kind of item.
         what: &'static str,
     },
-    /// Launch bounds that no kernel can have, or that this one cannot.
+    /// Launch bounds that are invalid for all kernels, or for this one.
     #[error("launch bounds: {0}")]
     Bounds(&'static str),
-    /// The bytes are none of the containers.
+    /// The bytes are no known container.
     #[error("byte 0x0: neither a fatbin, a cubin nor PTX text")]
     Unknown,
-    /// Nothing in the image runs on the device.
+    /// No code in the image runs on the device.
     #[error("no code for compute capability {capability}; there is code for {}", list(.held))]
     NoCode {
         /// The device.
         capability: Capability,
-        /// What there is code for, in the order of the image.
+        /// Architectures of the code in the image, in order.
         held: Vec<Arch>,
     },
-    /// The code that runs on the device has no kernel of the name.
+    /// The code that runs on the device has no kernel of this name.
     #[error("the code for compute capability {capability} has no kernel \"{name}\"")]
     NoKernel {
         /// The device.
         capability: Capability,
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
-    /// An entry of a fatbin could be unpacked, and its code could not be read.
+    /// An entry of a fatbin was unpacked, but its code cannot be read.
     #[error("in the code of the entry at byte {entry:#x}: {error}")]
     Entry {
-        /// Where the entry begins in the fatbin.
+        /// Offset of the entry in the fatbin.
         entry: u64,
-        /// What is wrong with its code.
+        /// The error in its code.
         #[source]
         error: Box<Error>,
     },
 }
 
-/// Names of architectures for a message: at most eight of them.
+/// Formats the names of at most eight architectures.
 fn list(held: &[Arch]) -> String {
     if held.is_empty() {
         return "none".into();

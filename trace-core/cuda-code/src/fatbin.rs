@@ -1,8 +1,8 @@
 //! Fatbins: several pieces of code for several architectures in one image.
 //!
-//! An image is a header of 16 bytes and entries without gaps, each with a header of its own and its code, stored or
-//! compressed, filled up to eight bytes. Entries are walked by their headers alone; code is unpacked when it is asked
-//! for. Images may follow each other, as in the section `.nv_fatbin` of a program; a driver reads one.
+//! An image is a header of 16 bytes, followed by entries without gaps. Each entry has its own header and its code,
+//! stored or compressed, padded to eight bytes. The iterator reads only the entry headers; code is unpacked on request.
+//! Several images may follow each other, as in the section `.nv_fatbin` of a program; a driver reads one.
 
 mod entry;
 mod unpack;
@@ -13,22 +13,22 @@ use crate::{Arch, Capability, Error, Form, choose, read};
 
 /// First four bytes of a wrapper, as a number.
 pub const WRAPPER_MAGIC: u32 = 0x4662_43b1;
-/// Bytes of a wrapper on a 64-bit host.
+/// Size of a wrapper on a 64-bit host, bytes.
 pub const WRAPPER_BYTES: usize = 24;
 /// First four bytes of an image, as a number.
 pub const MAGIC: u32 = 0xba55_ed50;
-/// Bytes that [`Header::of`] needs to tell how long an image is.
+/// Number of bytes that [`Header::parse`] needs to find the size of an image.
 pub const HEADER_BYTES: usize = 16;
 
-/// What a compiled program hands to the runtime (`__fatBinC_Wrapper_t`): where its fatbin is.
+/// The wrapper that a compiled program passes to the runtime (`__fatBinC_Wrapper_t`): it points to the fatbin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrapper {
-    /// 1, or 2 where the code was linked on the device side.
+    /// 1, or 2 for device-linked code.
     pub version: u32,
     /// Address of the image in the memory of the process.
     pub data: u64,
-    /// With version 1 the address of a file's name or 0; with version 2 that of a list, ended by 0, of the addresses
-    /// of the images that were linked.
+    /// Version 1: address of a file name, or 0. Version 2: address of a zero-terminated list of the addresses of the
+    /// linked images.
     pub more: u64,
 }
 
@@ -36,7 +36,7 @@ impl Wrapper {
     /// Reads the first [`WRAPPER_BYTES`] of `bytes`.
     ///
     /// # Errors
-    /// [`Error::Short`] for fewer bytes, [`Error::Field`] where they do not begin with [`WRAPPER_MAGIC`].
+    /// [`Error::Short`] for fewer bytes, [`Error::Field`] if they do not start with [`WRAPPER_MAGIC`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let bytes = read::range(bytes, 0, WRAPPER_BYTES as u64, "the wrapper of a fatbin")?;
         let magic = read::u32(bytes, 0, "magic")?;
@@ -60,18 +60,19 @@ impl Wrapper {
 /// The header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Version of the format; 1 is the only one known.
+    /// Version of the format; only 1 is known.
     pub version: u16,
-    /// Bytes of the header itself: where the first entry begins.
+    /// Size of the header, bytes: the offset of the first entry.
     pub header_bytes: u16,
-    /// Bytes of all entries.
+    /// Size of all entries, bytes.
     pub payload_bytes: u64,
 }
 
 impl Header {
-    /// Reads the first [`HEADER_BYTES`] of an image; more bytes need not be there.
+    /// Reads the first [`HEADER_BYTES`] of an image; more bytes are not needed.
     ///
     /// # Errors
+    ///
     /// [`Error::Short`] for fewer bytes, [`Error::Field`] for another magic or version, a header shorter than its own
     /// fields, or a length beyond 64 bits.
     pub fn parse(prefix: &[u8]) -> Result<Self, Error> {
@@ -127,35 +128,37 @@ impl Header {
         })
     }
 
-    /// Bytes of the whole image, header and entries.
+    /// Returns the size of the whole image with header and entries, bytes.
     pub fn total_bytes(&self) -> u64 {
-        // `of` has checked that this fits.
+        // `parse` has checked that this fits.
         self.payload_bytes.saturating_add(self.header_bytes.into())
     }
 }
 
-/// Bytes of the image that begins with `prefix`, of which [`HEADER_BYTES`] are enough.
+/// Returns the size in bytes of the image that starts with `prefix`. [`HEADER_BYTES`] of it are enough.
 ///
 /// # Errors
-/// Those of [`Header::of`].
+///
+/// Same as [`Header::parse`].
 pub fn total_bytes(prefix: &[u8]) -> Result<u64, Error> {
     Ok(Header::parse(prefix)?.total_bytes())
 }
 
-/// One image, with all of its bytes at hand.
+/// An image whose bytes are all available.
 #[derive(Clone, Copy, Debug)]
 pub struct Fatbin<'a> {
-    /// All bytes given, so that offsets in errors count from their start.
+    /// The whole input: offsets in errors count from its start.
     bytes: &'a [u8],
     at: u64,
     header: Header,
 }
 
 impl<'a> Fatbin<'a> {
-    /// The image that `bytes` begin with; what follows it is left alone, as a driver does.
+    /// Parses the image at the start of `bytes` and ignores what follows it, as a driver does.
     ///
     /// # Errors
-    /// Those of [`Header::of`]; [`Error::Short`] where the image is longer than `bytes`.
+    ///
+    /// Same as [`Header::parse`]; [`Error::Short`] if the image is longer than `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         Self::from_offset(bytes, 0)
     }
@@ -166,7 +169,7 @@ impl<'a> Fatbin<'a> {
         Ok(Self { bytes, at, header })
     }
 
-    /// Offset of the image in the bytes given.
+    /// Returns the offset of the image in the input.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -176,7 +179,7 @@ impl<'a> Fatbin<'a> {
         self.header
     }
 
-    /// Its entries, in order. The first broken one ends the walk with its error.
+    /// Returns the entries in order. The first broken entry ends the iteration with its error.
     pub fn entries(&self) -> Entries<'a> {
         let at = self.at.saturating_add(self.header.header_bytes.into());
         Entries {
@@ -186,9 +189,10 @@ impl<'a> Fatbin<'a> {
         }
     }
 
-    /// The entry that a driver takes on `device`, by the rules of [`choose`]; `None` where no entry runs there.
+    /// Returns the entry that a driver loads on `device` by the rules of [`choose`], or `None` if no entry runs there.
     ///
     /// # Errors
+    ///
     /// The error of an entry that cannot be read.
     pub fn choose(&self, device: Capability) -> Result<Option<Entry<'a>>, Error> {
         let mut held = Vec::new();
@@ -202,9 +206,10 @@ impl<'a> Fatbin<'a> {
         Ok(chosen.and_then(|i| held.get(i)).map(|(_, e)| *e))
     }
 
-    /// What there is code for, in order.
+    /// Lists form and architecture of the code entries, in order.
     ///
     /// # Errors
+    ///
     /// The error of an entry that cannot be read.
     pub fn list_entries(&self) -> Result<Vec<(Form, Arch)>, Error> {
         let mut held = Vec::new();
@@ -216,7 +221,7 @@ impl<'a> Fatbin<'a> {
     }
 }
 
-/// Walks the entries of an image.
+/// An iterator over the entries of an image.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -233,7 +238,7 @@ impl<'a> Iterator for Entries<'a> {
         }
         let entry = Entry::at(self.bytes, self.at, self.end);
         self.at = match &entry {
-            // Beyond `at` by the header's size at least, and `Entry::at` has checked that it is not beyond `end`.
+            // At least a header size after `at`; `Entry::at` has checked that it is not after `end`.
             Ok(entry) => entry.end(),
             Err(_) => self.end,
         };
@@ -241,13 +246,13 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The images of `bytes`, one behind the other with zero bytes between them at most. The first broken one ends the
-/// walk with its error.
+/// Returns the images of `bytes`, with nothing but zero bytes between them. The first broken image ends the iteration
+/// with its error.
 pub fn images(bytes: &[u8]) -> Images<'_> {
     Images { bytes, at: 0 }
 }
 
-/// Walks images that follow each other.
+/// An iterator over consecutive images.
 #[derive(Clone, Debug)]
 pub struct Images<'a> {
     bytes: &'a [u8],

@@ -1,24 +1,24 @@
-//! Bytes that may hold CUDA code: what they are, and the code in them that holds a kernel.
+//! Images that may hold CUDA code: their container kind, and the code in them that holds a kernel.
 
 use crate::cubin::Cubin;
 use crate::fatbin::{self, Fatbin, Kind};
 use crate::ptx::{self, Ptx};
 use crate::{Arch, Capability, Error, Form};
 
-/// What kind of container bytes are.
+/// The container kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageKind {
     /// One fatbin or several.
     Fatbin,
     /// A cubin.
     Cubin,
-    /// PTX text, with or without zero bytes behind it.
+    /// PTX text, with or without trailing zero bytes.
     Ptx,
     /// None of these.
     Unknown,
 }
 
-/// Bytes with the kind that their beginning says. Whether they hold up to it shows when they are read.
+/// Bytes with the container kind that their first bytes indicate. Damage shows when they are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     /// The bytes.
@@ -27,24 +27,24 @@ pub struct Image<'a> {
     pub kind: ImageKind,
 }
 
-/// Code that was found.
+/// Code selected from an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedCode {
     /// Whether it is a cubin or PTX text.
     pub form: Form,
-    /// What it was made for.
+    /// The target architecture.
     pub arch: Arch,
-    /// Where the entry of a fatbin begins that it came from; `None` where the image is the code itself.
+    /// Offset of its fatbin entry, or `None` if the image is the code itself.
     pub entry: Option<u64>,
-    /// The code, unpacked. PTX is without the zero byte that a driver wants behind it.
+    /// The unpacked code. PTX comes without the zero byte that a driver requires after it.
     pub code: Vec<u8>,
 }
 
-/// Bytes that begin every ELF file.
+/// First bytes of every ELF file.
 const ELF: &[u8] = b"\x7fELF";
 
 impl<'a> Image<'a> {
-    /// Tells what `bytes` are by how they begin.
+    /// Detects the container kind of `bytes` by their first bytes.
     pub fn detect(bytes: &'a [u8]) -> Self {
         let kind = if bytes.starts_with(&fatbin::MAGIC.to_le_bytes()) {
             ImageKind::Fatbin
@@ -58,11 +58,13 @@ impl<'a> Image<'a> {
         Self { bytes, kind }
     }
 
-    /// The code that a driver takes on `device`, unpacked. Of several fatbins behind each other the first counts.
+    /// Returns the code that a driver loads on `device`, unpacked. Of several consecutive fatbins, the first one
+    /// counts.
     ///
     /// # Errors
-    /// [`Error::Unknown`] for bytes of no known kind; [`Error::NoCode`] where nothing runs on the device; and the
-    /// errors of reading the container.
+    ///
+    /// [`Error::Unknown`] for bytes of no known kind; [`Error::NoCode`] if no code runs on the device; and the errors
+    /// of the container readers.
     pub fn code(&self, device: Capability) -> Result<SelectedCode, Error> {
         match self.kind {
             ImageKind::Fatbin => select_entry(&Fatbin::parse(self.bytes)?, device),
@@ -70,14 +72,15 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The code that holds the kernel `name` on `device`, unpacked.
+    /// Returns the code that holds the kernel `name` on `device`, unpacked.
     ///
-    /// A driver takes one entry of a fatbin whatever it holds; this does the same. Of several fatbins behind each other
-    /// it is the first whose entry holds the kernel.
+    /// A driver selects one entry of a fatbin, whatever the entry holds; this function does the same. Of several
+    /// consecutive fatbins, it takes the first whose entry holds the kernel.
     ///
     /// # Errors
-    /// Those of [`Image::code`]; [`Error::NoKernel`] where there is code for the device, without the kernel;
-    /// [`Error::Entry`] where the chosen code of a fatbin cannot be read.
+    ///
+    /// Same as [`Image::code`]; [`Error::NoKernel`] if there is code for the device, but without the kernel;
+    /// [`Error::Entry`] if the chosen code of a fatbin cannot be read.
     pub fn find_kernel(&self, name: &str, device: Capability) -> Result<SelectedCode, Error> {
         if self.kind != ImageKind::Fatbin {
             let found = self.single_code(device)?;
@@ -87,7 +90,7 @@ impl<'a> Image<'a> {
                 Err(no_kernel(name, device))
             };
         }
-        // What there is code for, should nothing run there.
+        // Architectures of the code, for the error if nothing runs there.
         let mut held = Vec::new();
         let mut any = false;
         for image in fatbin::images(self.bytes) {
@@ -118,7 +121,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The code of an image that is no fatbin.
+    /// Returns the code of an image that is no fatbin.
     fn single_code(&self, device: Capability) -> Result<SelectedCode, Error> {
         let (form, arch, code) = match self.kind {
             ImageKind::Cubin => (Form::Machine, Cubin::parse(self.bytes)?.arch(), self.bytes),
@@ -147,7 +150,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// The entry of one fatbin that a driver takes.
+/// Returns the entry of one fatbin that a driver loads.
 fn select_entry(image: &Fatbin<'_>, device: Capability) -> Result<SelectedCode, Error> {
     let Some(entry) = image.choose(device)? else {
         let held = image.list_entries()?.into_iter().map(|(_, arch)| arch).collect();

@@ -1,17 +1,17 @@
-//! Names of functions: as their authors wrote them, and patterns that pick some of them.
+//! Function names: demangling, and patterns that select functions.
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 use regex::Regex;
 use std::fmt;
 
-/// Longest mangled name that is read. Templates of matrix libraries have names of some thousand bytes.
+/// Maximum size of a mangled name that is read, bytes. Templates of matrix libraries have names of some thousand bytes.
 const MAX_MANGLED_BYTES: usize = 64 << 10;
-/// Longest text that a name becomes: a short name can stand for a very long text.
+/// Maximum size of a demangled name, bytes: a short name can stand for a very long text.
 const MAX_DEMANGLED_BYTES: usize = 64 << 10;
-/// Deepest nesting of a name.
+/// Maximum nesting depth of a name.
 const MAX_DEMANGLE_DEPTH: u32 = 128;
 
-/// Text up to a length; what would be longer is an error of the one who writes.
+/// Text with a maximum length; a longer one is a write error.
 struct Bounded(String);
 
 impl fmt::Write for Bounded {
@@ -30,7 +30,7 @@ fn written(mangled: &str, options: DemangleOptions) -> Option<String> {
     }
     let parse = ParseOptions::default().recursion_limit(MAX_DEMANGLE_DEPTH);
     let (symbol, rest) = BorrowedSymbol::with_tail_and_options(mangled.as_bytes(), &parse).ok()?;
-    // A name of which a part alone can be read is shown as it is.
+    // A name of which only a part can be read stays as it is.
     if !rest.is_empty() {
         return None;
     }
@@ -41,36 +41,36 @@ fn written(mangled: &str, options: DemangleOptions) -> Option<String> {
     Some(text.0)
 }
 
-/// A mangled name of C++ as its author wrote it: `add(float*)` for `_Z3addPf`. `None` where it is none, or one that
-/// cannot be told in [a bounded text](LONGEST).
+/// Demangles a C++ name: `add(float*)` for `_Z3addPf`. Returns `None` for other names, or if the result does not fit [a
+/// bounded text](MAX_DEMANGLED_BYTES).
 #[must_use]
 pub fn demangle(mangled: &str) -> Option<String> {
     written(mangled, DemangleOptions::new())
 }
 
-/// As [`demangled`] without what a function takes and gives: `ns::add<float>`.
+/// Same as [`demangle`] without parameters and return type: `ns::add<float>`.
 #[must_use]
 pub fn without_parameters(mangled: &str) -> Option<String> {
     written(mangled, DemangleOptions::new().no_params().no_return_type())
 }
 
-/// Why a list of patterns is none.
+/// An error in a list of patterns.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
     /// There is nothing between two commas.
     #[error("pattern {number} is empty (expected part of a name, a name with * and ?, or /expression/)")]
     Empty {
-        /// Which of the list, from 1 on.
+        /// Number of the pattern in the list, from 1.
         number: usize,
     },
     /// An expression cannot be read.
     #[error("pattern {number}, '{text}', is no expression that can be read: {why}")]
     Expression {
-        /// Which of the list, from 1 on.
+        /// Number of the pattern in the list, from 1.
         number: usize,
         /// The expression.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
@@ -79,22 +79,23 @@ pub enum PatternError {
 enum Pattern {
     /// Part of a name.
     Part(String),
-    /// A whole name, or a part of one, by an expression.
+    /// A whole name, or a part of one, by a regular expression.
     Expression(Regex),
 }
 
-/// Patterns of names, of which one has to fit.
+/// A list of name patterns; a name matches if one of them does.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     all: Vec<Pattern>,
 }
 
 impl Patterns {
-    /// Reads a list with commas between the patterns: part of a name (`gemm`), a whole name with `*` and `?` for what may
-    /// be anything (`add<*>`), or an expression between slashes (`/^gemm_[0-9]+/`). Commas in brackets of any kind belong
-    /// to a name.
+    /// Reads a comma-separated list of patterns. A pattern is a part of a name (`gemm`), a whole name with the
+    /// wildcards `*` and `?` (`add<*>`), or a regular expression between slashes (`/^gemm_[0-9]+/`). Commas in brackets
+    /// of any kind belong to a name.
     ///
     /// # Errors
+    ///
     /// When a pattern is empty, or an expression cannot be read.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let mut all = Vec::new();
@@ -105,7 +106,7 @@ impl Patterns {
                 Regex::new(text).map_err(|e| PatternError::Expression {
                     number,
                     text: text.to_owned(),
-                    // The last line says what is wrong; those before point at it.
+                    // The last line gives the reason; the lines before it point at the position.
                     why: e
                         .to_string()
                         .lines()
@@ -126,8 +127,7 @@ impl Patterns {
         Ok(Self { all })
     }
 
-    /// Whether a function of this mangled name is one of them: its mangled name fits, or the name that its author wrote,
-    /// with parameters or without.
+    /// Whether a pattern matches a function: its mangled name, or its source name with or without parameters.
     #[must_use]
     pub fn is_match(&self, mangled: &str) -> bool {
         let written = [demangle(mangled), without_parameters(mangled)];
@@ -143,7 +143,7 @@ impl Patterns {
     }
 }
 
-/// The expression of a whole name with `*` and `?`.
+/// Returns the regular expression of a whole name with `*` and `?`.
 fn whole(glob: &str) -> String {
     let mut text = String::from("(?s)^");
     for c in glob.chars() {
@@ -157,7 +157,7 @@ fn whole(glob: &str) -> String {
     text
 }
 
-/// The pieces between commas that stand in no bracket and in no expression.
+/// Splits a list at commas outside of brackets and expressions.
 fn pieces(text: &str) -> Vec<&str> {
     let (mut all, mut begins, mut depth) = (Vec::new(), 0, 0u32);
     let (mut inside, mut escaped) = (false, false);
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(demangle(&format!("_Z{}", "P".repeat(1 << 20))), None);
     }
 
-    /// Each substitution doubles what it stands for: 60 of them would fill the memory of any machine.
+    /// Each substitution doubles its text: 60 of them would exhaust the memory of any machine.
     #[test]
     fn a_name_that_grows_without_end_has_an_end() {
         let mut name = String::from("_Z1fSt4pairIiiE");

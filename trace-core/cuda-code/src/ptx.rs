@@ -1,7 +1,7 @@
-//! PTX text: what a module declares, without reading its instructions.
+//! The declarations of a PTX module, read without its instructions.
 //!
-//! A tolerant reader: it knows declarations at the level of the module and passes over everything else, bodies of
-//! functions first of all. The rules of sizes, alignments and directives are those of NVIDIA's PTX reference.
+//! The reader is tolerant: it knows module-level declarations and skips everything else, above all function bodies. The
+//! rules for sizes, alignments and directives are those of NVIDIA's PTX reference.
 
 mod bounds;
 mod declare;
@@ -13,7 +13,7 @@ use token::{Cursor, Token};
 
 use crate::{Arch, Error};
 
-/// Where a variable of a module is.
+/// The state space of a variable of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// `.global`
@@ -25,11 +25,11 @@ pub enum Space {
 /// The type of one element of a parameter or variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Type<'a> {
-    /// Its name without the point: `u64`, `b8`, `f16x2`.
+    /// Its name without the leading point: `u64`, `b8`, `f16x2`.
     pub name: &'a str,
     /// Elements of a vector: 1, 2 (`.v2`), 4 or 8.
     pub vector: u64,
-    /// Bytes of the whole vector. `None` for types without a size, such as `texref`.
+    /// Size of the whole vector, bytes. `None` for types without a size, such as `texref`.
     pub bytes: Option<u64>,
 }
 
@@ -40,24 +40,24 @@ pub struct Parameter<'a> {
     pub name: &'a str,
     /// Type of one element.
     pub element: Type<'a>,
-    /// Elements of an array; `None` where it is none.
+    /// Number of array elements, or `None` if it is no array.
     pub elements: Option<u64>,
     /// Alignment in bytes.
     pub alignment: u64,
-    /// Offset in bytes from the first parameter, with the gaps that alignments make.
+    /// Offset in bytes from the first parameter, alignment gaps included.
     pub offset: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
-    /// What is known of what it points to (`.ptr`).
+    /// Properties of a pointer's target (`.ptr`).
     pub pointer: Option<Pointer<'a>>,
 }
 
-/// What a parameter points to.
+/// The target of a pointer parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pointer<'a> {
-    /// The space, such as `global`; `None` for any.
+    /// The state space, such as `global`; `None` for any.
     pub space: Option<&'a str>,
-    /// Alignment in bytes; 4 where the text does not say.
+    /// Alignment in bytes; 4 if the text gives none.
     pub alignment: u64,
 }
 
@@ -66,17 +66,17 @@ pub struct Pointer<'a> {
 pub struct Variable<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Where it is.
+    /// Its state space.
     pub space: Space,
     /// Type of one element.
     pub element: Type<'a>,
-    /// Elements of an array, of all dimensions together; `None` where it is none.
+    /// Number of array elements of all dimensions together, or `None` if it is no array.
     pub elements: Option<u64>,
     /// Alignment in bytes.
     pub alignment: u64,
-    /// Bytes; `None` for types without a size, and for arrays of which only another module knows the length.
+    /// Size in bytes; `None` for types without a size, and for arrays whose length only another module knows.
     pub bytes: Option<u64>,
-    /// Whether values are given to it.
+    /// Whether it has an initialiser.
     pub initialised: bool,
     /// Whether it is declared here and defined in another module.
     pub external: bool,
@@ -89,27 +89,27 @@ pub struct Entry<'a> {
     pub name: &'a str,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter<'a>>,
-    /// Threads of a block at most, x, y and z (`.maxntid`); what is not said is 1.
+    /// Maximum number of threads of a block, x, y and z (`.maxntid`); missing ones are 1.
     pub max_threads: Option<[u32; 3]>,
-    /// Threads that a block must have (`.reqntid`).
+    /// Required number of threads of a block (`.reqntid`).
     pub required_threads: Option<[u32; 3]>,
-    /// Blocks that a multiprocessor has to have room for (`.minnctapersm`).
+    /// Minimum number of blocks that must fit a multiprocessor (`.minnctapersm`).
     pub min_blocks: Option<u32>,
-    /// Registers of a thread at most (`.maxnreg`).
+    /// Maximum number of registers of a thread (`.maxnreg`).
     pub max_registers: Option<u32>,
     /// Blocks of a cluster (`.reqnctapercluster`).
     pub cluster: Option<[u32; 3]>,
-    /// Blocks of a cluster at most (`.maxclusterrank`).
+    /// Maximum number of blocks of a cluster (`.maxclusterrank`).
     pub max_cluster: Option<u32>,
-    /// Directives of launch bounds with the bytes of the text that they take.
+    /// Launch-bound directives with their byte ranges in the text.
     directives: Vec<(bounds::Bound, std::ops::Range<usize>)>,
-    /// Where the body begins, and where the declaration before it ends.
+    /// Offset of the body, and end of the declaration before it.
     body: usize,
     head_end: usize,
 }
 
 impl Entry<'_> {
-    /// Bytes of all parameters, without what follows the last.
+    /// Returns the size of all parameters without trailing padding, bytes.
     pub fn parameter_bytes(&self) -> u64 {
         self.parameters.last().map_or(0, |p| p.offset.saturating_add(p.bytes))
     }
@@ -120,11 +120,11 @@ impl Entry<'_> {
 pub struct Ptx<'a> {
     /// Version of the language, major and minor.
     pub version: (u32, u32),
-    /// What it is for: an architecture and options, such as `sm_90a` and `debug`.
+    /// The target: an architecture and options, such as `sm_90a` and `debug`.
     pub target: Vec<&'a str>,
-    /// The architecture among them.
+    /// The architecture of the target.
     pub arch: Arch,
-    /// Bits of an address: 32 or 64; 32 where the text does not say.
+    /// Bits of an address: 32 or 64; 32 if the text gives none.
     pub address_bits: u32,
     /// Kernels with a body, in order.
     pub entries: Vec<Entry<'a>>,
@@ -132,17 +132,18 @@ pub struct Ptx<'a> {
     pub variables: Vec<Variable<'a>>,
 }
 
-/// Whether bytes look like PTX: the first word, behind comments, is `.version`.
+/// Whether bytes look like PTX: the first word after comments is `.version`.
 pub fn is_ptx(bytes: &[u8]) -> bool {
     Cursor::new(bytes).next().is_some_and(|token| token.text == b".version")
 }
 
 impl<'a> Ptx<'a> {
-    /// Reads a module. The text ends at its first zero byte, or at the end of `bytes`.
+    /// Parses a module. The text ends at its first zero byte, or at the end of `bytes`.
     ///
     /// # Errors
-    /// [`Error::Text`] for a declaration that is not as it has to be, a missing `.version` or `.target`, or a type of
-    /// a parameter whose size is not known; [`Error::Field`] for sizes beyond 64 bits.
+    ///
+    /// [`Error::Text`] for an invalid declaration, a missing `.version` or `.target`, or a parameter type of unknown
+    /// size; [`Error::Field`] for sizes beyond 64 bits.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.next();
@@ -182,7 +183,7 @@ impl<'a> Ptx<'a> {
                 }
                 b".extern" => external = true,
                 b".visible" | b".weak" | b".common" => {}
-                // Bodies of functions, debug sections and the like.
+                // Function bodies, debug sections and the like.
                 b"{" => {
                     cursor.skip_braces(token)?;
                     external = false;
@@ -197,7 +198,7 @@ impl<'a> Ptx<'a> {
         Ok(ptx)
     }
 
-    /// `.target` and what follows, separated by commas.
+    /// Parses `.target` and its comma-separated values.
     fn target(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         loop {
             let word = cursor.word("a target")?;
@@ -211,7 +212,7 @@ impl<'a> Ptx<'a> {
         }
     }
 
-    /// The kernel of exactly this name.
+    /// Returns the kernel of exactly this name.
     pub fn entry(&self, name: &str) -> Option<&Entry<'a>> {
         self.entries.iter().find(|entry| entry.name == name)
     }

@@ -1,8 +1,8 @@
-//! Numbers and ranges out of bytes, with the offset in every error.
+//! Little-endian numbers and ranges read from bytes, with the offset in every error.
 
 use crate::Error;
 
-/// `len` bytes from `at`.
+/// Returns `len` bytes at `at`.
 pub(crate) fn range<'a>(bytes: &'a [u8], at: u64, len: u64, what: &'static str) -> Result<&'a [u8], Error> {
     let short = || Error::Short {
         at,
@@ -18,29 +18,29 @@ pub(crate) fn range<'a>(bytes: &'a [u8], at: u64, len: u64, what: &'static str) 
     bytes.get(start..end).ok_or_else(short)
 }
 
-/// The `N` bytes at `at`.
+/// Returns the `N` bytes at `at`.
 fn array<const N: usize>(bytes: &[u8], at: u64, what: &'static str) -> Result<[u8; N], Error> {
     let mut out = [0; N];
     out.copy_from_slice(range(bytes, at, N as u64, what)?);
     Ok(out)
 }
 
-/// A 16-bit number at `at`.
+/// Returns a 16-bit number at `at`.
 pub(crate) fn u16(bytes: &[u8], at: u64, what: &'static str) -> Result<u16, Error> {
     array(bytes, at, what).map(u16::from_le_bytes)
 }
 
-/// A 32-bit number at `at`.
+/// Returns a 32-bit number at `at`.
 pub(crate) fn u32(bytes: &[u8], at: u64, what: &'static str) -> Result<u32, Error> {
     array(bytes, at, what).map(u32::from_le_bytes)
 }
 
-/// A 64-bit number at `at`.
+/// Returns a 64-bit number at `at`.
 pub(crate) fn u64(bytes: &[u8], at: u64, what: &'static str) -> Result<u64, Error> {
     array(bytes, at, what).map(u64::from_le_bytes)
 }
 
-/// Three 32-bit numbers at `at`.
+/// Returns three 32-bit numbers at `at`.
 pub(crate) fn three(bytes: &[u8], at: u64, what: &'static str) -> Result<[u32; 3], Error> {
     let whole = range(bytes, at, 12, what)?;
     Ok([u32(whole, 0, what)?, u32(whole, 4, what)?, u32(whole, 8, what)?])

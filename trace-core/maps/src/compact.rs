@@ -1,5 +1,5 @@
-//! Registers of a map that is kept with a program: arrays written once, blocks by the registers' first word, nothing
-//! that the block says for all.
+//! The compact text of a built-in register map: arrays written once, blocks by the first word of the register names, no
+//! repeated defaults.
 
 use super::draft::{Access, Draft, DraftRegister};
 use super::write::{AliasedRegister, fields_text, quoted};
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// Maximum number of members of an array in the form.
+/// Maximum number of members of an array.
 const MAX_MEMBERS: usize = 256;
 
-/// A register, or an array of them, on its way to text.
+/// A register, or an array of registers, to be written as text.
 struct Entry<'a> {
     first: &'a DraftRegister,
     name: String,
@@ -18,7 +18,7 @@ struct Entry<'a> {
     stride: u64,
 }
 
-/// Writes the registers, and returns how many registers and fields there are, members of arrays counted.
+/// Writes the registers. Returns the number of registers and fields, array members counted.
 pub(crate) fn write(
     out: &mut String,
     draft: &mut Draft,
@@ -60,12 +60,13 @@ pub(crate) fn write(
     (registers.len(), fields)
 }
 
-/// What a name begins with, up to its first underscore.
+/// Returns the start of a name up to its first underscore.
 fn first_word(name: &str) -> &str {
     name.split_once('_').map_or(name, |(word, _)| word)
 }
 
-/// Blocks by first words that at least two registers share. Those without a known purpose stay in the domain's.
+/// Returns blocks by first words that at least two registers share. Blocks without a known purpose stay in the domain's
+/// block.
 fn blocks(registers: &[AliasedRegister]) -> HashMap<&str, Rc<str>> {
     let mut count: HashMap<&str, usize> = HashMap::new();
     for (r, _) in registers {
@@ -77,7 +78,7 @@ fn blocks(registers: &[AliasedRegister]) -> HashMap<&str, Rc<str>> {
     shared.map(|(w, _)| (w, w.into())).collect()
 }
 
-/// A name with `#` in place of each number: what members of an array have alike.
+/// Returns a name with `#` in place of each number: members of an array share it.
 fn without_numbers(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -90,8 +91,8 @@ fn without_numbers(name: &str) -> String {
     out
 }
 
-/// Registers by rising offset, those of an array together: same fields, names that differ by a number from 0 on, places
-/// at one distance.
+/// Groups registers by ascending offset into entries. Members of an array have the same fields, names that differ by a
+/// number from 0 on, and equal distances.
 fn entries<'a>(registers: &'a [AliasedRegister], texts: &'a [(String, usize)]) -> Vec<(Entry<'a>, &'a str)> {
     let mut alike: BTreeMap<(String, &str, u64), Vec<&DraftRegister>> = BTreeMap::new();
     for ((r, _), text) in registers.iter().zip(texts) {
@@ -117,7 +118,7 @@ fn entries<'a>(registers: &'a [AliasedRegister], texts: &'a [(String, usize)]) -
     out
 }
 
-/// The array that begins with the first of some registers, if one does.
+/// Returns the array that starts with the first of some registers, if there is one.
 fn array<'a>(first: &'a DraftRegister, members: &[&'a DraftRegister]) -> Option<Entry<'a>> {
     let second = members.get(1)?;
     let stride = second.offset.checked_sub(first.offset)?;

@@ -1,4 +1,4 @@
-//! A map on its way from a foreign format to the project's: what all readers fill, bounded, with what is lost.
+//! The draft of a map between a foreign format and the project's format: size-limited, with a list of losses.
 
 use super::Options;
 use super::error::{FilePosition, ImportError, Loss, LossKind};
@@ -6,15 +6,15 @@ use super::source::one_name;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Maximum number of registers of a map; the form numbers them in 16 bits, and a 64-bit one is two.
+/// Maximum number of registers of a map: the format numbers them in 16 bits, and a 64-bit register counts as two.
 pub(crate) const MAX_REGISTERS: usize = 60_000;
-/// Maximum number of fields and most bytes of names and descriptions, arrays counted by their members.
+/// Maximum number of fields, and maximum size of names and descriptions in bytes, array members counted.
 const MAX_FIELDS: usize = 1_000_000;
 const MAX_TEXT: usize = 32 << 20;
-/// Maximum number of losses that are listed; the others are counted.
+/// Maximum number of losses that are listed; the others are only counted.
 const MAX_LOSSES: usize = 10_000;
 
-/// What a field's bits are.
+/// The type of a field's bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Hex,
@@ -37,7 +37,7 @@ pub(crate) struct DraftField {
     pub at: FilePosition,
 }
 
-/// Who may do what.
+/// Read and write access of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -45,7 +45,7 @@ pub(crate) enum Access {
     Both,
 }
 
-/// What the members of an array share.
+/// The properties that members of an array share.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub bits: u64,
@@ -123,7 +123,7 @@ impl Draft {
         }
     }
 
-    /// Counts something that is not carried over. The text is only made where it is listed.
+    /// Counts a loss. The text is only built if it is listed.
     pub fn lose(&mut self, place: FilePosition, kind: LossKind, what: impl FnOnce() -> String) {
         if self.losses.len() < MAX_LOSSES {
             self.losses.push(Loss {
@@ -174,7 +174,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Whether so many more fields may come, asked before they are made.
+    /// Checks that `fields` more fields fit. Called before they are created.
     pub fn room(&self, at: &FilePosition, fields: usize) -> Result<(), ImportError> {
         if self.fields.saturating_add(fields) > MAX_FIELDS {
             return Err(ImportError::TooMuch {
@@ -193,8 +193,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The number of an enumeration with these values, made where there is none yet. A value that has a name already
-    /// keeps its first. `None` where nothing is left.
+    /// Returns the number of an enumeration with these values and creates it if needed. A value keeps its first name.
+    /// Returns `None` if no values are left.
     pub fn enumeration(
         &mut self,
         at: &FilePosition,

@@ -1,8 +1,8 @@
-//! What makes a file no map, and what a map of the project's form cannot say; each with its place.
+//! Import errors and losses of register maps, with their file positions.
 
 use std::fmt;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePosition {
     /// The file's name.
@@ -19,18 +19,18 @@ impl fmt::Display for FilePosition {
     }
 }
 
-/// Why a file did not become a map.
+/// The reason why a file cannot be imported as a map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// The XML itself is damaged, or has a document type, which none of the formats needs.
     #[error("{place}: {reason}")]
     Xml {
-        /// Where.
+        /// The position.
         place: FilePosition,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The root element is of none of the formats.
+    /// The root element belongs to no known format.
     #[error(
         "{file}: its root element <{root}> is of no known format (<device> of SVD, <database> of rules-ng-ng, <genxml>, <vcxml>, <panxml> of Mesa)"
     )]
@@ -40,75 +40,75 @@ pub enum ImportError {
         /// Name of its root element.
         root: String,
     },
-    /// Something in the file contradicts its format.
+    /// The file contradicts its format.
     #[error("{place}: {reason}")]
     Wrong {
-        /// Where.
+        /// The position.
         place: FilePosition,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Too much of something.
+    /// The file exceeds a limit.
     #[error("{place}: {what}; at most {most} are taken")]
     TooMuch {
-        /// Where.
+        /// The position.
         place: FilePosition,
-        /// Of what.
+        /// What exceeds the limit.
         what: String,
         /// The limit.
         most: u64,
     },
-    /// A person has to choose.
+    /// The user has to choose.
     #[error("{file}: {reason}")]
     Choose {
         /// The file.
         file: String,
-        /// Among what, and how.
+        /// The choices, and how to choose.
         reason: String,
     },
-    /// What was made is no map of the project's form: a fault of the importer.
+    /// The imported map cannot be read back: an error of the importer.
     #[error("{file}: the imported map does not read back, {reason}")]
     Unreadable {
         /// The file.
         file: String,
-        /// What the form's reader says.
+        /// The error of the map reader.
         reason: String,
     },
 }
 
-/// What a map cannot say.
+/// A kind of information that a map cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LossKind {
-    /// A register that shares bytes with one that was met before.
+    /// A register that shares bytes with an earlier one.
     Overlap,
-    /// A register that does not lie in the window or is not aligned to its width.
+    /// A register outside the register window, or not aligned to its width.
     Outside,
-    /// A register of a width that registers do not have.
+    /// A register of an unsupported width.
     Width,
     /// An array that is too long.
     Array,
     /// Fields that share bits with others, or leave the register.
     Field,
-    /// How a value is to be read: signs, fractions.
+    /// The interpretation of a value: signs, fractions.
     Kind,
     /// Values of an enumeration.
     Value,
-    /// A second name for the same.
+    /// A second name for the same item.
     Name,
-    /// Something that is there on some variants alone.
+    /// An item that only some variants have.
     Variant,
-    /// Packets and structures, where the form cannot hold them.
+    /// Packets and structures that the format cannot hold.
     Layout,
-    /// A file that was not found.
+    /// An imported file that was not found.
     Import,
-    /// Something that the file refers to and does not hold.
+    /// A reference to something that is not in the file.
     Reference,
     /// Elements without a counterpart: interrupts, address blocks, the processor.
     Element,
 }
 
 impl LossKind {
-    /// What such losses are called in a summary.
+    /// Returns the name of such losses in a summary.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -129,13 +129,13 @@ impl LossKind {
     }
 }
 
-/// Something that was not carried over.
+/// Information that was not imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Where it stands in the file.
+    /// Position in the file.
     pub place: FilePosition,
-    /// Of what kind it is.
+    /// The kind of loss.
     pub kind: LossKind,
-    /// What was lost, and what became of it.
+    /// What was lost, and the consequence.
     pub what: String,
 }

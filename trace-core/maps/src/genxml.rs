@@ -1,5 +1,5 @@
-//! Mesa's descriptions of packets: Intel's (`<genxml>`), Broadcom's (`<vcxml>`) and Panfrost's (`<panxml>`). Registers
-//! become registers; instructions, packets and structures layouts.
+//! The importer of Mesa's packet descriptions: Intel's (`<genxml>`), Broadcom's (`<vcxml>`) and Panfrost's
+//! (`<panxml>`). Registers become registers; instructions, packets and structures become layouts.
 
 use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 const MAX_LAYOUT: u64 = 1 << 16;
-/// How deep groups may lie in each other.
+/// Maximum nesting depth of groups.
 const MAX_DEPTH: usize = 8;
-/// Maximum number of members of groups of one structure.
+/// Maximum number of group members of one structure.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Maximum number of elements that are visited once groups are laid out.
+/// Maximum number of elements visited after the expansion of groups.
 const MAX_STEPS: usize = 8_000_000;
 
-/// Who wrote the file: they number bits differently.
+/// The vendor of the file: they number bits differently.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Intel,
@@ -64,7 +64,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         of_versions: 0,
         steps: 0,
     };
-    // What a file defines stands before what it imports, and the first of a name is it.
+    // Definitions of a file come before its imports; the first definition of a name counts.
     let mut excluded: HashSet<String> = HashSet::new();
     let mut items = Vec::new();
     let mut seen: HashSet<(&str, &str, &str)> = HashSet::new();
@@ -158,7 +158,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Counts what is visited: groups in groups lead to far more than a file holds.
+    /// Counts a visited element: nested groups expand to far more elements than a file holds.
     fn step(&mut self, tree: &Tree<'_>, node: Node<'_, '_>, n: usize) -> Result<(), ImportError> {
         self.steps = self.steps.saturating_add(n);
         if self.steps > MAX_STEPS {
@@ -203,7 +203,7 @@ impl<'t> Reader<'t> {
             });
             return Ok(());
         }
-        // Longer ones are told word by word.
+        // Longer fields become one field per word.
         for word in 0..words {
             let (from, to) = (32 * word, 32 * word + 31);
             let mut part = Vec::new();
@@ -303,7 +303,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// The fields of an element, and one past their last bit.
+    /// Collects the fields of an element and returns the position after their last bit.
     fn all(
         &mut self,
         draft: &mut Draft,
@@ -350,7 +350,7 @@ impl<'t> Reader<'t> {
                         });
                     }
                     if hi - lo > 63 {
-                        // A structure in the structure, whose fields are told where it is defined.
+                        // A nested structure: its own definition lists its fields.
                         let what = node.attribute("type").unwrap_or_default();
                         draft.lose(place, LossKind::Field, || {
                             format!(
@@ -408,7 +408,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// `start` of a field or group: bits; Broadcom's `8b` bytes; Panfrost's `word:bit`.
+    /// Parses the `start` of a field or group: bits; `8b` is bytes (Broadcom); `word:bit` (Panfrost).
     fn start(&self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<u64, ImportError> {
         let text = node.attribute("start").unwrap_or("0");
         let wrong = || tree.wrong(node, "start is no number of bits");
@@ -443,7 +443,7 @@ impl<'t> Reader<'t> {
             }
             _ => tree.number(node, "size")?.ok_or_else(wrong)?,
         };
-        // Broadcom counts a packet's bits from behind its opcode.
+        // Broadcom counts a packet's bits from after its opcode.
         if self.form == Form::Broadcom && node.ancestors().any(|n| n.has_tag_name("packet")) {
             lo = lo.checked_add(8).ok_or_else(wrong)?;
         }
@@ -478,7 +478,7 @@ impl<'t> Reader<'t> {
             Some("uint") => Kind::Number,
             Some("bool") if bits == 1 => Kind::Bool,
             Some("address" | "offset") => {
-                // The bits stand in place: those below the field are zeros of the address.
+                // The bits are in place: those below the field are zeros of the address.
                 let low = match self.form {
                     Form::Panfrost => 0,
                     Form::Intel => self.bits(tree, node)?.0 % 32,

@@ -1,7 +1,7 @@
-//! Register maps from elsewhere: CMSIS-SVD, rules-ng-ng (envytools, freedreno) and Mesa's genxml become the text of a
-//! map in the project's own form, `docs/register-map.md`; and the maps that a person keeps are found and watched.
+//! Import of register maps (CMSIS-SVD, rules-ng-ng of envytools and freedreno, Mesa's genxml) into the project's own
+//! format, `docs/register-map.md`, and discovery and watching of the user's maps.
 //!
-//! Whatever a file says that the form has no word for is told as a [`Loss`], with its place.
+//! Information of a file that the format cannot express becomes a [`Loss`] with its position.
 #![forbid(unsafe_code)]
 
 mod compact;
@@ -25,10 +25,10 @@ pub use source::{Folder, NoSources, Sources};
 use draft::Draft;
 use source::{LoadedFiles, Tree};
 
-/// A form that register maps of others come in.
+/// A foreign format of register maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// CMSIS-SVD, what vendors of microcontrollers give: `<device>`.
+    /// CMSIS-SVD, which vendors of microcontrollers publish: `<device>`.
     Svd,
     /// rules-ng-ng of envytools and freedreno: `<database>`.
     Rnn,
@@ -40,7 +40,7 @@ impl Format {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Svd, Self::Rnn, Self::Genxml];
 
-    /// The name that a person forces it with: `svd`, `rnn`, `genxml`.
+    /// Returns the format's name on the command line: `svd`, `rnn`, `genxml`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// The format of this name.
+    /// Returns the format of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
@@ -66,61 +66,62 @@ impl Format {
     }
 }
 
-/// What an import is told beside the file.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The format; by the root element where it is not told.
+    /// The format; `None`: detected by the root element.
     pub format: Option<Format>,
-    /// The variant that is wanted: `A6XX`, `NV50`, of Mesa's `vcxml` the version, `42`.
+    /// The requested variant: `A6XX`, `NV50`; the version for Mesa's `vcxml`, `42`.
     pub variant: Option<String>,
-    /// Parts that are wanted: peripherals of an SVD, domains of rules-ng-ng. Empty: as the format's reader chooses.
+    /// The requested parts: peripherals of an SVD, domains of rules-ng-ng. Empty: the format's reader chooses.
     pub blocks: Vec<String>,
-    /// Name of the map; by the file where it is not told.
+    /// Name of the map; `None`: taken from the file.
     pub name: Option<String>,
     /// Name of the space that the registers are in, `bar0`; may be empty.
     pub space: String,
-    /// Devices of a PCI bus that the map is for: vendor and device.
+    /// PCI devices of the map: vendor and device.
     pub pci: Vec<(u16, u16)>,
-    /// Strings of the device tree that the map is for.
+    /// Device-tree `compatible` strings of the map.
     pub compatible: Vec<String>,
-    /// Upper halves of id registers that the map is for.
+    /// Upper halves of the GPU id registers of the map.
     pub gpu: Vec<u16>,
-    /// Writes a map to keep with a program: arrays of registers as arrays, a block for each first word of the
-    /// registers' names (`RB` of `RB_CNTL`), and no descriptions.
+    /// Whether to write a built-in map: arrays of registers as arrays, a block for each first word of the register
+    /// names (`RB` of `RB_CNTL`), and no descriptions.
     pub compact: bool,
 }
 
 /// An imported map.
 #[derive(Clone, Debug)]
 pub struct ImportedMap {
-    /// The format that it was read as.
+    /// The format of the file.
     pub format: Format,
     /// Name of the map.
     pub name: String,
-    /// Its text, which `RegisterMap::parse` takes.
+    /// Its text, the input of `RegisterMap::parse`.
     pub text: String,
-    /// Places in the file that became registers, arrays counted by their members. A 64-bit register counts once.
+    /// Number of imported registers, array members counted. A 64-bit register counts once.
     pub registers: usize,
-    /// Fields of them all.
+    /// Number of fields of all registers.
     pub fields: usize,
-    /// Descriptors and entries.
+    /// Number of layouts of descriptors and entries.
     pub layouts: usize,
-    /// Fields of those.
+    /// Number of fields of all layouts.
     pub layout_fields: usize,
-    /// Enumerations.
+    /// Number of enumerations.
     pub enums: usize,
-    /// What was not carried over, in the order in which it was met.
+    /// Losses in the order of detection.
     pub losses: Vec<Loss>,
-    /// Losses beyond the most that are listed.
+    /// Number of losses beyond the listed ones.
     pub more_losses: usize,
-    /// Where the window begins on the device's bus, where the file gives addresses there.
+    /// Bus address of the register window, if the file gives bus addresses.
     pub window_at: Option<u64>,
 }
 
-/// Turns a file into the text of a map. `file` is its name in messages; what it imports is asked of `sources`.
+/// Imports a file as the text of a map. `file` is its name in messages; `sources` gives the files that it imports.
 ///
 /// # Errors
-/// The first thing that makes the file no map, with line and column; what is too much of anything.
+///
+/// The first reason why the file is no map, with line and column, or the limit that it exceeds.
 pub fn import(
     file: &str,
     text: &str,

@@ -1,24 +1,24 @@
-//! Names that a person gives to registers, their fields and ranges of memory, written into a map's file: what else
-//! stands in the file stays as it is, comments too.
+//! The editor of user-given names of registers, fields and memory ranges in a map's file; the rest of the file stays as
+//! it is, comments included.
 //!
-//! What was said of one place is an entry: its table, with the enumerations that its fields name. An entry is taken out
-//! of a file and put into it as a text of its own, so that whoever keeps the one before can undo.
+//! The entry of a location is its table together with the enumerations that its fields name. An entry can be removed
+//! from a file and inserted into it as a separate text. A caller that keeps the previous text can undo.
 
 use std::collections::BTreeSet;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 use trace_core::registers::{AccessRule, FieldKind, RegisterMap};
 
-/// Largest window that a map may have, bytes.
+/// Maximum size of the register window of a map, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Why recorded writes of a register that was named by hand are not replayed.
+/// Reason why recorded writes of a register that was named by hand are not replayed.
 const REASON: &str = "Named by hand; nobody decided yet whether its writes may be replayed.";
 
-/// What is named.
+/// The location that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// The register at this offset of the window.
+    /// The register at this offset of the register window.
     Register(u32),
-    /// The range of memory that begins here.
+    /// The memory range that starts here.
     Memory {
         /// Index of the address space.
         space: u32,
@@ -36,7 +36,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// A field of a register as a person says it.
+/// A field of a register as the user defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedField {
     /// Its name.
@@ -45,61 +45,61 @@ pub struct NamedField {
     pub lo: u32,
     /// Last bit, not below the first.
     pub hi: u32,
-    /// What the bits are.
+    /// Type of the bits.
     pub kind: FieldKind,
-    /// What it is, in a sentence; may be empty.
+    /// Description in one sentence; may be empty.
     pub doc: String,
-    /// How the one-line description tells it; empty: as the form has it by itself.
+    /// Its text in the one-line description; empty: the default of the format.
     pub say: String,
 }
 
-/// A register as a person says it.
+/// A register as the user defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRegister {
-    /// Byte offset in the window.
+    /// Byte offset in the register window.
     pub offset: u32,
     /// Its name.
     pub name: String,
-    /// Who may do what with it.
+    /// Read and write access.
     pub access: AccessRule,
-    /// Bytes: 1, 2, 4 or 8. Of a pair of halves 4.
+    /// Width in bytes: 1, 2, 4 or 8; 4 for a pair of halves.
     pub width: u8,
     /// Whether it is a pair of halves of 4 bytes each.
     pub wide: bool,
-    /// What it is, in a sentence.
+    /// Description in one sentence.
     pub doc: String,
     /// Its fields.
     pub fields: Vec<NamedField>,
 }
 
-/// A range of memory as a person says it.
+/// A memory range as the user defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRange {
     /// Index of the address space.
     pub space: u32,
     /// GPU address of its first byte.
     pub address: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
     /// Its name.
     pub name: String,
-    /// What it is; may be empty.
+    /// Description; may be empty.
     pub doc: String,
-    /// The layout that it is made of, by name; empty: none.
+    /// Name of the layout of its contents; empty: none.
     pub layout: String,
 }
 
-/// What is said of a place.
+/// The entry of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameEntry {
-    /// Of a register.
+    /// A register.
     Register(NamedRegister),
-    /// Of a range of memory.
+    /// A memory range.
     Memory(NamedRange),
 }
 
 impl NameEntry {
-    /// What it is about.
+    /// Returns its location.
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
@@ -111,7 +111,7 @@ impl NameEntry {
         }
     }
 
-    /// The name that is given.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -121,64 +121,65 @@ impl NameEntry {
     }
 }
 
-/// What a file of names begins with, where there is none yet.
+/// The header of a new file of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapHeader {
     /// Name of the map.
     pub name: String,
     /// Name of the space that the registers are in; may be empty.
     pub space: String,
-    /// Bytes of the window.
+    /// Size of the register window, bytes.
     pub window: u64,
-    /// The PCI device that it is for: vendor and device.
+    /// The PCI device of the map: vendor and device.
     pub pci: Option<(u16, u16)>,
-    /// The string of the device tree that it is for.
+    /// The device-tree `compatible` string of the map.
     pub compatible: Option<String>,
-    /// The upper half of the id register of the GPU that it is for.
+    /// The upper half of the GPU id register of the map.
     pub gpu: Option<u16>,
 }
 
-/// Why a name was not written.
+/// The reason why a name was not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamingError {
-    /// The file is no TOML.
+    /// The file is not TOML.
     #[error("the file is no TOML: {0}")]
     NoToml(String),
-    /// The place is said in a way that is not for this: an array, or a block that repeats.
+    /// The file defines the location in a form that this editor cannot change: an array, or a block that repeats.
     #[error("{key} is said in the file {how}; change it there by hand")]
     ByHand {
-        /// What was to be named.
+        /// The location.
         key: Key,
-        /// How the file says it.
+        /// The form in the file.
         how: &'static str,
     },
-    /// The register lies before all that the file is about.
+    /// The register is below the base of the file's block.
     #[error("{0} lies before the base of the file's block; give the name in a file of its own")]
     BeforeBase(Key),
-    /// With it the file is no map.
+    /// The file would be no valid map with the entry.
     #[error("{0}")]
     NoMap(String),
-    /// What stands in the file is another entry than the one that was to be replaced.
+    /// The file holds another entry than the one to replace.
     #[error("{0} was changed in the file since; it is left as it stands there")]
     Changed(Key),
 }
 
-/// A file with what was put into it.
+/// The result of an edit of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedNames {
     /// The text of the file.
     pub text: String,
-    /// The entry that stood there before.
+    /// The entry before the edit.
     pub old: Option<String>,
-    /// The entry that stands there now.
+    /// The entry after the edit.
     pub new: Option<String>,
 }
 
-/// Says something of a place in a map's file; what the file says of the place that this does not know stays. `text` is
-/// empty where there is no file yet.
+/// Sets the entry of a location in a map's file; properties that this editor does not know stay. `text` is empty if
+/// there is no file yet.
 ///
 /// # Errors
-/// When the file is no map, would be none with it, or says the place in another way.
+///
+/// When the file is no map, would be none with the entry, or defines the location in another form.
 pub fn set_entry(text: &str, head: &MapHeader, said: &NameEntry) -> Result<EditedNames, NamingError> {
     let mut doc = parse_document(text)?;
     let key = said.key();
@@ -196,10 +197,11 @@ pub fn set_entry(text: &str, head: &MapHeader, said: &NameEntry) -> Result<Edite
     Ok(EditedNames { text, old, new })
 }
 
-/// Puts an entry into a map's file in place of the one that stands there, which must be `old`; `None` takes it out.
+/// Replaces the entry of a location in a map's file, which must be `old`; `None` removes it.
 ///
 /// # Errors
-/// When another entry stands there, or the file would be no map with it.
+///
+/// When the file holds another entry, or would be no map with the new one.
 pub fn replace_entry(
     text: &str,
     head: &MapHeader,
@@ -257,7 +259,7 @@ fn hex(n: u64) -> Value {
     format!("{n:#x}").parse().unwrap_or_else(|_| plain())
 }
 
-/// Where an entry stands in a file, or would.
+/// The position of an entry in a file, existing or new.
 struct EntryPosition {
     list: &'static str,
     /// Its number in the list.
@@ -314,7 +316,7 @@ impl EntryPosition {
         Ok(place)
     }
 
-    /// The key that tells the place.
+    /// Returns the TOML key of the location.
     fn word(&self) -> &'static str {
         if self.list == "register" { "offset" } else { "address" }
     }
@@ -328,7 +330,7 @@ impl EntryPosition {
         self.tables(doc).nth(self.at?)
     }
 
-    /// The entry that stands here, as a text of its own.
+    /// Returns the entry at this position as a text of its own.
     fn entry(&self, doc: &DocumentMut) -> Option<String> {
         let mut table = self.table(doc)?.clone();
         table.set_position(None);
@@ -346,7 +348,7 @@ impl EntryPosition {
         Some(out.to_string())
     }
 
-    /// The enumerations that its fields name.
+    /// Returns the enumerations that its fields name.
     fn enums(&self, doc: &DocumentMut) -> BTreeSet<String> {
         self.table(doc).map(named_enums).unwrap_or_default()
     }
@@ -372,7 +374,7 @@ impl EntryPosition {
         }
     }
 
-    /// The place with an empty entry in it.
+    /// Returns the position with an empty entry inserted.
     fn taken(&self, doc: &mut DocumentMut) -> Self {
         self.set(doc, Table::new());
         let at = self.tables(doc).count().checked_sub(1);
@@ -387,7 +389,7 @@ impl EntryPosition {
     }
 }
 
-/// The enumerations that the fields of a table name.
+/// Returns the enumerations that the fields of a table name.
 fn named_enums(table: &Table) -> BTreeSet<String> {
     let fields = table.get("fields");
     let inline = fields.and_then(Item::as_array).into_iter().flat_map(Array::iter);
@@ -400,7 +402,7 @@ fn named_enums(table: &Table) -> BTreeSet<String> {
     inline.chain(tables).map(str::to_owned).collect()
 }
 
-/// How many registers and layouts name an enumeration.
+/// Returns the number of registers and layouts that name an enumeration.
 fn users(doc: &DocumentMut, name: &str) -> usize {
     let lists = ["register", "layout"]
         .into_iter()
@@ -409,7 +411,7 @@ fn users(doc: &DocumentMut, name: &str) -> usize {
     tables.filter(|t| named_enums(t).contains(name)).count()
 }
 
-/// Takes out those enumerations that nothing names any more.
+/// Removes those enumerations that nothing names any more.
 fn remove_unused_enums(doc: &mut DocumentMut, names: &BTreeSet<String>) {
     for name in names {
         if users(doc, name) == 0 {
@@ -418,7 +420,7 @@ fn remove_unused_enums(doc: &mut DocumentMut, names: &BTreeSet<String>) {
     }
 }
 
-/// Where the last table of a file stands.
+/// Returns the position of the last table of a file.
 fn end(table: &Table) -> isize {
     let mut last = table.position().unwrap_or(0);
     for (_, item) in table {
@@ -431,7 +433,7 @@ fn end(table: &Table) -> isize {
     last
 }
 
-/// Sets an enumeration: in the place of the one of its name, or at the end of the file.
+/// Sets an enumeration: replaces the one of its name, or appends it to the file.
 fn set_enum(doc: &mut DocumentMut, name: &str, mut values: Item) {
     let at = end(doc.as_table()).saturating_add(1);
     enums(doc, |all| {
@@ -443,7 +445,7 @@ fn set_enum(doc: &mut DocumentMut, name: &str, mut values: Item) {
     });
 }
 
-/// The tables of enumerations, changed by `act`.
+/// Applies `act` to the tables of enumerations.
 fn enums<T>(doc: &mut DocumentMut, act: impl FnOnce(&mut Table) -> T) -> Option<T> {
     let item = doc.entry("enum").or_insert_with(|| Item::Table(Table::new()));
     if let Item::Value(Value::InlineTable(inline)) = item {
@@ -454,7 +456,7 @@ fn enums<T>(doc: &mut DocumentMut, act: impl FnOnce(&mut Table) -> T) -> Option<
     Some(act(table))
 }
 
-/// Gives a file that has none the tables that it needs before the first name.
+/// Adds the tables that a file needs before its first name.
 fn begin(doc: &mut DocumentMut, head: &MapHeader, place: &EntryPosition) {
     if doc.get("map").is_none() {
         let mut map = Table::new();
@@ -503,7 +505,7 @@ fn begin(doc: &mut DocumentMut, head: &MapHeader, place: &EntryPosition) {
     }
 }
 
-/// Makes the window hold what was named.
+/// Enlarges the register window to hold the named location.
 fn widen(doc: &mut DocumentMut, said: &NameEntry) {
     let NameEntry::Register(r) = said else { return };
     let bytes = if r.wide { 8 } else { u64::from(r.width) };
@@ -518,7 +520,7 @@ fn widen(doc: &mut DocumentMut, said: &NameEntry) {
     }
 }
 
-/// Sets a key, keeping what is written around it; an empty text takes it away.
+/// Sets a key and keeps its surrounding format; an empty text removes it.
 fn set(table: &mut Table, key: &str, to: Value) {
     if to.as_str().is_some_and(str::is_empty) {
         table.remove(key);
@@ -554,7 +556,7 @@ fn set_field(table: &mut InlineTable, key: &str, to: Value) {
     }
 }
 
-/// The table that stands at a place, or a new one.
+/// Returns the table at a position, or a new one.
 fn table_at(doc: &DocumentMut, place: &EntryPosition) -> (Table, bool) {
     match place.table(doc) {
         Some(t) => (t.clone(), false),
@@ -582,7 +584,7 @@ fn memory(doc: &mut DocumentMut, place: &EntryPosition, m: &NamedRange) {
 fn register(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister) {
     let (mut table, new) = table_at(doc, place);
     let before = place.enums(doc);
-    // A new one takes its place before enumerations of its fields take theirs.
+    // A new register takes its position before the enumerations of its fields.
     let place = &match new {
         true => place.taken(doc),
         false => EntryPosition { ..*place },
@@ -623,7 +625,7 @@ fn register(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister) {
     remove_unused_enums(doc, &before);
 }
 
-/// The fields as a table should have them. What it says of a field that this does not know stays with it.
+/// Builds the fields of a table. Unknown properties of a field stay with it.
 fn fields(doc: &mut DocumentMut, place: &EntryPosition, table: &Table, r: &NamedRegister) -> Option<Array> {
     let there: Vec<InlineTable> = match table.get("fields") {
         Some(Item::Value(Value::Array(a))) => a.iter().filter_map(|v| v.as_inline_table().cloned()).collect(),
@@ -680,7 +682,7 @@ fn fields(doc: &mut DocumentMut, place: &EntryPosition, table: &Table, r: &Named
     Some(out)
 }
 
-/// Sets what a field's bits are; its enumeration is made where there is none with these values.
+/// Sets the type of a field's bits and creates its enumeration if none has these values.
 fn kind(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister, f: &NamedField, t: &mut InlineTable) {
     let (word, shift, first) = match &f.kind {
         FieldKind::Hex => ("", 0, 0),
@@ -712,8 +714,8 @@ fn kind(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister, f: &Nam
     }
 }
 
-/// The name of an enumeration with these values: the one that the field has, where it has these values or nobody else
-/// names it; else a new one.
+/// Returns the name of an enumeration with these values: the field's own if it has these values or nothing else names
+/// it; otherwise a new one.
 fn enumeration(
     doc: &mut DocumentMut,
     place: &EntryPosition,
@@ -753,7 +755,7 @@ fn enumeration(
                     .find(|(k, _)| number(k) == Some(*n))
                     .map(|(k, _)| k.to_owned());
                 let key = key.unwrap_or_else(|| format!("{n:#x}"));
-                // A value with an empty name is not told, and stays so.
+                // A value with an empty name is not shown, and stays so.
                 match table.get_mut(&key) {
                     Some(there) if there.as_str() == Some(text) => {}
                     _ => drop(table.insert(&key, value(text.as_str()))),

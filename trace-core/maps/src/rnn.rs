@@ -1,7 +1,7 @@
-//! rules-ng-ng, as envytools and freedreno write it (`docs`: rules-ng-ng.txt of envytools): domains of registers in
-//! arrays and stripes, bitsets, enumerations, groups that are used by name, and ranges of variants.
+//! The importer of rules-ng-ng, the format of envytools and freedreno (`docs`: rules-ng-ng.txt of envytools): domains
+//! of registers in arrays and stripes, bitsets, enumerations, groups that are used by name, and ranges of variants.
 //!
-//! One domain becomes the registers, the others of the file become layouts.
+//! One domain becomes the registers, the other domains of the file become layouts.
 
 mod fields;
 
@@ -15,57 +15,57 @@ use roxmltree::Node;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Maximum number of bits of a layout of the project's form.
+/// Maximum number of bits of a layout of the project's format.
 const MAX_LAYOUT: u64 = 1 << 16;
 /// Maximum number of members of an array; longer ones are memory.
 const MAX_ARRAY: u64 = 4096;
-/// How deep groups may use each other, and bitsets name each other.
+/// Maximum depth of groups that use each other, and of bitsets that name each other.
 const MAX_USES: usize = 16;
-/// Maximum number of elements that are visited once arrays are laid out.
+/// Maximum number of elements visited after the expansion of arrays.
 const MAX_STEPS: usize = 4_000_000;
-/// Maximum number of bytes of a description that are looked at; one line of them is kept.
+/// Maximum size of a description that is read, bytes; one line of it is kept.
 const MAX_DOC: usize = 4096;
-/// Maximum number of enumerations that the wanted variant is looked for in.
+/// Maximum number of enumerations that are searched for the requested variant.
 const MAX_WANTED: usize = 64;
 
 type TreeNode<'t> = (&'t Tree<'t>, Node<'t, 't>);
 
-/// What is defined once, for all files of a database.
+/// Definitions that all files of a database share.
 #[derive(Default)]
 struct Definitions<'t> {
     enums: BTreeMap<&'t str, Vec<TreeNode<'t>>>,
     bitsets: HashMap<&'t str, Vec<TreeNode<'t>>>,
     groups: HashMap<&'t str, Vec<TreeNode<'t>>>,
     domains: Vec<(&'t str, Vec<TreeNode<'t>>)>,
-    /// Place of each of them in that list.
+    /// Index of each domain in that list.
     domain_of: HashMap<&'t str, usize>,
-    /// Enumerations that the wanted variant is a value of, with their values and its number.
+    /// Enumerations with the requested variant among their values, with their values and its number.
     wanted: Vec<(&'t str, Names<'t>, usize)>,
-    /// Items that are there on some variants alone, while no variant is wanted.
+    /// Items that only some variants have, if no variant was requested.
     of_variants: BTreeMap<String, (usize, FilePosition)>,
     steps: usize,
     unknown_types: HashSet<String>,
-    /// Those of them that were met since a domain was begun, which may be read again.
+    /// Those found since the current domain started, which may be read again.
     new_unknown: Vec<String>,
 }
 
-/// Where in a domain the items are that are read now.
+/// The position in a domain of the items that are read now.
 struct Scope {
     prefix: String,
     /// In units of the domain.
     base: u64,
-    /// Bits of a unit.
+    /// Bits of a domain unit.
     unit: u64,
     varset: Option<String>,
     depth: usize,
     first: bool,
 }
 
-/// A register that was found in a domain; bits from its start.
+/// A register of a domain; bit offsets count from its start.
 struct Item {
     name: String,
     bit: u64,
-    /// Whether it is no member of an array but a first one.
+    /// Whether it is not an array member after the first.
     first: bool,
     body: Rc<Body>,
 }
@@ -137,12 +137,12 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         let Some(parts) = of_name.map(|(_, p)| p.clone()) else {
             continue;
         };
-        // What the reading tells is put aside until it is known whether the domain is read again.
+        // Messages of the first pass are held back until it is known whether the domain is read again.
         let before = (draft.losses.len(), draft.more_losses);
         let earlier = std::mem::take(&mut known.of_variants);
         known.new_unknown.clear();
         let (mut items, mut size) = domain(&mut known, draft, &parts, None)?;
-        // Freedreno's display blocks say cells of 32 bits and count bytes, as their drivers do.
+        // Freedreno's display blocks declare 32-bit cells and count bytes, as their drivers do.
         let words = |i: &Item| i.body.bits == 32 && i.bit.is_multiple_of(128);
         let (tree, node) = match parts.first() {
             Some(first) => *first,
@@ -168,8 +168,8 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             read.push((name, *first, size, items));
         }
     }
-    // A database of enumerations alone is a map without registers, and of no use.
-    // The one that the file is named after, else the one of most registers.
+    // A database with only enumerations is a map without registers, which is useless. The domain named after the file
+    // is used, or else the one with the most registers.
     let stem = std::path::Path::new(&draft.file)
         .file_stem()
         .and_then(|s| s.to_str())
@@ -188,7 +188,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             ),
         });
     };
-    // Of several domains that are wanted by name all are registers of one window.
+    // If several domains are requested by name, all of them are registers of one window.
     let several = options.blocks.len() > 1;
     for (n, (name, (tree, node), size, items)) in read.into_iter().enumerate() {
         let block: Rc<str> = name.into();
@@ -223,7 +223,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     Ok(())
 }
 
-/// Items of all parts of a domain, and its size in bits; with cells of these bits, where the file's are not meant.
+/// Reads the items of all parts of a domain, and its size in bits. A given cell size replaces that of the file.
 fn domain<'t>(
     known: &mut Definitions<'t>,
     draft: &mut Draft,
@@ -279,7 +279,7 @@ fn values_of<'t>(parts: &[TreeNode<'t>]) -> Vec<&'t str> {
         .collect()
 }
 
-/// Which variants there are to choose among: enumerations that items are chosen by.
+/// Lists the variants to choose from: enumerations that items are selected by.
 fn variants_of(known: &Definitions<'_>) -> String {
     let mut messages = Vec::new();
     for set in ["chip", "chipset", "card", "obj-class"] {
@@ -305,7 +305,7 @@ fn doc_of(node: Node<'_, '_>) -> String {
     let mut out = Vec::new();
     for tag in ["brief", "doc"] {
         if let Some(n) = node.children().find(|n| n.tag_name().name() == tag) {
-            // No more than one line takes: it is read again for every member of an array.
+            // No more than fits one line: it is read again for every array member.
             let mut text = String::new();
             for part in n
                 .descendants()
@@ -329,7 +329,7 @@ impl Definitions<'_> {
         self.steps_on(at, 1)
     }
 
-    /// Counts what is looked at: these many elements.
+    /// Counts visited elements: `n` of them.
     fn steps_on(&mut self, at: &FilePosition, n: usize) -> Result<(), ImportError> {
         self.steps = self.steps.saturating_add(n);
         if self.steps > MAX_STEPS {
@@ -342,7 +342,7 @@ impl Definitions<'_> {
         Ok(())
     }
 
-    /// Whether an item is there on the wanted variant; all are where none is wanted.
+    /// Whether an item exists on the requested variant; all do if none was requested.
     fn is_wanted(&mut self, draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, set: Option<&str>) -> bool {
         let Some(list) = node.attribute("variants") else {
             return true;
@@ -355,7 +355,7 @@ impl Definitions<'_> {
         let named = set.and_then(|s| self.wanted.iter().find(|(n, ..)| *n == s));
         let answer = match (named, set) {
             (Some((_, names, n)), _) => variants::has(list, names, *n),
-            // Of another dimension than the wanted variant: nothing is known of it.
+            // Another dimension than that of the requested variant: nothing is known of it.
             (None, Some(s)) if self.enums.contains_key(s) => Some(true),
             _ => self
                 .wanted
@@ -418,7 +418,7 @@ fn walk<'t>(
                     walk(known, draft, of, group, &inner, items)?;
                 }
             }
-            // Defined for all, wherever they stand; texts.
+            // Definitions for all files, and texts.
             "enum" | "bitset" | "group" | "domain" | "import" | "doc" | "brief" => {}
             other => draft.lose(place, LossKind::Element, || format!("<{other}> is unknown")),
         }
@@ -438,7 +438,7 @@ fn memory(draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, name: &str) ->
     Ok(true)
 }
 
-/// Where the members of an array, a stripe or a register are, in cells, and whether they are numbered.
+/// Returns the cell offsets of the members of an array, a stripe or a register, and whether they are numbered.
 fn members(
     tree: &Tree<'_>,
     node: Node<'_, '_>,
@@ -468,7 +468,7 @@ fn members(
     ))
 }
 
-/// `NAME` and the number of a member: `MRT3`, and `VPC_2_1` where the name ends with a digit.
+/// Returns `NAME` with the number of a member: `MRT3`, and `VPC_2_1` if the name ends with a digit.
 fn numbered(name: &str, n: usize) -> String {
     let gap = if name.ends_with(|c: char| c.is_ascii_digit()) {
         "_"
@@ -594,9 +594,9 @@ fn register<'t>(
     Ok(())
 }
 
-/// A domain that is no registers of the window: a descriptor.
+/// Adds a domain that is no register window: a descriptor.
 fn layout(draft: &mut Draft, name: &str, at: FilePosition, doc: String, items: Vec<Item>) -> Result<(), ImportError> {
-    // Members of an array share their fields, and have them each from here on: counted before they are made.
+    // Array members share their fields until here, and then each has its own: counted before they are created.
     let near = items.iter().filter(|i| i.bit.saturating_add(i.body.bits) <= MAX_LAYOUT);
     draft.room(
         &at,

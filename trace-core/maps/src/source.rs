@@ -1,4 +1,4 @@
-//! The XML files of an import: a file and what it imports, bounded in number, size and depth; places in them.
+//! The XML files of an import: a file and its imports, limited in number, size and depth, with positions.
 
 use super::Format;
 use super::error::{FilePosition, ImportError};
@@ -8,43 +8,43 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of bytes of a file.
+/// Maximum size of a file, bytes.
 pub(crate) const MAX_FILE: u64 = 64 << 20;
-/// Maximum number of files of an import, and most bytes of all together.
+/// Maximum number of files of an import, and maximum size of all together in bytes.
 const MAX_FILES: usize = 256;
 const MAX_BYTES: u64 = 128 << 20;
 /// Maximum number of elements and texts of a file.
 const MAX_NODES: u32 = 4_000_000;
-/// How deep elements may lie in each other. Known files stay below 20.
+/// Maximum nesting depth of elements. Known files stay below 20.
 const MAX_DEPTH: usize = 64;
 
-/// Maximum number of tags of a file and all that it imports, those that close elements too, and most attributes. The
-/// largest SVD known has some 800 000 of them.
+/// Maximum number of tags of a file and its imports, closing tags included, and maximum number of attributes. The
+/// largest known SVD has some 800 000 of them.
 const MAX_TAGS: usize = 4_000_000;
 const MAX_ATTRIBUTES: usize = 4_000_000;
-/// Maximum number of attributes of an element: each is compared with all others of it.
+/// Maximum number of attributes of an element: the parser compares each with all others.
 const MAX_OF_ELEMENT: usize = 256;
-/// Maximum number of declarations of namespaces: every element with one has a list of all that stand above it.
+/// Maximum number of namespace declarations: every element with one has a list of all that enclose it.
 const MAX_NAMESPACES: usize = 256;
 
-/// Where imported files come from.
+/// A source of imported files.
 pub trait Sources {
-    /// The text of a file that is imported by this name; `None` where there is none.
+    /// Returns the text of an imported file by name, or `None` if there is none.
     fn text(&mut self, name: &str) -> Option<String>;
 
-    /// What the file of this name is, however else it is named: a file is read once. The name without what says
-    /// nothing in it, where no more is known.
+    /// Returns the identity of a file, whatever name it is imported by: a file is read once. By default the name
+    /// without redundant parts.
     fn identity(&mut self, name: &str) -> String {
         plain(name)
     }
 
-    /// What the file is that imports, told as by [`Sources::identity`].
+    /// Returns the identity of the importing file, in the form of [`Sources::identity`].
     fn own(&self) -> Option<String> {
         None
     }
 }
 
-/// A path without `.` and doubled strokes.
+/// Returns a path without `.` and doubled slashes.
 fn plain(name: &str) -> String {
     Path::new(name).components().collect::<PathBuf>().display().to_string()
 }
@@ -59,7 +59,7 @@ impl Sources for NoSources {
     }
 }
 
-/// The files around another one: names are looked up in its folder and, since databases name files from their root, in
+/// The files around another one. Names are searched in its folder and, since databases name files from their root, in
 /// the two folders above it. Names that lead out of these are not followed.
 #[derive(Debug)]
 pub struct Folder {
@@ -68,7 +68,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Around this file.
+    /// Creates the source for this file.
     #[must_use]
     pub fn new(file: &Path) -> Self {
         let full = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -84,7 +84,7 @@ impl Folder {
             return None;
         }
         let mut paths = self.folders.iter().map(|folder| folder.join(name));
-        // Before it is opened: a pipe would wait for somebody who writes into it.
+        // Checked before the file is opened: opening a pipe would block until somebody writes into it.
         paths.find(|path| std::fs::metadata(path).is_ok_and(|m| m.is_file()))
     }
 }
@@ -93,7 +93,7 @@ impl Sources for Folder {
     fn text(&mut self, name: &str) -> Option<String> {
         let file = std::fs::File::open(self.find(name)?).ok()?;
         let mut text = String::new();
-        // One byte more than may be, so that it is told and not cut.
+        // One byte more than the limit, so that the excess is detected and the file is not cut silently.
         file.take(MAX_FILE + 1).read_to_string(&mut text).ok()?;
         Some(text)
     }
@@ -108,10 +108,10 @@ impl Sources for Folder {
     }
 }
 
-/// Maximum number of bytes of a name.
+/// Maximum size of a name, bytes.
 pub(crate) const MAX_NAME: usize = 256;
 
-/// The texts of an import: the file itself first.
+/// The texts of an import: the main file first.
 pub(crate) struct LoadedFiles {
     files: Vec<(Arc<str>, String)>,
     /// Imports that were not found.
@@ -185,8 +185,8 @@ impl LoadedFiles {
     }
 }
 
-/// What the files of an import come to, looked at before they are parsed: the parser takes many times the bytes of a
-/// file that is all tags, attributes or namespaces.
+/// Totals of an import's files, checked before parsing: the parser needs many times the size of a file that is all
+/// tags, attributes or namespaces.
 #[derive(Default)]
 struct InputTotals {
     bytes: u64,
@@ -218,7 +218,7 @@ impl InputTotals {
         if self.bytes > MAX_BYTES {
             return too("the file and what it imports have too many bytes", MAX_BYTES, 0);
         }
-        // An attribute is an equals sign before a quote; where one stands in a text, it is counted for nothing.
+        // An attribute is an equals sign before a quote. The same characters in a text count too, which does no harm.
         let (mut of_element, mut equals) = (0usize, false);
         for (at, byte) in text.bytes().enumerate() {
             match byte {
@@ -258,7 +258,7 @@ impl InputTotals {
 pub(crate) struct Tree<'a> {
     name: Arc<str>,
     document: Document<'a>,
-    /// Where each line begins.
+    /// Offset of each line.
     lines: Vec<usize>,
 }
 
@@ -277,7 +277,7 @@ impl<'a> Tree<'a> {
             let pos = e.pos();
             ImportError::Xml {
                 place: at(pos.row, pos.col),
-                // The place is told by us.
+                // Our own message gives the position.
                 reason: e.to_string().replacen(&format!(" at {pos}"), "", 1),
             }
         })?;
@@ -292,7 +292,7 @@ impl<'a> Tree<'a> {
             document,
             lines,
         };
-        // Down and up again, so that nothing here or later recurses further than a stack holds.
+        // Walks down and up again: no recursion here or later exceeds the stack.
         let (mut depth, mut node) = (0usize, tree.document.root_element());
         'walk: loop {
             if depth > MAX_DEPTH {
@@ -328,7 +328,7 @@ impl<'a> Tree<'a> {
         self.document.root_element()
     }
 
-    /// Names are repeated for every member of an array and every level: they are short.
+    /// Checks that names are short: they are repeated for every array member and every level.
     fn short_names(&self, node: Node<'_, '_>) -> Result<(), ImportError> {
         let of_element = node.text().filter(|_| node.has_tag_name("name"));
         let longest = node.attribute("name").into_iter().chain(of_element).map(str::len).max();
@@ -342,7 +342,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Where an element begins.
+    /// Returns the position of an element.
     pub fn place(&self, node: Node<'_, '_>) -> FilePosition {
         let byte = node.range().start;
         let line = self.lines.partition_point(|start| *start <= byte).max(1);
@@ -361,7 +361,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// An attribute that is a number in C's notation.
+    /// Returns an attribute that is a number in C notation.
     pub fn number(&self, node: Node<'_, '_>, attribute: &str) -> Result<Option<u64>, ImportError> {
         let Some(text) = node.attribute(attribute) else {
             return Ok(None);
@@ -374,7 +374,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// `31`, `0x1f`.
+/// Parses `31` or `0x1f`.
 pub(crate) fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -383,7 +383,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// The text of an element in one line, cut to what a description may be long.
+/// Returns the text of an element in one line, cut to the maximum length of a description.
 pub(crate) fn one_line(text: &str) -> String {
     const MAX_DESCRIPTION: usize = 1000;
     let mut out = String::new();
@@ -400,7 +400,7 @@ pub(crate) fn one_line(text: &str) -> String {
     out
 }
 
-/// A text without breaks and control characters; each is a space.
+/// Returns a text with line breaks and control characters replaced by spaces.
 pub(crate) fn one_name(text: &str) -> String {
     let plain = |c: char| {
         if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {

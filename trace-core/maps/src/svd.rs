@@ -1,7 +1,8 @@
-//! CMSIS-SVD, as Arm's specification of the format (version 1.3) has it: peripherals, clusters and registers with
-//! `dim` arrays, `derivedFrom` at every level, properties that pass down, enumerated values.
+//! The importer of CMSIS-SVD (Arm's format specification, version 1.3): peripherals, clusters and registers with `dim`
+//! arrays, `derivedFrom` at every level, inherited properties, enumerated values.
 //!
-//! Read off the XML itself, because every expansion is bounded before it is made and every loss has its place.
+//! It reads the XML itself, because every expansion must be limited before it is made and every loss needs its
+//! position.
 
 use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, Kind, MAX_REGISTERS};
@@ -13,17 +14,17 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Maximum number of elements that are derived from each other in a row.
+/// Maximum length of a chain of derived elements.
 const MAX_DERIVED: usize = 16;
-/// Maximum number of elements that are looked at once arrays and what is derived are laid out.
+/// Maximum number of elements visited after the expansion of arrays and derived elements.
 const MAX_LOOKS: usize = 16_000_000;
-/// Maximum number of elements in a peripheral, cluster, register or field that are no registers: properties,
+/// Maximum number of elements of a peripheral, cluster, register or field that are no registers: properties,
 /// interrupts.
 const MAX_PROPERTIES: usize = 4096;
-/// Largest window of a map.
+/// Maximum size of the register window of a map, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
 
-/// An element and what it is derived from, nearest first.
+/// An element and the elements that it is derived from, nearest first.
 type Chain<'t> = Vec<Node<'t, 't>>;
 
 /// Properties that registers inherit.
@@ -38,13 +39,13 @@ struct Reader<'t> {
     tree: &'t Tree<'t>,
     /// Elements by tag and name, in the order of the file.
     named: HashMap<(&'t str, &'t str), Vec<Node<'t, 't>>>,
-    /// The first two of them under each parent: one of them is not whoever asks.
+    /// The first two of them under each parent: one of them may be the element that asks.
     siblings: HashMap<(&'t str, &'t str, NodeId), (Node<'t, 't>, Option<Node<'t, 't>>)>,
-    /// What elements are called.
+    /// Names of elements.
     names: HashMap<NodeId, &'t str>,
     enums: HashMap<NodeId, Option<usize>>,
     steps: usize,
-    /// Elements that were looked at, those again that members of arrays share.
+    /// Number of visited elements; array members count shared ones again.
     looks: Cell<usize>,
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             "device" | "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
         ) && let Some(name) = text(node, "name")
         {
-            // They are looked through for every property, and again for every member of an array.
+            // They are searched for every property, and again for every array member.
             let others = |n: &Node<'_, '_>| {
                 let listed = ["register", "cluster", "enumeratedValue"];
                 !n.is_text() && !listed.contains(&n.tag_name().name())
@@ -168,7 +169,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         let block: Rc<str> = name.as_str().into();
         let prefix = first_text(chain, "prependToName").unwrap_or_default().to_owned();
         let suffix = first_text(chain, "appendToName").unwrap_or_default();
-        // The name of the peripheral is needed where several have registers of one name.
+        // The peripheral's name is needed as a prefix if several peripherals have registers of one name.
         let outer = if wanted.len() > 1 {
             format!("{name}_{prefix}")
         } else {
@@ -229,7 +230,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     Ok(())
 }
 
-/// The text of a child element; `None` where it is missing or empty.
+/// Returns the text of a child element, or `None` if it is missing or empty.
 fn text<'t>(node: Node<'t, 't>, tag: &str) -> Option<&'t str> {
     let child = node.children().find(|n| n.has_tag_name(tag))?;
     child.text().map(str::trim).filter(|t| !t.is_empty())
@@ -239,7 +240,7 @@ fn first_text<'t>(chain: &[Node<'t, 't>], tag: &str) -> Option<&'t str> {
     chain.iter().find_map(|n| text(*n, tag))
 }
 
-/// A number as SVD writes it: `12`, `0x1f`, `#101`, `4k`. Bits that do not matter are 0.
+/// Parses a number in SVD notation: `12`, `0x1f`, `#101`, `4k`. Don't-care bits are 0.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim().trim_start_matches('+');
     if let Some(bits) = text
@@ -312,7 +313,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Counts the elements that are looked at for something that is made of these.
+    /// Counts the elements visited for something built from `chain`.
     fn look(&self, chain: &[Node<'t, 't>]) -> Result<(), ImportError> {
         let children: usize = chain.iter().map(|n| 1 + n.children().count()).sum();
         self.looks.set(self.looks.get().saturating_add(children));
@@ -326,7 +327,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// An element followed by what it is derived from.
+    /// Returns an element followed by the elements that it is derived from.
     fn chain(&self, node: Node<'t, 't>) -> Result<Chain<'t>, ImportError> {
         let mut chain = vec![node];
         let mut last = node;
@@ -353,8 +354,8 @@ impl<'t> Reader<'t> {
         Ok(chain)
     }
 
-    /// What a path names: a sibling, else whatever of the same tag has the path's last name under elements of the
-    /// path's other names.
+    /// Resolves a path: a sibling, or else any element of the same tag with the path's last name under elements of its
+    /// other names.
     fn find(&self, node: Node<'t, 't>, path: &'t str) -> Result<Option<Node<'t, 't>>, ImportError> {
         let tag = node.tag_name().name();
         let mut parts = path.rsplit('.');
@@ -381,7 +382,7 @@ impl<'t> Reader<'t> {
         Ok(None)
     }
 
-    /// Names and offsets of the members of an array; of what is none, itself.
+    /// Returns names and offsets of the members of an array; for a single element, its own.
     fn repeats(&self, chain: &[Node<'t, 't>], at: u64) -> Result<Vec<(String, u64)>, ImportError> {
         let Some(node) = chain.first().copied() else {
             return Ok(Vec::new());
@@ -413,7 +414,7 @@ impl<'t> Reader<'t> {
         Ok(all)
     }
 
-    /// `dimIndex`: `0-3`, `A-D`, `left,right`; numbers from 0 where there is none.
+    /// Parses `dimIndex`: `0-3`, `A-D`, `left,right`; numbers from 0 if there is none.
     fn indices(&self, chain: &[Node<'t, 't>], dim: u64) -> Result<Vec<String>, ImportError> {
         let Some(text) = first_text(chain, "dimIndex") else {
             return Ok((0..dim).map(|n| n.to_string()).collect());
@@ -597,7 +598,7 @@ impl<'t> Reader<'t> {
             })
             .find(|list| !list.is_empty())
             .unwrap_or_default();
-        // Read and write may have names of their own; the read ones name what a timeline mostly shows.
+        // Read and write may have names of their own; the read names fit what a timeline mostly shows.
         let usage = |n: &Node<'t, 't>| text(*n, "usage").unwrap_or("read-write");
         let main = enumerations
             .iter()
@@ -632,7 +633,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// The three ways in which SVD gives a field's bits.
+    /// Reads the bits of a field, which SVD gives in three forms.
     fn bits(&self, node: Node<'t, 't>) -> Result<Option<(u64, u64)>, ImportError> {
         let wrong = || self.tree.wrong(node, "the bits of a field are reversed or none");
         if let Some(range) = text(node, "bitRange") {
@@ -662,7 +663,7 @@ impl<'t> Reader<'t> {
             return Ok(*known);
         }
         let chain = self.chain(list)?;
-        // What the list is derived from is read, and its losses are told, once.
+        // The base of a derived list is read, and its losses reported, once.
         if let Some(base) = chain.iter().skip(1).find_map(|n| self.enums.get(&n.id())) {
             let known = *base;
             self.enums.insert(list.id(), known);
@@ -702,7 +703,7 @@ impl<'t> Reader<'t> {
         let name = first_text(&chain, "name").unwrap_or(field);
         let made = draft.enumeration(&self.tree.place(list), name, values)?;
         self.enums.insert(list.id(), made);
-        // Others that are derived from the same find it read.
+        // Other lists derived from the same base find it already read.
         if let Some(from) = from {
             self.enums.insert(from.id(), made);
         }
@@ -720,7 +721,7 @@ fn sentence(doc: &mut String, more: &str) {
     doc.push_str(more);
 }
 
-/// What writing and reading do beside.
+/// Appends the side effects of writes and reads to the description.
 fn effects(doc: &mut String, chain: &[Node<'_, '_>]) {
     let get = |tag: &str| chain.iter().find_map(|n| child_text(*n, tag));
     let written = match get("modifiedWriteValues").as_deref() {

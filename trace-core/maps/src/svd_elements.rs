@@ -1,4 +1,4 @@
-//! Elements of an SVD that a map has no word for, and those that SVD has none for: told, and not left out in silence.
+//! SVD elements that a map cannot express, and elements that are not SVD: both are reported, not dropped silently.
 
 use super::draft::Draft;
 use super::error::{FilePosition, LossKind};
@@ -6,7 +6,7 @@ use super::source::Tree;
 use roxmltree::Node;
 use std::collections::BTreeMap;
 
-/// What registers, clusters and peripherals have of arrays and properties.
+/// Elements of arrays and properties that registers, clusters and peripherals share.
 const SHARED: &[&str] = &[
     "dim",
     "dimIncrement",
@@ -22,7 +22,8 @@ const SHARED: &[&str] = &[
     "resetMask",
 ];
 
-/// The children that an element of SVD has, beside those that are shared; `None` where it is not gone into.
+/// Returns the allowed children of an SVD element besides the shared ones, or `None` if the element is not descended
+/// into.
 fn children(tag: &str) -> Option<(&'static [&'static str], bool)> {
     Some(match tag {
         "device" => (
@@ -109,7 +110,7 @@ fn children(tag: &str) -> Option<(&'static [&'static str], bool)> {
     })
 }
 
-/// What they say that a map cannot; the others name things for headers of C alone.
+/// Elements whose information a map cannot express; the others are names for C headers only.
 const LOST: &[&str] = &[
     "alternateCluster",
     "alternateGroup",
@@ -128,25 +129,25 @@ fn all_bits(text: &str) -> bool {
     matches!(digits.len(), 8 | 16) && digits.bytes().all(|b| matches!(b, b'f' | b'F'))
 }
 
-/// How often each element was met that a map has no word for, and where first.
+/// For each element that a map cannot express: its count and first position.
 #[derive(Default)]
 pub(crate) struct UnsupportedElements(BTreeMap<&'static str, (usize, FilePosition)>);
 
 impl UnsupportedElements {
-    /// Looks at all elements under one, itself too.
+    /// Checks all elements of a tree, its root included.
     pub fn visit_tree(&mut self, draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>) {
         for element in node.descendants().filter(Node::is_element) {
             self.children(draft, tree, element);
         }
     }
 
-    /// Looks at the children of one element.
+    /// Checks the children of one element.
     pub fn children(&mut self, draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>) {
         let tag = node.tag_name().name();
         let Some((known, shared)) = children(tag) else { return };
         for child in node.children().filter(Node::is_element) {
             let name = child.tag_name().name();
-            // A mask of all bits, which most files have, says nothing.
+            // A mask of all bits, which most files have, carries no information.
             let says = name != "resetMask" || !child.text().is_some_and(all_bits);
             if let Some(lost) = LOST.iter().find(|l| **l == name).filter(|_| says) {
                 self.0.entry(lost).or_insert_with(|| (0, tree.place(child))).0 += 1;
@@ -158,7 +159,7 @@ impl UnsupportedElements {
         }
     }
 
-    /// Tells what was met, each kind of element once.
+    /// Reports each kind of element once.
     pub fn report(self, draft: &mut Draft) {
         for (name, (count, place)) in self.0 {
             draft.lose(place, LossKind::Element, || {

@@ -1,8 +1,8 @@
-//! The maps that a person keeps: files of a folder and one beside a recording, read, put to use, and looked at again
-//! when they change.
+//! The user's register maps: files of a folder and one next to a recording, loaded, applied, and reloaded when they
+//! change.
 //!
-//! In the folder a map is a file `NAME.map.toml`, or a folder `NAME.map` of `.toml` files; beside a recording `F.kine`
-//! it is `F.map.toml`.
+//! In the folder, a map is a file `NAME.map.toml`, or a folder `NAME.map` of `.toml` files. Next to a recording
+//! `F.kine` it is `F.map.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -12,38 +12,37 @@ use std::time::SystemTime;
 use trace_core::recording::Recording;
 use trace_core::registers::{self, MapScope, RegisterMap};
 
-/// How the names of maps end.
+/// Suffix of map file names.
 pub const SUFFIX: &str = ".map.toml";
-/// How the names of folders that are maps end.
+/// Suffix of the names of map folders.
 const FOLDER_SUFFIX: &str = ".map";
-/// Maximum number of bytes of a map's files. What is read of them takes some thirty times as much while it is read.
+/// Maximum size of a map's files, bytes. Reading needs some thirty times as much memory.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
-/// Maximum number of bytes of the files of all maps together.
+/// Maximum size of the files of all maps together, bytes.
 const MAX_ALL_BYTES: u64 = 64 << 20;
-/// Maximum number of bytes that all maps of a folder and the one beside a recording take in memory.
+/// Maximum memory of all maps of a folder and the one next to a recording, bytes.
 const MAX_BUILT: u64 = 256 << 20;
-/// Maximum number of bytes that all versions of maps take that the program has read since it began: none is ever given
-/// back.
+/// Maximum memory of all map versions read since the program started, bytes: none is ever freed.
 const MAX_KEPT: u64 = 1 << 30;
-/// Maximum number of maps of a folder, most files of a map.
+/// Maximum number of maps of a folder, and maximum number of files of a map.
 const MAX_MAPS: usize = 256;
 const MAX_FILES: usize = 256;
-/// Maximum number of names of a folder that are looked at.
+/// Maximum number of names of a folder that are read.
 const MAX_LISTED: usize = 16_384;
 
-/// A map of a person's, as it stands.
+/// A map of the user.
 #[derive(Clone, Debug)]
 pub struct UserMap {
     /// Its file or folder.
     pub path: PathBuf,
-    /// Whether it lies beside the recording, and is for that alone.
+    /// Whether it is next to the recording and applies to that recording only.
     pub beside: bool,
-    /// The map, or why it is not used, with file and line.
+    /// The map, or the reason why it is not used, with file and line.
     pub map: Result<&'static RegisterMap, String>,
 }
 
-/// Where the map of a recording lies, beside it: `F.map.toml` for `F.kine`, for a folder `F` and for a file of another
-/// form, whose whole name is kept, `F.log.map.toml`.
+/// Returns the path of the map next to a recording: `F.map.toml` for `F.kine` and for a folder `F`. For a file of
+/// another format the whole name is kept: `F.log.map.toml`.
 #[must_use]
 pub fn sibling_map_path(recording: &Path) -> PathBuf {
     let full = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
@@ -55,12 +54,12 @@ pub fn sibling_map_path(recording: &Path) -> PathBuf {
     full.with_file_name(format!("{stem}{SUFFIX}"))
 }
 
-/// What tells a recording that was opened from a file.
+/// Returns the path that identifies a recording opened from a file.
 fn opened_from(file: &Path) -> Arc<Path> {
     std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into()
 }
 
-/// What a file was when it was read.
+/// Metadata of a file when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -75,19 +74,19 @@ impl Stamp {
     }
 }
 
-/// Files, and whether any of them changed since they were read: told by time and length and, where these differ, by
-/// content, so that a file that is only touched is none that changed.
+/// Files with a check for changes since they were read. Time and length are compared first; if they differ, the content
+/// decides. A file that was only touched has not changed.
 #[derive(Debug, Default)]
 pub struct WatchedFiles {
-    /// Files that matter, those that are not there too.
+    /// Relevant files, missing ones included.
     files: BTreeMap<PathBuf, Option<Stamp>>,
-    /// Folders whose lists of maps matter, with what was in them.
+    /// Folders whose lists of maps matter, with their contents.
     folders: BTreeMap<PathBuf, Vec<PathBuf>>,
 }
 
 impl WatchedFiles {
-    /// Whether something changed, came or went since it was read. Reads those files whose time or length changed, so
-    /// this belongs apart from the interface.
+    /// Whether a file changed, appeared or disappeared since it was read. Reads files whose time or length changed, so
+    /// do not call it on the UI thread.
     pub fn has_changed(&mut self) -> bool {
         let lists = self.folders.iter().any(|(folder, had)| entries(folder) != *had);
         let mut any = lists;
@@ -109,9 +108,9 @@ impl WatchedFiles {
         any
     }
 
-    /// Reads a file and remembers what it was.
+    /// Reads a file and records its metadata.
     fn read(&mut self, path: &Path) -> Result<String, String> {
-        // The facts first: a change between the two is then seen at the next look.
+        // Metadata first: a change between the two reads is then detected at the next check.
         let facts = Stamp::read_metadata(path);
         let text = read(path);
         let stamp = facts.map(|(modified, bytes)| Stamp {
@@ -132,7 +131,7 @@ impl WatchedFiles {
 
 fn read(path: &Path) -> Result<String, String> {
     let describe = |e: std::io::Error| format!("{}: {e}", path.display());
-    // Before it is opened: a pipe would wait for somebody who writes into it.
+    // Checked before the file is opened: opening a pipe would block until somebody writes into it.
     if !std::fs::metadata(path).map_err(describe)?.is_file() {
         return Err(format!("{}: it is no file", path.display()));
     }
@@ -145,7 +144,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Maps of a folder, or files of a map that is a folder, by name.
+/// Returns the maps of a folder, or the files of a map folder, by name.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let own = |name: &str, is_folder: bool| {
         if is_folder {
@@ -176,10 +175,10 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Sources that are in use, so that those that are gone are taken out of it.
+/// Sources in use, so that sources that disappear can be removed.
 static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Maps that were read since the program began, by the content of their files: one that is read again is the same.
+/// Maps read since the program started, by the content of their files: the same content gives the same map.
 #[derive(Default)]
 struct MapCache {
     by_content: BTreeMap<[u8; 32], &'static RegisterMap>,
@@ -188,7 +187,7 @@ struct MapCache {
 
 static KEPT: LazyLock<Mutex<MapCache>> = LazyLock::new(Mutex::default);
 
-/// The map of files with this content; made, and kept as long as the program runs, where none had it yet.
+/// Returns the map of files with this content. Builds it if needed and keeps it as long as the program runs.
 fn cached_map(
     content: blake3::Hash,
     make: impl FnOnce() -> Result<RegisterMap, String>,
@@ -211,22 +210,22 @@ fn cached_map(
     Ok(made)
 }
 
-/// The maps of a person's folder and beside a recording.
+/// The maps of the user's folder and the map next to a recording.
 #[derive(Debug, Default)]
 pub struct UserMaps {
-    /// All that were found, those beside the recording first. Maps that are left out because a folder has too many
-    /// stand here as one, the folder, with the reason.
+    /// All maps found, those next to the recording first. If a folder has too many maps, one entry for the folder gives
+    /// the reason.
     pub maps: Vec<UserMap>,
     /// The files that they were read from.
     pub files: WatchedFiles,
-    /// Bytes of the files of all maps, and bytes that the maps take in memory.
+    /// Size of the files of all maps, and memory of the maps, bytes.
     read: u64,
     built: u64,
 }
 
 impl UserMaps {
-    /// Reads the maps of a folder, and puts them to use in this program: those whose file is gone no longer are, one
-    /// that is damaged is not. A folder that is not there holds none.
+    /// Reads the maps of a folder and applies them in this program. Maps whose file is gone or damaged are no longer
+    /// applied. A missing folder holds none.
     #[must_use]
     pub fn open_folder(folder: Option<&Path>) -> Self {
         let mut all = Self::default();
@@ -264,14 +263,14 @@ impl UserMaps {
         all
     }
 
-    /// Reads the map beside a recording too, and puts it to use for it alone: the recording is marked with where it was
-    /// opened from, so that another one of the same device does not have its map.
+    /// Reads the map next to a recording too and applies it to that recording only. The recording is marked with its
+    /// path, so that another recording of the same device does not get this map.
     pub fn add_sibling(&mut self, file: &Path, recording: &mut Recording) {
         recording.opened_from = Some(opened_from(file));
         self.refresh_sibling(file);
     }
 
-    /// As [`UserMaps::add_sibling`], for a recording that was marked by it before.
+    /// Same as [`UserMaps::add_sibling`], for a recording that was already marked.
     pub fn refresh_sibling(&mut self, file: &Path) {
         let (path, from) = (sibling_map_path(file), opened_from(file));
         let source = path.display().to_string();
@@ -289,7 +288,7 @@ impl UserMaps {
         }
     }
 
-    /// Why maps are not used, each with its file and line.
+    /// Returns the errors of maps that are not used, each with its file and line.
     pub fn errors(&self) -> impl Iterator<Item = &str> {
         self.maps
             .iter()
@@ -359,7 +358,7 @@ impl UserMaps {
     }
 }
 
-/// An error of the form's reader with the line that it is about: where it names a register, that of its name.
+/// Formats an error of the map reader with its line: if it names a register, the line of its name.
 fn describe_error(e: &registers::RegisterMapError, files: &[(&str, &str)]) -> String {
     let named = format!("name = {}", toml::Value::String(e.place.clone()));
     let table = format!("[{}", e.place);

@@ -1,18 +1,18 @@
-//! Which variants of a device an item of rules-ng-ng is there on.
+//! Variant ranges of rules-ng-ng: the device variants that have an item.
 
 use std::collections::HashMap;
 
-/// Maximum number of bytes of a range: two names, which are short.
+/// Maximum size of a range in bytes: two short names.
 const MAX_RANGE: usize = 1024;
 
-/// The variants of an enumeration in their order.
+/// The variants of an enumeration in order.
 pub(crate) struct Names<'t> {
     number: HashMap<&'t str, usize>,
     count: usize,
 }
 
 impl<'t> Names<'t> {
-    /// These; a name that is there twice has its first place.
+    /// Indexes these names; a repeated name has its first position.
     pub fn new(names: &[&'t str]) -> Self {
         let mut number = HashMap::with_capacity(names.len());
         for (n, name) in names.iter().enumerate() {
@@ -29,8 +29,8 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Whether a list of ranges (`A6XX`, `A2XX-A4XX`, `NV17:NV20`, `A7XX-`, `:G80`) has the variant, in the order that
-/// `names` gives; `None` for what is no range of these names.
+/// Whether a list of ranges (`A6XX`, `A2XX-A4XX`, `NV17:NV20`, `A7XX-`, `:G80`) contains the variant, in the order of
+/// `names`. Returns `None` if it is no range of these names.
 pub(crate) fn has(list: &str, names: &Names<'_>, wanted: usize) -> Option<bool> {
     let mut any = false;
     for range in list.split_whitespace() {
@@ -44,7 +44,7 @@ fn within(range: &str, names: &Names<'_>, wanted: usize) -> Option<bool> {
         return None;
     }
     let number = |name: &str| names.number(name);
-    // A name may have a dash in it.
+    // A name may contain a dash.
     if let Some(one) = number(range) {
         return Some(one == wanted);
     }

@@ -1,5 +1,5 @@
-//! The text of a map in the project's form, from a draft: what contradicts the form is taken out and told, and what is
-//! left is read back by the form's own reader.
+//! The writer of map texts from drafts: it removes and reports what the format does not allow, and reads the result
+//! back with the format's own reader.
 
 use super::compact;
 use super::draft::{Access, Draft, DraftField, DraftRegister, Kind};
@@ -10,11 +10,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use trace_core::registers::RegisterMap;
 
-/// Largest window of the form.
+/// Maximum size of the register window of the format, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Maximum number of other names that the description of a register or field tells.
+/// Maximum number of alternative names in the description of a register or field.
 const MAX_ALSO: usize = 16;
-/// Why no recorded write of an imported register is replayed.
+/// Reason why no recorded write of an imported register is replayed.
 const REASON: &str = "Imported: nobody has decided yet whether its writes may be replayed.";
 
 pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Result<ImportedMap, ImportError> {
@@ -117,7 +117,7 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
     })
 }
 
-/// Bytes of the window: as the file tells, else up to the end of the last register.
+/// Returns the size of the register window in bytes: as given by the file, or up to the end of the last register.
 fn window(draft: &Draft) -> Result<u64, ImportError> {
     let end = |r: &DraftRegister| r.offset.saturating_add(r.body.bits / 8);
     let reported = draft.window.filter(|w| *w <= MAX_WINDOW && *w >= 4);
@@ -129,14 +129,14 @@ fn window(draft: &Draft) -> Result<u64, ImportError> {
     })
 }
 
-/// A register and the names and texts of others that lie in the same bytes.
+/// A register, and the names and texts of others that share its bytes.
 pub(crate) type AliasedRegister = (DraftRegister, Vec<String>);
 
-/// The registers that the form takes: aligned, in the window, each byte once, each name once. The first that a file
-/// gives for its bytes stays.
+/// Returns the registers that the format accepts: aligned, inside the window, each byte once, each name once. The first
+/// register of a file for its bytes stays.
 fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
     let all = std::mem::take(&mut draft.registers).into_iter().enumerate();
-    // Decided in the order of the file, which tells what is the main name.
+    // Decided in the order of the file, which gives the main name.
     let mut taken: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
     let mut kept: HashMap<usize, AliasedRegister> = HashMap::new();
     for (n, r) in all {
@@ -190,7 +190,7 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
     }
     let mut kept: Vec<AliasedRegister> = kept.into_values().collect();
     kept.sort_by_key(|(r, _)| r.offset);
-    // Halves of 64-bit registers have names of their own.
+    // Halves of 64-bit registers have their own names.
     let mut names: HashSet<String> = HashSet::new();
     let mut next: HashMap<String, u32> = HashMap::new();
     for (r, _) in &mut kept {
@@ -226,8 +226,8 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
     kept
 }
 
-/// A text of the map in one line: what its writer makes of breaks and control characters is no longer what a person
-/// reads or the comment at its head can hold.
+/// Quotes a text of the map in one line. Escaped line breaks and control characters would not be readable, and the
+/// comment at the top of the file cannot hold them.
 pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(one_name(text)).to_string()
 }
@@ -327,8 +327,8 @@ fn register_text(
     count
 }
 
-/// The `fields` of a register or layout, and how many they are; what overlaps or leaves it is lost. `compact`: without
-/// descriptions, and without the words that a block with `say = "names"` gives.
+/// Formats the `fields` of a register or layout and returns their number; overlapping or outlying ones are lost.
+/// `compact`: without descriptions, and without the texts that a block with `say = "names"` gives.
 pub(crate) fn fields_text(
     draft: &mut Draft,
     owner: &str,
@@ -340,7 +340,7 @@ pub(crate) fn fields_text(
     let mut kept: Vec<(&DraftField, String)> = Vec::with_capacity(fields.len());
     let mut ends: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
     let mut names: HashSet<String> = HashSet::new();
-    // Where the search for a free name goes on, so that many of one name do not begin anew each.
+    // The search for a free name continues where it stopped, so that many equal names do not restart it.
     let mut next: HashMap<String, u32> = HashMap::new();
     let mut also: HashMap<usize, Vec<&str>> = HashMap::new();
     for f in fields {
@@ -438,7 +438,7 @@ pub(crate) fn fields_text(
         if !doc.is_empty() {
             let _ = write!(out, ", doc = {}", quoted(&doc));
         }
-        // So that the one line of an access tells the fields that are not 0.
+        // The one-line text of an access then shows the fields that are not 0.
         let words = name.replace("{}", "");
         match say {
             "name" => {

@@ -1,23 +1,23 @@
-//! A table that somebody else made, written in the formats of exports: named columns of cells, some of which are empty.
+//! Export of a caller's table in the formats of exports: named columns of cells, some of which are empty.
 
 use crate::export::{Format, Writer};
 use crate::tables::{TableError, frame};
 use polars::prelude::Column;
 use std::io::Write;
 
-/// The cells of a column; `None` is an empty one.
+/// The cells of a column; `None` is an empty cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cells {
-    /// Whole numbers.
+    /// Integers.
     Whole(Vec<Option<u64>>),
-    /// Numbers with a fraction.
+    /// Floating-point numbers.
     Real(Vec<Option<f64>>),
-    /// Words.
+    /// Texts.
     Text(Vec<Option<String>>),
 }
 
 impl Cells {
-    /// How many there are.
+    /// Returns the number of cells.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -27,17 +27,18 @@ impl Cells {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no cells.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Writes columns, all as long as the first, under their names. Gives the number of rows.
+/// Writes columns of equal length under their names. Returns the number of rows.
 ///
 /// # Errors
-/// When `to` cannot be written, or the columns are not all as long.
+///
+/// When `to` cannot be written, or the columns differ in length.
 pub fn write_columns(columns: Vec<(&str, Cells)>, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
     let rows = columns.first().map_or(0, |(_, c)| c.len());
     let columns = columns.into_iter().map(|(name, cells)| match cells {

@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file's name asks for: `.parquet`, `.arrow`, `.ipc`, `.feather` or `.csv`.
+    /// Returns the format of a file name: `.parquet`, `.arrow`, `.ipc`, `.feather` or `.csv`.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
@@ -35,19 +35,20 @@ impl Format {
     }
 }
 
-/// What became of an export.
+/// The result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportSummary {
-    /// Rows that were written.
+    /// Number of rows written.
     pub rows: u64,
-    /// What could not be followed, in words: page tables with a hole.
+    /// Descriptions of data that could not be followed: page tables with a hole.
     pub problems: Vec<String>,
 }
 
-/// Writes a table from its first byte to its last, a batch of rows at a time. Addresses, offsets and values are
-/// numbers; what a row has not is null, in CSV nothing.
+/// Writes a table, one batch of rows at a time. Addresses, offsets and values are numbers; missing cells are null, or
+/// empty in CSV.
 ///
 /// # Errors
+///
 /// When `to` cannot be written, the format cannot hold the table, or the work is cancelled.
 pub fn export(
     table: Table,
@@ -63,10 +64,11 @@ pub fn export(
     Ok(ExportSummary { rows, problems })
 }
 
-/// Writes those rows of [`Table::Events`] that were chosen, as [`export`] writes all of them.
+/// Writes selected rows of [`Table::Events`], in the form of [`export`].
 ///
 /// # Errors
-/// As [`export`].
+///
+/// Same as [`export`].
 pub fn export_events(
     recording: &Recording,
     chosen: &Selection,
@@ -91,7 +93,7 @@ pub(crate) struct Writer<'a> {
 }
 
 enum State<'a> {
-    /// Nothing is written yet: the first batch tells the columns.
+    /// Nothing is written yet: the first batch gives the columns.
     Begin(Option<&'a mut dyn Write>),
     Csv(&'a mut dyn Write),
     Parquet(Box<ParquetBatches<&'a mut dyn Write>>),
@@ -134,7 +136,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Ends the file; gives its rows.
+    /// Completes the file and returns its number of rows.
     pub(crate) fn finish(self) -> Result<u64, TableError> {
         match self.state {
             State::Parquet(writer) => {
@@ -173,7 +175,7 @@ fn csv(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {
     Ok(())
 }
 
-/// A cell of text; quoted where it would be read as more than one, or as nothing.
+/// Writes a cell of text, quoted if it would otherwise be read as several cells or as none.
 fn quoted(text: &str, out: &mut dyn Write) -> io::Result<()> {
     if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
         write!(out, "\"{}\"", text.replace('"', "\"\""))
@@ -190,7 +192,7 @@ mod tests {
     use std::io::Cursor;
     use trace_core::recording::{Access, EventsBuilder};
 
-    /// More events than a batch has, of every kind, with a mark that needs quotes.
+    /// Returns more events than a batch has, of every kind, with a mark that needs quotes.
     fn recording() -> Recording {
         let mut b = EventsBuilder::new();
         b.mark(1, "a \"mark\", with a comma");

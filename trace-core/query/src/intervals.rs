@@ -1,47 +1,47 @@
-//! Times between events of one pattern and those of another.
+//! Statistics of the times between events of two patterns.
 
 use crate::table::QueryError;
 use polars::prelude::*;
 use trace_core::Recording;
 use trace_core::filter::Selection;
 
-/// How long it took from events of one pattern to those of another.
+/// The times from events of one pattern to events of another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntervalStatistics {
-    /// Times that began and ended.
+    /// Number of complete intervals.
     pub count: u64,
-    /// Beginnings while one was open: the time is measured from the first of them.
+    /// Number of starts while an interval was open: the time counts from the first start.
     pub repeated: u64,
-    /// Ends without a beginning.
+    /// Number of ends without a start.
     pub strays: u64,
-    /// The beginning that never ended.
+    /// The start of the last interval, if it never ended.
     pub open: Option<u64>,
-    /// What the times are; `None` without any.
+    /// Statistics of the times; `None` if there are none.
     pub times: Option<Times>,
-    /// How often times of a range came, rising; empty without any.
+    /// Histogram of the times, ascending; empty if there are none.
     pub bins: Vec<TimeBin>,
 }
 
-/// How many times are of a range.
+/// A bin of the histogram of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeBin {
-    /// Shortest, ns.
+    /// Shortest time, ns.
     pub from: i64,
-    /// Longest, ns, included.
+    /// Longest time, ns, inclusive.
     pub to: i64,
-    /// How many.
+    /// Number of times.
     pub count: u64,
 }
 
-/// Most bins of times.
+/// Maximum number of bins of times.
 const BINS: i128 = 40;
-/// Steps from a time to its double, where times reach over many sizes.
+/// Number of bins per doubling of the time, for wide ranges.
 const STEPS: i128 = 4;
-/// So many times the shortest, and bins that are as wide as each other would hold nearly all in the first.
+/// Ratio of the longest to the shortest time from which bins grow: equal bins would hold nearly all times in the first.
 const FAR: i128 = 100;
 
-/// Ends of bins that hold everything from the shortest to the longest: as wide as each other, or where times reach over
-/// many sizes so many to each doubling.
+/// Returns the upper ends of bins from the shortest to the longest time: of equal width, or for wide ranges a fixed
+/// number per doubling.
 fn edges(min: i64, max: i64) -> Vec<i64> {
     let (low, high) = (i128::from(min), i128::from(max));
     let mut out = Vec::new();
@@ -50,12 +50,12 @@ fn edges(min: i64, max: i64) -> Vec<i64> {
         let steps = (BINS / doublings).clamp(1, STEPS);
         let mut at = low;
         while at <= high {
-            // Whole parts of the way to the double.
+            // Integer fractions of the way to the double.
             out.extend((1..=steps).map(|s| at + at * s / steps - 1).filter(|e| *e >= low));
             at *= 2;
         }
         out.dedup();
-        // The last bins may hold nothing.
+        // The last bins may be empty.
         let last = out.iter().position(|e| *e >= high).unwrap_or(0);
         out.truncate(last + 1);
     } else {
@@ -85,39 +85,40 @@ fn bins(ns: &[i64], min: i64, max: i64) -> Vec<TimeBin> {
     out
 }
 
-/// Figures of some times, ns; below 0 where the clock ran backwards.
+/// Statistics of times, ns; below 0 if the clock ran backwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// Shortest.
     pub min: i64,
-    /// Half of them are shorter.
+    /// Median.
     pub median: f64,
     /// Mean.
     pub mean: f64,
-    /// 99 in a hundred are not longer.
+    /// 99th percentile.
     pub p99: f64,
     /// Longest.
     pub max: i64,
-    /// The first of the shortest.
+    /// The first interval with the shortest time.
     pub shortest: EventPair,
-    /// The first of the longest.
+    /// The first interval with the longest time.
     pub longest: EventPair,
 }
 
-/// The events that a time lies between.
+/// The two events of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventPair {
-    /// Where it begins.
+    /// First event.
     pub from: u64,
-    /// Where it ends.
+    /// Last event.
     pub to: u64,
 }
 
-/// Measures from each event of `from` to the first event of `to` behind it. A beginning while one is open does not
-/// begin anew; an event that is of both ends one time and begins the next.
+/// Measures the time from each event of `from` to the next event of `to`. A start during an open interval does not
+/// restart it. An event of both patterns ends one interval and starts the next.
 ///
 /// # Errors
-/// When polars refuses.
+///
+/// When polars returns an error.
 pub fn measure_intervals(
     recording: &Recording,
     from: &Selection,
@@ -167,7 +168,7 @@ pub fn measure_intervals(
         .collect();
     out.count = ns.len() as u64;
     let shortest = (0..ns.len()).min_by_key(|n| ns.get(*n)).and_then(|n| spans.get(n));
-    // Of several that are as long the last is the largest: the order is turned for the first.
+    // Of several equal times, the last counts as the largest: the order is reversed to get the first.
     let longest = (0..ns.len())
         .rev()
         .max_by_key(|n| ns.get(*n))

@@ -1,11 +1,11 @@
-//! Columns of a recording lent to polars: the same memory, mapped or owned, kept alive by what polars holds of it.
+//! Zero-copy polars columns over a recording's columns, mapped or owned; polars keeps the shared memory alive.
 
 use polars::prelude::*;
 use polars_arrow::array::PrimitiveArray;
 use polars_buffer::Buffer;
 use trace_core::recording::{Column as Rows, Part};
 
-/// Rows of a column that lie in memory one after another, with the column that they belong to.
+/// Contiguous rows of a column, together with the column that they belong to.
 struct SharedRows<T> {
     column: Rows<T>,
     from: usize,
@@ -13,8 +13,8 @@ struct SharedRows<T> {
 }
 
 impl<T: bytemuck::Pod> AsRef<[T]> for SharedRows<T> {
-    /// The same slice at every call: the column is shared and never changes, and its alignment was checked when it was
-    /// made.
+    /// Returns the same slice at every call: the column is shared and never changes, and its alignment was checked at
+    /// construction.
     fn as_ref(&self) -> &[T] {
         match self.column.parts(self.from..self.from + self.rows).next() {
             Some(Part::Plain(values)) => values,
@@ -23,8 +23,8 @@ impl<T: bytemuck::Pod> AsRef<[T]> for SharedRows<T> {
     }
 }
 
-/// A column under a name, a chunk for each of its own. Plain chunks are lent; runs of one value, which take no memory
-/// in the recording, are written out.
+/// Lends a column under a name, one chunk per column chunk. Plain chunks are shared; runs of one value, which take no
+/// memory in the recording, are written out.
 pub(crate) fn lend<T>(name: &str, column: &Rows<T::Native>) -> ChunkedArray<T>
 where
     T: PolarsNumericType<Array = PrimitiveArray<<T as PolarsNumericType>::Native>>,
@@ -47,7 +47,7 @@ where
             PrimitiveArray::new(T::get_static_dtype().to_arrow(CompatLevel::newest()), buffer, None)
         })
         .collect();
-    // polars takes a column to have one chunk at least: grouping one without any panics.
+    // polars expects at least one chunk: grouping a column without chunks panics.
     if chunks.is_empty() {
         chunks.push(PrimitiveArray::new_empty(
             T::get_static_dtype().to_arrow(CompatLevel::newest()),
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Where the values of each chunk of a table's column lie.
+    /// Returns the locations of the values of each chunk of a table's column.
     fn chunks<T: PolarsNumericType>(ca: &ChunkedArray<T>) -> Vec<(*const T::Native, usize)> {
         ca.downcast_iter().map(|a| (a.values().as_ptr(), a.len())).collect()
     }
@@ -122,7 +122,7 @@ mod tests {
         lies_where_the_recording_has_it(&opened);
         let table = accesses(&opened).unwrap();
         drop(opened);
-        // Linux keeps a mapped file that has no name any more.
+        // Linux keeps a mapped file that was unlinked.
         std::fs::remove_file(&path).unwrap();
         let sum: u64 = table.column("value").unwrap().u64().unwrap().iter().flatten().sum();
         assert_eq!(sum, made.events.value.iter().sum::<u64>());

@@ -1,7 +1,7 @@
-//! Tables, aggregates and columnar export of recordings; the only room that names polars.
+//! Tables, aggregates and columnar export of recordings; the only crate that depends on polars.
 //!
-//! Filters and scans over events belong to `trace-core`, which does them over its columns faster than a general
-//! engine. What is here is group-by, statistics and export.
+//! Filters and scans over events are in `trace-core`, whose column scans are faster than a general engine. This crate
+//! does group-by, statistics and export.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod columns;

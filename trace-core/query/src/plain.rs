@@ -1,5 +1,5 @@
-//! Columns in Arrow types that every reader of the last years takes: texts are `string`, not `string_view`, which polars
-//! writes by itself and which pyarrow does not filter, group or sort by.
+//! Columns in Arrow types that every reader of recent years accepts. Texts are `string`, not `string_view`: polars
+//! writes the latter by default, and pyarrow cannot filter, group or sort by it.
 
 use base64::Engine as _;
 use polars::prelude::{CompatLevel, DataFrame, PolarsResult, Schema, SchemaExt as _};
@@ -11,7 +11,7 @@ use polars_io::parquet::write::KeyValueMetadata;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Key under which a Parquet file holds the schema of Arrow that it was written from.
+/// Key of the Arrow schema in the metadata of a Parquet file.
 const PARQUET_KEY: &str = "ARROW:schema";
 
 /// Returns the schema that a table is written with.
@@ -27,11 +27,11 @@ fn schema(of: &Schema) -> ArrowSchema {
     all.iter_values().cloned().map(plain).collect()
 }
 
-/// Returns the metadata of a Parquet file that names plain types. Without it polars tells readers `string_view`.
+/// Returns the Parquet metadata that names plain types. Without it, polars announces `string_view`.
 pub(crate) fn parquet_metadata(of: &Schema) -> KeyValueMetadata {
     let schema = schema(of);
     let message = schema_to_bytes(&schema, &default_ipc_fields(schema.iter_values()), None);
-    // The form of Arrow's stream: a mark, the length, the message.
+    // The format of an Arrow stream: a marker, the length, the message.
     let mut bytes = vec![0xff; 4];
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     bytes.extend_from_slice(&length.to_le_bytes());
@@ -40,7 +40,7 @@ pub(crate) fn parquet_metadata(of: &Schema) -> KeyValueMetadata {
     KeyValueMetadata::from_static(vec![(PARQUET_KEY.to_owned(), text)])
 }
 
-/// A file in the form of Arrow that is being written.
+/// An Arrow file that is being written.
 pub(crate) struct ArrowFile<W: Write> {
     writer: FileWriter<W>,
     schema: ArrowSchemaRef,
@@ -56,7 +56,7 @@ impl<W: Write> ArrowFile<W> {
 
     /// Writes the rows of a table.
     pub(crate) fn write(&mut self, table: &mut DataFrame) -> PolarsResult<()> {
-        // Rows are handed on in chunks that all columns have.
+        // Rows are passed on in chunks that all columns share.
         table.align_chunks();
         for batch in table.iter_chunks(CompatLevel::oldest(), false) {
             let rows = batch.len();
@@ -74,7 +74,7 @@ impl<W: Write> ArrowFile<W> {
     }
 }
 
-/// Returns a column with texts as `string`. Fails where the texts of one batch take more than 2 GiB.
+/// Returns a column with texts as `string`. Fails if the texts of one batch take more than 2 GiB.
 fn column(array: Box<dyn Array>) -> PolarsResult<Box<dyn Array>> {
     let Some(texts) = array.as_any().downcast_ref::<Utf8Array<i64>>() else {
         return Ok(array);

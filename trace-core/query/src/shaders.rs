@@ -1,4 +1,4 @@
-//! The table of shaders: a row for each operation of the code that each job runs.
+//! The table of shaders: one row for each operation of the code that each job runs.
 
 use crate::tables::{BATCH, BatchSink, TableError, frame};
 use bifrost::Unit;
@@ -10,7 +10,7 @@ use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::Timeline;
 
-/// Rows that are being gathered.
+/// Rows collected so far.
 #[derive(Default)]
 struct Rows {
     job: Vec<u32>,
@@ -66,7 +66,7 @@ impl Rows {
     }
 }
 
-/// Makes it. A shader that several jobs run stands there once for each of them.
+/// Builds the table. A shader that several jobs run has rows for each of them.
 pub(crate) fn build_shader_table(
     recording: &Recording,
     timeline: &Timeline,
@@ -82,7 +82,7 @@ pub(crate) fn build_shader_table(
     for (span, memory) in timeline.jobs.iter().zip(&memory) {
         progress.advance(1)?;
         let Some(memory) = memory else { continue };
-        // The jobs of a chain often run one shader.
+        // The jobs of a chain often run the same shader.
         let mut seen = HashSet::new();
         for (stage, entry) in jobs::read_chain(memory, span.head_va)
             .jobs

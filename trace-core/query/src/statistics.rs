@@ -1,4 +1,4 @@
-//! How registers, blocks, threads and jobs are used, in figures.
+//! Usage statistics of registers, blocks, threads and jobs.
 
 use crate::table::{QueryError, accesses, accesses_among};
 use polars::prelude::*;
@@ -9,7 +9,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::Access;
 use trace_core::registers::RecordedRegisters;
 
-/// What accesses are counted by.
+/// The key that accesses are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupBy {
     /// Space and offset.
@@ -18,15 +18,15 @@ pub enum GroupBy {
     Block,
     /// Thread of the driver.
     Thread,
-    /// The job that the accesses make ready, or that runs meanwhile: what filters call `job`.
+    /// The job that the accesses prepare, or that runs at the same time: `job` in filters.
     Job,
 }
 
 impl GroupBy {
-    /// All, in the order in which a person is offered them.
+    /// All keys, in the order of the user interface.
     pub const ALL: [Self; 4] = [Self::Register, Self::Block, Self::Thread, Self::Job];
 
-    /// In a word.
+    /// Returns a one-word label.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -37,7 +37,8 @@ impl GroupBy {
         }
     }
 
-    /// What a group without a name is called: what the map does not know, or what belongs to no job.
+    /// Returns the label of the group without a name: registers that the map does not know, or accesses that belong to
+    /// no job.
     #[must_use]
     pub fn unknown_label(self) -> &'static str {
         match self {
@@ -50,46 +51,45 @@ impl GroupBy {
 /// The accesses of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// Register or block, where the map knows it; thread or job by its number; `None`: unknown to the map, or of no
-    /// job.
+    /// Register or block in the map; number of the thread or job. `None`: unknown to the map, or of no job.
     pub name: Option<String>,
     /// Index of the space and offset of the first access.
     pub first_at: (u32, u32),
-    /// How many.
+    /// Number of accesses.
     pub accesses: u64,
-    /// Reads among them.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes among them.
+    /// Number of writes.
     pub writes: u64,
     /// First event.
     pub first_event: u64,
     /// Last event.
     pub last_event: u64,
-    /// Different values.
+    /// Number of distinct values.
     pub values: u64,
-    /// Accesses a second, from the first one to the last one; `None` where they have no time between them.
+    /// Accesses per second from the first to the last; `None` if there is no time between them.
     pub rate: Option<f64>,
-    /// Times between one access and the next, where there are two or more.
+    /// Times between consecutive accesses, if there are two or more.
     pub gaps: Option<Gaps>,
-    /// Values in rising bins; empty where they were not asked for.
+    /// Values in ascending bins; empty if not requested.
     pub histogram: Vec<Bin>,
 }
 
-/// How many accesses had a value of a range.
+/// A bin of the histogram of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bin {
     /// Smallest value.
     pub from: u64,
-    /// Largest value, included.
+    /// Largest value, inclusive.
     pub to: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub count: u64,
 }
 
-/// Most different values that have a bin each; more share bins from one power of two to the next.
+/// Maximum number of distinct values with a bin each; more values share bins between powers of two.
 const SINGLE: usize = 16;
 
-/// Times between neighbours of a group, ns; below 0 where the clock ran backwards.
+/// Times between consecutive accesses of a group, ns; below 0 if the clock ran backwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gaps {
     /// Shortest.
@@ -102,28 +102,29 @@ pub struct Gaps {
     pub max: i64,
 }
 
-/// Stands for what no map knows, and for what belongs to no job.
+/// Stands for registers that no map knows, and for accesses of no job.
 const NONE: u64 = u64::MAX;
 
-/// What accesses are counted, and how closely.
+/// Which accesses are counted, and in what detail.
 #[derive(Clone, Copy, Debug)]
 pub struct Count<'a> {
-    /// By what.
+    /// The key.
     pub by: GroupBy,
-    /// Only accesses among these events; `None`: all.
+    /// Counts only accesses among these events; `None`: all.
     pub among: Option<&'a Selection>,
-    /// Whether values are told as a histogram.
+    /// Whether to build a histogram of the values.
     pub histogram: bool,
 }
 
-/// Accesses that are looked at between two looks at whether to stop.
+/// Number of accesses between two checks for cancellation.
 const CHUNK: usize = 1 << 16;
 
-/// Counts the accesses of a recording. Registers come by space and offset, threads and jobs by number, blocks by name;
-/// what has no name comes last. `derived` is looked at for jobs alone.
+/// Counts the accesses of a recording. Registers are sorted by space and offset, threads and jobs by number, blocks by
+/// name; groups without a name come last. `derived` is used for jobs only.
 ///
 /// # Errors
-/// When polars refuses, or nobody wants it any more.
+///
+/// When polars returns an error, or the work was cancelled.
 pub fn usage(
     recording: &Recording,
     derived: &Derived,
@@ -136,7 +137,7 @@ pub fn usage(
         device.map_or_else(Vec::new, |d| d.map().registers().map(|r| r.block.as_str()).collect());
     blocks.sort_unstable();
     blocks.dedup();
-    // The table has no widths: what is at the first byte of an access stands for it.
+    // The table has no widths: the register at the first byte of an access stands for it.
     let register = |space: u32, offset: u32| {
         device
             .filter(|d| u32::from(d.space()) == space)?
@@ -274,7 +275,7 @@ pub fn usage(
     Ok(all)
 }
 
-/// The bins of each group's values.
+/// Returns the bins of each group's values.
 fn histograms(table: &DataFrame) -> Result<BTreeMap<u64, Vec<Bin>>, QueryError> {
     let counted = table
         .clone()
@@ -298,15 +299,14 @@ fn histograms(table: &DataFrame) -> Result<BTreeMap<u64, Vec<Bin>>, QueryError> 
     Ok(groups)
 }
 
-/// Bins of one value each, which rise, as they are told: where there are many they are put together from one power of
-/// two to the next.
+/// Merges ascending bins of one value each for display: many bins become one for each power of two.
 fn folded(single: Vec<Bin>) -> Vec<Bin> {
     if single.len() <= SINGLE {
         return single;
     }
     let mut wide: Vec<Bin> = Vec::new();
     for b in single {
-        // From a power of two to below the next; 0 by itself.
+        // From a power of two to below the next; 0 has its own bin.
         let (from, to) = match b.from.checked_ilog2() {
             None => (0, 0),
             Some(n) => (1 << n, (1u64 << n) | ((1u64 << n) - 1)),
@@ -323,27 +323,27 @@ fn folded(single: Vec<Bin>) -> Vec<Bin> {
     wide
 }
 
-/// How often values came.
+/// Frequencies of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// All of them.
+    /// Number of values.
     pub total: u64,
-    /// Different ones.
+    /// Number of distinct values.
     pub different: u64,
-    /// The most frequent ones with their counts, the most frequent first, of those that are as frequent the smallest
-    /// first; at most [`COMMON`].
+    /// The most frequent values with their counts, most frequent first; equally frequent ones by ascending value; at
+    /// most [`COMMON`].
     pub common: Vec<(u64, u64)>,
-    /// All of them in rising bins: one for each value, or where there are many from one power of two to the next.
+    /// All values in ascending bins: one per value, or if there are many, one per power of two.
     pub bins: Vec<Bin>,
 }
 
-/// Most values that [`Histogram::common`] names.
+/// Maximum number of values in [`Histogram::common`].
 pub const COMMON: usize = 1000;
 
 /// Counts values.
 ///
 /// # Errors
-/// When polars refuses.
+/// When polars returns an error.
 pub fn histogram(values: &[u64]) -> Result<Histogram, QueryError> {
     if values.is_empty() {
         return Ok(Histogram::default());
@@ -551,7 +551,7 @@ mod tests {
                 let report = (group.accesses, Some(group.first_event), Some(group.last_event));
                 let last = found.len().checked_sub(1).and_then(|n| found.get(n));
                 assert_eq!(report, (found.len(), found.get(0), last), "{name}, job {job}");
-                // What makes a job ready stands before its submit.
+                // The accesses that prepare a job come before its submit.
                 ahead += u64::from(group.first_event < timeline.jobs[job].submit_event);
             }
             let none = select("access and not job").len();

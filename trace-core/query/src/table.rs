@@ -8,25 +8,26 @@ use trace_core::progress::Cancelled;
 use trace_core::recording::{EventKind, Events};
 use trace_core::registers::RecordedRegisters;
 
-/// Why a table could not be made.
+/// The reason why a table could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// polars refused.
+    /// polars returned an error.
     #[error("a table could not be made: {0}")]
     Polars(#[from] PolarsError),
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// The accesses of a recording, one row each: `event`, `time_ns`, `thread`, `space`, `write`, `offset`, `width`,
-/// `value`. Events of other kinds are not in the table.
+/// Returns the accesses of a recording, one row each: `event`, `time_ns`, `thread`, `space`, `write`, `offset`,
+/// `width`, `value`. Events of other kinds are not in the table.
 ///
-/// `offset` and `value` are the recording's own columns, lent and not copied, and so are `time_ns` and `thread` where
-/// every event is an access; the narrow columns are made anew. What polars holds keeps them alive.
+/// `offset` and `value` share the recording's own columns without a copy, and so do `time_ns` and `thread` if every
+/// event is an access. The narrow columns are built again. polars keeps the shared columns alive.
 ///
 /// # Errors
-/// When polars refuses the columns.
+///
+/// When polars returns an error for the columns.
 pub fn accesses(recording: &Recording) -> Result<DataFrame, QueryError> {
     let events = &recording.events;
     let rows = events.offset.len();
@@ -87,10 +88,11 @@ pub fn accesses(recording: &Recording) -> Result<DataFrame, QueryError> {
     Ok(DataFrame::new(height, columns)?)
 }
 
-/// The accesses among some events, in the form of [`accesses`]; all columns are made anew.
+/// Returns the accesses among some events in the form of [`accesses`]; all columns are built again.
 ///
 /// # Errors
-/// When polars refuses the columns.
+///
+/// When polars returns an error for the columns.
 pub fn accesses_among(recording: &Recording, among: &Selection) -> Result<DataFrame, QueryError> {
     let events = &recording.events;
     let (mut event, mut time, mut thread) = (Vec::new(), Vec::<u64>::new(), Vec::<u32>::new());
@@ -122,8 +124,8 @@ pub fn accesses_among(recording: &Recording, among: &Selection) -> Result<DataFr
     Ok(DataFrame::new(height, columns)?)
 }
 
-/// Whether the accesses, in the order of events, are the rows of their columns from the first to the last: what every
-/// builder makes, and what a file need not hold.
+/// Whether the accesses in event order are the rows of their columns from first to last. Every builder makes it so, but
+/// a file need not.
 fn rows_are_in_order(events: &Events) -> bool {
     let is_access = |kind| matches!(EventKind::from_raw(kind), Some(EventKind::Read | EventKind::Write));
     let payloads = events
@@ -141,12 +143,13 @@ fn rows_are_in_order(events: &Events) -> bool {
     [events.offset.len(), events.width.len(), events.value.len()] == [rows; 3]
 }
 
-/// How each register was used: `space` (its name, as in the table of events), `offset`, `register` (empty where no map
-/// knows it), `reads`, `writes`, `first_event`, `last_event`, `values` (different ones). Sorted by the spaces' order in
-/// the recording, and by offset.
+/// Returns the usage of each register: `space` (its name, as in the table of events), `offset`, `register` (empty if no
+/// map knows it), `reads`, `writes`, `first_event`, `last_event`, `values` (number of distinct ones). Sorted by the
+/// order of spaces in the recording, then by offset.
 ///
 /// # Errors
-/// When polars refuses.
+///
+/// When polars returns an error.
 pub fn register_statistics(recording: &Recording) -> Result<DataFrame, QueryError> {
     let mut table = accesses(recording)?
         .lazy()
@@ -162,7 +165,7 @@ pub fn register_statistics(recording: &Recording) -> Result<DataFrame, QueryErro
         .collect()?;
     let device = RecordedRegisters::new(recording);
     let (spaces, offsets) = (table.column("space")?.u32()?, table.column("offset")?.u32()?);
-    // The table has no widths: what is at the first byte of an access stands for it.
+    // The table has no widths: the register at the first byte of an access stands for it.
     let name = |space: Option<u32>, offset: Option<u32>| {
         let device = device.filter(|d| space == Some(u32::from(d.space())))?;
         Some(device.map().find_containing(offset?)?.name.clone())
@@ -185,7 +188,7 @@ pub(crate) mod tests {
     use super::*;
     use trace_core::recording::{Access, EventsBuilder, InterruptRow};
 
-    /// An access of four bytes.
+    /// Returns an access of four bytes.
     pub(crate) fn access(write: bool, offset: u32, value: u64) -> Access {
         Access {
             space: 0,
@@ -218,7 +221,7 @@ pub(crate) mod tests {
         assert_eq!(times, [5, 7, 9]);
     }
 
-    /// A file may hold the rows of accesses in another order than their events.
+    /// A file may store access rows in another order than their events.
     #[test]
     fn rows_out_of_order_are_put_in_order() {
         let mut r = recording();

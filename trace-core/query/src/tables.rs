@@ -1,4 +1,4 @@
-//! The tables that a recording can be exported as, made a batch of rows at a time.
+//! The tables that a recording can be exported as, built one batch of rows at a time.
 
 use crate::shaders;
 use crate::table::{QueryError, register_statistics};
@@ -14,7 +14,7 @@ use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// Rows of a batch: few enough to be held beside the recording.
+/// Number of rows of a batch: few enough to fit in memory next to the recording.
 pub(crate) const BATCH: usize = 1 << 16;
 
 /// A table of a recording.
@@ -24,9 +24,9 @@ pub enum Table {
     Events,
     /// Every submit with the head of its chain.
     Jobs,
-    /// How each register was used.
+    /// Usage statistics of registers.
     Registers,
-    /// Every mapped page, with the digest of its content.
+    /// Every mapped page with the digest of its content.
     Pages,
     /// Runs of pages with the same rights.
     Mappings,
@@ -48,7 +48,7 @@ impl Table {
         Self::Shaders,
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// Why a table was not made, or not taken.
+/// The reason why a table was not built or not written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// It could not be made.
@@ -72,7 +72,7 @@ pub enum TableError {
     /// It could not be written.
     #[error(transparent)]
     Write(#[from] std::io::Error),
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
@@ -83,14 +83,15 @@ impl From<polars::prelude::PolarsError> for TableError {
     }
 }
 
-/// Takes a batch of rows.
+/// Receives a batch of rows.
 pub(crate) type BatchSink<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
 
-/// Makes a table: hands `take` one batch of rows after another, at least one, all with the same columns. Gives what
-/// could not be followed, in words.
+/// Builds a table and passes it to `take` in batches of rows: at least one, all with the same columns. Returns
+/// descriptions of data that could not be followed.
 ///
 /// # Errors
-/// When polars refuses, `take` fails or the work is cancelled.
+///
+/// When polars returns an error, `take` fails or the work is cancelled.
 pub fn build_table(
     table: Table,
     recording: &Recording,
@@ -128,10 +129,11 @@ pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, Qu
     Ok(DataFrame::new(height, columns)?)
 }
 
-/// The rows of [`Table::Events`] that were chosen, as [`make`] gives all of them.
+/// Builds the selected rows of [`Table::Events`] in the form of [`build_table`].
 ///
 /// # Errors
-/// As [`make`].
+///
+/// Same as [`build_table`].
 pub fn build_selected_events(
     recording: &Recording,
     chosen: &Selection,
@@ -151,7 +153,7 @@ pub fn build_selected_events(
     }
 }
 
-/// Rows of so many events, which rise.
+/// Builds the rows of these ascending events.
 fn events(
     recording: &Recording,
     n: usize,
@@ -320,7 +322,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, Quer
     )
 }
 
-/// Rows of [`Table::Pages`] that are being gathered.
+/// Rows of [`Table::Pages`] collected so far.
 #[derive(Default)]
 struct PageRows {
     space: Vec<u32>,

@@ -1,4 +1,4 @@
-//! When the contents of each frame changed last, as far as the recording tells.
+//! The event at which the contents of each frame last changed, as far as the recording shows.
 
 use super::FrameValue;
 use crate::progress::{Cancelled, Progress};
@@ -6,15 +6,15 @@ use crate::recording::{EventKind, MAX_PARENTS, Memory, PageId, PageRun, Recordin
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Frames that are known already, with the event.
+/// Frames whose last change is known, with the event.
 #[derive(Default)]
 struct FrameEvents(BTreeMap<u64, (u64, u64)>);
 
 impl FrameEvents {
-    /// Tells the event of those frames of which it is not known yet.
+    /// Sets the event of those frames whose event is not known yet.
     fn fill(&mut self, frames: Range<u64>, event: u64) {
         let mut at = frames.start;
-        // What begins before and reaches in.
+        // A range that starts before and reaches into this one.
         if let Some((_, (end, _))) = self.0.range(..=at).next_back() {
             at = at.max(*end);
         }
@@ -29,7 +29,7 @@ impl FrameEvents {
     }
 }
 
-/// The run of a snapshot that a frame is in, and up to which frame that holds.
+/// Returns the run of a snapshot that contains a frame, and the end of its validity.
 fn run_at(memory: &Memory, snapshot: usize, frame: u64) -> (Option<PageRun>, u64) {
     let (mut at, mut until) = (snapshot, u64::MAX);
     for _ in 0..=MAX_PARENTS {
@@ -48,7 +48,7 @@ fn run_at(memory: &Memory, snapshot: usize, frame: u64) -> (Option<PageRun>, u64
     (None, until)
 }
 
-/// Gives the parts of `frames` in which two runs hold other pages; both cover all of them.
+/// Calls `part` with the parts of `frames` in which two runs hold different pages; both runs cover all of them.
 fn differ(new: &PageRun, old: &PageRun, frames: Range<u64>, mut part: impl FnMut(Range<u64>)) {
     let (Some(PageId(a)), Some(PageId(b))) = (new.page(frames.start), old.page(frames.start)) else {
         return;
@@ -59,7 +59,7 @@ fn differ(new: &PageRun, old: &PageRun, frames: Range<u64>, mut part: impl FnMut
         }
         return;
     }
-    // One counts up and the other does not: they meet in one frame at most.
+    // One counts up and the other does not: they are equal in at most one frame.
     let by = if new.repeat { a.checked_sub(b) } else { b.checked_sub(a) };
     match by
         .map(|by| frames.start.saturating_add(u64::from(by)))
@@ -73,7 +73,7 @@ fn differ(new: &PageRun, old: &PageRun, frames: Range<u64>, mut part: impl FnMut
     }
 }
 
-/// The writes of the CPU up to an event: event and frame, events rising.
+/// Returns the CPU writes up to an event: event and frame, by ascending event.
 fn host_writes(recording: &Recording, event: u64, progress: &Progress) -> Result<Vec<(u64, u64)>, Cancelled> {
     let mut out = Vec::new();
     if recording.events.host_writes.is_empty() {
@@ -99,14 +99,15 @@ fn host_writes(recording: &Recording, event: u64, progress: &Progress) -> Result
     Ok(out)
 }
 
-/// For each frame with contents at `event`, frames rising: the event at which these changed last. A frame that never
-/// changed has the event of the first snapshot.
+/// Returns, for each frame with contents at `event`, the event of its last change, by ascending frame. A frame that
+/// never changed has the event of the first snapshot.
 ///
-/// A change is a snapshot that holds another page than the one before it; where the recording tells writes of the CPU,
-/// the last of them before that snapshot. What a job changes between two snapshots is told with the second.
+/// A change is a snapshot with another page than the previous snapshot. If the recording has CPU writes, the event is
+/// the last write before that snapshot. Changes by a job between two snapshots get the event of the second snapshot.
 ///
 /// # Errors
-/// When nobody wants it any more.
+///
+/// When the work was cancelled.
 pub fn last_changes(recording: &Recording, event: u64, progress: &Progress) -> Result<Vec<FrameValue>, Cancelled> {
     let memory = &recording.memory;
     let shown = memory.snapshots.partition_point(|s| s.event <= event).max(1) - 1;
@@ -116,7 +117,7 @@ pub fn last_changes(recording: &Recording, event: u64, progress: &Progress) -> R
     progress.set_total(shown as u64 + 1);
     for n in (0..=shown).rev() {
         let Some(s) = memory.snapshots.get(n) else { continue };
-        // Written since the snapshot, and not seen in another one yet.
+        // Written since the snapshot, and not in another snapshot yet.
         let (before, since) = left.split_at(left.partition_point(|w| w.0 < s.event));
         since
             .iter()
@@ -132,7 +133,7 @@ pub fn last_changes(recording: &Recording, event: u64, progress: &Progress) -> R
             }
             break;
         };
-        // What the CPU wrote since the snapshot before is what this one shows.
+        // CPU writes since the previous snapshot explain the contents of this one.
         let from = memory.snapshots.get(previous).map_or(0, |s| s.event);
         let (before, between) = left.split_at(left.partition_point(|w| w.0 < from));
         between

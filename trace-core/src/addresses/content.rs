@@ -1,18 +1,18 @@
-//! How much the bytes of a page tell: Shannon's entropy of their values.
+//! Shannon entropy of the bytes of a page.
 
 use super::{FrameValue, MappedRuns};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{MemoryView, Page, PageId, PageStore};
 use rayon::prelude::*;
 
-/// The number that stands for 8 bits a byte; 0 stands for 0 bits.
+/// The value for 8 bits per byte; 0 stands for 0 bits.
 pub const MAX_ENTROPY: u8 = 255;
 
-/// Bits that a byte of the page tells, on average, when its values are drawn by how often they occur in it: 0 where all
-/// are the same, 8 where all 256 occur equally often.
+/// Returns the entropy of a page in bits per byte, from the frequencies of its byte values. It is 0 if all bytes are
+/// equal, and 8 if all 256 values are equally frequent.
 #[must_use]
 pub fn page_entropy(page: &Page) -> f32 {
-    // Four counts side by side: the same byte again and again does not wait for itself.
+    // Four independent counts: a repeated byte does not wait for its own previous increment.
     let mut counts = [[0u16; 256]; 4];
     for four in page.as_chunks::<4>().0 {
         for (count, byte) in counts.iter_mut().zip(four) {
@@ -34,15 +34,16 @@ pub fn page_entropy(page: &Page) -> f32 {
 /// The entropy of every page image of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Entropies {
-    /// Of the image with id `i + 1`, in steps of 8/255 bits.
+    /// Entropy of the image with id `i + 1`, in steps of 8/255 bits.
     of: Vec<u8>,
 }
 
 impl Entropies {
-    /// Looks at every image once.
+    /// Computes the entropy of every image.
     ///
     /// # Errors
-    /// When nobody wants it any more.
+    ///
+    /// When the work was cancelled.
     pub fn new(pages: &PageStore, progress: &Progress) -> Result<Self, Cancelled> {
         const AT_ONCE: usize = 1 << 8;
         let count = pages.len();
@@ -60,7 +61,8 @@ impl Entropies {
         Ok(Self { of })
     }
 
-    /// Of one image, in steps of 8/255 bits a byte; `None` for an id that the recording does not have.
+    /// Returns the entropy of one image in steps of 8/255 bits per byte, or `None` for an id that the recording does
+    /// not have.
     #[must_use]
     pub fn page(&self, id: PageId) -> Option<u8> {
         match id.0.checked_sub(1) {
@@ -69,13 +71,14 @@ impl Entropies {
         }
     }
 
-    /// Of the frames whose contents there are, frames rising; neighbours of the same entropy are one. The flag says
-    /// whether they are all there: at most [`Runs::MAX_RUNS`] pieces are made.
+    /// Returns the entropies of all frames with contents, by ascending frame; neighbours of equal entropy are merged.
+    /// The flag is `false` if pieces are missing: at most [`MappedRuns::MAX_RUNS`] are returned.
     ///
     /// # Errors
-    /// When nobody wants them any more.
+    ///
+    /// When the work was cancelled.
     pub fn frames(&self, view: &MemoryView<'_>, progress: &Progress) -> Result<(Vec<FrameValue>, bool), Cancelled> {
-        /// Frames looked at one by one: 64 GiB. A file can hold one image in any number of frames.
+        /// Maximum number of frames read one by one: 64 GiB. A file can hold one image in any number of frames.
         const MAX_FRAMES: u64 = 1 << 24;
         let mut out: Vec<FrameValue> = Vec::new();
         let mut looked = 0u64;

@@ -1,18 +1,18 @@
-//! Hilbert's curve: a way through a square that visits every cell once and steps to a neighbour each time, so that what
-//! is near along the way is near in the square.
+//! The Hilbert curve: a path through a square that visits every cell once and always steps to a neighbour. Points close
+//! on the path are close in the square.
 //!
-//! A square of order `n` has 2ⁿ cells a side. An aligned quarter of the way fills a quarter of the square, and so on
-//! down: an address range of a power of four of pages, aligned to its size, is a square. The construction is the usual
-//! one of quadrants, turned and mirrored level by level (D. Hilbert 1891, "Ueber die stetige Abbildung einer Linie auf
-//! ein Flächenstück").
+//! A square of order `n` has 2ⁿ cells a side. An aligned quarter of the path fills a quarter of the square,
+//! recursively. So an aligned address range of a power of four of pages is a square. The construction is the usual one
+//! of quadrants that are turned and mirrored level by level (D. Hilbert 1891, "Ueber die stetige Abbildung einer Linie
+//! auf ein Flächenstück").
 
-/// Order of the square in which every page of a 48-bit address space is a cell: 2¹⁸ cells a side.
+/// Order of the square with one cell for every page of a 48-bit address space: 2¹⁸ cells a side.
 pub const PAGES_ORDER: u32 = 18;
 /// Highest order whose cells can be counted in 64 bits.
 pub const MAX_ORDER: u32 = 31;
 
-/// Turns a quadrant's own coordinates, each below `side`, into those of the square around it, or back: both are the
-/// same.
+/// Converts between a quadrant's own coordinates, each below `side`, and those of the enclosing square; the conversion
+/// is its own inverse.
 fn turn(side: u64, x: &mut u64, y: &mut u64, right: bool, lower: bool) {
     if lower {
         return;
@@ -24,8 +24,8 @@ fn turn(side: u64, x: &mut u64, y: &mut u64, right: bool, lower: bool) {
     std::mem::swap(x, y);
 }
 
-/// Where the cell of this number along the way lies: column and row, each below 2^`order`. `order` is at most
-/// [`MAX_ORDER`], more counts as that; bits of `index` beyond the square are dropped.
+/// Returns column and row of the cell at `index` on the path, each below 2^`order`. An `order` above [`MAX_ORDER`]
+/// counts as that; bits of `index` beyond the square are dropped.
 #[must_use]
 pub fn place(order: u32, index: u64) -> (u64, u64) {
     let (mut x, mut y) = (0, 0);
@@ -41,8 +41,8 @@ pub fn place(order: u32, index: u64) -> (u64, u64) {
     (x, y)
 }
 
-/// The number along the way of the cell in a column and row: the other way of [`place`]. Bits of `x` and `y` beyond the
-/// square are dropped.
+/// Returns the index on the path of the cell in a column and row: the inverse of [`place`]. Bits of `x` and `y` beyond
+/// the square are dropped.
 #[must_use]
 pub fn index(order: u32, x: u64, y: u64) -> u64 {
     let order = order.min(MAX_ORDER);

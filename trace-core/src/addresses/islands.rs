@@ -1,21 +1,21 @@
-//! Where something is mapped, with the great voids between left out.
+//! Mapped address ranges without the large gaps between them.
 
 use super::MapRun;
 use std::ops::Range;
 
-/// Addresses with mappings and small gaps.
+/// A group of mappings with only small gaps between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Island {
     /// From the first mapped byte to the end of the last one.
     pub range: Range<u64>,
-    /// Bytes from the island before, or from address 0, in which nothing is mapped.
+    /// Number of unmapped bytes since the previous island, or since address 0.
     pub gap: u64,
 }
 
-/// Gaps smaller than this are drawn and not left out, bytes.
+/// Gaps smaller than this are drawn, bytes.
 const SMALL: u64 = 1 << 16;
 
-/// Cuts an address space at its largest gaps, into `most` islands at most. `runs` rise.
+/// Cuts an address space at its largest gaps into at most `most` islands. `runs` are in ascending order.
 #[must_use]
 pub fn find_islands(runs: &[MapRun], most: usize) -> Vec<Island> {
     let gap = |pair: &[MapRun]| match pair {
@@ -24,7 +24,7 @@ pub fn find_islands(runs: &[MapRun], most: usize) -> Vec<Island> {
     };
     let mut gaps: Vec<u64> = runs.windows(2).map(gap).filter(|g| *g >= SMALL).collect();
     let cuts = most.saturating_sub(1);
-    // The least gap that is cut at; of equal ones too many would be cut, so it must be larger then.
+    // The smallest gap to cut at. If several gaps have this size, there would be too many cuts, so it must be larger.
     let least = if gaps.len() > cuts {
         let (_, next, _) = gaps.select_nth_unstable_by(cuts, |a, b| b.cmp(a));
         next.saturating_add(1)

@@ -1,4 +1,4 @@
-//! The mappings of an address space as runs of pages that go on by address and in physical memory.
+//! The mappings of an address space as runs of pages that are contiguous in virtual and physical memory.
 
 use super::pieces::{Piece, Summary};
 use crate::mmu::{self, Leaf, MmuError, PAGE_BYTES, Rights, Scan, TableItem, TableRef};
@@ -6,20 +6,20 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{AddressSpace, GpuVa, MemoryView, PhysAddr};
 use std::ops::ControlFlow;
 
-/// Pages one after another, by address and in physical memory, mapped alike.
+/// A run of pages that are contiguous in virtual and physical memory and have the same rights and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapRun {
     /// First byte.
     pub va: GpuVa,
-    /// Where it lies.
+    /// Its physical address.
     pub pa: PhysAddr,
     /// Number of 4 KiB pages.
     pub pages: u64,
-    /// What the GPU may do there.
+    /// Access rights of the GPU.
     pub rights: Rights,
-    /// The byte of the address space's memory attributes that the entries name: how the memory is cached.
+    /// The byte of the address space's memory attributes that the entries select: the caching policy.
     pub attributes: u8,
-    /// Who shares what caches keep of it, bits 8 and 9 of the entries: 0 nobody, 2 and 3 other masters.
+    /// Shareability, bits 8 and 9 of the entries: 0 non-shareable, 2 and 3 shareable with other bus masters.
     pub shared: u8,
 }
 
@@ -35,19 +35,19 @@ impl MapRun {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BYTES)
     }
 
-    /// One past the last address.
+    /// Returns the address after the last one.
     #[must_use]
     pub fn end(&self) -> GpuVa {
         GpuVa(self.va.0.saturating_add(self.bytes()))
     }
 
-    /// Where an address of this run lies.
+    /// Returns the physical address of an address in this run.
     #[must_use]
     pub fn target(&self, va: GpuVa) -> Option<PhysAddr> {
         let by = va.0.checked_sub(self.va.0).filter(|by| *by < self.bytes())?;
@@ -59,7 +59,7 @@ impl MapRun {
     }
 }
 
-/// What a range of addresses maps: bytes by rights.
+/// The mapped bytes of an address range by rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RightsSummary {
     /// Bytes, by read 1 + write 2 + execute 4.
@@ -67,19 +67,19 @@ pub struct RightsSummary {
 }
 
 impl RightsSummary {
-    /// The number of rights in [`RightsSummary::bytes`].
+    /// Returns the index of rights in [`RightsSummary::bytes`].
     #[must_use]
     pub fn index(rights: Rights) -> usize {
         usize::from(rights.read) | usize::from(rights.write) << 1 | usize::from(rights.execute) << 2
     }
 
-    /// Mapped bytes.
+    /// Returns the number of mapped bytes.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.bytes.iter().fold(0, |sum, b| sum.saturating_add(*b))
     }
 
-    /// Combinations of rights that there are, the one with the most bytes first.
+    /// Returns the occurring combinations of rights, the one with the most bytes first.
     #[must_use]
     pub fn kinds(&self) -> Vec<(usize, u64)> {
         let mut kinds: Vec<(usize, u64)> = self.bytes.iter().copied().enumerate().filter(|k| k.1 > 0).collect();
@@ -119,33 +119,34 @@ impl Piece for MapRun {
 /// The mappings of an address space at one event.
 #[derive(Clone, Debug, Default)]
 pub struct MappedRuns {
-    /// Addresses rising.
+    /// Runs by ascending address.
     pub list: Vec<MapRun>,
     /// The tables, each before those that it points at.
     pub tables: Vec<TableRef>,
     /// The first table or entry that could not be followed.
     pub problem: Option<MmuError>,
-    /// Whether all runs are there; `false`: there are more than [`Runs::MAX_RUNS`].
+    /// Whether the list is complete; `false` if there are more than [`MappedRuns::MAX_RUNS`].
     pub all: bool,
 }
 
 impl MappedRuns {
-    /// Maximum number of runs that are kept of all address spaces together: a file can map billions of pages, each
-    /// unlike its neighbour.
+    /// Maximum number of runs of all address spaces together: a file can map billions of pages, each different from its
+    /// neighbour.
     pub const MAX_RUNS: usize = 1 << 20;
 
-    /// Walks the tables of an address space, past what cannot be followed. `room` is how many runs may be kept; those
-    /// that are kept are taken from it.
+    /// Walks the page tables of an address space and skips invalid parts. `room` is the number of runs that may still
+    /// be kept; kept runs are subtracted.
     ///
     /// # Errors
-    /// When nobody wants them any more.
+    ///
+    /// When the work was cancelled.
     pub fn build(
         space: &AddressSpace,
         view: &MemoryView<'_>,
         room: &mut usize,
         progress: &Progress,
     ) -> Result<Self, Cancelled> {
-        /// Tables and leaves passed between two looks at whether the work was cancelled.
+        /// Number of tables and leaves between two checks for cancellation.
         const CHECK_EVERY: u64 = 1 << 12;
         let mut out = Self {
             all: true,

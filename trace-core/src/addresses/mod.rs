@@ -1,7 +1,7 @@
-//! An address space as a map: what lies where, asked of any range of it, from all 48 bits down to one page.
+//! Address space maps: the contents of any address range, from all 48 bits down to one page.
 //!
-//! A question about a range costs a search and a few steps, not the number of mappings in it: pieces in rising order
-//! carry a tree of what they come to together. So a picture of any part costs what it shows.
+//! A query of a range costs a search and a few steps, whatever the number of mappings in it. For this, pieces in
+//! ascending order carry a tree of summaries. A picture of any part costs in proportion to its size.
 
 mod changes;
 mod content;
@@ -25,16 +25,16 @@ pub use reverse_map::{ReverseMap, ReverseMapping};
 use crate::recording::GpuVa;
 use std::ops::Range;
 
-/// A value of pages: what [`last_changes`] and [`Entropies`] tell of frames.
+/// A value of frames, such as [`last_changes`] and [`Entropies`] return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameValue {
-    /// Numbers of physical frames (address / 4096).
+    /// Physical frame numbers (address / 4096).
     pub frames: Range<u64>,
     /// Their value.
     pub value: u64,
 }
 
-/// A value of mapped pages, one after another.
+/// A value of consecutive mapped pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueRun {
     /// First byte.
@@ -45,14 +45,14 @@ pub struct ValueRun {
     pub value: u64,
 }
 
-/// What the values in a range come to.
+/// Summary of the values in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueSummary {
-    /// Bytes that have a value.
+    /// Number of bytes with a value.
     pub bytes: u64,
-    /// The least; `u64::MAX` where no byte has one.
+    /// Minimum; `u64::MAX` if no byte has a value.
     pub min: u64,
-    /// The greatest.
+    /// Maximum.
     pub max: u64,
     /// Sum of value times bytes.
     pub weighted: f64,
@@ -70,7 +70,7 @@ impl Default for ValueSummary {
 }
 
 impl ValueSummary {
-    /// The value of a byte on average; `None` where no byte has one.
+    /// Returns the average value per byte, or `None` if no byte has one.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.bytes > 0).then(|| self.weighted / self.bytes as f64)
@@ -107,8 +107,8 @@ impl Piece for ValueRun {
     }
 }
 
-/// Values of frames, told of the addresses that are mapped to them. At most [`Runs::MAX_RUNS`] pieces: the flag says
-/// whether all are there.
+/// Converts values of frames to values of the addresses mapped to them. At most [`MappedRuns::MAX_RUNS`] pieces: the
+/// flag is `true` if all are there.
 #[must_use]
 pub fn map_values(runs: &[MapRun], frames: &[FrameValue]) -> (Pieces<ValueRun>, bool) {
     let mut out: Vec<ValueRun> = Vec::new();

@@ -1,10 +1,10 @@
-//! Which buffer owns which addresses.
+//! Buffer ownership of addresses.
 
 use super::pieces::{Piece, Pieces, Summary};
 use crate::recording::{Buffer, GpuVa};
 use std::collections::BTreeSet;
 
-/// Addresses of one buffer.
+/// An address range owned by one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// First byte.
@@ -15,14 +15,14 @@ pub struct Owner {
     pub buffer: u32,
 }
 
-/// Which buffers own a range.
+/// The buffers that own a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerSummary {
-    /// Bytes that a buffer owns.
+    /// Number of bytes with an owner.
     pub bytes: u64,
-    /// The buffer with the largest piece in one, and its bytes.
+    /// The buffer with the largest piece, and its bytes.
     pub main: Option<(u32, u64)>,
-    /// Whether there is more than one.
+    /// Whether there is more than one buffer.
     pub several: bool,
 }
 
@@ -34,7 +34,7 @@ impl Summary for OwnerSummary {
         match &mut self.main {
             Some(mine) => {
                 self.several |= mine.0 != theirs.0;
-                // Of pieces of one size the lower buffer, so that the order of joining does not matter.
+                // Of pieces of equal size the lower buffer counts, so that the order of joining does not matter.
                 if (theirs.1, std::cmp::Reverse(theirs.0)) > (mine.1, std::cmp::Reverse(mine.0)) {
                     *mine = theirs;
                 }
@@ -64,8 +64,8 @@ impl Piece for Owner {
     }
 }
 
-/// The buffers of an address space as pieces that do not overlap: where several cover an address the smallest owns it,
-/// of equal ones the first in the list.
+/// Returns the buffers of an address space as pieces that do not overlap. If several cover an address, the smallest
+/// owns it; of equal ones, the first in the list.
 #[must_use]
 pub fn find_owners(buffers: &[Buffer], space: u32) -> Pieces<Owner> {
     let mut borders: Vec<(u64, bool, (u64, u32))> = Vec::new();

@@ -1,41 +1,41 @@
-//! Pieces of the address space in rising order, with a tree of what they come to together.
+//! Pieces of an address space in ascending order, with a tree of their summaries.
 
 use std::ops::Range;
 
-/// What several pieces come to together. Joining is the same in any order, and joining the default changes nothing.
+/// The summary of several pieces. Joining is commutative and associative, and the default is neutral.
 pub trait Summary: Clone + Default {
-    /// Adds what others come to.
+    /// Adds another summary.
     fn join(&mut self, other: &Self);
 }
 
-/// A piece of the address space.
+/// A piece of an address space.
 pub trait Piece {
-    /// What pieces come to together.
+    /// The summary of several pieces.
     type Summary: Summary;
 
-    /// First byte.
+    /// Returns the first byte.
     fn start(&self) -> u64;
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     fn bytes(&self) -> u64;
 
-    /// What so many bytes of it come to.
+    /// Returns the summary of `bytes` bytes of it.
     fn summarize(&self, bytes: u64) -> Self::Summary;
 
-    /// One past the last byte.
+    /// Returns one past the last byte.
     fn end(&self) -> u64 {
         self.start().saturating_add(self.bytes())
     }
 }
 
-/// Pieces or nodes that one node stands for.
+/// Number of pieces or nodes per tree node.
 const FAN: usize = 16;
 
-/// Pieces in rising order that do not overlap, and what any range of them comes to.
+/// Pieces in ascending order that do not overlap, with the summary of any range.
 #[derive(Clone, Debug)]
 pub struct Pieces<P: Piece> {
     list: Vec<P>,
-    /// Of every level, what [`FAN`] of the level below come to; the lowest stands over the pieces.
+    /// Each level holds the summaries of [`FAN`] items of the level below; the lowest level is above the pieces.
     levels: Vec<Vec<P::Summary>>,
 }
 
@@ -46,7 +46,8 @@ impl<P: Piece> Default for Pieces<P> {
 }
 
 impl<P: Piece> Pieces<P> {
-    /// Sums up. `list` must rise and not overlap; what does not keep to it gives wrong answers and nothing worse.
+    /// Builds the tree. `list` must be in ascending order and must not overlap; otherwise answers are wrong, but
+    /// nothing worse happens.
     #[must_use]
     pub fn new(list: Vec<P>) -> Self {
         let sum = |parts: &mut dyn Iterator<Item = P::Summary>| {
@@ -70,13 +71,13 @@ impl<P: Piece> Pieces<P> {
         Self { list, levels }
     }
 
-    /// The pieces.
+    /// Returns the pieces.
     #[must_use]
     pub fn list(&self) -> &[P] {
         &self.list
     }
 
-    /// Indices of the pieces that reach into a range of addresses.
+    /// Returns the indices of the pieces that reach into an address range.
     #[must_use]
     pub fn within(&self, range: &Range<u64>) -> Range<usize> {
         let from = self.list.partition_point(|p| p.end() <= range.start);
@@ -84,15 +85,15 @@ impl<P: Piece> Pieces<P> {
         from..to.max(from)
     }
 
-    /// The piece that holds an address.
+    /// Returns the piece that contains an address.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<&P> {
         let n = self.list.partition_point(|p| p.start() <= address);
         self.list.get(n.checked_sub(1)?).filter(|p| address < p.end())
     }
 
-    /// The next border above an address: the end of the piece that holds it, or the begin of the next one;
-    /// `u64::MAX` above all of them.
+    /// Returns the next border above an address: the end of the piece that contains it, or the start of the next one;
+    /// `u64::MAX` above all pieces.
     #[must_use]
     pub fn border(&self, address: u64) -> u64 {
         let n = self.list.partition_point(|p| p.end() <= address);
@@ -103,7 +104,7 @@ impl<P: Piece> Pieces<P> {
         }
     }
 
-    /// What a range of addresses comes to; pieces that reach beyond it count with what lies in it.
+    /// Returns the summary of an address range; pieces that reach beyond it count with their part in it.
     #[must_use]
     pub fn over(&self, range: &Range<u64>) -> P::Summary {
         let places = self.within(range);
@@ -115,7 +116,7 @@ impl<P: Piece> Pieces<P> {
         let Some(inner) = self.list.get(places.clone()) else {
             return out;
         };
-        // The first and the last one may reach beyond.
+        // The first and the last piece may reach beyond.
         match inner {
             [] => {}
             [one] => out.join(&clipped(one)),
@@ -128,7 +129,7 @@ impl<P: Piece> Pieces<P> {
         out
     }
 
-    /// What whole pieces come to.
+    /// Adds the summary of whole pieces.
     fn whole(&self, places: Range<usize>, out: &mut P::Summary) {
         let (mut from, mut to) = (places.start, places.end);
         let mut below: Option<&Vec<P::Summary>> = None;

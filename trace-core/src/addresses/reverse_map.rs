@@ -1,15 +1,15 @@
-//! From physical memory back to addresses: everywhere that a page is mapped, in every address space.
+//! The reverse map: from physical memory to all addresses in all address spaces that map it.
 
 use super::MapRun;
 use crate::recording::{GpuVa, PhysAddr};
 use std::ops::Range;
 
-/// A place that physical memory is mapped at.
+/// A mapping of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReverseMapping {
     /// Index of the address space in the recording's list.
     pub space: u32,
-    /// The run, clipped to what was asked for.
+    /// The run, clipped to the requested range.
     pub run: MapRun,
 }
 
@@ -17,15 +17,15 @@ pub struct ReverseMapping {
 #[derive(Clone, Debug, Default)]
 pub struct ReverseMap {
     by_pa: Vec<(u32, MapRun)>,
-    /// The furthest physical end of the runs up to each.
+    /// The highest physical end of all runs up to each run.
     furthest: Vec<u64>,
 }
 
-/// Runs that one look-up passes at most.
+/// Maximum number of runs that one lookup visits.
 const FAR: usize = 1 << 14;
 
 impl ReverseMap {
-    /// Sorts. `spaces`: the runs of each address space.
+    /// Builds the map. `spaces`: the runs of each address space.
     #[must_use]
     pub fn new<'a>(spaces: impl IntoIterator<Item = &'a [MapRun]>) -> Self {
         let each = spaces.into_iter().zip(0u32..);
@@ -42,15 +42,15 @@ impl ReverseMap {
         Self { by_pa, furthest }
     }
 
-    /// Where physical memory is mapped, at most `most` places: by address space and address, clipped to what was asked
-    /// for. The flag says whether these are all.
+    /// Returns at most `most` mappings of physical memory, by address space and address, clipped to the requested
+    /// range. The flag is `true` if these are all.
     #[must_use]
     pub fn find_mappings(&self, memory: &Range<PhysAddr>, most: usize) -> (Vec<ReverseMapping>, bool) {
         let (from, to) = (memory.start.0, memory.end.0);
         let end = self.by_pa.partition_point(|(_, r)| r.pa.0 < to);
         let (mut out, mut all) = (Vec::new(), true);
         for (passed, i) in (0..end).rev().enumerate() {
-            // No run up to here reaches so far.
+            // No run up to here reaches that far.
             if self.furthest.get(i).is_none_or(|f| *f <= from) {
                 break;
             }

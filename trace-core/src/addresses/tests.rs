@@ -1,4 +1,4 @@
-//! The curve goes once through every cell; what a range comes to is what its pages come to one by one.
+//! Tests: the curve visits every cell once, and a range's summary is that of its pages one by one.
 
 use super::*;
 use crate::mmu::{self, Rights};
@@ -46,7 +46,7 @@ proptest! {
         let (x, y) = hilbert::place(18, page);
         let (bx, by) = hilbert::place(18, block);
         prop_assert_eq!((x >> level, y >> level), (bx >> level, by >> level));
-        // And the square is where the curve of the coarser order has its cell.
+        // The square is inside the cell of the coarser order.
         let (cx, cy) = hilbert::place(18 - level, page >> (2 * level));
         prop_assert_eq!((x >> level, y >> level), (cx, cy));
     }
@@ -55,13 +55,13 @@ proptest! {
     fn near_along_the_curve_is_near_in_the_square(page in 0u64..(1 << 36) - 4096, by in 1u64..4096) {
         let (a, b) = hilbert::place(18, page);
         let (c, d) = hilbert::place(18, page + by);
-        // The square of the distance is at most six times the way (R. Niedermeier, K. Reinhardt, P. Sanders 2002).
+        // The squared distance is at most six times the path length (R. Niedermeier, K. Reinhardt, P. Sanders 2002).
         let squared = a.abs_diff(c).pow(2) + b.abs_diff(d).pow(2);
         prop_assert!(squared <= 6 * by, "{squared} for {by}");
     }
 }
 
-/// Runs from steps: gap and size in pages, where it lies, rights.
+/// Returns runs from steps: gap and size in pages, physical location, rights.
 fn runs_of(steps: &[(u64, u64, u64, u8)]) -> Vec<MapRun> {
     let mut at = 0;
     let mut out = Vec::new();
@@ -152,7 +152,7 @@ proptest! {
             end = i.range.end;
         }
         if found.len() < most && !runs.is_empty() {
-            // There was room for every gap that is not small, but for those of one size that did not all fit.
+            // There was room for every gap that is not small, except for gaps of one size that did not all fit.
             let gaps = runs.windows(2).filter(|w| w[1].va.0 - w[0].end().0 >= 1 << 16).count();
             prop_assert!(found.len() == gaps + 1 || gaps >= most);
         }
@@ -202,7 +202,7 @@ fn changing() -> Recording {
     let data = FrameRole::Data;
     m.add_snapshot(0, (1..=4).map(|f| (f, id[0], data)));
     m.add_changes(3, [(2, id[1], data), (3, id[1], data)]);
-    // Told again, and not changed.
+    // Stored again without a change.
     m.add_changes(5, [(3, id[1], data), (4, id[2], data)]);
     m.add_changes(7, [(9, id[3], data)]);
     let mut b = EventsBuilder::new();

@@ -1,5 +1,4 @@
-//! A place in a binary source file: reads little-endian fields and knows how many bytes it has used. One for a file in
-//! memory, and one for a file of any length that is read as it goes.
+//! Readers of little-endian fields that count the bytes used: one for a file in memory, one for a stream of any length.
 
 use crate::PAGE_SIZE;
 use crate::recording::Page;
@@ -17,12 +16,12 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Bytes used so far.
+    /// Returns the number of bytes used so far.
     pub(crate) fn at(&self) -> u64 {
         self.at as u64
     }
 
-    /// Bytes not used yet.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> u64 {
         (self.bytes.len() - self.at) as u64
     }
@@ -55,27 +54,27 @@ pub(crate) struct Stream<R> {
 }
 
 impl<R: Read> Stream<R> {
-    /// `bytes` is the length of the file.
+    /// Creates a stream; `bytes` is the length of the file.
     pub(crate) fn new(from: R, bytes: u64) -> Self {
         Self { from, at: 0, bytes }
     }
 
-    /// Bytes used so far.
+    /// Returns the number of bytes used so far.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Bytes that the file has.
+    /// Returns the length of the file, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes not used yet.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> u64 {
         self.bytes.saturating_sub(self.at)
     }
 
-    /// Fills `out`; `false` when the file ends before.
+    /// Fills `out`. Returns `false` if the file ends before.
     pub(crate) fn fill(&mut self, out: &mut [u8]) -> io::Result<bool> {
         if self.left() < out.len() as u64 {
             return Ok(false);

@@ -1,18 +1,18 @@
-//! A file that counts what was read of it, so that progress can be told of a packed one.
+//! A file reader that counts its bytes, for progress on compressed files.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file that counts what was read of it.
+/// A file that counts the bytes read from it.
 pub(crate) struct CountingReader {
     file: File,
     read: Arc<AtomicU64>,
 }
 
 impl CountingReader {
-    /// Counts in `read` what is read of the file from here on, in bytes.
+    /// Adds to `read` the bytes that are read from here on.
     pub(crate) fn new(file: File, read: &Arc<AtomicU64>) -> Self {
         Self {
             file,

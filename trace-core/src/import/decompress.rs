@@ -1,4 +1,4 @@
-//! What a packed file may unpack to: a limit that the person sets, kept while the file is read.
+//! The size limit of unpacked files: set by the user, enforced while the file is read.
 
 use super::error::ImportError;
 use crate::progress::Progress;
@@ -6,12 +6,12 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What a packed file may unpack to, and what a recording made of it may take in memory, when nobody sets a limit: 4 GiB.
-/// It does not depend on the size of the packed file, since honest logs pack well, too. It is what a machine of 8 GB can
-/// hold, and the `.kine` that is written of it takes about as much of the disk.
+/// Default limit of the unpacked size of a file, and of the memory of a recording made from it: 4 GiB. It does not
+/// depend on the packed size, since valid logs compress well too. A machine with 8 GB can hold it, and the `.kine` file
+/// takes about as much disk space.
 pub const MAX_UNPACKED_BYTES: u64 = 4 << 30;
 
-/// A packed file has more than the limit. Carried by an [`io::Error`] through readers that know no more than bytes.
+/// A packed file exceeds the limit. An [`io::Error`] carries this error through readers that only handle bytes.
 #[derive(Clone, Copy, Debug)]
 struct OverLimit {
     limit: u64,
@@ -25,18 +25,18 @@ impl fmt::Display for OverLimit {
 
 impl std::error::Error for OverLimit {}
 
-/// The limit that an error speaks of, if it is one of a packed file that has more.
+/// Returns the exceeded limit if an error is about a packed file over the limit.
 fn limit_of(error: &io::Error) -> Option<u64> {
     let inner = error.get_ref()?.downcast_ref::<OverLimit>()?;
     Some(inner.limit)
 }
 
-/// Whether an error says that a packed file has more than the limit.
+/// Whether an error is about a packed file over the limit.
 pub(super) fn is_over_limit(error: &io::Error) -> bool {
     limit_of(error).is_some()
 }
 
-/// An error while a file was read, as the import tells it.
+/// Converts a read error to an import error.
 pub(super) fn import_error(path: &Path, error: io::Error) -> ImportError {
     match limit_of(&error) {
         Some(limit) => ImportError::over_limit(path, "the file unpacks to", limit),
@@ -47,7 +47,7 @@ pub(super) fn import_error(path: &Path, error: io::Error) -> ImportError {
     }
 }
 
-/// The unpacked bytes of a file, up to the limit of the work.
+/// A reader of the unpacked bytes of a file, up to the limit.
 pub(super) struct LimitedReader<R> {
     from: R,
     left: u64,
@@ -88,7 +88,7 @@ impl<R: Read> Read for LimitedReader<R> {
     }
 }
 
-/// Refuses a recording that takes more memory than the limit, while it is made of a packed file.
+/// Refuses a recording made from a packed file if it takes more memory than the limit.
 pub(super) fn check_memory(path: &Path, bytes: u64, progress: &Progress) -> Result<(), ImportError> {
     match progress.unpack_limit() {
         limit if bytes > limit => Err(ImportError::over_limit(path, "a recording of the file takes", limit)),
@@ -96,7 +96,7 @@ pub(super) fn check_memory(path: &Path, bytes: u64, progress: &Progress) -> Resu
     }
 }
 
-/// A number of bytes as a person writes it: `4 GiB`, `512 MiB`, `1000 bytes`.
+/// Formats a size for users: `4 GiB`, `512 MiB`, `1000 bytes`.
 pub(super) fn size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let fits = |(_, shift): &&(&str, u32)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift;

@@ -1,4 +1,4 @@
-//! Why something could not be imported, with the file and the place in it.
+//! Import errors, with the file and the position in it.
 
 use super::decompress::size;
 use crate::container::ContainerError;
@@ -6,7 +6,7 @@ use crate::progress::Cancelled;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A place in a source file.
+/// A position in a source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePosition {
     /// A line, counted from 1.
@@ -27,11 +27,11 @@ impl fmt::Display for FilePosition {
     }
 }
 
-/// What a read says that the end of the file cut off.
+/// Message of a read that the end of the file cut off.
 const ENDED_EARLY: &str = "the file ended while it was read: it is not whole, or another program made it shorter \
      meanwhile. Read it again when nothing writes it";
 
-/// Why something could not be imported.
+/// The reason why an import failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -40,20 +40,20 @@ pub enum ImportError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file does not hold what its format says.
+    /// A file does not follow its format.
     #[error("{}{place}: {message}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The position in it.
         place: FilePosition,
         /// What was expected, and what was found.
         message: String,
     },
-    /// A packed file has more than it may unpack to.
+    /// A packed file exceeds its unpacked limit.
     #[error(
         "{}: {what} more than {}, the limit for packed files, and nothing is made of it; `--limit {}` allows twice as much",
         path.display(), size(*limit), size(limit.saturating_mul(2)).replace(' ', "").replace("bytes", "")
@@ -61,7 +61,7 @@ pub enum ImportError {
     OverLimit {
         /// The file.
         path: PathBuf,
-        /// What is more than the limit, with its verb.
+        /// What exceeds the limit, with its verb.
         what: &'static str,
         /// The limit in bytes.
         limit: u64,
@@ -71,19 +71,19 @@ pub enum ImportError {
     Unknown {
         /// The path.
         path: PathBuf,
-        /// What it holds instead, in words.
+        /// Description of its actual content.
         what: String,
     },
-    /// It holds job chains, and no GPU ran them yet.
+    /// The folder holds job chains that no GPU has run.
     #[error("{}: these are job chains that no GPU ran yet (import has a software GPU run them)", path.display())]
     NotRun {
         /// The folder.
         path: PathBuf,
     },
-    /// The recording's container could not be read or written; its message names the file.
+    /// The recording's container could not be read or written; the message names the file.
     #[error(transparent)]
     Container(ContainerError),
-    /// Nobody wants the result any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
@@ -97,7 +97,7 @@ impl ImportError {
         }
     }
 
-    /// No importer knows a path.
+    /// Returns the error for a path that no importer knows.
     pub(crate) fn unknown(path: &Path) -> Self {
         Self::Unknown {
             path: path.to_owned(),
@@ -105,8 +105,8 @@ impl ImportError {
         }
     }
 
-    /// A file that could not be read. An error of a packed file that has more than the limit says that it has; that a
-    /// file ended within what was read of it is said in words that name the cause.
+    /// Returns the error for a file that could not be read. If a packed file exceeds the limit, the error says so; an
+    /// early end of the file gets a message that names the cause.
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         let source = match source.kind() {
             std::io::ErrorKind::UnexpectedEof => std::io::Error::new(source.kind(), ENDED_EARLY),

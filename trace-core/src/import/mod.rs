@@ -1,4 +1,4 @@
-//! Foreign formats, one file each, behind a table of importers; [`open`] takes anything the table knows.
+//! Importers of foreign formats, one file each, in one table; [`open`] reads every format in the table.
 
 mod bytes;
 pub mod chains;
@@ -31,25 +31,26 @@ use std::path::{Path, PathBuf};
 pub struct Importer {
     /// Short name, as identities and messages give it.
     pub name: &'static str,
-    /// What a person has to point at, for the message when nothing fits.
+    /// The path that users must give, for the message when no importer fits.
     pub takes: &'static str,
     /// Whether a path looks like this format. Looks at names and first bytes only.
     pub fits: fn(&Path) -> bool,
-    /// The files that it lies in beside the path itself, also those that are not there but would be read.
+    /// The function that lists the files of the recording besides the path itself, including missing ones that would be
+    /// read.
     pub parts: fn(&Path) -> Vec<PathBuf>,
-    /// How it becomes a recording.
+    /// How the format is imported.
     pub reads: ImportMethod,
 }
 
 /// How a format becomes a recording.
 pub enum ImportMethod {
-    /// It is one.
+    /// The path is a recording.
     Recording(fn(&Path, &Progress) -> Result<Recording, ImportError>),
-    /// It is work that nobody did yet, read by [`chains::read`]: whoever has a GPU makes a recording of it.
+    /// The path is work that was not executed yet, read by [`chains::read`]: a GPU must run it to make a recording.
     Chains,
 }
 
-/// The formats that [`open`] tries, in order. A new importer is one file and one line here.
+/// The formats that [`open`] tries, in order. A new importer needs one file and one line here.
 pub const IMPORTERS: &[Importer] = &[
     Importer {
         name: "kine",
@@ -130,7 +131,7 @@ pub const IMPORTERS: &[Importer] = &[
         parts: trace::parts,
         reads: ImportMethod::Recording(|path, progress| trace::import(path, &trace::Options::default(), progress)),
     },
-    // Looks far into a text, so that it comes behind those that tell by its first lines.
+    // It searches far into a text, so it comes after importers that check the first lines.
     Importer {
         name: "kbase-regs-history",
         takes: "the register history of Arm's kernel driver for Mali GPUs (regs_history in debugfs), or a kernel log with it, plain or packed by gzip",
@@ -151,7 +152,7 @@ fn read_kine(path: &Path, progress: &Progress) -> Result<Recording, ImportError>
     container::open_with(path, progress).map_err(|e| ImportError::container(path, e))
 }
 
-/// The formats of [`IMPORTERS`] and those that need more than a path, for people.
+/// Lists the formats of [`IMPORTERS`] and those that need more than a path, for users.
 #[must_use]
 pub fn list_formats() -> Vec<&'static str> {
     let mut names: Vec<&str> = IMPORTERS.iter().map(|i| i.takes).collect();
@@ -159,11 +160,12 @@ pub fn list_formats() -> Vec<&'static str> {
     names
 }
 
-/// Opens a `.kine`, or reads anything that an importer knows into memory.
+/// Opens a `.kine`, or imports any known format into memory.
 ///
 /// # Errors
-/// When the path does not exist, no importer knows it (the error says what it holds), it holds job chains that no
-/// GPU ran yet, its contents are damaged beyond use, or the work was cancelled.
+///
+/// When the path does not exist, no importer knows it (the error describes its content), it holds job chains that no
+/// GPU has run, its contents are too damaged, or the work was cancelled.
 pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
     match IMPORTERS.iter().find(|i| (i.fits)(path)).map(|i| &i.reads) {
@@ -173,44 +175,46 @@ pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> 
     }
 }
 
-/// Whether an importer knows a path, as far as names and first bytes tell.
+/// Whether an importer knows a path, by names and first bytes.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     IMPORTERS.iter().any(|i| (i.fits)(path))
 }
 
-/// The files that a recording lies in beside the path itself: whoever writes one of them changes the recording. Also
-/// those that are not there, and would be read if they were.
+/// Returns the files of a recording besides the path itself: writing one of them changes the recording. Includes
+/// missing files that would be read.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     let importer = IMPORTERS.iter().find(|i| (i.fits)(path));
     importer.map_or_else(Vec::new, |i| (i.parts)(path))
 }
 
-/// Imports `source`, derives what can be derived, and writes both to `dest` as one commit. Gives the recording.
+/// Imports `source`, computes the derived data, and writes both to `dest` as one commit. Returns the recording.
 ///
 /// # Errors
-/// As [`open`], and when `dest` cannot be written; a file of that name is then as it was.
+///
+/// Same as [`open`], and when `dest` cannot be written; an existing file of that name is then unchanged.
 pub fn import_file_to_kine(source: &Path, dest: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let recording = open(source, progress)?;
     timeline::write(&recording, dest, progress).map_err(|e| ImportError::container(dest, e))?;
     Ok(recording)
 }
 
-/// A recording, and what its file keeps of earlier analyses of it.
+/// A recording, and the derived data stored in its file.
 pub struct OpenedRecording {
     /// The recording.
     pub recording: Recording,
-    /// Its timeline, where the file keeps one that holds.
+    /// Its timeline, if the file holds a valid one.
     pub timeline: Option<StoredTimeline>,
-    /// Its counts, where the file keeps some that hold.
+    /// Its event counts, if the file holds valid ones.
     pub pyramid: Option<Pyramid>,
 }
 
-/// As [`open`], with what the file keeps of earlier analyses.
+/// Same as [`open`], with the derived data stored in the file.
 ///
 /// # Errors
-/// As [`open`].
+///
+/// Same as [`open`].
 pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<OpenedRecording, ImportError> {
     if !(is_kine(source) && source.exists()) {
         return Ok(OpenedRecording {

@@ -1,9 +1,10 @@
-//! Device core dumps of the Linux driver panfrost: registers, the buffer objects of the job that hung, and where their
-//! pages lay. The form is that of the kernel's user interface, `panfrost_drm.h`; Mesa's `panfrostdump` reads it too.
+//! The importer of device core dumps of the Linux driver panfrost: registers, the buffer objects of the job that hung,
+//! and the locations of their pages. The format is the kernel's user interface, `panfrost_drm.h`; Mesa's `panfrostdump`
+//! reads it too.
 //!
-//! A dump is a list of headers of 2000 bytes that a trailer ends, and behind them what the headers tell of: pairs of
-//! register and value, the addresses of pages, the contents of each buffer object. There are no page tables in it and no
-//! rights, so that the import makes tables that give every right.
+//! A dump is a list of headers of 2000 bytes that a trailer ends, followed by their contents. These are register-value
+//! pairs, page addresses, and the data of each buffer object. It has no page tables and no rights, so the import
+//! generates tables that grant every right.
 
 use super::bytes::Stream;
 use super::error::{FilePosition, ImportError};
@@ -21,26 +22,26 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// What [`Identity::source`] says of a recording made of a dump.
+/// Value of [`Identity::source`] for a recording made from a dump.
 pub const SOURCE: &str = "panfrostdump";
 
 /// The first four bytes of every header: `PANF`.
 const MAGIC: u32 = 0x464e_4150;
-/// Bytes of a header: four words, and 496 words for what differs by type.
+/// Size of a header, bytes: four words, and 496 words that depend on the type.
 const HEADER_BYTES: u64 = 2000;
 const TYPE_REGISTERS: u32 = 0;
 const TYPE_PAGES: u32 = 1;
 const TYPE_OBJECT: u32 = 2;
 const TYPE_TRAILER: u32 = 3;
 
-/// Bytes of the register window of a Mali job-manager GPU.
+/// Size of the register window of a Mali job-manager GPU, bytes.
 const WINDOW_BYTES: u64 = 0x4000;
-/// Where the registers of the job slots begin, those of the address spaces, and bytes from one to the next.
+/// Offsets of the job slot registers and of the address space registers, and the distance between two of them.
 const SLOTS: std::ops::Range<u32> = 0x1800..0x2000;
 const SLOT_BYTES: u32 = 0x80;
 const ADDRESS_SPACES: std::ops::Range<u32> = 0x2400..0x2800;
 const ADDRESS_SPACE_BYTES: u32 = 0x40;
-/// In an address space: root of the tables, memory attributes, translation configuration; each has two halves.
+/// Registers of an address space: table root, memory attributes, translation configuration; each has two halves.
 const TRANSTAB: u32 = 0x00;
 const MEMATTR: u32 = 0x08;
 const TRANSCFG: u32 = 0x30;
@@ -57,7 +58,7 @@ pub fn fits(path: &Path) -> bool {
         && u32::from_le_bytes(first) == MAGIC
 }
 
-/// What a header tells of: its type, where its contents lie and how many bytes they are, and the words that differ.
+/// A header: its type, offset and size of its contents, and the words that depend on the type.
 struct Header {
     /// Byte of the header in the file.
     at: u64,
@@ -72,7 +73,7 @@ impl Header {
         self.rest.get(n).copied().unwrap_or(0)
     }
 
-    /// A 64-bit number in two words.
+    /// Returns a 64-bit number in two words.
     fn long(&self, n: usize) -> u64 {
         u64::from(self.word(n + 1)) << 32 | u64::from(self.word(n))
     }
@@ -81,8 +82,9 @@ impl Header {
 /// Imports a dump.
 ///
 /// # Errors
-/// When the file cannot be read, does not begin with registers, or the work was cancelled. What is damaged further on is
-/// told by findings.
+///
+/// When the file cannot be read, does not start with registers, or the work was cancelled. Later damage is reported as
+/// findings.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let io = |e| ImportError::io(path, e);
     let file = File::open(path).map_err(io)?;
@@ -192,13 +194,13 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     })
 }
 
-/// The value of a register of 64 bits, or of its lower half alone.
+/// Returns the value of a 64-bit register, or its lower half if only that is present.
 fn wide(registers: &[(u32, u32)], offset: u32) -> Option<u64> {
     let half = |at: u32| registers.iter().find(|r| r.0 == at).map(|r| u64::from(r.1));
     Some(half(offset)? | half(offset + 4).unwrap_or(0) << 32)
 }
 
-/// The address space whose registers were dumped; the first one where there are several.
+/// Returns the address space whose registers were dumped; the first one if there are several.
 fn space(registers: &[(u32, u32)]) -> AddressSpace {
     let reported = registers.iter().map(|r| r.0).find(|r| ADDRESS_SPACES.contains(r));
     let number = (reported.unwrap_or(ADDRESS_SPACES.start) - ADDRESS_SPACES.start) / ADDRESS_SPACE_BYTES;
@@ -219,13 +221,13 @@ fn space(registers: &[(u32, u32)]) -> AddressSpace {
     }
 }
 
-/// The job slot whose registers were dumped.
+/// Returns the job slot whose registers were dumped.
 fn slot(registers: &[(u32, u32)]) -> u32 {
     let reported = registers.iter().map(|r| r.0).find(|r| SLOTS.contains(r));
     reported.map_or(0, |r| (r - SLOTS.start) / SLOT_BYTES)
 }
 
-/// What the buffer objects hold.
+/// The contents of the buffer objects.
 struct Contents {
     builder: MemoryBuilder,
     frames: BTreeMap<u64, (PageId, FrameRole)>,
@@ -253,7 +255,7 @@ impl Dump<'_> {
         ImportError::io(self.path, e)
     }
 
-    /// The headers before the trailer. Together they never tell of more bytes than the file has.
+    /// Reads the headers before the trailer. Their contents together never exceed the file size.
     fn headers(&mut self) -> Result<Vec<Header>, ImportError> {
         let path = self.path;
         let io = |e| ImportError::io(path, e);
@@ -302,7 +304,7 @@ impl Dump<'_> {
         Ok(headers)
     }
 
-    /// Goes to the contents of a header, and tells how many bytes of them there are: whole ones of `unit` bytes each.
+    /// Seeks to the contents of a header. Returns their size in bytes, a multiple of `unit`.
     fn seek_to(&mut self, header: &Header, unit: u64, what: &str) -> Result<u64, ImportError> {
         let there = self.bytes.saturating_sub(header.offset).min(header.bytes);
         let whole = there - there % unit;
@@ -337,7 +339,7 @@ impl Dump<'_> {
         Ok(out)
     }
 
-    /// The physical addresses of pages, of all objects one after the other.
+    /// Reads the physical addresses of the pages of all objects.
     fn page_addresses(&mut self, header: &Header) -> Result<Vec<u64>, ImportError> {
         let bytes = self.seek_to(header, 8, "the list of pages")?;
         let mut out = Vec::new();
@@ -373,7 +375,7 @@ impl Dump<'_> {
         for (number, header) in headers.iter().filter(|h| h.kind == TYPE_OBJECT).enumerate() {
             progress.check()?;
             let (valid, va) = (header.word(0) != 0, header.long(2));
-            // The kernel tells an index into the list of pages, eight bytes each.
+            // The kernel gives an index into the list of pages, eight bytes each.
             let first = header.word(4) as usize;
             if !valid {
                 let message = format!("buffer object {number} was not mapped, so the dump does not hold it");
@@ -414,7 +416,7 @@ impl Dump<'_> {
         Ok(c)
     }
 
-    /// Reads the pages of an object and puts them where they lay.
+    /// Reads the pages of an object into their frames.
     fn pages(
         &mut self,
         number: usize,

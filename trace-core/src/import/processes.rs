@@ -1,6 +1,6 @@
-//! The index of a program's processes, each of which has a recording of its own: `F.processes.json` beside `F.kine`.
+//! The index of a program's processes, each with its own recording: `F.processes.json` next to `F.kine`.
 //!
-//! It opens as the recording of the process that did most; the recording says which others there are.
+//! The index opens as the recording of the process with the most launches; that recording lists the others.
 
 use super::error::ImportError;
 use crate::check::{Finding, FindingKind};
@@ -10,9 +10,9 @@ use crate::recording::Recording;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Name of the extra that holds the [`ProcessIndex`] which a recording was opened by, as JSON.
+/// Name of the extra with the [`ProcessIndex`] that a recording was opened by, as JSON.
 pub const PROCESSES: &str = "processes";
-/// Maximum number of bytes of an index.
+/// Maximum size of an index, bytes.
 const MAX_INDEX: u64 = 16 << 20;
 /// Maximum number of processes of an index.
 const MAX_PROCESSES: usize = 1 << 16;
@@ -20,9 +20,9 @@ const MAX_PROCESSES: usize = 1 << 16;
 /// The processes of a recorded program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIndex {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     pub kinescope_processes: u32,
-    /// The processes in the order in which their recordings began, as far as that is known.
+    /// The processes in the order in which their recordings started, as far as it is known.
     pub processes: Vec<ProcessEntry>,
 }
 
@@ -30,21 +30,21 @@ pub struct ProcessIndex {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessEntry {
-    /// Its file, relative to the index.
+    /// Path of its recording, relative to the index.
     pub file: PathBuf,
-    /// Its number on the recorded machine; 0: not known.
+    /// Process id on the recorded machine; 0: unknown.
     pub process: u32,
-    /// Number of the process that started it; 0: not known.
+    /// Process id of its parent; 0: unknown.
     pub parent: u32,
     /// Its command line.
     pub command: Vec<String>,
-    /// Its device.
+    /// Name of its device.
     pub device: String,
     /// Number of events.
     pub events: u64,
     /// Number of launches.
     pub launches: u64,
-    /// Whether the process ended in good order, so that its recording is whole.
+    /// Whether the process ended normally, so that its recording is complete.
     pub complete: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn index_of(recording: &Path) -> PathBuf {
     recording.with_extension("processes.json")
 }
 
-/// Returns whether a file is such an index, by its first bytes.
+/// Returns whether a file is a process index, by its first bytes.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     super::kernels::begins_as_json(path, |text| {
@@ -78,7 +78,8 @@ fn sibling_path(index: &Path, process: &ProcessEntry) -> PathBuf {
 /// Reads an index.
 ///
 /// # Errors
-/// When the file cannot be read, is no index, names files elsewhere than beside it, or is of a later version.
+///
+/// When the file cannot be read, is no index, names files outside of its folder, or is of a later version.
 pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
     let io = |source| ImportError::Io {
         path: path.to_owned(),
@@ -111,9 +112,10 @@ pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
     Ok(index)
 }
 
-/// Opens an index as the recording of the process that made most launches.
+/// Opens an index as the recording of the process with the most launches.
 ///
 /// # Errors
+///
 /// When the index or that recording cannot be read.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let index = read(path)?;
@@ -136,7 +138,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
 }
 
 impl ProcessIndex {
-    /// Returns the process that the index opens as: the one with the most launches, of several the first.
+    /// Returns the process that the index opens as: the first one with the most launches.
     #[must_use]
     pub fn main(&self) -> Option<&ProcessEntry> {
         let all = self.processes.iter().enumerate();
@@ -145,7 +147,7 @@ impl ProcessIndex {
     }
 }
 
-/// Returns the index that lists a recording, with its path, where it lies beside the recording: `F.processes.json` for
+/// Returns the index that lists a recording, with its path, if it is next to the recording: `F.processes.json` for
 /// `F.kine` and for `F-PID.kine`.
 #[must_use]
 pub fn listing(recording: &Path) -> Option<(PathBuf, ProcessIndex)> {
@@ -162,7 +164,7 @@ pub fn listing(recording: &Path) -> Option<(PathBuf, ProcessIndex)> {
 }
 
 impl Recording {
-    /// Returns the index of processes that this was opened by; `None` if it was opened by itself.
+    /// Returns the process index that this recording was opened by, or `None` if it was opened directly.
     #[must_use]
     pub fn processes(&self) -> Option<ProcessIndex> {
         serde_json::from_slice(self.extras.get(PROCESSES)?).ok()

@@ -1,4 +1,4 @@
-//! A raw dump of physical memory with a page-table root: addresses, mappings and memory, without any events.
+//! The importer of raw dumps of physical memory with a page-table root: addresses, mappings and memory, without events.
 
 use super::error::{FilePosition, ImportError};
 use crate::PAGE_SIZE;
@@ -16,10 +16,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What [`Identity::source`] says of a recording made of a dump.
+/// Value of [`Identity::source`] for a recording made from a dump.
 pub const SOURCE: &str = "raw-memory";
 
-/// What the dump does not tell of itself.
+/// Information that is not in the dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Physical address of the dump's first byte; a multiple of 4096.
@@ -28,17 +28,18 @@ pub struct Options {
     pub root: PhysAddr,
     /// Format of the page tables.
     pub format: MmuFormat,
-    /// Memory attributes that entries index, one byte each; 0 when not known.
+    /// Memory attributes that entries index, one byte each; 0 if unknown.
     pub memattr: u64,
-    /// The GPU's id register; 0 when not known.
+    /// GPU id register; 0 if unknown.
     pub gpu_id: u32,
 }
 
-/// Imports the dump. All of its pages are put at their addresses, and those that hold page tables are marked so.
+/// Imports the dump. All pages are placed at their addresses, and page tables are marked.
 ///
 /// # Errors
-/// When base or root are not page addresses, the dump has no whole page or reaches past 64 bits, the file cannot be read, or the work
-/// was cancelled. A last page that is not whole, or a root outside the dump, is a finding.
+///
+/// When base or root is not a page address, the dump has no whole page or reaches past 64 bits, the file cannot be
+/// read, or the work was cancelled. An incomplete last page, or a root outside the dump, is a finding.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
     for (what, at) in [("base address", options.base), ("page-table root", options.root)] {
@@ -117,7 +118,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
     Ok(recording)
 }
 
-/// Gives the frames that hold page tables their role; tells when there are none.
+/// Sets the role of frames with page tables; reports if there are none.
 fn mark_tables(
     recording: &mut Recording,
     options: &Options,
@@ -177,7 +178,7 @@ mod tests {
 
     const BASE: u64 = 0x8000_0000;
 
-    /// Four tables that map address 0x5000 to the fifth page.
+    /// Returns four tables that map address 0x5000 to the fifth page.
     fn dump(format: MmuFormat) -> Vec<u8> {
         let mut bytes = vec![0u8; 5 * PAGE_SIZE];
         let mut entry = |table: u64, index: u64, value: u64| {

@@ -1,17 +1,17 @@
-//! What a path holds that no importer knows, in words for the message.
+//! Descriptions of paths that no importer knows, for the error message.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are looked at to tell text from other content.
+/// Number of bytes that are read to distinguish text from other content.
 const LOOKED_AT: u64 = 4096;
-/// Maximum number of entries of a folder that are looked at.
+/// Maximum number of entries of a folder that are read.
 const MAX_ENTRIES: usize = 10_000;
 /// Maximum number of recordings of a folder that are named.
 const MAX_NAMED: usize = 3;
 
-/// Describes what a path holds instead of a recording.
+/// Describes the content of a path that is no recording.
 pub(super) fn describe(path: &Path) -> String {
     if path.is_dir() {
         return folder(path);
@@ -24,7 +24,7 @@ pub(super) fn describe(path: &Path) -> String {
         1 => "1 byte".to_owned(),
         n => format!("{n} bytes"),
     };
-    // Opened by itself, a part says nothing of the whole.
+    // A part opened by itself does not refer to the whole.
     let parent = path.parent().filter(|folder| super::fits(folder));
     if let Some(folder) = parent.and_then(Path::file_name) {
         return format!(
@@ -41,7 +41,7 @@ pub(super) fn describe(path: &Path) -> String {
     }
 }
 
-/// Whether bytes are a text, or the beginning of one.
+/// Whether bytes are a text, or the start of one.
 fn is_text(bytes: &[u8]) -> bool {
     let whole = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -56,9 +56,9 @@ fn is_text(bytes: &[u8]) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}'))
 }
 
-/// Returns the recordings that lie in a folder, by name; none where it cannot be read.
+/// Returns the recordings in a folder by name; empty if it cannot be read.
 ///
-/// Looks at its first 10,000 entries, at names and first bytes.
+/// Checks names and first bytes of its first 10,000 entries.
 #[must_use]
 pub fn recordings_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);

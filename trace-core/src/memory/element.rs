@@ -1,11 +1,11 @@
-//! Elements as text and back: integers, floats, halves, hex.
+//! Conversion of elements to text and back: integers, floats, halves, hex.
 
 use crate::recording::ElementType;
 
-/// Why a text is not an element.
+/// The reason why a text is not an element.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElementError {
-    /// It is not a number of this type.
+    /// The text is not a number of this type.
     #[error("\"{text}\" is not a value of type {ty}", ty = .element.name())]
     NotANumber {
         /// The text.
@@ -21,7 +21,7 @@ pub enum ElementError {
         /// The type.
         element: ElementType,
     },
-    /// Hex text with a character that is no digit, or half a byte.
+    /// Hex text with an invalid character or an incomplete byte.
     #[error("hex text, character {at}, expected two hex digits a byte")]
     Hex {
         /// Position of the character, from 0.
@@ -29,7 +29,7 @@ pub enum ElementError {
     },
 }
 
-/// The value of an IEEE binary16, exactly.
+/// Returns the exact value of an IEEE binary16.
 #[must_use]
 pub fn f16_to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
@@ -38,7 +38,7 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     match (exponent, fraction) {
         (31, f) => f32::from_bits(sign | 0x7f80_0000 | f << 13),
         (0, f) => {
-            // Subnormal: the fraction counts steps of 2^-24, which a float holds exactly.
+            // Subnormal: the fraction counts steps of 2^-24, which a float represents exactly.
             let magnitude = f as f32 * f32::from_bits(0x3380_0000);
             f32::from_bits(sign | magnitude.to_bits())
         }
@@ -46,7 +46,7 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     }
 }
 
-/// The nearest IEEE binary16, ties to even; what is too large becomes infinite, NaN stays NaN.
+/// Returns the nearest IEEE binary16, ties to even. Too large values become infinite; NaN stays NaN.
 #[must_use]
 pub fn f32_to_f16(value: f32) -> u16 {
     if value.is_nan() {
@@ -54,17 +54,17 @@ pub fn f32_to_f16(value: f32) -> u16 {
         let bits = value.to_bits();
         return half_nan((bits >> 16) as u16 & 0x8000, (bits >> 13) as u16 & 0x3ff);
     }
-    // Every f32 is an f64 exactly, so there is one rounding.
+    // Every f32 is exactly an f64, so there is one rounding.
     f64_to_f16(f64::from(value))
 }
 
-/// A NaN with the upper ten bits of a payload. One whose kept bits are all zero would read as infinite, so it gets the
+/// Returns a NaN with the upper ten bits of a payload. If all these bits are zero it would be infinite, so it gets the
 /// quiet bit.
 fn half_nan(sign: u16, payload: u16) -> u16 {
     sign | 0x7c00 | payload | u16::from(payload == 0) << 9
 }
 
-/// The nearest IEEE binary16, ties to even; what is too large becomes infinite, NaN stays NaN.
+/// Returns the nearest IEEE binary16, ties to even. Too large values become infinite; NaN stays NaN.
 #[must_use]
 pub fn f64_to_f16(value: f64) -> u16 {
     let bits = value.to_bits();
@@ -83,7 +83,7 @@ pub fn f64_to_f16(value: f64) -> u16 {
     if exponent < -25 {
         return sign;
     }
-    // The significand with its leading one, and how many of its bits a half drops.
+    // The significand with its leading one, and the number of bits that a half drops.
     let significand = fraction | 1 << 52;
     let (drop, base) = if exponent < -14 {
         ((42 - 14 - exponent) as u32, 0)
@@ -94,17 +94,17 @@ pub fn f64_to_f16(value: f64) -> u16 {
     let rest = significand & ((1 << drop) - 1);
     let half = 1u64 << (drop - 1);
     let up = rest > half || (rest == half && kept & 1 == 1);
-    // A normal's leading one adds one to the exponent field, and a carry out of rounding adds the next.
+    // A normal's leading one adds one to the exponent field, and a carry from rounding adds the next.
     sign | (base + kept + u64::from(up)) as u16
 }
 
-/// The value of a brain float, every one of which a binary32 holds.
+/// Returns the exact value of a brain float: a binary32 represents all of them.
 #[must_use]
 pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The nearest brain float, ties to even; what is too large becomes infinite, NaN stays NaN.
+/// Returns the nearest brain float, ties to even. Too large values become infinite; NaN stays NaN.
 #[must_use]
 pub fn f64_to_bf16(value: f64) -> u16 {
     if value.is_nan() {
@@ -113,7 +113,7 @@ pub fn f64_to_bf16(value: f64) -> u16 {
     }
     let near = value as f32;
     let mut bits = near.to_bits();
-    // Rounded to odd first: then the second rounding sees that something was left, and on which side.
+    // Round to odd first: the second rounding then knows that a remainder exists, and its direction.
     if f64::from(near) != value {
         if f64::from(near).abs() > value.abs() {
             bits -= 1;
@@ -132,8 +132,8 @@ fn raw(element: ElementType, bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The first element of `bytes` as text that [`parse_element`] reads back to the same bits, NaN payloads apart.
-/// `None` when there are too few bytes.
+/// Formats the first element of `bytes`. [`parse_element`] reads the text back to the same bits, except NaN payloads.
+/// Returns `None` if there are too few bytes.
 #[must_use]
 pub fn element_text(element: ElementType, bytes: &[u8]) -> Option<String> {
     if bytes.len() < element.bytes() {
@@ -153,12 +153,12 @@ pub fn element_text(element: ElementType, bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// Shortest text that reads back to the same value, with an exponent where plain digits would be long.
+/// Returns the shortest text that reads back to the same value, with an exponent if plain digits would be long.
 fn float_text<F: num::Float>(value: F) -> String {
     value.text()
 }
 
-/// The shortest decimal of a value of 16 bits that reads back as the same.
+/// Returns the shortest decimal that reads back to the same 16-bit value.
 fn short_text(value: f32, is_same: impl Fn(f64) -> bool) -> String {
     if !value.is_finite() {
         return float_text(value);
@@ -175,9 +175,9 @@ fn short_text(value: f32, is_same: impl Fn(f64) -> bool) -> String {
 mod num {
     //! The two float types under one name.
 
-    /// A float that can be shown.
+    /// A float that can be formatted.
     pub trait Float: Copy {
-        /// Shortest text that reads back to the same value.
+        /// Returns the shortest text that reads back to the same value.
         fn text(self) -> String;
     }
 
@@ -199,17 +199,18 @@ mod num {
     float!(f64);
 }
 
-/// All whole elements of `bytes` as text.
+/// Formats all whole elements of `bytes`.
 pub fn elements_text(element: ElementType, bytes: &[u8]) -> impl Iterator<Item = String> + '_ {
     bytes
         .chunks_exact(element.bytes())
         .filter_map(move |b| element_text(element, b))
 }
 
-/// Reads one element: decimal, `0x` hex (the bits as they lie in memory, for floats too), `nan`, `inf`, `-inf`.
-/// Gives its little-endian bytes.
+/// Parses one element: decimal, `0x` hex (the bits in memory, for floats too), `nan`, `inf`, `-inf`. Returns its
+/// little-endian bytes.
 ///
 /// # Errors
+///
 /// When the text is no number of the type, or does not fit.
 pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, ElementError> {
     let t = text.trim();
@@ -253,7 +254,7 @@ pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, Elemen
                         u64::from(b)
                     }
                     ElementType::F32 => {
-                        // Parsed as f32 itself: through f64 it would be rounded twice.
+                        // Parsed directly as f32: through f64 it would be rounded twice.
                         let s: f32 = t.parse().map_err(|_| not())?;
                         if infinite || v.is_finite() && s.is_infinite() {
                             return Err(out_of_range());
@@ -285,10 +286,11 @@ pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, Elemen
     Ok(value.to_le_bytes().into_iter().take(element.bytes()).collect())
 }
 
-/// Reads elements that commas, spaces or line ends separate.
+/// Parses elements separated by commas, spaces or line ends.
 ///
 /// # Errors
-/// At the first that is none.
+///
+/// At the first invalid element.
 pub fn parse_elements(element: ElementType, text: &str) -> Result<Vec<u8>, ElementError> {
     let mut out = Vec::new();
     for one in text
@@ -300,10 +302,11 @@ pub fn parse_elements(element: ElementType, text: &str) -> Result<Vec<u8>, Eleme
     Ok(out)
 }
 
-/// Reads bytes as hex digits, two a byte, with spaces, commas or `0x` between them as a person likes.
+/// Parses bytes as hex digits, two per byte, with optional spaces, commas or `0x` between them.
 ///
 /// # Errors
-/// At the first character that does not fit.
+///
+/// At the first invalid character.
 pub fn parse_hex(text: &str) -> Result<Vec<u8>, ElementError> {
     let mut out = Vec::with_capacity(text.len() / 2);
     let chars: Vec<char> = text.chars().collect();

@@ -1,16 +1,16 @@
-//! The type that bytes seem to have whose type nothing tells.
+//! A guess of the element type of bytes whose type is unknown.
 
 use crate::recording::ElementType;
 
-/// Words that are looked at, at most: what is so long is of one kind from its beginning on.
+/// Maximum number of words that are read: data of this length is uniform.
 const LOOK: usize = 4096;
-/// Bytes that are looked at, at most.
+/// Maximum number of bytes that are read.
 pub const MAX_SAMPLE_BYTES: usize = 4 * LOOK;
-/// Whole numbers of 32 bits that are as large as this are taken for something else: four bytes of a picture, a text.
+/// 32-bit integers from this value on count as other data: four bytes of a picture or a text.
 const LARGE: u32 = 1 << 24;
 
-/// The type that bytes seem to have, by the sizes of their words: floats are neither tiny nor huge, whole numbers are small
-/// on either side of zero, and each of them looks like no other. All others are bytes.
+/// Guesses the element type of bytes from the sizes of their words. Floats are neither tiny nor huge, integers are
+/// small on either side of zero, and the two do not overlap. All other data are bytes.
 #[must_use]
 pub fn likely_element(bytes: &[u8]) -> ElementType {
     let (words, rest) = bytes.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! Memory by GPU address: read, search, typed views. A byte without content is told apart from a zero.
+//! Memory by GPU address: reads, searches, typed views. A byte without content is distinguished from a zero.
 
 mod element;
 mod likely;

@@ -1,4 +1,4 @@
-//! Searching the memory of an address space: for bytes, by a regular expression, or for pointers to a range.
+//! Search of the memory of an address space: for bytes, a regular expression, or pointers into a range.
 
 use super::view::{ByteState, GpuMemoryView};
 use crate::mmu::{self, MmuError, PAGE_BYTES};
@@ -8,69 +8,70 @@ use memchr::memmem::Finder;
 use regex::bytes::Regex;
 use std::ops::Range;
 
-/// Maximum number of places that a search returns.
+/// Maximum number of search results.
 pub const MAX_HITS: usize = 100_000;
-/// Longest match of a regular expression that is told in full, bytes.
+/// Maximum size of a match of a regular expression that is reported in full, bytes.
 pub const MAX_MATCH_BYTES: usize = 4096;
-/// Bytes that are searched at once.
+/// Number of bytes that are searched at once.
 const WINDOW: usize = 256 << 10;
-/// Bytes before a place that a regular expression may look at (`\b`, `^`).
+/// Number of bytes before a position that a regular expression may look at (`\b`, `^`).
 const BEHIND: usize = 16;
 
-/// What is searched for.
+/// A search pattern.
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// These bytes, at any address.
     Bytes(Vec<u8>),
-    /// Where an expression matches, from left to right, no place twice. Matches without bytes are none.
+    /// Matches of an expression, from left to right, without overlap. Empty matches do not count.
     Regex(Regex),
-    /// Little-endian words of `width` bytes at addresses that are multiples of it, whose value lies in a range.
+    /// Little-endian words of `width` bytes at aligned addresses whose value lies in a range.
     Pointer {
-        /// The values, the last one excluded.
+        /// The values, end exclusive.
         to: Range<u64>,
         /// Bytes of a word: 4 or 8.
         width: u8,
     },
 }
 
-/// A place that a search found.
+/// A search result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The first byte.
     pub va: GpuVa,
-    /// How many bytes match, 1 and up.
+    /// Number of matching bytes, at least 1.
     pub bytes: u64,
 }
 
-/// Why a search gave nothing.
+/// The reason why a search failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// The pattern has no bytes, or its range no values.
+    /// The pattern has no bytes, or its range has no values.
     #[error("there is nothing to search for")]
     Empty,
-    /// The page tables cannot be followed.
+    /// The page tables are invalid.
     #[error(transparent)]
     Tables(#[from] MmuError),
-    /// The person stopped it.
+    /// The user cancelled the search.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// Neighbouring bytes with content, and what of them was not searched yet.
+/// Contiguous bytes with content, partly searched.
 struct Window {
     bytes: Vec<u8>,
-    /// Address of the first one.
+    /// Address of the first byte.
     base: u64,
-    /// Bytes at the begin that were searched, and stand there for what looks back.
+    /// Number of searched bytes at the start, kept for look-behind.
     done: usize,
 }
 
 impl GpuMemoryView<'_> {
-    /// The places in `range` at which the pattern stands, rising, at most [`MAX_HITS`]. Only mapped bytes with content
-    /// are searched; what is found may cross pages that follow each other by address.
+    /// Returns the matches in `range` in ascending order, at most [`MAX_HITS`]. Only mapped bytes with content are
+    /// searched; a match may cross pages that are contiguous by address.
     ///
     /// # Errors
-    /// When the pattern is empty, the page tables cannot be followed or the search is cancelled.
+    ///
+    /// When the pattern is empty, the page tables are invalid or the search is cancelled.
     pub fn search(&self, pattern: &Pattern, range: Range<GpuVa>, progress: &Progress) -> Result<Vec<Hit>, SearchError> {
         let finder = match pattern {
             Pattern::Bytes(b) if b.is_empty() => return Err(SearchError::Empty),
@@ -137,7 +138,7 @@ impl Window {
         }
     }
 
-    /// Everything before `at` was searched; `behind` bytes before it stay.
+    /// Marks everything before `at` as searched; `behind` bytes before it stay.
     fn searched_to(&mut self, at: usize, behind: usize) {
         let keep = at.saturating_sub(behind);
         self.bytes.drain(..keep);
@@ -148,7 +149,7 @@ impl Window {
 
 fn bytes(finder: &Finder<'_>, len: usize, w: &mut Window, hits: &mut Vec<Hit>) {
     let mut at = 0;
-    // A place may begin within another.
+    // A match may start within another.
     while let Some(n) = w.bytes.get(at..).and_then(|rest| finder.find(rest)) {
         hits.push(w.hit(at + n, len));
         at += n + 1;
@@ -161,7 +162,7 @@ fn bytes(finder: &Finder<'_>, len: usize, w: &mut Window, hits: &mut Vec<Hit>) {
 }
 
 fn expression(regex: &Regex, w: &mut Window, ends: bool, hits: &mut Vec<Hit>) {
-    // A match that begins late may go on behind the window.
+    // A match that starts late may continue after the window.
     let sure = if ends {
         w.bytes.len()
     } else {

@@ -11,7 +11,7 @@ use crate::recording::{
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// Maps each page of `va` to the image, without content where there is none, through tables in frames 1 to 4.
+/// Maps each page of `va` to the image, or to no content if there is none, through tables in frames 1 to 4.
 fn memory(pages: &[(u64, Option<Page>)]) -> (Memory, AddressSpace) {
     let f = MmuFormat::Aarch64_4k;
     let mut tables = vec![[0u8; PAGE_SIZE]; 4];
@@ -21,7 +21,7 @@ fn memory(pages: &[(u64, Option<Page>)]) -> (Memory, AddressSpace) {
     let mut b = MemoryBuilder::new();
     let mut frames = Vec::new();
     for (n, (va, image)) in pages.iter().enumerate() {
-        // Neighbours by address do not lie beside each other.
+        // Pages that are neighbours by address are not neighbours in physical memory.
         let frame = 1000 - 2 * n as u64;
         let entry = mmu::encode_leaf(f, PhysAddr(frame << 12), Rights::RW, 0);
         let at = (va >> 12) as usize * 8;
@@ -102,7 +102,7 @@ fn holes_are_told_from_zeros_and_from_unmapped() {
 
 #[test]
 fn an_expression_sees_what_stands_before_it_and_never_ends_on_nothing() {
-    // More than a window, so that a match begins at the begin of the next one.
+    // More than a window, so that a match starts at the start of the next one.
     let mut pages = vec![(0x1000, Some([b'x'; PAGE_SIZE])); 80];
     for (i, p) in pages.iter_mut().enumerate() {
         p.0 = 0x1000 + (i * PAGE_SIZE) as u64;
@@ -129,7 +129,7 @@ fn an_expression_sees_what_stands_before_it_and_never_ends_on_nothing() {
 fn a_range_that_cannot_be_held_costs_nothing_and_is_told() {
     let (m, s) = memory(&[]);
     let v = GpuMemoryView::new(m.last(), &s);
-    // The part that is read is bounded by the caller's limit, not by what a file claims.
+    // The caller's limit bounds the size of the read, not the size that a file claims.
     let b = v.read_range_at_most(GpuVa(0), u64::MAX, 0x3000);
     assert_eq!(b.bytes.len(), 0x3000);
     assert_eq!(b.holes.last(), Some(&(0x3000..u64::MAX, ByteState::NoContent)));
@@ -170,7 +170,7 @@ fn searches_find_every_place_and_only_those() {
         v.search(&Pattern::Bytes(b"find".to_vec()), all.clone(), &p),
         Err(SearchError::Cancelled(_))
     ));
-    // A pattern longer than a page, over two.
+    // A pattern longer than a page, across two.
     let long: Vec<u8> = a.iter().chain(&b).copied().skip(50).take(6000).collect();
     assert_eq!(find(&long, all), [0x1000 + 50]);
     let p = Progress::new();
@@ -229,7 +229,7 @@ fn every_brain_float_is_exact_both_ways_and_rounds_to_nearest_even() {
     for (value, bits) in [
         (1.0 + 2f64.powi(-8), 0x3f80),
         (1.0 + 3.0 * 2f64.powi(-8), 0x3f82),
-        // Twice rounded, by way of a binary32, it would be the even one.
+        // Rounded twice, through a binary32, it would be the even one.
         (1.0 + 2f64.powi(-8) + 2f64.powi(-40), 0x3f81),
         (1.0 + 2f64.powi(-8) - 2f64.powi(-40), 0x3f80),
         (3.4e38, 0x7f80),
@@ -263,7 +263,7 @@ fn halves_round_to_nearest_even() {
         assert_eq!(f64_to_f16(value), bits, "{value}");
     }
     assert!(f16_to_f32(f64_to_f16(f64::NAN)).is_nan());
-    // A NaN whose payload lies in the bits that a half lacks stays NaN.
+    // A NaN with a payload in the bits that a half lacks stays NaN.
     assert!(f16_to_f32(f32_to_f16(f32::from_bits(0x7f80_0001))).is_nan());
 }
 
@@ -328,7 +328,7 @@ fn texts_are_read_or_refused_with_their_reason() {
 }
 
 proptest! {
-    /// What is shown can be typed in again and gives the same bits.
+    /// Formatted text parses back to the same bits.
     #[test]
     fn text_reads_back(element in prop::sample::select(ElementType::ALL.to_vec()), bytes in any::<[u8; 8]>()) {
         let bytes = &bytes[..element.bytes()];
@@ -383,8 +383,8 @@ proptest! {
         prop_assert_eq!(found, plain);
     }
 
-    /// An expression and a search for pointers find what plain scans of each run of pages with content find, wherever
-    /// the windows end that are searched at once.
+    /// A regular expression and a pointer search find what plain scans of each run of pages with content find, wherever
+    /// the search windows end.
     #[test]
     fn expressions_and_pointers_agree_with_a_plain_scan(
         pages in 60usize..150,

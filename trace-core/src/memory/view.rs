@@ -1,4 +1,4 @@
-//! A recording's memory as the GPU saw it through one address space.
+//! A recording's memory as the GPU sees it through one address space.
 
 use crate::PAGE_SIZE;
 use crate::jobs::GpuMemory;
@@ -6,9 +6,9 @@ use crate::mmu::{self, Leaf, PAGE_BYTES, WalkFault};
 use crate::recording::{AddressSpace, Buffer, GpuVa, MemoryView, Page, PhysAddr};
 use std::ops::{ControlFlow, Range};
 
-/// Maximum number of bytes that [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`] give: 1 GiB.
+/// Maximum size of a read by [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`], bytes: 1 GiB.
 pub const MAX_READ: u64 = 1 << 30;
-/// What is known of a byte.
+/// What the recording knows about a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteState {
     /// The recording holds its value.
@@ -22,9 +22,10 @@ pub enum ByteState {
 /// A buffer's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferBytes {
-    /// The bytes; those without content are 0.
+    /// The bytes; bytes without content are 0.
     pub bytes: Vec<u8>,
-    /// Byte ranges from the buffer's begin on that have no content, in rising order, neighbours of one state joined.
+    /// Byte ranges without content, relative to the start of the buffer, in ascending order; neighbours of one state
+    /// are joined.
     pub holes: Vec<(Range<u64>, ByteState)>,
 }
 
@@ -36,38 +37,39 @@ pub struct GpuMemoryView<'a> {
 }
 
 impl<'a> GpuMemoryView<'a> {
-    /// The memory of `view` through the page tables of `space`.
+    /// Creates a view of the memory of `view` through the page tables of `space`.
     #[must_use]
     pub fn new(view: MemoryView<'a>, space: &'a AddressSpace) -> Self {
         Self { view, space }
     }
 
-    /// The memory behind the page tables.
+    /// Returns the physical memory.
     pub(super) fn view(&self) -> &MemoryView<'a> {
         &self.view
     }
 
-    /// The physical memory.
+    /// Returns the physical memory.
     #[must_use]
     pub fn physical(&self) -> MemoryView<'a> {
         self.view
     }
 
-    /// The address space.
+    /// Returns the address space.
     #[must_use]
     pub fn space(&self) -> &'a AddressSpace {
         self.space
     }
 
-    /// Where an address leads.
+    /// Translates an address.
     ///
     /// # Errors
-    /// The fault that the GPU would take.
+    ///
+    /// The fault that the GPU would report.
     pub fn translate(&self, va: GpuVa) -> Result<Leaf, WalkFault> {
         mmu::translate(self.space.format, self.space.root, va, &self.view)
     }
 
-    /// The page image that an address lies in, and what is known of it.
+    /// Returns the page image of an address, and its state.
     #[must_use]
     pub fn page(&self, va: GpuVa) -> (Option<&'a Page>, ByteState) {
         let Some(pa) = self.physical_address(va) else {
@@ -79,13 +81,13 @@ impl<'a> GpuMemoryView<'a> {
         }
     }
 
-    /// The physical address that a GPU address leads to.
+    /// Returns the physical address that a GPU address leads to.
     #[must_use]
     pub fn physical_address(&self, va: GpuVa) -> Option<PhysAddr> {
         self.translate(va).ok()?.target(va)
     }
 
-    /// Calls `each` for every part of a range that lies in one page: address, offset from the range's begin, length,
+    /// Calls `each` for every part of a range within one page: address, offset from the start of the range, length,
     /// page image and state.
     fn for_each_part(
         &self,
@@ -110,7 +112,7 @@ impl<'a> GpuMemoryView<'a> {
         }
     }
 
-    /// Fills `out` from `va` on and tells what is known of each byte; bytes without content are 0.
+    /// Fills `out` from `va` on and returns the state of each byte; bytes without content are 0.
     pub fn read_partial(&self, va: GpuVa, out: &mut [u8]) -> Vec<ByteState> {
         out.fill(0);
         let mut states = Vec::with_capacity(out.len());
@@ -127,14 +129,14 @@ impl<'a> GpuMemoryView<'a> {
         states
     }
 
-    /// A range's bytes, holes as 0 and told. A range of more than [`MAX_READ`] bytes is cut there; the cut part is
-    /// told as a hole.
+    /// Reads a range; holes are 0 and listed. A range of more than [`MAX_READ`] bytes is cut there; the cut part is
+    /// listed as a hole.
     #[must_use]
     pub fn read_range(&self, va: GpuVa, bytes: u64) -> BufferBytes {
         self.read_range_at_most(va, bytes, MAX_READ)
     }
 
-    /// A range's bytes, holes as 0 and told. A range of more than `limit` bytes is cut there; the cut part is told
+    /// Reads a range; holes are 0 and listed. A range of more than `limit` bytes is cut there; the cut part is listed
     /// as a hole.
     #[must_use]
     pub fn read_range_at_most(&self, va: GpuVa, bytes: u64, limit: u64) -> BufferBytes {
@@ -162,7 +164,7 @@ impl<'a> GpuMemoryView<'a> {
         BufferBytes { bytes: out, holes }
     }
 
-    /// A buffer's bytes, holes as 0 and told.
+    /// Reads a buffer; holes are 0 and listed.
     #[must_use]
     pub fn read_buffer(&self, buffer: &Buffer) -> BufferBytes {
         self.read_range(buffer.va, buffer.bytes)

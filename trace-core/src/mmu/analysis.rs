@@ -1,4 +1,4 @@
-//! Questions about a whole address space: what is mapped twice, executable and writable, mapped without content.
+//! Analyses of a whole address space: aliased pages, executable and writable pages, mapped pages without content.
 
 use super::format::PAGE_BYTES;
 use super::walk::{Mapping, MmuError, TableItem, TableRef, fold, visit_all};
@@ -8,25 +8,25 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::{ControlFlow, Range};
 
-/// Everything that a traversal can find in an address space, problems included.
+/// The result of a full traversal of an address space, problems included.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
-    /// Runs of pages, addresses rising.
+    /// Runs of pages by ascending address.
     pub mappings: Vec<Mapping>,
-    /// Every leaf, addresses rising.
+    /// All leaves by ascending address.
     pub leaves: Vec<Leaf>,
-    /// Tables entered, each before those that it points at.
+    /// Tables entered, each before those that it points to.
     pub tables: Vec<TableRef>,
-    /// Tables and entries that could not be followed, at most [`Scan::MAX_PROBLEMS`] of them.
+    /// Invalid tables and entries, at most [`Scan::MAX_PROBLEMS`].
     pub problems: Vec<MmuError>,
 }
 
 impl Scan {
-    /// A scan stops after this many problems.
+    /// Number of problems after which a scan stops.
     pub const MAX_PROBLEMS: usize = 1000;
 }
 
-/// Goes through an address space and past what cannot be followed.
+/// Traverses an address space and skips invalid tables and entries.
 #[must_use]
 pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Scan {
     let mut s = Scan::default();
@@ -49,19 +49,19 @@ pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized))
     s
 }
 
-/// How much of an address space can be reached through its tables.
+/// The size of an address space that its tables reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedPages {
-    /// Mapped 4 KiB pages; a block counts as all that it covers.
+    /// Number of mapped 4 KiB pages; a block counts as all pages that it covers.
     pub pages: u64,
-    /// Tables and entries that could not be followed: what they would map is not known. The traversal ends at
-    /// [`Scan::MAX_PROBLEMS`] of them.
+    /// Number of invalid tables and entries, whose mappings are unknown. The traversal ends at [`Scan::MAX_PROBLEMS`]
+    /// of them.
     pub problems: u64,
-    /// The first of these.
+    /// The first of them.
     pub first: Option<MmuError>,
 }
 
-/// Counts what an address space maps, past what cannot be followed. Keeps nothing of it.
+/// Counts the mapped pages of an address space, skips invalid parts, and allocates nothing per page.
 #[must_use]
 pub fn count_mapped_pages(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> MappedPages {
     let mut r = MappedPages::default();
@@ -82,7 +82,7 @@ pub fn count_mapped_pages(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMem
     r
 }
 
-/// Physical memory that two runs of addresses reach.
+/// Physical memory that two address ranges map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoubleMapping {
     /// First byte in physical memory.
@@ -95,12 +95,13 @@ pub struct DoubleMapping {
     pub second: GpuVa,
 }
 
-/// Physical pages that more than one address reaches, as runs in rising order of physical address. Memory that three
-/// addresses reach is told as two pairs: each address with the next higher one.
+/// Returns physical pages that more than one address maps, as runs by ascending physical address. Memory that three
+/// addresses map gives two pairs: each address with the next higher one.
 #[must_use]
 pub fn find_double_mappings(leaves: &[Leaf]) -> Vec<DoubleMapping> {
-    // A sweep over physical begins. `open` holds the leaves that cover the place, by the distance from physical to
-    // virtual address: two leaves that cover one byte differ in it, and its order is that of their addresses there.
+    // A sweep over the physical starts. `open` holds the leaves that cover the position, by the difference of physical
+    // and virtual address. Two leaves that cover one byte have different differences, whose order is that of their
+    // addresses there.
     let mut by_pa: Vec<&Leaf> = leaves.iter().collect();
     by_pa.sort_unstable_by_key(|l| (l.pa, l.va));
     let distance = |l: &Leaf| i128::from(l.va.0) - i128::from(l.pa.0);
@@ -152,7 +153,7 @@ fn push_double(runs: &mut Vec<DoubleMapping>, next: DoubleMapping) {
     runs.push(next);
 }
 
-/// The mappings that the GPU may both write and fetch code from.
+/// Returns the mappings that are both writable and executable for the GPU.
 #[must_use]
 pub fn find_writable_code(mappings: &[Mapping]) -> Vec<Mapping> {
     mappings
@@ -171,31 +172,31 @@ pub struct PageSpan {
     pub pages: u64,
 }
 
-/// The mapped pages that no content stands behind.
+/// The mapped pages without content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PagesWithoutContent {
     /// The first runs of them, by address.
     pub spans: Vec<PageSpan>,
-    /// Pages in the runs that follow, which are counted and not listed.
+    /// Number of pages in further runs, which are only counted.
     pub more_pages: u64,
 }
 
 /// Collects the mapped pages whose frames (address / 4096) have no content, leaf by leaf.
 ///
-/// Leaves may map the same frames any number of times, and content may be scattered over every second of them: two
-/// megabytes of tables can stand for billions of runs. So only so many are listed; what follows is counted, which takes
-/// a look-up a leaf, however large the leaf is.
+/// Leaves may map the same frames any number of times, and content may cover every second frame: two megabytes of
+/// tables can stand for billions of runs. So the number of listed runs is limited. Further runs are counted with one
+/// lookup per leaf, however large the leaf is.
 pub struct ContentHoleFinder<'a> {
     content: &'a [Range<u64>],
-    /// Frames of the ranges before each.
+    /// Number of frames in the ranges before each range.
     held: Vec<u64>,
     most: usize,
     found: PagesWithoutContent,
 }
 
 impl<'a> ContentHoleFinder<'a> {
-    /// Begins. `content` is the frames that have it, as ranges in rising order that do not overlap, as
-    /// [`content_frames`] gives them; at most `most` runs are listed.
+    /// Creates a finder. `content` are the frames with content, as ascending ranges that do not overlap, in the form of
+    /// [`content_frames`]; at most `most` runs are listed.
     #[must_use]
     pub fn new(content: &'a [Range<u64>], most: usize) -> Self {
         let mut sum = 0u64;
@@ -215,7 +216,7 @@ impl<'a> ContentHoleFinder<'a> {
         }
     }
 
-    /// Frames with content among those below `frame`.
+    /// Returns the number of frames with content below `frame`.
     fn held_below(&self, frame: u64) -> u64 {
         let n = self.content.partition_point(|r| r.start < frame);
         let Some(last) = n.checked_sub(1) else { return 0 };
@@ -225,7 +226,7 @@ impl<'a> ContentHoleFinder<'a> {
         before.saturating_add(r.end.min(frame).saturating_sub(r.start))
     }
 
-    /// How many of these frames have no content.
+    /// Returns the number of these frames without content.
     #[must_use]
     pub fn without(&self, frames: Range<u64>) -> u64 {
         let held = self
@@ -234,7 +235,7 @@ impl<'a> ContentHoleFinder<'a> {
         frames.end.saturating_sub(frames.start).saturating_sub(held)
     }
 
-    /// Adds a leaf; leaves come by rising address.
+    /// Adds a leaf; leaves must come by ascending address.
     pub fn add(&mut self, leaf: &Leaf) {
         let first = leaf.pa.frame();
         let end = first.saturating_add(leaf.bytes / PAGE_BYTES);
@@ -261,14 +262,14 @@ impl<'a> ContentHoleFinder<'a> {
         }
     }
 
-    /// What was found.
+    /// Returns the result.
     #[must_use]
     pub fn finish(self) -> PagesWithoutContent {
         self.found
     }
 }
 
-/// The mapped pages of all leaves whose frames have no content; see [`ContentHoleFinder`].
+/// Returns the mapped pages of all leaves whose frames have no content; see [`ContentHoleFinder`].
 #[must_use]
 pub fn find_pages_without_content(leaves: &[Leaf], content: &[Range<u64>], most: usize) -> PagesWithoutContent {
     let mut holes = ContentHoleFinder::new(content, most);
@@ -276,7 +277,7 @@ pub fn find_pages_without_content(leaves: &[Leaf], content: &[Range<u64>], most:
     holes.finish()
 }
 
-/// The frames whose contents a recording holds, as ranges in rising order, neighbours joined.
+/// Returns the frames with recorded contents, as ascending ranges; neighbours are joined.
 #[must_use]
 pub fn content_frames(view: &MemoryView<'_>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();

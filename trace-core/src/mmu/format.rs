@@ -1,18 +1,18 @@
-//! The formats: where an entry holds its type, address, rights and attributes, one row a format.
+//! The page-table formats: type, address, rights and attribute bits of an entry, one row per format.
 
 use super::Rights;
 use crate::recording::{MmuFormat, PhysAddr};
 
-/// Levels of a table, 0 at the top.
+/// Number of table levels; level 0 is the top.
 pub const LEVELS: u8 = 4;
-/// Bits of a GPU virtual address.
+/// Number of bits of a GPU virtual address.
 pub const VA_BITS: u32 = 48;
-/// Bytes in a page, the smallest leaf.
+/// Size of a page, the smallest leaf, bytes.
 pub const PAGE_BYTES: u64 = 4096;
-/// The entry that drivers write where nothing is mapped.
+/// The entry that drivers write for unmapped addresses.
 pub const INVALID: u64 = 2;
 
-/// Bit of an address at which the index of each level begins.
+/// Lowest address bit of the index of each level.
 const SHIFTS: [u32; LEVELS as usize] = [39, 30, 21, 12];
 const INDEX_MASK: u64 = 511;
 const TYPE_MASK: u64 = 3;
@@ -20,20 +20,20 @@ const TYPE_MASK: u64 = 3;
 const ADDRESS: u64 = ((1 << 48) - 1) & !0xfff;
 const NOT_EXECUTABLE: u64 = 1 << 54;
 const ACCESS_FLAG: u64 = 1 << 10;
-/// Type of an entry that points at the next table, levels 0 to 2 of either format.
+/// Type of an entry that points to the next table, levels 0 to 2 of either format.
 const TABLE: u64 = 3;
 /// Type of a block at levels 1 and 2 of either format.
 const BLOCK: u64 = 1;
 
-/// What differs between the formats.
+/// The differences between the formats.
 struct Shape {
     /// Type of a leaf at level 3.
     page: u64,
-    /// Whether a leaf must carry the access flag, and tables get it too.
+    /// Whether a leaf must carry the access flag; tables get it too.
     access_flag: bool,
-    /// Inner-shareable, for leaves that the project encodes.
+    /// Inner-shareable bits of leaves that the project encodes.
     shareable: u64,
-    /// Low bits of the root register that are not address.
+    /// Low bits of the root register that are not part of the address.
     root_bits: u64,
     rights: fn(u64) -> (bool, bool),
     encode_rights: fn(Rights) -> u64,
@@ -70,22 +70,22 @@ const fn shape(format: MmuFormat) -> &'static Shape {
     }
 }
 
-/// What an entry is at its level.
+/// The kind of an entry at its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// Nothing is mapped.
     Invalid,
-    /// Points at the table of the next level.
+    /// Points to the table of the next level.
     Table(PhysAddr),
     /// A 4 KiB page.
     Page(PhysAddr),
     /// A block: 1 GiB at level 1, 2 MiB at level 2.
     Block(PhysAddr),
-    /// A type that the format does not have at this level.
+    /// A type that is invalid at this level.
     Reserved,
 }
 
-/// Index of `va`'s entry in the table of a level (0 to 3; others count as 3).
+/// Returns the index of `va`'s entry in the table of a level (0 to 3; others count as 3).
 #[inline]
 #[must_use]
 pub const fn index_at(level: u8, va: u64) -> u16 {
@@ -102,14 +102,14 @@ const fn level_shift(level: u8) -> u32 {
     }
 }
 
-/// Bytes that one entry of a level (0 to 3) covers.
+/// Returns the size that one entry of a level (0 to 3) covers, bytes.
 #[inline]
 #[must_use]
 pub const fn span_bytes(level: u8) -> u64 {
     1 << level_shift(level)
 }
 
-/// What an entry is. A block at level 0 and whatever else a format lacks is [`EntryKind::Reserved`].
+/// Returns the kind of an entry. A block at level 0 and other types that a format lacks are [`EntryKind::Reserved`].
 #[inline]
 #[must_use]
 pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
@@ -123,20 +123,20 @@ pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
     }
 }
 
-/// Bits 47 to 12 of an entry, whatever its kind.
+/// Returns bits 47 to 12 of an entry, whatever its kind.
 #[must_use]
 pub const fn entry_address(raw: u64) -> PhysAddr {
     PhysAddr(raw & ADDRESS)
 }
 
-/// The bits of a leaf entry besides its address and its type: rights, attributes, whatever else a driver set.
+/// Returns the bits of a leaf entry besides its address and its type: rights, attributes and other bits of a driver.
 #[inline]
 #[must_use]
 pub const fn entry_bits(raw: u64) -> u64 {
     raw & !(ADDRESS | TYPE_MASK)
 }
 
-/// What a leaf entry lets the GPU do.
+/// Returns the access rights of a leaf entry.
 #[inline]
 #[must_use]
 pub fn entry_rights(format: MmuFormat, raw: u64) -> Rights {
@@ -148,22 +148,22 @@ pub fn entry_rights(format: MmuFormat, raw: u64) -> Rights {
     }
 }
 
-/// The memory-attribute index of a leaf entry, 0 to 7.
+/// Returns the memory-attribute index of a leaf entry, 0 to 7.
 #[inline]
 #[must_use]
 pub const fn entry_attr_index(raw: u64) -> u8 {
     (raw >> 2 & 7) as u8
 }
 
-/// Whether the hardware accepts the leaf entry's access flag: formats without one always do.
+/// Whether the hardware accepts the leaf entry's access flag; always true for formats without one.
 #[inline]
 #[must_use]
 pub fn has_access_flag(format: MmuFormat, raw: u64) -> bool {
     !shape(format).access_flag || raw & ACCESS_FLAG != 0
 }
 
-/// A 4 KiB page entry at level 3, inner-shareable. The low 12 bits of `pa` and bits over 47 are dropped, as is
-/// an attribute index over 7. AArch64 tables cannot give a page write without read: such rights become read and write.
+/// Encodes a 4 KiB page entry at level 3, inner-shareable. The low 12 bits of `pa` and bits over 47 are dropped, as is
+/// an attribute index over 7. AArch64 tables cannot express write without read: such rights become read and write.
 #[must_use]
 pub fn encode_leaf(format: MmuFormat, pa: PhysAddr, rights: Rights, attr_index: u8) -> u64 {
     let s = shape(format);
@@ -172,20 +172,20 @@ pub fn encode_leaf(format: MmuFormat, pa: PhysAddr, rights: Rights, attr_index: 
     pa.0 & ADDRESS | s.page | u64::from(attr_index & 7) << 2 | (s.encode_rights)(rights) | s.shareable | af | nx
 }
 
-/// An entry that points at the table at `pa`, for levels 0 to 2.
+/// Encodes an entry that points to the table at `pa`, for levels 0 to 2.
 #[must_use]
 pub fn encode_table(format: MmuFormat, pa: PhysAddr) -> u64 {
     let af = if shape(format).access_flag { ACCESS_FLAG } else { 0 };
     pa.0 & ADDRESS | TABLE | af
 }
 
-/// What a driver writes to the root register of an address space for the top table at `root`.
+/// Returns the value of an address space's root register for the top table at `root`.
 #[must_use]
 pub fn root_register(format: MmuFormat, root: PhysAddr) -> u64 {
     root.0 & ADDRESS | shape(format).root_bits
 }
 
-/// The top table that a root register's value names, low control bits removed.
+/// Returns the address of the top table in a root register value, without the low control bits.
 #[must_use]
 pub fn root_from_register(_format: MmuFormat, value: u64) -> PhysAddr {
     PhysAddr(value & ADDRESS)

@@ -1,8 +1,8 @@
 //! Page tables: one generic walker and a table of formats.
 //!
-//! Both formats of Mali job-manager GPUs have four levels of 512 entries of eight bytes; they differ in the type bits
-//! of a leaf and in how rights are written. Everything here works on any memory that can give an aligned 64-bit word:
-//! a recording, a plan's pages, a software GPU's memory.
+//! Both formats of Mali job-manager GPUs have four levels of 512 entries of eight bytes. They differ in the type bits
+//! of a leaf and in the encoding of rights. All functions work on any memory that can return an aligned 64-bit word: a
+//! recording, a plan's pages, a software GPU's memory.
 
 mod analysis;
 mod format;
@@ -28,13 +28,13 @@ pub use walk::{
 use crate::recording::{GpuVa, MemoryView, Page, PhysAddr};
 use serde::{Deserialize, Serialize};
 
-/// Memory that page tables lie in.
+/// Memory with page tables.
 pub trait PhysMemory {
-    /// The little-endian 64-bit word at `at`, a multiple of 8; `None` without content.
+    /// Returns the little-endian 64-bit word at `at`, a multiple of 8, or `None` without content.
     fn read_u64(&self, at: PhysAddr) -> Option<u64>;
 
-    /// The whole image of a frame (address / 4096), where the memory can lend it: a faster way to 512 entries.
-    /// `None` says nothing: the caller then reads word by word.
+    /// Returns the whole image of a frame (address / 4096), if the memory can lend it: a faster way to 512 entries.
+    /// `None` has no meaning: the caller then reads single words.
     fn table(&self, _frame: u64) -> Option<&Page> {
         None
     }
@@ -50,14 +50,14 @@ impl PhysMemory for MemoryView<'_> {
     }
 }
 
-/// What the GPU may do with a mapped page.
+/// Access rights of the GPU to a mapped page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rights {
-    /// May be read.
+    /// Readable.
     pub read: bool,
-    /// May be written.
+    /// Writable.
     pub write: bool,
-    /// May be fetched as shader code.
+    /// Executable as shader code.
     pub execute: bool,
 }
 
@@ -83,7 +83,7 @@ impl Rights {
 }
 
 impl std::fmt::Display for Rights {
-    /// Three letters, `rw-` for one.
+    /// Writes three letters, for example `rw-`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let c = |on: bool, c: char| if on { c } else { '-' };
         write!(f, "{}{}{}", c(self.read, 'r'), c(self.write, 'w'), c(self.execute, 'x'))
@@ -95,22 +95,22 @@ impl std::fmt::Display for Rights {
 pub struct Leaf {
     /// First address of the page or block.
     pub va: GpuVa,
-    /// Where it lies.
+    /// Its physical address.
     pub pa: PhysAddr,
     /// Size in bytes: 4 KiB, 2 MiB or 1 GiB.
     pub bytes: u64,
-    /// What the GPU may do there.
+    /// Access rights of the GPU.
     pub rights: Rights,
     /// Index into the memory attributes of the address space, 0 to 7.
     pub attr_index: u8,
-    /// The entry as it stands in the table.
+    /// The raw entry in the table.
     pub raw: u64,
     /// Level of the entry, 0 (top) to 3.
     pub level: u8,
 }
 
 impl Leaf {
-    /// Where an address of this leaf lies; `None` when it is not in the leaf.
+    /// Returns the physical address of an address in this leaf, or `None` if it is outside.
     #[must_use]
     pub fn target(&self, va: GpuVa) -> Option<PhysAddr> {
         let at = va.0.checked_sub(self.va.0).filter(|d| *d < self.bytes)?;

@@ -1,4 +1,4 @@
-//! What the analyses of an address space say of each of its mappings.
+//! The results of the analyses of an address space, per mapping.
 
 use super::analysis::{ContentHoleFinder, DoubleMapping, PageSpan, Scan, find_double_mappings};
 use super::format::PAGE_BYTES;
@@ -6,34 +6,34 @@ use super::walk::Mapping;
 use crate::recording::{GpuVa, PhysAddr};
 use std::ops::Range;
 
-/// Pages of a mapping that another address reaches too.
+/// Aliased pages of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// First address, in the mapping.
+    /// First address in the mapping.
     pub va: GpuVa,
     /// Number of 4 KiB pages.
     pub pages: u64,
     /// The other address of the first page.
     pub alias_va: GpuVa,
-    /// Where the first page lies in physical memory.
+    /// Physical address of the first page.
     pub pa: PhysAddr,
 }
 
-/// What is remarkable about a mapping.
+/// Notable properties of a mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MappingTally {
-    /// Whether the GPU may both write it and fetch code from it.
+    /// Whether it is both writable and executable for the GPU.
     pub executable_and_writable: bool,
-    /// Parts that other addresses reach too, by address. A page that three addresses reach is told with its neighbours
-    /// in the order of addresses: at most twice.
+    /// Aliased parts by address. A page with three addresses is listed with its neighbours in address order: at most
+    /// twice.
     pub aliases: Vec<Alias>,
-    /// Pages that other addresses reach too, each counted once.
+    /// Number of aliased pages, each counted once.
     pub twice: u64,
-    /// Pages whose contents the recording does not hold.
+    /// Number of pages without recorded contents.
     pub without_content: u64,
 }
 
-/// Tells each mapping of a scan what is remarkable about it. `content` is as in [`ContentHoleFinder::new`].
+/// Computes the properties of each mapping of a scan. `content` is as in [`ContentHoleFinder::new`].
 #[must_use]
 pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
     let mut out: Vec<MappingTally> = scan
@@ -44,7 +44,7 @@ pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
             ..MappingTally::default()
         })
         .collect();
-    // A leaf lies in one mapping, and both come by rising address.
+    // A leaf lies in one mapping, and both come by ascending address.
     let holes = ContentHoleFinder::new(content, 0);
     let mut of = scan.mappings.iter().zip(&mut out).peekable();
     for leaf in &scan.leaves {
@@ -72,7 +72,7 @@ pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
     out
 }
 
-/// Notes one side of a double mapping in every mapping that it touches.
+/// Adds one side of a double mapping to every mapping that it touches.
 fn alias(mappings: &[Mapping], d: &DoubleMapping, va: GpuVa, also: GpuVa, out: &mut [MappingTally]) {
     each_part(mappings, PageSpan { va, pages: d.pages }, |at, part| {
         let from = part.va.0.saturating_sub(va.0);
@@ -87,7 +87,8 @@ fn alias(mappings: &[Mapping], d: &DoubleMapping, va: GpuVa, also: GpuVa, out: &
     });
 }
 
-/// Cuts a span at the borders of mappings, which are in rising order, and gives each part with its mapping's index.
+/// Cuts a span at the borders of mappings, which are in ascending order, and passes on each part with its mapping's
+/// index.
 fn each_part(mappings: &[Mapping], span: PageSpan, mut part: impl FnMut(usize, PageSpan)) {
     let end = span.va.0.saturating_add(span.pages.saturating_mul(PAGE_BYTES));
     let first = mappings.partition_point(|m| m.end() <= span.va);

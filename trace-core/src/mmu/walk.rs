@@ -1,4 +1,4 @@
-//! The walker: one address, all leaves, all tables; bounded on hostile tables.
+//! The page-table walker: one address, all leaves, all tables; limited on hostile tables.
 
 use super::format::{
     EntryKind, LEVELS, PAGE_BYTES, VA_BITS, entry_attr_index, entry_kind, entry_rights, has_access_flag, index_at,
@@ -9,13 +9,13 @@ use crate::recording::{GpuVa, MmuFormat, PhysAddr};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Maximum number of tables that a traversal enters.
+/// Maximum number of tables in a traversal.
 pub const MAX_TABLES: usize = 1 << 16;
-/// Maximum number of pages and blocks that a traversal visits: 32 GiB where all are 4 KiB pages. One page image can
-/// stand in any number of frames, so the size of a file does not bound this.
+/// Maximum number of pages and blocks in a traversal: 32 GiB if all are 4 KiB pages. One page image can be in any
+/// number of frames, so the file size is no limit.
 pub const MAX_LEAVES: u64 = 1 << 23;
 
-/// Why an address does not translate.
+/// The reason why an address does not translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkFault {
     /// The entry at this level is invalid.
@@ -24,7 +24,7 @@ pub enum WalkFault {
         /// Level of the entry, 0 to 3.
         level: u8,
     },
-    /// The table lies where there is no content.
+    /// The table has no recorded content.
     #[error("the level {level} table at {at} has no content")]
     TableMissing {
         /// Level of the table, 0 to 3.
@@ -32,7 +32,7 @@ pub enum WalkFault {
         /// Address of the table.
         at: PhysAddr,
     },
-    /// The entry has a type that its level does not know.
+    /// The entry has a type that is invalid at its level.
     #[error("entry {raw:#x} has no meaning at level {level}")]
     BadEntry {
         /// Level of the entry, 0 to 3.
@@ -40,7 +40,7 @@ pub enum WalkFault {
         /// The entry.
         raw: u64,
     },
-    /// The leaf lacks the access flag, which the hardware reports as a fault of its own.
+    /// The leaf lacks the access flag, which the hardware reports as a separate fault.
     #[error("entry {raw:#x} at level {level} lacks the access flag")]
     NoAccessFlag {
         /// Level of the entry, 0 to 3.
@@ -60,20 +60,20 @@ pub struct WalkStep {
     pub level: u8,
     /// Index in the table, 0 to 511.
     pub index: u16,
-    /// Where the entry stands.
+    /// Physical address of the entry.
     pub entry_at: PhysAddr,
     /// The entry.
     pub raw: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
-/// A walk told step by step, for people.
+/// A walk with all its steps, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// The entries read, from the top.
     pub steps: Vec<WalkStep>,
-    /// Where it ended.
+    /// The result.
     pub result: Result<Leaf, WalkFault>,
 }
 
@@ -91,7 +91,7 @@ pub fn translate(
     walk_with(format, root, va, mem, |_| {})
 }
 
-/// Translates one address and tells every entry on the way.
+/// Translates one address and returns every entry on the way.
 #[must_use]
 pub fn walk(format: MmuFormat, root: PhysAddr, va: GpuVa, mem: &(impl PhysMemory + ?Sized)) -> Walk {
     let mut steps = Vec::with_capacity(usize::from(LEVELS));
@@ -129,7 +129,7 @@ fn walk_with(
         match kind {
             EntryKind::Invalid => return Err(WalkFault::NotMapped { level }),
             EntryKind::Reserved => return Err(WalkFault::BadEntry { level, raw }),
-            // A table is never found at the last level, so this ends.
+            // The last level has no tables, so this ends.
             EntryKind::Table(next) => table = next,
             EntryKind::Page(pa) | EntryKind::Block(pa) => {
                 if !has_access_flag(format, raw) {
@@ -155,20 +155,20 @@ fn leaf(format: MmuFormat, level: u8, va: u64, pa: PhysAddr, raw: u64) -> Leaf {
     }
 }
 
-/// Why a whole table cannot be traversed.
+/// The reason why a table cannot be traversed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MmuError {
-    /// A table is reached a second time: it is shared, or the tables loop.
+    /// A table is reached a second time: it is shared, or the tables form a loop.
     #[error("the level {level} table at {at}, for addresses from {va}, was reached before: tables are shared or loop")]
     Shared {
-        /// Level at which it was reached again.
+        /// Level of the second visit.
         level: u8,
         /// Address of the table.
         at: PhysAddr,
         /// First address that it would translate.
         va: GpuVa,
     },
-    /// A table lies where there is no content.
+    /// A table has no recorded content.
     #[error("the level {level} table at {at}, for addresses from {va}, has no content")]
     TableMissing {
         /// Level of the table.
@@ -178,7 +178,7 @@ pub enum MmuError {
         /// First address that it would translate.
         va: GpuVa,
     },
-    /// An entry has a type that its level does not know.
+    /// An entry has a type that is invalid at its level.
     #[error("entry {raw:#x} for {va} has no meaning at level {level}")]
     BadEntry {
         /// Level of the entry.
@@ -188,10 +188,10 @@ pub enum MmuError {
         /// The entry.
         raw: u64,
     },
-    /// There are more tables than a traversal enters.
+    /// There are more tables than the traversal limit.
     #[error("more than {MAX_TABLES} tables")]
     TooManyTables,
-    /// There are more pages and blocks than a traversal visits.
+    /// There are more pages and blocks than the traversal limit.
     #[error("more than {MAX_LEAVES} pages and blocks are mapped")]
     TooManyLeaves,
 }
@@ -207,19 +207,19 @@ pub struct TableRef {
     pub va: GpuVa,
 }
 
-/// What a traversal tells its user.
+/// An item of a traversal.
 #[derive(Clone, Copy, Debug)]
 pub enum TableItem {
     /// A table, before its entries.
     Table(TableRef),
     /// A page or block.
     Leaf(Leaf),
-    /// Something that cannot be followed. Going on skips it.
+    /// An invalid table or entry. A continued traversal skips it.
     Problem(MmuError),
 }
 
-/// Goes through all tables, addresses rising, past what cannot be followed, until `visit` breaks. Keeps nothing of what
-/// it finds: the way through address spaces that a file makes as large as it likes.
+/// Visits all tables by ascending address, skips invalid parts, and ends when `visit` breaks. Stores nothing, so it is
+/// safe for address spaces of any size that a file describes.
 pub fn visit_all(
     format: MmuFormat,
     root: PhysAddr,
@@ -241,14 +241,14 @@ pub fn visit_all(
     )
 }
 
-/// What a traversal has met so far.
+/// The state of a traversal.
 #[derive(Default)]
 struct VisitState {
     tables: HashSet<u64>,
     leaves: u64,
 }
 
-/// Depth is bounded: a table entry is only found above the last level.
+/// Visits a table. Recursion depth is limited: a table entry only exists above the last level.
 fn table(
     format: MmuFormat,
     this: TableRef,
@@ -316,11 +316,12 @@ fn table(
     ControlFlow::Continue(())
 }
 
-/// Visits every leaf, addresses rising, until `visit` breaks. A leaf without access flag is visited too.
+/// Visits every leaf by ascending address until `visit` breaks. A leaf without access flag is visited too.
 ///
 /// # Errors
-/// At the first table or entry that cannot be followed; what was visited before it stays visited.
-/// [`super::scan`] goes on instead and lists the problems.
+///
+/// At the first invalid table or entry; earlier leaves were visited. [`super::scan`] continues instead and lists the
+/// problems.
 pub fn for_each_leaf(
     format: MmuFormat,
     root: PhysAddr,
@@ -339,10 +340,11 @@ pub fn for_each_leaf(
     result
 }
 
-/// Visits every table, each before those that it points at.
+/// Visits every table, each before those that it points to.
 ///
 /// # Errors
-/// At the first table or entry that cannot be followed.
+///
+/// At the first invalid table or entry.
 pub fn for_each_table(
     format: MmuFormat,
     root: PhysAddr,
@@ -364,29 +366,29 @@ pub fn for_each_table(
     result
 }
 
-/// A run of pages, one after another by address, with the same rights and attributes.
+/// A run of contiguous pages with the same rights and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub va: GpuVa,
-    /// Number of 4 KiB pages; a block counts as all that it covers.
+    /// Number of 4 KiB pages; a block counts as all pages that it covers.
     pub pages: u64,
-    /// What the GPU may do there.
+    /// Access rights of the GPU.
     pub rights: Rights,
     /// Index into the memory attributes, 0 to 7.
     pub attr_index: u8,
-    /// Where the run lies, when its pages follow each other there too.
+    /// Physical address of the run, if its pages are physically contiguous too.
     pub contiguous_pa: Option<PhysAddr>,
 }
 
 impl Mapping {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BYTES)
     }
 
-    /// One past the last address.
+    /// Returns the address after the last one.
     #[must_use]
     pub fn end(&self) -> GpuVa {
         GpuVa(self.va.0.saturating_add(self.bytes()))
@@ -399,7 +401,7 @@ impl Mapping {
     }
 }
 
-/// Folds leaves, addresses rising, into mappings.
+/// Merges leaves, by ascending address, into mappings.
 pub(super) fn fold(runs: &mut Vec<Mapping>, leaf: &Leaf) {
     let pages = leaf.bytes / PAGE_BYTES;
     if let Some(last) = runs.last_mut()
@@ -423,10 +425,11 @@ pub(super) fn fold(runs: &mut Vec<Mapping>, leaf: &Leaf) {
     });
 }
 
-/// All mappings, addresses rising.
+/// Returns all mappings by ascending address.
 ///
 /// # Errors
-/// At the first table or entry that cannot be followed; [`super::scan`] goes on instead.
+///
+/// At the first invalid table or entry; [`super::scan`] continues instead.
 pub fn mappings(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Result<Vec<Mapping>, MmuError> {
     let mut runs = Vec::new();
     for_each_leaf(format, root, mem, &mut |leaf| {

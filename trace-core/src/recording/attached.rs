@@ -1,50 +1,50 @@
-//! Extras that recorders attach to a recording, and their forms: shapes of buffers, and how each chain ended where it
-//! was recorded. Both are JSON, so that any reader can use them; `docs/format.md` has them.
+//! Extras that recorders attach to a recording: shapes of buffers, and the results of chains on the recorded device.
+//! Both are JSON, so that any reader can use them; see `docs/format.md`.
 
 use super::Recording;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Name of the extra that holds the shapes of buffers: an object of arrays by the name of the buffer, the length of
-/// each dimension, the slowest first.
+/// Name of the extra with the shapes of buffers: an object with one array per buffer name, the length of each
+/// dimension, the slowest first.
 pub const BUFFER_SHAPES: &str = "buffer-shapes";
 /// Maximum number of dimensions of a buffer.
 pub const MAX_DIMENSIONS: usize = 32;
-/// Name of the extra that holds how chains ended: an array of [`ChainReport`], in the order of their submits.
+/// Name of the extra with the results of chains: an array of [`ChainReport`], in the order of their submits.
 pub const CHAIN_REPORTS: &str = "chain-reports";
 
-/// Name of the extra that holds where the recording that was replayed has memory: an array of [`RecordedRange`], by
-/// rising address.
+/// Name of the extra with the memory locations in the replayed recording: an array of [`RecordedRange`], by ascending
+/// address.
 pub const RECORDED_RANGES: &str = "recorded-ranges";
 
-/// A range of a replay's physical memory, and where the recording that was replayed has it.
+/// A range of a replay's physical memory, and its location in the replayed recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRange {
     /// Physical address of the first byte.
     pub at: u64,
     /// Number of bytes.
     pub bytes: u64,
-    /// Where the recording that was replayed has the first byte.
+    /// Physical address of the first byte in the replayed recording.
     pub recorded_at: u64,
 }
 
-/// How a chain ended on the device that it was recorded on, as the device itself told it.
+/// The result of a chain, as reported by the recorded device itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainReport {
     /// Event of the write that started it.
     pub submit_event: u64,
-    /// Exception code that the slot reported: 1 is done.
+    /// Exception code of the slot: 1 means done.
     pub status: u8,
-    /// Whether every shader of the chain ran. Absent: it has none, or did not come to its end.
+    /// Whether every shader of the chain ran. Absent: it has none, or did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computed: Option<bool>,
-    /// Why a shader did not run, or what stopped it, in words for a person.
+    /// Why a shader did not run, or what stopped it, as text for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl ChainReport {
-    /// Whether it ended as done, and every shader of it ran.
+    /// Whether it completed as done, with every shader.
     #[must_use]
     pub fn has_computed(&self) -> bool {
         self.status == 1 && self.computed != Some(false)
@@ -52,8 +52,8 @@ impl ChainReport {
 }
 
 impl Recording {
-    /// Shapes of buffers by name, those that fit: each dimension at least 1, and together as many elements as the
-    /// buffer holds. Empty where the recording tells none, or none that can be read.
+    /// Returns the valid shapes of buffers by name: each dimension is at least 1, and the product is the number of
+    /// elements. Empty if the recording has none, or none that is readable.
     #[must_use]
     pub fn buffer_shapes(&self) -> BTreeMap<String, Vec<u64>> {
         let mut by_key: BTreeMap<String, Vec<u64>> = self.attached(BUFFER_SHAPES).unwrap_or_default();
@@ -71,21 +71,21 @@ impl Recording {
         fitting
     }
 
-    /// Shape of a buffer, where the recording tells one that fits it.
+    /// Returns the shape of a buffer, if the recording has a valid one.
     #[must_use]
     pub fn buffer_shape(&self, name: &str) -> Option<Vec<u64>> {
         self.buffer_shapes().remove(name)
     }
 
-    /// How chains ended where they were recorded, in the order of their submits. Empty where the recorder does not
-    /// tell.
+    /// Returns the results of chains on the recorded device, in the order of their submits. Empty if the recorder did
+    /// not store them.
     #[must_use]
     pub fn chain_reports(&self) -> Vec<ChainReport> {
         self.attached(CHAIN_REPORTS).unwrap_or_default()
     }
 
-    /// Where the recording that was replayed has the memory of this one, by rising address. Empty where it is no
-    /// replay, or page tables tell where things are.
+    /// Returns the memory locations in the replayed recording, by ascending address. Empty if this is no replay, or if
+    /// page tables give the locations.
     #[must_use]
     pub fn recorded_ranges(&self) -> Vec<RecordedRange> {
         let mut ranges: Vec<RecordedRange> = self.attached(RECORDED_RANGES).unwrap_or_default();
@@ -93,21 +93,21 @@ impl Recording {
         ranges
     }
 
-    /// Attaches where the recording that was replayed has memory. No ranges leave the recording as it is.
+    /// Attaches the memory locations in the replayed recording. An empty list changes nothing.
     pub fn set_recorded_ranges(&mut self, ranges: &[RecordedRange]) {
         if !ranges.is_empty() {
             self.attach(RECORDED_RANGES, &ranges);
         }
     }
 
-    /// Attaches shapes of buffers by name. No shapes leave the recording as it is.
+    /// Attaches shapes of buffers by name. An empty list changes nothing.
     pub fn set_buffer_shapes(&mut self, shapes: &BTreeMap<String, Vec<u64>>) {
         if !shapes.is_empty() {
             self.attach(BUFFER_SHAPES, shapes);
         }
     }
 
-    /// Attaches how chains ended, in the order of their submits. No reports leave the recording as it is.
+    /// Attaches the results of chains, in the order of their submits. An empty list changes nothing.
     pub fn set_chain_reports(&mut self, reports: &[ChainReport]) {
         if !reports.is_empty() {
             self.attach(CHAIN_REPORTS, &reports);
@@ -115,7 +115,7 @@ impl Recording {
     }
 
     fn attach<T: Serialize>(&mut self, name: &str, value: &T) {
-        // Text keys, numbers and texts: there is nothing that could not be written.
+        // Text keys, numbers and texts always serialise.
         if let Ok(json) = serde_json::to_vec(value) {
             self.extras.insert(name.to_owned(), json);
         }

@@ -1,33 +1,33 @@
-//! What was found out about blocks of a column's rows, kept for whoever asks next: a column never changes.
+//! Cached properties of blocks of a column's rows: a column never changes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Rows of a block about which something is kept, from a multiple of it on.
+/// Number of rows of a block, which starts at a multiple of it.
 pub(crate) const BLOCK_ROWS: usize = 4096;
 
-/// Something that holds for all rows of a block, or does not. Each takes two bits of a block's byte.
+/// A property of all rows of a block. Each takes two bits of a block's byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockFact {
-    /// Of the column of kinds: reads and writes and nothing else.
+    /// For the column of kinds: only reads and writes.
     OnlyAccesses = 0,
-    /// Of the column of rows: each is one more than the one before.
+    /// For the column of rows: each is one more than the previous.
     FollowOneAnother = 2,
 }
 
-/// A byte a block, made when the first fact is kept.
+/// One byte per block, allocated when the first property is stored.
 #[derive(Debug, Default)]
 pub(super) struct BlockFacts(OnceLock<Box<[AtomicU8]>>);
 
 impl BlockFacts {
-    /// Whether a fact holds in a block; `None` when nobody has looked.
+    /// Returns a property of a block, or `None` if it was not computed.
     pub fn get(&self, block: usize, fact: BlockFact) -> Option<bool> {
-        // No other memory is told by these bits, and all who look find the same.
+        // No other memory depends on these bits, and all threads compute the same values.
         let byte = self.0.get()?.get(block)?.load(Ordering::Relaxed) >> fact as u8;
         (byte & 1 != 0).then_some(byte & 2 != 0)
     }
 
-    /// Keeps whether a fact holds in a block of a column of so many rows.
+    /// Stores a property of a block of a column of `rows` rows.
     pub fn keep(&self, rows: usize, block: usize, fact: BlockFact, holds: bool) {
         let blocks = || (0..rows.div_ceil(BLOCK_ROWS)).map(|_| AtomicU8::new(0)).collect();
         if let Some(byte) = self.0.get_or_init(blocks).get(block) {

@@ -1,60 +1,60 @@
-//! How a recorder made a recording: on which machine, by which method, around which command, and how it ended.
+//! How a recorder made a recording: the machine, the method, the command, and the end.
 //!
-//! Kept as the extra [`CAPTURE`], JSON; `docs/format.md` has the form.
+//! Stored as the extra [`CAPTURE`], JSON; `docs/format.md` defines the form.
 
 use super::Recording;
 use serde::{Deserialize, Serialize};
 
-/// Name of the extra that holds the [`Capture`] of a recording.
+/// Name of the extra with the [`Capture`] of a recording.
 pub const CAPTURE: &str = "capture";
 
-/// How a recorder on the recorded machine made a recording. What it could not tell is absent, or empty.
+/// How a recorder on the recorded machine made a recording. Unknown values are absent or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capture {
-    /// What saw the accesses: `mmiotrace`, `rwmmio`, `kprobes`.
+    /// The recording method: `mmiotrace`, `rwmmio`, `kprobes`.
     pub method: String,
-    /// Release of the kernel, `6.1.0-56-amd64`.
+    /// Kernel release, `6.1.0-56-amd64`.
     pub kernel: String,
     /// Architecture of the machine, `x86_64`.
     pub architecture: String,
-    /// The driver that was bound.
+    /// The bound driver.
     pub driver: String,
-    /// The command and its arguments; empty when the driver was bound and nothing run.
+    /// The command and its arguments; empty if the driver was bound and nothing was run.
     pub command: Vec<String>,
-    /// How the command ended, as shells count it.
+    /// Exit code of the command, in shell convention.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
-    /// Why the recording ends before its command did, where it does.
+    /// Why the recording ends before its command, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
-    /// Events that the kernel says it lost, in all buffers, whether or not the log tells their places.
+    /// Number of events that the kernel lost in all buffers, with or without a position in the log.
     pub lost: u64,
-    /// What could not be observed on this machine, a line each.
+    /// What could not be observed on this machine, one line each.
     pub unobserved: Vec<String>,
 }
 
 impl Recording {
-    /// How a recorder made it, where one did and said so.
+    /// Returns how a recorder made it, if one recorded that.
     #[must_use]
     pub fn capture(&self) -> Option<Capture> {
         serde_json::from_slice(self.extras.get(CAPTURE)?).ok()
     }
 
-    /// Sets how it was made.
+    /// Sets how a recorder made it.
     pub fn set_capture(&mut self, capture: &Capture) {
-        // Neither maps with other keys than strings nor values that fail to serialise are in it.
+        // The type has no maps with non-string keys and no values that fail to serialise.
         if let Ok(json) = serde_json::to_vec(capture) {
             self.extras.insert(CAPTURE.to_owned(), json);
         }
     }
 }
 
-/// Seconds since 1970 as a date and a time of day in UTC, as RFC 3339 writes it: `2026-01-31T23:59:59Z`.
+/// Formats seconds since 1970 as date and time of day in UTC, as in RFC 3339: `2026-01-31T23:59:59Z`.
 #[must_use]
 pub fn rfc3339(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, so that the day that some of them lack is their last: 400 of them have 146,097 days.
+    // Years that start in March, so that the leap day is their last day: 400 of them have 146,097 days.
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

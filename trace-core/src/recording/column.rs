@@ -8,9 +8,9 @@ use bytemuck::Pod;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that outlive the chunk made on them, such as a mapped file.
+/// Bytes that outlive the chunk built on them, such as a mapped file.
 pub trait SharedBytes: Send + Sync {
-    /// The bytes. Must give the same slice at every call.
+    /// Returns the bytes. Must return the same slice at every call.
     fn bytes(&self) -> &[u8];
 }
 
@@ -19,22 +19,22 @@ enum Data<T> {
     Mapped {
         bytes: Arc<dyn SharedBytes>,
         start: usize,
-        /// What the bytes are compared with before they are lent.
+        /// The digests that the bytes are verified against before they are lent.
         check: Option<Arc<SectionCheck>>,
     },
     Constant(Vec<T>),
 }
 
-/// Blocks that are compared with their digests before a slice of them is lent: few enough that they are still in the
-/// processor's cache when the slice is read.
+/// Maximum number of blocks that are verified before a slice of them is lent: they must still be in the processor's
+/// cache when the slice is read.
 const BLOCKS_AHEAD: usize = 4;
 
-/// Words of the values that stand in for damaged rows.
+/// Number of words in the replacement values of damaged rows.
 const FILL_WORDS: usize = 2048;
 static ONES: [u64; FILL_WORDS] = [u64::MAX; FILL_WORDS];
 static ZEROS: [u64; FILL_WORDS] = [0; FILL_WORDS];
 
-/// Rows of a chunk that follow each other: sound ones, or a number of damaged ones with values that stand in for them.
+/// Contiguous rows of a chunk: valid ones, or a number of damaged ones with replacement values.
 enum Stretch<'a, T> {
     Sound(&'a [T]),
     Damaged { rows: usize, fill: &'a [T] },
@@ -48,16 +48,16 @@ struct Chunk<T> {
     data: Data<T>,
 }
 
-/// Rows in a constant chunk's shared block: a constant run of any length lends slices of at most this many.
+/// Number of rows in a constant chunk's shared block: a constant run of any length lends slices of at most this many.
 const CONSTANT_BLOCK: usize = super::BLOCK_ROWS;
-/// Rows in the blocks of one column, after which blocks are of [`SHORT_BLOCK`] rows: a file says in 96 bytes that a
-/// constant run is there, and can say so millions of times.
+/// Number of rows in the blocks of one column after which blocks have [`SHORT_BLOCK`] rows. A file can describe a
+/// constant run in 96 bytes, millions of times.
 const CONSTANT_ROWS: usize = 1 << 20;
-/// Rows in a constant chunk's block where a column has very many of them.
+/// Number of rows in a constant chunk's block if a column has very many of them.
 const SHORT_BLOCK: usize = 16;
 
 impl<T: Pod> Chunk<T> {
-    /// The value of a row; `None` when it is damaged.
+    /// Returns the value of a row, or `None` if it is damaged.
     fn get(&self, at: usize) -> Option<T> {
         match &self.data {
             Data::Owned(v) => v.get(at).copied(),
@@ -76,14 +76,14 @@ impl<T: Pod> Chunk<T> {
         match &self.data {
             Data::Mapped { bytes, start, .. } => {
                 let end = start + self.len * size_of::<T>();
-                // Bounds and alignment were checked when the chunk was made.
+                // Bounds and alignment were checked at construction.
                 bytemuck::cast_slice(&bytes.bytes()[*start..end])
             }
             Data::Owned(v) | Data::Constant(v) => v,
         }
     }
 
-    /// Where rows lie in the shared bytes.
+    /// Returns the byte range of rows in the shared bytes.
     fn place(&self, rows: Range<usize>) -> Range<usize> {
         let start = match &self.data {
             Data::Mapped { start, .. } => *start,
@@ -99,8 +99,8 @@ impl<T: Pod> Chunk<T> {
         }
     }
 
-    /// The first of some rows of a chunk that is not constant, which are compared with their digests, `most` blocks at
-    /// once.
+    /// Returns the first rows of a range of a chunk that is not constant, verified against their digests, `most` blocks
+    /// at once.
     fn stretch(&self, rows: Range<usize>, most: usize) -> Stretch<'_, T> {
         let Some(check) = self.check().filter(|c| !c.is_sound()) else {
             return Stretch::Sound(&self.mapped()[rows]);
@@ -114,7 +114,7 @@ impl<T: Pod> Chunk<T> {
             fill: fill(check.fills_with_ones()),
         };
         if !sound {
-            // A row that begins in a damaged block is damaged as a whole.
+            // A row that starts in a damaged block is damaged as a whole.
             return damaged(bytes.div_ceil(size));
         }
         match bytes / size {
@@ -128,7 +128,7 @@ impl<T: Pod> Chunk<T> {
     }
 }
 
-/// Values that stand in for damaged rows.
+/// Returns replacement values of damaged rows.
 fn fill<T: Pod>(ones: bool) -> &'static [T] {
     let bytes: &[u8] = bytemuck::cast_slice(if ones { &ONES } else { &ZEROS });
     let whole = bytes.len() / size_of::<T>().max(1) * size_of::<T>();
@@ -138,7 +138,7 @@ fn fill<T: Pod>(ones: bool) -> &'static [T] {
         .unwrap_or_default()
 }
 
-/// Why bytes cannot be lent as a column.
+/// The reason why bytes cannot be lent as a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
     /// The chunk reaches past the end of the bytes.
@@ -146,9 +146,9 @@ pub enum ColumnError {
     OutOfRange {
         /// First byte of the chunk.
         start: usize,
-        /// Rows asked for.
+        /// Number of rows requested.
         len: usize,
-        /// Bytes there are.
+        /// Number of bytes available.
         available: usize,
     },
     /// The chunk's first byte is not aligned for its values.
@@ -156,27 +156,27 @@ pub enum ColumnError {
     Misaligned {
         /// First byte of the chunk.
         start: usize,
-        /// Alignment needed.
+        /// Required alignment.
         align: usize,
     },
 }
 
-/// A run of a column's rows, as it is stored.
+/// A run of a column's rows, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a, T> {
-    /// Values one after another.
+    /// Contiguous values.
     Plain(&'a [T]),
     /// One value for every row.
     Constant {
         /// The value.
         value: T,
-        /// Rows.
+        /// Number of rows.
         rows: usize,
     },
 }
 
 impl<T> Part<'_, T> {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {
@@ -186,16 +186,15 @@ impl<T> Part<'_, T> {
     }
 }
 
-/// A column of plain little-endian values. Cloning it is cheap and shares the values.
+/// A column of plain little-endian values. Cloning is cheap and shares the values.
 ///
-/// Rows of a file are compared with their digests when they are first used. A row that is damaged has no value: a
-/// look-up gives `None`, and walks over rows have a value in its place that means nothing: all bits set in kinds, rows,
-/// places and widths, otherwise 0.
+/// Rows of a file are verified against their digests at first use. A damaged row has no value: a lookup returns `None`.
+/// Iterators replace it by a value without meaning: all bits set in kinds, rows, places and widths, otherwise 0.
 pub struct Column<T> {
     chunks: Arc<Vec<Chunk<T>>>,
     len: usize,
     facts: Arc<BlockFacts>,
-    /// Where damage is listed, for columns of a file.
+    /// The damage list, for columns of a file.
     damage: Option<Damage>,
 }
 
@@ -236,7 +235,7 @@ impl<T: Pod> From<Vec<T>> for Column<T> {
 }
 
 impl<T: Pod> Column<T> {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -259,20 +258,20 @@ impl<T: Pod> Column<T> {
         self.chunks.get(at)
     }
 
-    /// The value of a row, or `None` past the end or where the file is damaged.
+    /// Returns the value of a row, or `None` past the end or if the file is damaged there.
     #[must_use]
     pub fn get(&self, row: usize) -> Option<T> {
         let c = self.chunk_of(row)?;
         c.get(row - c.start)
     }
 
-    /// Returns whether damage was found in the file that the column is lent from. Costs one load.
+    /// Returns whether damage was found in the file of the column. Costs one load.
     #[must_use]
     pub fn has_damage(&self) -> bool {
         self.damage.as_ref().is_some_and(Damage::has_damage)
     }
 
-    /// Compares a row with its digest, if nobody did. Returns whether it is damaged; a row past the end is not.
+    /// Verifies a row against its digest, if not done before. Returns whether it is damaged; a row past the end is not.
     #[must_use]
     pub fn is_damaged(&self, row: usize) -> bool {
         let Some(c) = self.chunk_of(row) else { return false };
@@ -280,9 +279,10 @@ impl<T: Pod> Column<T> {
         c.check().is_some_and(|check| !check.check(c.place(at..at + 1)))
     }
 
-    /// Compares all rows with their digests.
+    /// Verifies all rows against their digests.
     ///
     /// # Errors
+    ///
     /// When the work was cancelled.
     pub fn check_all(&self, progress: &Progress) -> Result<(), Cancelled> {
         for c in self.chunks.iter() {
@@ -293,8 +293,8 @@ impl<T: Pod> Column<T> {
         Ok(())
     }
 
-    /// The rows of `range` (clipped to the column) as slices, in order. Their lengths say nothing about how the
-    /// column is stored: zip columns by row, not by slice.
+    /// Returns the rows of `range` (clipped to the column) as slices, in order. Slice lengths do not depend on the
+    /// storage: zip columns by row, not by slice.
     pub fn slices(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> + '_ {
         let end = range.end.min(self.len);
         let mut row = range.start;
@@ -316,8 +316,8 @@ impl<T: Pod> Column<T> {
         })
     }
 
-    /// The rows of `range` (clipped to the column) as they are stored, in order: a constant run of any length is one
-    /// part. Damaged rows are a constant run of the value that stands in for them.
+    /// Returns the rows of `range` (clipped to the column) as stored, in order: a constant run of any length is one
+    /// part. Damaged rows are a constant run of their replacement value.
     pub fn parts(&self, range: Range<usize>) -> impl Iterator<Item = Part<'_, T>> + '_ {
         let end = range.end.min(self.len);
         let mut row = range.start;
@@ -345,32 +345,32 @@ impl<T: Pod> Column<T> {
         })
     }
 
-    /// The rows of `range` (clipped to the column), one after another.
+    /// Returns the rows of `range` (clipped to the column), one after another.
     pub fn iter_range(&self, range: Range<usize>) -> impl Iterator<Item = T> + '_ {
         self.slices(range).flat_map(|s| s.iter().copied())
     }
 
-    /// Whether a fact holds in a block of [`super::BLOCK_ROWS`] rows; `None` when nobody has looked.
+    /// Returns a property of a block of [`super::BLOCK_ROWS`] rows, or `None` if it was not computed.
     pub(crate) fn fact(&self, block: usize, fact: BlockFact) -> Option<bool> {
         self.facts.get(block, fact)
     }
 
-    /// Keeps whether a fact holds in a block for those who ask next, of this column or a clone.
+    /// Stores a property of a block for later callers, of this column or a clone.
     pub(crate) fn keep_fact(&self, block: usize, fact: BlockFact, holds: bool) {
         self.facts.keep(self.len, block, fact, holds);
     }
 
-    /// All rows, one after another.
+    /// Returns all rows, one after another.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         self.iter_range(0..self.len)
     }
 }
 
-/// Puts a [`Column`] together from chunks.
+/// A builder of a [`Column`] from chunks.
 pub struct ColumnBuilder<T> {
     chunks: Vec<Chunk<T>>,
     len: usize,
-    /// Rows in the blocks of constant chunks.
+    /// Number of rows in the blocks of constant chunks.
     blocks: usize,
 }
 
@@ -381,7 +381,7 @@ impl<T: Pod> Default for ColumnBuilder<T> {
 }
 
 impl<T: Pod> ColumnBuilder<T> {
-    /// No rows yet.
+    /// Creates an empty builder.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -407,7 +407,7 @@ impl<T: Pod> ColumnBuilder<T> {
         self.push(values.len(), Data::Owned(values));
     }
 
-    /// Adds `len` rows of one value, at no cost per row. Runs of the same value that follow each other become one.
+    /// Adds `len` rows of one value, at no cost per row. Adjacent runs of the same value are merged.
     pub fn push_constant(&mut self, value: T, len: usize) {
         if let Some(Chunk {
             len: rows,
@@ -445,11 +445,12 @@ impl<T: Pod> ColumnBuilder<T> {
         self.lend(bytes, start, len, None)
     }
 
-    /// As [`ColumnBuilder::push_mapped`], for rows of a section that are compared with their digests when they are
-    /// first used.
+    /// Same as [`ColumnBuilder::push_mapped`], for rows of a section that are verified against their digests at first
+    /// use.
     ///
     /// # Errors
-    /// As [`ColumnBuilder::push_mapped`].
+    ///
+    /// Same as [`ColumnBuilder::push_mapped`].
     pub(crate) fn push_checked(
         &mut self,
         check: Arc<SectionCheck>,
@@ -485,7 +486,7 @@ impl<T: Pod> ColumnBuilder<T> {
         Ok(())
     }
 
-    /// The column.
+    /// Returns the column.
     #[must_use]
     pub fn finish(self) -> Column<T> {
         let damage = self.chunks.iter().find_map(Chunk::check).map(|c| c.damage.clone());

@@ -1,4 +1,4 @@
-//! Damage of a recording's file: a list of the blocks that were met, and the events that they take away.
+//! Damage of a recording's file: the damaged blocks found so far, and the events that they affect.
 
 use crate::container::SectionKind;
 use crate::progress::{Cancelled, Progress};
@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Maximum number of damaged blocks that are listed; the others are counted.
 pub const MAX_DAMAGED_BLOCKS: usize = 1000;
 
-/// A block of a section that does not agree with its digest. None of its bytes are used.
+/// A block of a section that does not match its digest. None of its bytes are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedBlock {
-    /// What the section holds.
+    /// Kind of the section.
     pub kind: SectionKind,
     /// Name of a named section.
     pub name: Option<String>,
-    /// Number of the block in its section, from 0 on; `None` if the section has one digest for all its bytes.
+    /// Number of the block in its section, from 0 on, or `None` if the section has one digest for all its bytes.
     pub block: Option<u64>,
-    /// Bytes of the file that cannot be used.
+    /// Unusable bytes of the file.
     pub bytes: Range<u64>,
-    /// Rows of the column that cannot be used; elements of a list; empty for other sections.
+    /// Unusable rows of the column, or elements of a list; empty for other sections.
     pub rows: Range<u64>,
-    /// Why, if not because of the block's own digest.
+    /// The reason, if it is not the block's own digest.
     pub reason: Option<String>,
 }
 
 impl DamagedBlock {
-    /// Returns whether the block is a part of what the recording is, rather than of data computed from it.
+    /// Returns whether the block is part of the recording itself, not of derived data.
     #[must_use]
     pub fn is_content(&self) -> bool {
         self.kind != SectionKind::Derived
@@ -56,15 +56,15 @@ impl fmt::Display for DamagedBlock {
 struct Log {
     /// Whether a block of the recording's content is damaged.
     content: AtomicBool,
-    /// All damaged blocks, listed or not.
+    /// Number of damaged blocks, listed or not.
     count: AtomicU64,
     blocks: Mutex<Vec<DamagedBlock>>,
 }
 
-/// The damaged blocks of a file that were met so far. Clones share one list, which only grows.
+/// The damaged blocks of a file found so far. Clones share one list, which only grows.
 ///
-/// A block is compared with its digest when it is first used: what nobody looked at is in no list. [`find_damage`]
-/// looks at everything.
+/// A block is verified against its digest at first use: unused blocks are in no list. [`find_damage`] verifies
+/// everything.
 ///
 /// [`find_damage`]: super::Recording::find_damage
 #[derive(Clone, Default)]
@@ -89,7 +89,7 @@ impl Damage {
         self.0.count.load(Ordering::Relaxed)
     }
 
-    /// Returns the damaged blocks, sorted by their place in the file: the first [`MAX_DAMAGED_BLOCKS`] that were met.
+    /// Returns the damaged blocks by file position: the first [`MAX_DAMAGED_BLOCKS`] that were found.
     #[must_use]
     pub fn blocks(&self) -> Vec<DamagedBlock> {
         let mut all = self.0.blocks.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -97,7 +97,7 @@ impl Damage {
         all
     }
 
-    /// Returns the first damaged block of the recording's content, by its place in the file.
+    /// Returns the first damaged block of the recording's content by file position.
     #[must_use]
     pub fn first(&self) -> Option<DamagedBlock> {
         self.blocks().into_iter().find(DamagedBlock::is_content)
@@ -106,7 +106,7 @@ impl Damage {
     pub(crate) fn add(&self, block: DamagedBlock) {
         let content = block.is_content();
         let mut all = self.0.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two threads may meet the same block.
+        // Two threads may find the same block.
         if all.contains(&block) {
             return;
         }
@@ -121,10 +121,11 @@ impl Damage {
 }
 
 impl super::Recording {
-    /// Compares every event, page image and attached byte with its digest, and returns the first damaged block. What
-    /// was compared before is not compared again; a recording that was made in memory has no digests.
+    /// Verifies every event, page image and attached byte against its digest, and returns the first damaged block.
+    /// Verified data is not verified again; a recording built in memory has no digests.
     ///
     /// # Errors
+    ///
     /// When the work was cancelled.
     pub fn find_damage(&self, progress: &Progress) -> Result<Option<DamagedBlock>, Cancelled> {
         self.events.check_all(progress)?;
@@ -132,8 +133,8 @@ impl super::Recording {
         Ok(self.damage.first())
     }
 
-    /// Returns the events that a damaged block takes away, first and one past the last; `None` if it takes none. Looks
-    /// through all events where rows of another table are damaged.
+    /// Returns the events that a damaged block affects, first and one past the last, or `None` if it affects none.
+    /// Scans all events if rows of another table are damaged.
     #[must_use]
     pub fn damaged_events(&self, block: &DamagedBlock) -> Option<Range<u64>> {
         use super::EventKind as E;
@@ -172,7 +173,7 @@ impl super::Recording {
         found
     }
 
-    /// The first and one past the last of the calls of which something holds.
+    /// Returns the first, and one past the last, of the calls for which `holds` returns true.
     fn find_call_range(&self, holds: impl Fn(&super::CallEvent) -> bool) -> Option<Range<u64>> {
         let mut found: Option<Range<u64>> = None;
         for event in 0..self.events.len() {

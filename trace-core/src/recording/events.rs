@@ -1,4 +1,4 @@
-//! The event table: one narrow row an event, accesses in columns of their own, every other kind in a side table.
+//! The event table: one narrow row per event, accesses in separate columns, every other kind in a side table.
 
 use super::calls::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
@@ -7,7 +7,7 @@ use crate::progress::{Cancelled, Progress};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// What an event is. The numbers are part of the `.kine` format and never change.
+/// Kind of an event. The numbers are part of the `.kine` format and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum EventKind {
@@ -17,32 +17,32 @@ pub enum EventKind {
     Write = 2,
     /// An interrupt that a recorder or a replay saw; the payload is a row of [`Events::interrupts`].
     Interrupt = 3,
-    /// A note that the recorder or a person left; the payload is an index into [`Events::marks`].
+    /// A note of the recorder or a user; the payload is an index into [`Events::marks`].
     Mark = 4,
-    /// Work handed to the GPU where the recording has no register accesses; a row of [`Events::submits`].
+    /// Work submitted to the GPU, in a recording without register accesses; a row of [`Events::submits`].
     Submit = 5,
-    /// The CPU wrote memory, a piece of one page; a row of [`Events::host_writes`].
+    /// A CPU write to memory, within one page; a row of [`Events::host_writes`].
     HostWrite = 6,
-    /// An access to a space of which the recorder saw the address and not the value; a row of [`Events::undecoded`].
+    /// An access to a space with a known address and an unknown value; a row of [`Events::undecoded`].
     Undecoded = 7,
-    /// The driver gave the device memory to reach; a row of [`Events::dma_maps`].
+    /// The driver gave the device access to memory; a row of [`Events::dma_maps`].
     DmaMap = 8,
-    /// A function was launched on the device; a row of [`Events::launches`].
+    /// A kernel launch on the device; a row of [`Events::launches`].
     Launch = 9,
-    /// Memory was copied by a call; a row of [`Events::copies`].
+    /// A copy of memory by a call; a row of [`Events::copies`].
     Copy = 10,
-    /// Memory of the device was set to a value by a call; a row of [`Events::fills`].
+    /// Device memory set to a value by a call; a row of [`Events::fills`].
     Fill = 11,
     /// A call that orders streams, events and the host; a row of [`Events::orders`].
     Order = 12,
-    /// A call took memory or gave it back; a row of [`Events::allocations`].
+    /// A call that allocates or frees memory; a row of [`Events::allocations`].
     Allocation = 13,
-    /// Any other call of a driver; a row of [`Events::calls`].
+    /// Any other driver call; a row of [`Events::calls`].
     Call = 14,
 }
 
 impl EventKind {
-    /// The kind with this number in a file.
+    /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
@@ -87,8 +87,8 @@ pub struct SubmitRow {
     pub slot: u32,
 }
 
-/// A row of the table of host writes: bytes of one page that the CPU wrote between two other events. What stands
-/// beside them in the page the CPU did not touch: a job may have written it.
+/// A row of the table of host writes: bytes of one page that the CPU wrote between two other events. The CPU did not
+/// write the other bytes of the page: a job may have written them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct HostWriteRow {
@@ -96,12 +96,12 @@ pub struct HostWriteRow {
     pub at: u64,
     /// Number of bytes, at least 1; the last one lies in the same 4 KiB page as the first.
     pub bytes: u32,
-    /// [`super::PageId`] of an image of the page after the write; the bytes stand in it where they stand in the page.
+    /// [`super::PageId`] of an image of the page after the write; the bytes have their page offset in it.
     pub page: u32,
 }
 
 impl HostWriteRow {
-    /// The range of bytes in the page, unless it is empty or leaves the page.
+    /// Returns the byte range in the page, or `None` if it is empty or leaves the page.
     #[must_use]
     pub fn piece(&self) -> Option<std::ops::Range<usize>> {
         let from = PhysAddr(self.at).in_page();
@@ -109,26 +109,27 @@ impl HostWriteRow {
         (from < to && to <= crate::PAGE_SIZE).then_some(from..to)
     }
 
-    /// Number of the page frame that it lies in.
+    /// Returns the number of its page frame.
     #[must_use]
     pub fn frame(&self) -> u64 {
         PhysAddr(self.at).frame()
     }
 }
 
-/// A row of the table of accesses whose value is not known.
+/// A row of the table of accesses with an unknown value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct UndecodedRow {
     /// Byte offset in the space.
     pub offset: u32,
-    /// What is known of the access. Bits 0 to 23: the first three bytes of the instruction, the first of them highest, or
-    /// 0. Bits 24 to 27: width in bytes, or 0. Bits 28 and 29: 1 when it reads, 2 when it writes, otherwise 0.
+    /// Known properties of the access. Bits 0 to 23: the first three bytes of the instruction, the first of them
+    /// highest, or 0. Bits 24 to 27: width in bytes, or 0. Bits 28 and 29: 1 for a read, 2 for a write, otherwise 0.
     pub code: u32,
 }
 
 impl UndecodedRow {
-    /// An access by an x86 instruction that begins with these bytes, the first of them in bits 16 to 23.
+    /// Creates the row of an access by an x86 instruction that starts with these bytes, the first of them in bits 16 to
+    /// 23.
     #[must_use]
     pub fn from_instruction(offset: u32, bytes: u32) -> Self {
         Self {
@@ -137,7 +138,7 @@ impl UndecodedRow {
         }
     }
 
-    /// An access of a known way and width in bytes.
+    /// Creates the row of an access with known direction and width in bytes.
     #[must_use]
     pub fn from_access(offset: u32, write: bool, width: u8) -> Self {
         let way = if write { 2 } else { 1 };
@@ -147,7 +148,7 @@ impl UndecodedRow {
         }
     }
 
-    /// Whether it writes, where that is known.
+    /// Whether it writes, if known.
     #[must_use]
     pub fn write(&self) -> Option<bool> {
         match self.code >> 28 & 3 {
@@ -157,7 +158,7 @@ impl UndecodedRow {
         }
     }
 
-    /// Bytes that it moves, where that is told or the instruction is a string move of x86.
+    /// Returns its width in bytes, if it is stored or the instruction is an x86 string move.
     #[must_use]
     pub fn width(&self) -> Option<u8> {
         match (
@@ -176,13 +177,13 @@ impl UndecodedRow {
         }
     }
 
-    /// Whether it is one step of a repeated move of x86 (`rep movs`), which copies many bytes in one instruction.
+    /// Whether it is one step of a repeated x86 move (`rep movs`), which copies many bytes in one instruction.
     #[must_use]
     pub fn is_repeated_move(&self) -> bool {
         self.code >> 24 == 0 && self.width().is_some()
     }
 
-    /// What is known of it, in words: `undecoded write of 4 bytes`.
+    /// Describes the access: `undecoded write of 4 bytes`.
     #[must_use]
     pub fn describe(&self) -> String {
         let way = self.write().map_or("access", |w| if w { "write" } else { "read" });
@@ -208,14 +209,14 @@ impl UndecodedRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum DmaKind {
-    /// Memory that the driver and the device share as long as the driver runs.
+    /// Memory that driver and device share as long as the driver runs.
     Allocated = 1,
-    /// Memory that is the device's for a time.
+    /// Memory that belongs to the device for a time.
     Mapped = 2,
 }
 
 impl DmaKind {
-    /// The kind with this number in a file.
+    /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
@@ -226,11 +227,11 @@ impl DmaKind {
     }
 }
 
-/// A row of the table of memory that was given to the device.
+/// A row of the table of DMA mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct DmaMapRow {
-    /// Address by which the device reaches it; [`DmaMapRow::UNKNOWN`] when the recorder did not see it.
+    /// Bus address for the device; [`DmaMapRow::UNKNOWN`] if the recorder did not see it.
     pub bus: u64,
     /// Number of bytes.
     pub bytes: u64,
@@ -241,10 +242,10 @@ pub struct DmaMapRow {
 }
 
 impl DmaMapRow {
-    /// The address of memory whose address is not known.
+    /// The address of memory with an unknown address.
     pub const UNKNOWN: u64 = u64::MAX;
 
-    /// What was given, in words: `allocated 4096 bytes at 0x1000`.
+    /// Describes the mapping: `allocated 4096 bytes at 0x1000`.
     #[must_use]
     pub fn describe(&self) -> String {
         let how = match DmaKind::from_raw(self.kind) {
@@ -259,12 +260,12 @@ impl DmaMapRow {
     }
 }
 
-/// An access, put together from its columns.
+/// An access, assembled from its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Space, an index into the recording's list.
     pub space: u8,
-    /// Whether it writes.
+    /// Whether it is a write.
     pub write: bool,
     /// Byte offset in the space.
     pub offset: u32,
@@ -274,12 +275,12 @@ pub struct Access {
     pub value: u64,
 }
 
-/// The rows of a recording's events. Order is the index, never the time.
+/// The rows of a recording's events. The index gives the order, never the time.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     /// [`EventKind`] as its number.
     pub kind: Column<u8>,
-    /// Space, an index into the recording's list; 0 where the kind has none.
+    /// Space, an index into the recording's list; 0 for kinds without one.
     pub space: Column<u8>,
     /// Nanoseconds on the recorder's clock; see [`super::Identity::clock`]. May repeat or run backwards.
     pub time: Column<u64>,
@@ -297,11 +298,11 @@ pub struct Events {
     pub interrupts: Column<InterruptRow>,
     /// Submits of recordings without register accesses.
     pub submits: Column<SubmitRow>,
-    /// Pieces of memory that the CPU wrote.
+    /// CPU writes to memory.
     pub host_writes: Column<HostWriteRow>,
-    /// Accesses whose value is not known.
+    /// Accesses with an unknown value.
     pub undecoded: Column<UndecodedRow>,
-    /// Memory that was given to the device.
+    /// DMA mappings.
     pub dma_maps: Column<DmaMapRow>,
     /// Launches of functions.
     pub launches: Column<LaunchRow>,
@@ -311,20 +312,20 @@ pub struct Events {
     pub fills: Column<FillRow>,
     /// Orders between streams, events and the host.
     pub orders: Column<OrderRow>,
-    /// Memory taken and given back.
+    /// Allocations and releases of memory.
     pub allocations: Column<AllocationRow>,
     /// Other calls.
     pub calls: Column<CallRow>,
-    /// Bytes that launches and calls name.
+    /// Bytes that launches and calls refer to.
     pub call_bytes: Column<u8>,
-    /// Pages that copies name, by their [`super::PageId`].
+    /// Pages that copies refer to, by [`super::PageId`].
     pub call_pages: Column<u32>,
     /// Texts of marks.
     pub marks: Vec<String>,
 }
 
 impl Events {
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kind.len()
@@ -336,13 +337,13 @@ impl Events {
         self.kind.is_empty()
     }
 
-    /// The kind of an event; `None` past the end, or where the file holds a kind that this version does not know.
+    /// Returns the kind of an event, or `None` past the end, or for a kind that this version does not know.
     #[must_use]
     pub fn kind(&self, event: usize) -> Option<EventKind> {
         EventKind::from_raw(self.kind.get(event)?)
     }
 
-    /// The access that an event is, if it is one.
+    /// Returns the access of an event, if it is one.
     #[must_use]
     pub fn access(&self, event: usize) -> Option<Access> {
         let write = match self.kind(event)? {
@@ -360,8 +361,8 @@ impl Events {
         })
     }
 
-    /// The accesses among the events of `range` (clipped), each with its event, in order. Walks the columns side by
-    /// side, so that it costs far less than looking each event up.
+    /// Returns the accesses among the events of `range` (clipped), each with its event, in order. Iterates over the
+    /// columns in parallel, which costs far less than a lookup per event.
     pub fn accesses(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = (usize, Access)> + '_ {
         let mut kinds = self.kind.iter_range(range.clone());
         let mut spaces = self.space.iter_range(range.clone());
@@ -414,7 +415,8 @@ impl Events {
         self.offset.is_damaged(row) || self.width.is_damaged(row) || self.value.is_damaged(row)
     }
 
-    /// Compares what the file holds of an event with its digests, if nobody did. Returns whether some of it is damaged.
+    /// Verifies the stored data of an event against its digests, if not done before. Returns whether any of it is
+    /// damaged.
     #[must_use]
     pub fn is_damaged(&self, event: usize) -> bool {
         let own = self.kind.is_damaged(event)
@@ -442,14 +444,15 @@ impl Events {
             EventKind::Order => self.orders.is_damaged(row),
             EventKind::Allocation => self.allocations.is_damaged(row),
             EventKind::Call => self.calls.is_damaged(row),
-            // A list of marks that is damaged was left out when the file was opened.
+            // A damaged list of marks was dropped when the file was opened.
             EventKind::Mark => self.kind.has_damage() && row >= self.marks.len(),
         }
     }
 
-    /// Compares all columns with their digests.
+    /// Verifies all columns against their digests.
     ///
     /// # Errors
+    ///
     /// When the work was cancelled.
     pub(crate) fn check_all(&self, progress: &Progress) -> Result<(), Cancelled> {
         self.kind.check_all(progress)?;
@@ -475,7 +478,7 @@ impl Events {
         self.call_pages.check_all(progress)
     }
 
-    /// The interrupt that an event is, if it is one.
+    /// Returns the interrupt of an event, if it is one.
     #[must_use]
     pub fn interrupt(&self, event: usize) -> Option<InterruptRow> {
         match self.kind(event)? {
@@ -484,7 +487,7 @@ impl Events {
         }
     }
 
-    /// The submit that an event is, if it is one without register accesses.
+    /// Returns the submit of an event, if it is one without register accesses.
     #[must_use]
     pub fn submit(&self, event: usize) -> Option<SubmitRow> {
         match self.kind(event)? {
@@ -493,7 +496,7 @@ impl Events {
         }
     }
 
-    /// The piece of memory that the CPU wrote at an event, if it is one at which it did.
+    /// Returns the CPU write of an event, if it is one.
     #[must_use]
     pub fn host_write(&self, event: usize) -> Option<HostWriteRow> {
         match self.kind(event)? {
@@ -502,7 +505,7 @@ impl Events {
         }
     }
 
-    /// The access without a value that an event is, if it is one.
+    /// Returns the access with an unknown value of an event, if it is one.
     #[must_use]
     pub fn undecoded(&self, event: usize) -> Option<UndecodedRow> {
         match self.kind(event)? {
@@ -511,7 +514,7 @@ impl Events {
         }
     }
 
-    /// The memory that was given to the device at an event, if it is one at which some was.
+    /// Returns the DMA mapping of an event, if it is one.
     #[must_use]
     pub fn dma_map(&self, event: usize) -> Option<DmaMapRow> {
         match self.kind(event)? {
@@ -521,7 +524,7 @@ impl Events {
     }
 }
 
-/// Collects events one by one, in memory. For millions of events give whole columns to [`Events`] instead.
+/// A builder that collects single events in memory. For millions of events pass whole columns to [`Events`] instead.
 #[derive(Debug, Default)]
 pub struct EventsBuilder {
     pub(crate) kind: Vec<u8>,
@@ -549,13 +552,13 @@ pub struct EventsBuilder {
 }
 
 impl EventsBuilder {
-    /// No events yet.
+    /// Creates an empty builder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of events so far.
+    /// Returns the number of events so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kind.len()
@@ -600,32 +603,32 @@ impl EventsBuilder {
         self.submits.push(row);
     }
 
-    /// Adds a piece of memory that the CPU wrote.
+    /// Adds a CPU write to memory.
     pub fn host_write(&mut self, time: u64, thread: u32, row: HostWriteRow) {
         self.row(EventKind::HostWrite, 0, time, thread, self.host_writes.len());
         self.host_writes.push(row);
     }
 
-    /// Adds an access whose value is not known.
+    /// Adds an access with an unknown value.
     pub fn undecoded(&mut self, time: u64, thread: u32, space: u8, row: UndecodedRow) {
         self.row(EventKind::Undecoded, space, time, thread, self.undecoded.len());
         self.undecoded.push(row);
     }
 
-    /// Adds memory that was given to the device.
+    /// Adds a DMA mapping.
     pub fn dma_map(&mut self, time: u64, thread: u32, row: DmaMapRow) {
         self.row(EventKind::DmaMap, 0, time, thread, self.dma_maps.len());
         self.dma_maps.push(row);
     }
 
-    /// Keeps bytes for a launch or a call to name; gives where they begin.
+    /// Stores bytes for a launch or a call; returns the index of the first.
     pub fn call_bytes(&mut self, bytes: &[u8]) -> u64 {
         let at = self.call_bytes.len() as u64;
         self.call_bytes.extend_from_slice(bytes);
         at
     }
 
-    /// Keeps pages for a copy to name; gives where they begin.
+    /// Stores pages for a copy; returns the index of the first.
     pub fn call_pages(&mut self, pages: &[u32]) -> u64 {
         let at = self.call_pages.len() as u64;
         self.call_pages.extend_from_slice(pages);
@@ -656,7 +659,7 @@ impl EventsBuilder {
         self.orders.push(row);
     }
 
-    /// Adds memory taken or given back.
+    /// Adds an allocation or a release of memory.
     pub fn allocation(&mut self, time: u64, thread: u32, row: AllocationRow) {
         self.row(EventKind::Allocation, 0, time, thread, self.allocations.len());
         self.allocations.push(row);
@@ -668,7 +671,7 @@ impl EventsBuilder {
         self.calls.push(row);
     }
 
-    /// Adds the call that [`Events::call`] gave; what it names in bytes and pages stays where it says.
+    /// Adds a call returned by [`Events::call`]; its references to bytes and pages stay the same.
     pub fn push_call(&mut self, time: u64, thread: u32, call: super::CallEvent) {
         use super::CallEvent as C;
         match call {
@@ -687,7 +690,7 @@ impl EventsBuilder {
         self.marks.push(text.into());
     }
 
-    /// The events as columns.
+    /// Returns the events as columns.
     #[must_use]
     pub fn finish(self) -> Events {
         fn column<T: Pod + PartialEq>(values: Vec<T>) -> Column<T> {

@@ -1,31 +1,31 @@
-//! The device that was recorded, as its bus knows it: which PCI function or device-tree node, and where its windows lay.
+//! The recorded device as its bus identifies it: the PCI function or device-tree node, and its register windows.
 //!
-//! Kept as the extra [`HARDWARE`], JSON, so that recordings without a bus, those of job-manager GPUs so far, need none
-//! of it. `docs/format.md` has the form.
+//! Stored as the extra [`HARDWARE`], JSON, so that recordings without a bus (so far those of job-manager GPUs) need
+//! none of it. `docs/format.md` defines the form.
 
 use super::Recording;
 use serde::{Deserialize, Serialize};
 
-/// Name of the extra that holds the [`Hardware`] of a recording.
+/// Name of the extra with the [`Hardware`] of a recording.
 pub const HARDWARE: &str = "hardware";
-/// The number that a [`Bar`] has which is a PCI function's expansion ROM.
+/// The number of a [`Bar`] that is a PCI function's expansion ROM.
 pub const EXPANSION_ROM: u8 = 6;
 
-/// A device as its bus knows it.
+/// A device as its bus identifies it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "bus", rename_all = "kebab-case")]
 pub enum Hardware {
     /// A function of a PCI device.
     Pci(PciFunction),
-    /// A device that the firmware's device tree describes.
+    /// A device of the firmware's device tree.
     Platform(PlatformDevice),
 }
 
-/// A PCI function. What the source does not tell is absent.
+/// A PCI function. Values that the source lacks are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PciFunction {
-    /// Where it is, `0000:00:03.0`; empty when unknown.
+    /// PCI address, `0000:00:03.0`; empty if unknown.
     pub address: String,
     /// Vendor id of configuration space.
     pub vendor: u16,
@@ -43,31 +43,31 @@ pub struct PciFunction {
     /// Revision id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<u8>,
-    /// Interrupt that the system gave it.
+    /// Interrupt number in the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub irq: Option<u32>,
-    /// Its windows, by rising number; those that it does not have are not listed.
+    /// Its BARs by ascending number; missing ones are not listed.
     pub bars: Vec<Bar>,
 }
 
-/// A window of a PCI function: a base address register and what lies behind it.
+/// A base address register (BAR) of a PCI function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bar {
-    /// 0 to 5, or [`EXPANSION_ROM`]. A 64-bit one has the number of its lower half.
+    /// 0 to 5, or [`EXPANSION_ROM`]. A 64-bit BAR has the number of its lower half.
     pub number: u8,
     /// Bus address of the first byte, flag bits cleared.
     pub base: u64,
     /// Size in bytes.
     pub bytes: u64,
-    /// Whether it is of x86 port I/O instead of memory.
+    /// Whether it is x86 port I/O instead of memory.
     pub ports: bool,
-    /// Whether reads have no side effects, as the function says.
+    /// Whether reads have no side effects, as the function declares.
     pub prefetchable: bool,
 }
 
 impl Bar {
-    /// Name of the space of accesses to it: `bar0`, `rom`.
+    /// Returns the name of its space: `bar0`, `rom`.
     #[must_use]
     pub fn space_name(&self) -> String {
         match self.number {
@@ -76,7 +76,7 @@ impl Bar {
         }
     }
 
-    /// One past the last byte on the bus.
+    /// Returns the bus address after its last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.base.saturating_add(self.bytes)
@@ -87,21 +87,21 @@ impl Bar {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlatformDevice {
-    /// Path of its node, `/pl031@9010000`; empty when unknown.
+    /// Path of its node, `/pl031@9010000`; empty if unknown.
     pub node: String,
-    /// What it is compatible with, the most specific first.
+    /// Its `compatible` strings, the most specific first.
     pub compatible: Vec<String>,
-    /// Its windows, as `reg` lists them.
+    /// Its register windows in the order of `reg`.
     pub windows: Vec<PlatformWindow>,
-    /// Interrupt numbers that the system gave it.
+    /// Interrupt numbers in the system.
     pub irqs: Vec<u32>,
 }
 
-/// A window of a device of the device tree.
+/// A register window of a device-tree device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlatformWindow {
-    /// Name of the space of accesses to it: that of `reg-names`, or `reg0`.
+    /// Name of its space: that of `reg-names`, or `reg0`.
     pub name: String,
     /// Physical address of the first byte.
     pub base: u64,
@@ -110,7 +110,7 @@ pub struct PlatformWindow {
 }
 
 impl Hardware {
-    /// What the device is, as people write it: `1002:5159`, `arm,pl031`.
+    /// Returns the device id in common notation: `1002:5159`, `arm,pl031`.
     #[must_use]
     pub fn id(&self) -> String {
         match self {
@@ -119,8 +119,8 @@ impl Hardware {
         }
     }
 
-    /// Whether the recording tells which device it is. A log without ids, or of a device of the device tree of which no
-    /// name is given, does not: [`Hardware::id`] then has nothing to say.
+    /// Whether the recording identifies the device. A log without ids, or of a device-tree device without a name, does
+    /// not: [`Hardware::id`] is then empty.
     #[must_use]
     pub fn is_named(&self) -> bool {
         match self {
@@ -129,8 +129,8 @@ impl Hardware {
         }
     }
 
-    /// Whether a recording of one may be replayed on the other: the same PCI vendor and device, or a common entry among
-    /// what they are compatible with.
+    /// Whether a recording of one may be replayed on the other: the same PCI vendor and device, or a common
+    /// `compatible` string.
     #[must_use]
     pub fn is_same_device(&self, other: &Self) -> bool {
         match (self, other) {
@@ -142,15 +142,15 @@ impl Hardware {
 }
 
 impl Recording {
-    /// The device that was recorded, where the recording tells it.
+    /// Returns the recorded device, if the recording has it.
     #[must_use]
     pub fn hardware(&self) -> Option<Hardware> {
         serde_json::from_slice(self.extras.get(HARDWARE)?).ok()
     }
 
-    /// Sets the device that was recorded.
+    /// Sets the recorded device.
     pub fn set_hardware(&mut self, hardware: &Hardware) {
-        // Neither maps with other keys than strings nor values that fail to serialise are in it.
+        // The type has no maps with non-string keys and no values that fail to serialise.
         if let Ok(json) = serde_json::to_vec(hardware) {
             self.extras.insert(HARDWARE.to_owned(), json);
         }

@@ -1,14 +1,14 @@
-//! Who and what a recording is of: GPU, driver, board, tool, clock, spaces, address spaces, buffers, lost events.
+//! Identity of a recording: GPU, driver, board, tool, clock, spaces, address spaces, buffers, lost events.
 
 use super::ids::{GpuVa, PhysAddr};
 use serde::{Deserialize, Serialize};
 
-/// Where a recording comes from. Empty strings are facts that the source does not hold.
+/// The origin of a recording. Empty strings are unknown values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Raw GPU id register, 0 when unknown.
+    /// Raw GPU id register, 0 if unknown.
     pub gpu_id: u32,
-    /// GPU in the field's words, `Mali-G71`.
+    /// GPU name, `Mali-G71`.
     pub gpu_name: String,
     /// Driver and its version.
     pub driver: String,
@@ -18,13 +18,13 @@ pub struct Identity {
     pub tool: String,
     /// Form of the source: `gpureplay`, `raw-memory`, `outcome`, `driver-mali`, …
     pub source: String,
-    /// When it was made: RFC 3339, or empty.
+    /// Time of recording: RFC 3339, or empty.
     pub when: String,
-    /// What the event times mean.
+    /// Meaning of the event times.
     pub clock: Clock,
 }
 
-/// What the time column of the events means.
+/// Meaning of the time column of the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Clock {
     /// Nanoseconds since the first event.
@@ -36,18 +36,18 @@ pub enum Clock {
     Virtual,
 }
 
-/// A window that accesses go to.
+/// A target of accesses, such as a register window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Name, unique in the recording: `gpu`, `bar0`, …
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: SpaceKind,
     /// Size in bytes; accesses beyond it are findings.
     pub bytes: u64,
 }
 
-/// What a space is.
+/// The kind of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpaceKind {
     /// Device registers.
@@ -58,7 +58,7 @@ pub enum SpaceKind {
     Ports,
     /// PCI configuration space.
     Config,
-    /// Memory of the machine that the driver reads beside the device: the shadow of an expansion ROM, a BIOS table.
+    /// Machine memory that the driver reads besides the device: the shadow of an expansion ROM, a BIOS table.
     Memory,
 }
 
@@ -71,7 +71,7 @@ pub enum MmuFormat {
     MaliLpae,
 }
 
-/// A page-table root and how to read it.
+/// A page-table root and its format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressSpace {
     /// Hardware address-space number.
@@ -82,16 +82,16 @@ pub struct AddressSpace {
     pub root: PhysAddr,
     /// Memory attributes that entries index, one byte each.
     pub memattr: u64,
-    /// The translation-configuration register, as the source tells it.
+    /// The translation-configuration register, as the source gives it.
     pub transcfg: u64,
 }
 
-/// What a buffer is for.
+/// The role of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BufferRole {
-    /// Given to the work.
+    /// Input of the work.
     Input,
-    /// Made by the work.
+    /// Output of the work.
     Output,
     /// Shared between CPU and GPU, role unknown.
     Shared,
@@ -120,7 +120,7 @@ impl BufferRole {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// The role's name in JSON, tables and the window.
+    /// Returns the role's name in JSON, tables and the window.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -164,7 +164,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// All types, in the order in which a person is offered them.
+    /// All types, in the order of the user interface.
     pub const ALL: [Self; 12] = [
         Self::U8,
         Self::I8,
@@ -180,7 +180,7 @@ impl ElementType {
         Self::BF16,
     ];
 
-    /// Bytes an element.
+    /// Returns the size of an element, bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -197,7 +197,7 @@ impl ElementType {
         matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
     }
 
-    /// Short name: `f32`.
+    /// Returns the short name: `f32`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -222,7 +222,7 @@ impl ElementType {
 pub struct Buffer {
     /// Name, unique in the recording.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: BufferRole,
     /// Address space, an index into the recording's list.
     pub address_space: u32,
@@ -230,12 +230,12 @@ pub struct Buffer {
     pub va: GpuVa,
     /// Size in bytes.
     pub bytes: u64,
-    /// Type of the elements, as far as it is known; a person may view it as another.
+    /// Type of the elements, as far as it is known; users may view it as another.
     pub element: ElementType,
 }
 
-/// A range that the driver allocated, as the source tells it. Regions may overlap: sources do not always tell
-/// when one was given back.
+/// A range that the driver allocated, as the source gives it. Regions may overlap: sources do not always record when
+/// one was freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
     /// Address space, an index into the recording's list.
@@ -244,7 +244,7 @@ pub struct Region {
     pub start: GpuVa,
     /// One past the last byte.
     pub end: GpuVa,
-    /// Pages that had memory behind them, from the start on.
+    /// Number of pages with memory, from the start on.
     pub committed_pages: u64,
     /// The driver's flags, raw.
     pub flags: u64,
@@ -252,14 +252,14 @@ pub struct Region {
     pub has_content: bool,
 }
 
-/// Events that a recorder knows it missed.
+/// Events that a recorder knows are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostEvents {
     /// The event before which they are missing.
     pub before_event: u64,
-    /// How many; `None` when the recorder knows only that there were some.
+    /// Number of events; `None` if only the fact of a loss is known.
     pub count: Option<u64>,
-    /// What the recorder said.
+    /// Message of the recorder.
     pub reason: String,
 }
 
@@ -276,7 +276,7 @@ pub enum InterruptLine {
 }
 
 impl InterruptLine {
-    /// The line with this number.
+    /// Returns the line with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
@@ -287,7 +287,7 @@ impl InterruptLine {
         })
     }
 
-    /// The line's name.
+    /// Returns the line's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

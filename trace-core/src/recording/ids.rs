@@ -1,4 +1,4 @@
-//! Kinds of addresses as types that do not mix.
+//! Address types that do not mix.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,7 +11,7 @@ macro_rules! address {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The address `bytes` further on, or `None` past the end of the range of the type.
+            /// Returns the address `bytes` further on, or `None` past the end of the range of the type.
             #[must_use]
             pub fn checked_add(self, bytes: $inner) -> Option<Self> {
                 self.0.checked_add(bytes).map(Self)
@@ -27,12 +27,12 @@ macro_rules! address {
 }
 
 address!(
-    /// An address as the GPU's shaders and job descriptors see it, before translation.
+    /// A GPU virtual address, as shaders and job descriptors use it, before translation.
     GpuVa,
     u64
 );
 address!(
-    /// An address after translation: what page-table entries and root registers hold.
+    /// A physical address, after translation: the contents of page-table entries and root registers.
     PhysAddr,
     u64
 );
@@ -43,13 +43,13 @@ address!(
 );
 
 impl GpuVa {
-    /// Number of the 4 KiB page that holds this address.
+    /// Returns the number of the 4 KiB page of this address.
     #[must_use]
     pub fn page(self) -> u64 {
         self.0 >> 12
     }
 
-    /// Offset of this address in its 4 KiB page.
+    /// Returns the offset of this address in its 4 KiB page.
     #[must_use]
     pub fn in_page(self) -> usize {
         (self.0 & 0xfff) as usize
@@ -57,13 +57,13 @@ impl GpuVa {
 }
 
 impl PhysAddr {
-    /// Number of the 4 KiB page frame that holds this address.
+    /// Returns the number of the 4 KiB page frame of this address.
     #[must_use]
     pub fn frame(self) -> u64 {
         self.0 >> 12
     }
 
-    /// Offset of this address in its 4 KiB page frame.
+    /// Returns the offset of this address in its 4 KiB page frame.
     #[must_use]
     pub fn in_page(self) -> usize {
         (self.0 & 0xfff) as usize

@@ -1,4 +1,4 @@
-//! Page images by content, and snapshots that say which page was where at an event.
+//! Page images by content, and snapshots that give the page of each frame at an event.
 
 use super::ids::PhysAddr;
 use super::page_runs::{FrameRole, PageRun, RunsBuilder, overlay};
@@ -46,21 +46,21 @@ struct Pages {
     data: PageData,
 }
 
-/// A page image in a file that does not have the digest that the file gives for it.
+/// A page image that does not match the digest in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DamagedPage {
     /// First byte of the image in the file.
     pub byte: u64,
-    /// The digest that it should have.
+    /// The digest in the file.
     pub digest: Digest,
 }
 
-/// Page images that lie one after another in shared bytes.
+/// Contiguous page images in shared bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageRun {
-    /// How many.
+    /// Number of images.
     pub pages: u64,
-    /// First byte of the first one.
+    /// First byte of the first image.
     pub start: u64,
 }
 
@@ -70,17 +70,17 @@ enum PageData {
     Mapped {
         bytes: Arc<dyn SharedBytes>,
         runs: Vec<(u64, ImageRun)>,
-        /// How images are compared with their digests when they are first used, for those of a file.
+        /// Verification of images at first use, for images of a file.
         check: Option<ImageCheck>,
     },
 }
 
-/// Which images of a file were compared with their digests.
+/// The verification state of a file's images.
 struct ImageCheck {
     damage: Damage,
     /// Whether the file's sections are in blocks.
     blocks: bool,
-    /// A state an image: 0 when nobody looked, 1 when it is sound, 2 when it is damaged.
+    /// State per image: 0 unknown, 1 valid, 2 damaged.
     states: OnceLock<Box<[AtomicU8]>>,
 }
 
@@ -97,23 +97,23 @@ impl std::fmt::Debug for PageStore {
 }
 
 impl PageStore {
-    /// A store over mapped bytes: page `i + 1` has `digests[i]` and lies at byte `offsets[i]`.
-    /// Returns `None` when the two lists differ in length or a page would reach past the end.
+    /// Creates a store over mapped bytes: page `i + 1` has `digests[i]` and is at byte `offsets[i]`. Returns `None` if
+    /// the two lists differ in length or a page would reach past the end.
     #[must_use]
     pub fn mapped(bytes: Arc<dyn SharedBytes>, digests: Vec<Digest>, offsets: Vec<u64>) -> Option<Self> {
         let runs = offsets.into_iter().map(|start| ImageRun { pages: 1, start }).collect();
         Self::mapped_runs(bytes, digests.into(), runs)
     }
 
-    /// A store over runs of images in mapped bytes, in the order of their ids, which begin at 1. Costs nothing per
-    /// page. Returns `None` when there are not as many images as digests, or a run would reach past the end.
+    /// Creates a store over runs of images in mapped bytes, in the order of their ids from 1 on. Costs nothing per
+    /// page. Returns `None` if the numbers of images and digests differ, or a run would reach past the end.
     #[must_use]
     pub fn mapped_runs(bytes: Arc<dyn SharedBytes>, digests: Column<Digest>, runs: Vec<ImageRun>) -> Option<Self> {
         Self::lend(bytes, digests, runs, None)
     }
 
-    /// As [`PageStore::mapped_runs`], for images of a file, whose sections are in blocks or not: each is compared with
-    /// its digest when it is first used.
+    /// Same as [`PageStore::mapped_runs`], for images of a file with sections in blocks or not: each is verified
+    /// against its digest at first use.
     pub(crate) fn checked_runs(
         bytes: Arc<dyn SharedBytes>,
         digests: Column<Digest>,
@@ -159,20 +159,20 @@ impl PageStore {
         })
     }
 
-    /// Number of stored page images, the page of zeros not counted.
+    /// Returns the number of stored page images, without the page of zeros.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.digests.len()
     }
 
-    /// Whether no page but that of zeros is stored.
+    /// Whether no page is stored besides the page of zeros.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The image of a page, or `None` for an id that the store does not have, or whose image is damaged. An image of a
-    /// file is compared with its digest when it is first asked for.
+    /// Returns the image of a page, or `None` for an unknown id or a damaged image. An image of a file is verified
+    /// against its digest at first use.
     #[must_use]
     pub fn page(&self, id: PageId) -> Option<&Page> {
         if id == PageId::ZERO {
@@ -186,7 +186,7 @@ impl PageStore {
         }
     }
 
-    /// The image of a page as the file has it, damaged or not.
+    /// Returns the image of a page as stored, damaged or not.
     #[must_use]
     pub fn page_as_stored(&self, id: PageId) -> Option<&Page> {
         match (&self.inner.data, (id.0 as usize).checked_sub(1)) {
@@ -195,12 +195,12 @@ impl PageStore {
         }
     }
 
-    /// The stored images in the order of their ids, from 1 on.
+    /// Returns the stored images in the order of their ids, from 1 on.
     pub fn iter(&self) -> impl Iterator<Item = &Page> {
         (1..).map_while(|id| self.page(PageId(id)))
     }
 
-    /// The digest of a page, or `None` for an id that the store does not have.
+    /// Returns the digest of a page, or `None` for an id that the store does not have.
     #[must_use]
     pub fn digest(&self, id: PageId) -> Option<Digest> {
         if id == PageId::ZERO {
@@ -209,11 +209,12 @@ impl PageStore {
         self.inner.digests.get(id.0 as usize - 1)
     }
 
-    /// The first image that does not have its digest. Compares all images of a file that nobody compared before; those
-    /// that this program made itself have the digest that it computed.
+    /// Returns the first image that does not match its digest. Verifies all images of a file that were not verified
+    /// before; images built by this program have the digest that it computed.
     ///
     /// # Errors
-    /// When nobody wants it any more.
+    ///
+    /// When the work was cancelled.
     pub fn damaged(&self, progress: &Progress) -> Result<Option<DamagedPage>, Cancelled> {
         let PageData::Mapped { check: Some(check), .. } = &self.inner.data else {
             return Ok(None);
@@ -234,7 +235,7 @@ impl PageStore {
 }
 
 impl Pages {
-    /// An image in shared bytes, and its first byte.
+    /// Returns an image in shared bytes, and its first byte.
     fn image(&self, at: usize) -> Option<(u64, &Page)> {
         let PageData::Mapped { bytes, runs, .. } = &self.data else {
             return None;
@@ -242,18 +243,18 @@ impl Pages {
         let at = at as u64;
         let (first, run) = runs.get(runs.partition_point(|(first, _)| *first <= at).checked_sub(1)?)?;
         let index = at.checked_sub(*first).filter(|i| *i < run.pages)?;
-        // In range: the whole run was compared with the length when the store was made.
+        // In range: the whole run was compared with the length at construction.
         let start = run.start + index * PAGE_SIZE as u64;
         let image = bytes.bytes().get(start as usize..start as usize + PAGE_SIZE)?;
         Some((start, image.try_into().ok()?))
     }
 
-    /// An image of a file that has its digest.
+    /// Returns an image of a file, if it matches its digest.
     fn checked(&self, at: usize, check: &ImageCheck) -> Option<&Page> {
         let (byte, image) = self.image(at)?;
         let make = || (0..self.digests.len()).map(|_| AtomicU8::new(0)).collect();
         let state = check.states.get_or_init(make).get(at)?;
-        // No other memory depends on the state, and all who look find the same.
+        // No other memory depends on the state, and all threads compute the same value.
         match state.load(Ordering::Relaxed) {
             1 => return Some(image),
             2 => return None,
@@ -282,25 +283,25 @@ impl Pages {
     }
 }
 
-/// BLAKE3 digest of the page of zeros.
+/// Returns the BLAKE3 digest of the page of zeros.
 #[must_use]
 pub fn zero_digest() -> Digest {
     static DIGEST: OnceLock<Digest> = OnceLock::new();
     *DIGEST.get_or_init(|| *blake3::hash(&ZERO_PAGE).as_bytes())
 }
 
-/// Which page was in which physical frame from an event on: the runs that differ from the parent.
+/// The page of each physical frame from an event on: the runs that differ from the parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The state holds before this event (0: at the start; the number of events: at the end).
     pub event: u64,
-    /// Index of the snapshot that this one changes; `None` for a full one.
+    /// Index of the base snapshot; `None` for a full one.
     pub parent: Option<u32>,
     /// Sorted by frame, not overlapping.
     pub runs: Vec<PageRun>,
 }
 
-/// Maximum number of parents that a look-up passes before it meets a full snapshot.
+/// Maximum number of parents on the way to a full snapshot.
 pub const MAX_PARENTS: usize = 64;
 
 /// The memory of a recording.
@@ -320,8 +321,8 @@ pub struct MemoryView<'a> {
 }
 
 impl Memory {
-    /// Memory as the last snapshot at or before `event` tells it. Before the first snapshot, the first one is used:
-    /// a source that dumps memory once, late, tells nothing better.
+    /// Returns the memory in the last snapshot at or before `event`. Before the first snapshot, the first one is used:
+    /// a source that dumps memory once, late, has nothing better.
     #[must_use]
     pub fn at(&self, event: u64) -> MemoryView<'_> {
         let n = self.snapshots.partition_point(|s| s.event <= event);
@@ -333,7 +334,7 @@ impl Memory {
         MemoryView { memory: self, snapshot }
     }
 
-    /// Memory at the end of the recording.
+    /// Returns the memory at the end of the recording.
     #[must_use]
     pub fn last(&self) -> MemoryView<'_> {
         self.at(u64::MAX)
@@ -341,7 +342,7 @@ impl Memory {
 }
 
 impl<'a> MemoryView<'a> {
-    /// The page of a frame; `None` when the recording does not hold the frame's contents.
+    /// Returns the page of a frame, or `None` if the recording does not hold the frame's contents.
     #[must_use]
     pub fn page_id(&self, frame: u64) -> Option<PageId> {
         let mut at = self.snapshot?;
@@ -360,20 +361,20 @@ impl<'a> MemoryView<'a> {
         None
     }
 
-    /// The image in a frame; `None` when the recording does not hold it.
+    /// Returns the image in a frame, or `None` if the recording does not hold it.
     #[must_use]
     pub fn frame(&self, frame: u64) -> Option<&'a Page> {
         self.memory.pages.page(self.page_id(frame)?)
     }
 
-    /// Reads a little-endian 64-bit word that does not cross a page; `None` without content.
+    /// Reads a little-endian 64-bit word that does not cross a page. Returns `None` without content.
     #[must_use]
     pub fn read_u64(&self, at: PhysAddr) -> Option<u64> {
         let bytes = self.frame(at.frame())?.get(at.in_page()..at.in_page() + 8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// All runs that hold at this event, sorted by frame, not overlapping.
+    /// Returns all runs that hold at this event, sorted by frame, not overlapping.
     #[must_use]
     pub fn runs(&self) -> Vec<PageRun> {
         let mut chain = Vec::new();
@@ -392,7 +393,7 @@ impl<'a> MemoryView<'a> {
     }
 }
 
-/// Collects page images and where they were.
+/// A builder of page images and snapshots.
 #[derive(Default)]
 pub struct MemoryBuilder {
     pub(crate) digests: Vec<Digest>,
@@ -409,19 +410,19 @@ impl std::fmt::Debug for MemoryBuilder {
 }
 
 impl MemoryBuilder {
-    /// No pages yet.
+    /// Creates an empty builder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of page images so far, the page of zeros not counted.
+    /// Returns the number of page images so far, the page of zeros not counted.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// The image of an id that [`MemoryBuilder::add_page`] gave.
+    /// Returns the image of an id that [`MemoryBuilder::add_page`] returned.
     #[must_use]
     pub fn image(&self, id: PageId) -> Option<&Page> {
         match (id.0 as usize).checked_sub(1) {
@@ -430,7 +431,7 @@ impl MemoryBuilder {
         }
     }
 
-    /// Stores an image once, and gives its id.
+    /// Stores an image once, and returns its id.
     pub fn add_page(&mut self, page: &Page) -> PageId {
         if *page == ZERO_PAGE {
             return PageId::ZERO;
@@ -446,7 +447,7 @@ impl MemoryBuilder {
         id
     }
 
-    /// Adds a full snapshot from frames in any order; the last one given for a frame counts.
+    /// Adds a full snapshot from frames in any order; the last entry of a frame counts.
     pub fn add_snapshot(&mut self, event: u64, frames: impl IntoIterator<Item = (u64, PageId, FrameRole)>) {
         let sorted: std::collections::BTreeMap<u64, (PageId, FrameRole)> =
             frames.into_iter().map(|(f, p, r)| (f, (p, r))).collect();
@@ -470,17 +471,17 @@ impl MemoryBuilder {
         });
     }
 
-    /// Adds a snapshot of what changed since the one added before, of an event that is not before that one's. Frames
-    /// come in any order; the last one given for a frame counts.
+    /// Adds a snapshot of the changes since the previous snapshot, at the same event or later. Frames come in any
+    /// order; the last entry of a frame counts.
     ///
-    /// Costs by the frames that changed, not by those that there are: the parent of snapshot n is the one whose number
-    /// is n without its lowest bit, so that a look-up passes as many parents as n has bits and every change is told in
-    /// as many snapshots at most. The changes since that parent are those of the snapshots between.
+    /// The cost depends on the changed frames, not on all frames. The parent of snapshot n is the one whose number is n
+    /// without its lowest bit. So a lookup passes as many parents as n has bits, and every change is stored in at most
+    /// as many snapshots. The changes since that parent are those of the snapshots between.
     pub fn add_changes(&mut self, event: u64, frames: impl IntoIterator<Item = (u64, PageId, FrameRole)>) {
         let number = self.snapshots.len();
         self.add_snapshot(event, frames);
         let Some(before) = number.checked_sub(1) else { return };
-        // Numbers count from the last full snapshot on, so that others may stand before it.
+        // Numbers count from the last full snapshot on, so that others may come before it.
         let full = self.snapshots.iter().take(number).rposition(|s| s.parent.is_none());
         let base = full.unwrap_or(0);
         let own = number - base;
@@ -502,7 +503,7 @@ impl MemoryBuilder {
         });
     }
 
-    /// The memory.
+    /// Returns the memory.
     #[must_use]
     pub fn finish(mut self) -> Memory {
         self.snapshots.sort_by_key(|s| s.event);

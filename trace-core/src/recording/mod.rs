@@ -1,4 +1,4 @@
-//! The recording: events, memory, address spaces and identity. Read-only once made; cloning shares the data.
+//! The recording: events, memory, address spaces and identity. It is immutable; clones share the data.
 
 mod attached;
 mod block_facts;
@@ -50,30 +50,30 @@ use std::sync::Arc;
 /// Events, memory, address spaces and identity.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// What is told about it apart from events and memory.
+    /// Metadata besides events and memory.
     pub facts: Facts,
-    /// What happened, in order.
+    /// Events in order.
     pub events: Events,
     /// Page images and snapshots.
     pub memory: Memory,
-    /// Named bytes that other parts of the program attached, the outcome of a replay for one. Stored with the
-    /// recording; what they mean is theirs to know.
+    /// Named bytes that other parts of the program attach, for example the outcome of a replay. Stored with the
+    /// recording; only their owners know their meaning.
     pub extras: BTreeMap<String, Vec<u8>>,
-    /// The file or folder that it was opened from, absolute, where whoever opened it says so: a person's map that lies
-    /// beside it is for it alone. Not stored; edits and parts of it keep it.
+    /// The absolute path that it was opened from, if the caller sets it: a user map next to it applies to it alone. Not
+    /// stored; edits and parts keep it.
     pub opened_from: Option<Arc<Path>>,
-    /// Damage that was met so far in the file that it is lent from. A recording that is made from parts of another one
-    /// has the damage of that one. Not stored: nothing that is damaged is written.
+    /// Damage found so far in its file. A recording built from parts of another one has the damage of that one. Not
+    /// stored: damaged data is never written.
     pub damage: Damage,
 }
 
-/// What a recording says of itself, apart from its events and memory. Stored as one record: a field is never
-/// reordered, new ones go to the end of a new version of the record.
+/// Metadata of a recording besides its events and memory. Stored as one record: a field is never reordered; new ones go
+/// to the end of a new version of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// GPU, driver, board, tool, when.
+    /// GPU, driver, board, tool, time.
     pub identity: Identity,
-    /// Windows that accesses go to.
+    /// Spaces of accesses.
     pub spaces: Vec<Space>,
     /// Page-table roots.
     pub address_spaces: Vec<AddressSpace>,
@@ -83,33 +83,33 @@ pub struct Facts {
     pub regions: Vec<Region>,
     /// Events known to be missing.
     pub lost: Vec<LostEvents>,
-    /// What the importer or recorder noticed and could not use.
+    /// Findings of the importer or recorder: data that it could not use.
     pub findings: Vec<Finding>,
-    /// Page images in the source, repeats and zeros included; 0 when memory was not dumped.
+    /// Number of page images in the source, repeats and zeros included; 0 if memory was not dumped.
     pub source_pages: u64,
-    /// Those of them that are all zero.
+    /// Number of these images that are all zero.
     pub source_zero_pages: u64,
 }
 
 impl Recording {
-    /// Whether its jobs are streams of commands, whose register writes follow their submit as events, and no chains of
-    /// job descriptors.
+    /// Whether its jobs are command streams, whose register writes follow their submit as events, and not chains of job
+    /// descriptors.
     #[must_use]
     pub fn has_command_streams(&self) -> bool {
         self.facts.identity.source == crate::import::rd::SOURCE
     }
 
-    /// The buffer of this name.
+    /// Returns the buffer of this name.
     #[must_use]
     pub fn buffer(&self, name: &str) -> Option<&Buffer> {
         self.facts.buffers.iter().find(|b| b.name == name)
     }
 
-    /// Different contents among the page images that [`Facts::source_pages`] counts, the page of zeros included; never
-    /// more than these in a sound recording.
+    /// Returns the number of distinct contents among the page images that [`Facts::source_pages`] counts, the page of
+    /// zeros included; never more than these in a valid recording.
     ///
-    /// They are what stood in memory at the first snapshot. Later snapshots are not counted, nor are page tables: only
-    /// a raw dump has them among its pages.
+    /// They are the pages of the first snapshot. Later snapshots and page tables are not counted: only a raw dump has
+    /// page tables among its pages.
     #[must_use]
     pub fn source_distinct_pages(&self) -> u64 {
         let Some(first) = self.memory.snapshots.first().filter(|_| self.facts.source_pages > 0) else {
@@ -122,7 +122,7 @@ impl Recording {
         });
         let mut ids: Vec<std::ops::Range<u64>> = runs.collect();
         ids.sort_unstable_by_key(|r| r.start);
-        // Runs that name the same pages again and again are counted once, and none is gone through page by page.
+        // Runs that repeat the same pages are counted once, and no run is iterated page by page.
         let (mut sum, mut counted) = (0, 0);
         for r in ids {
             sum += r.end.saturating_sub(r.start.max(counted));
@@ -131,7 +131,7 @@ impl Recording {
         sum
     }
 
-    /// Nanoseconds between the earliest and the latest event.
+    /// Returns the nanoseconds between the earliest and the latest event.
     #[must_use]
     pub fn span_ns(&self) -> u64 {
         let mut ends = (u64::MAX, 0);

@@ -1,11 +1,11 @@
-//! Runs of physical frames that hold consecutive pages, or one page again and again.
+//! Runs of physical frames with consecutive pages, or with one repeated page.
 
 use super::memory::PageId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// What the frames of a run are. Kept apart so that memory that a source dumped is not counted together with the
-/// page tables that translate it.
+/// The role of the frames of a run. Memory that a source dumped is thus not counted together with the page tables that
+/// translate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum FrameRole {
@@ -15,7 +15,7 @@ pub enum FrameRole {
     Table = 1,
 }
 
-/// Frames whose contents a snapshot tells: `count` frames from `first_frame` on.
+/// Frames with contents in a snapshot: `count` frames from `first_frame` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRun {
     /// Number of the first physical frame (address / 4096).
@@ -24,20 +24,20 @@ pub struct PageRun {
     pub count: u32,
     /// Page of the first frame.
     pub first_page: PageId,
-    /// `true`: every frame holds `first_page`. `false`: ids count up with the frames.
+    /// `true`: every frame holds `first_page`. `false`: page ids increase with the frames.
     pub repeat: bool,
-    /// What the frames are.
+    /// Role of the frames.
     pub role: FrameRole,
 }
 
 impl PageRun {
-    /// One past the last frame.
+    /// Returns one past the last frame.
     #[must_use]
     pub fn end_frame(&self) -> u64 {
         self.first_frame.saturating_add(u64::from(self.count))
     }
 
-    /// The page of a frame in this run.
+    /// Returns the page of a frame in this run.
     #[must_use]
     pub fn page(&self, frame: u64) -> Option<PageId> {
         let at = frame
@@ -53,8 +53,8 @@ impl PageRun {
     }
 }
 
-/// The runs of `newer`, and those of `older` where `newer` tells nothing. Takes time by runs, not by frames: a run of
-/// a hostile file may cover billions.
+/// Returns the runs of `newer`, and those of `older` for frames that `newer` lacks. Time depends on runs, not on
+/// frames: a run of a hostile file may cover billions.
 pub(crate) fn overlay(newer: &[PageRun], older: &[PageRun]) -> Vec<PageRun> {
     let mut out = RunsBuilder::default();
     let mut newer = newer.iter().peekable();
@@ -91,14 +91,14 @@ pub(crate) fn overlay(newer: &[PageRun], older: &[PageRun]) -> Vec<PageRun> {
     out.finish()
 }
 
-/// Folds frames given in rising order into runs.
+/// A builder that merges frames in ascending order into runs.
 #[derive(Debug, Default)]
 pub struct RunsBuilder {
     runs: Vec<PageRun>,
 }
 
 impl RunsBuilder {
-    /// Adds a frame; frames must come in rising order.
+    /// Adds a frame; frames must come in ascending order.
     pub fn push(&mut self, frame: u64, page: PageId, role: FrameRole) {
         self.push_run(PageRun {
             first_frame: frame,
@@ -109,7 +109,7 @@ impl RunsBuilder {
         });
     }
 
-    /// Adds a run; runs must come in rising order.
+    /// Adds a run; runs must come in ascending order.
     pub fn push_run(&mut self, run: PageRun) {
         if let Some(last) = self.runs.last_mut()
             && last.end_frame() == run.first_frame
@@ -130,7 +130,7 @@ impl RunsBuilder {
         self.runs.push(run);
     }
 
-    /// Adds the frames `part` of a run, as another role; they come after those added before.
+    /// Adds the frames `part` of a run with another role; they come after those added before.
     pub fn push_part(&mut self, run: &PageRun, part: Range<u64>, role: FrameRole) {
         let count = part.end.min(run.end_frame()).saturating_sub(part.start);
         if let (Some(first_page), Ok(count @ 1..)) = (run.page(part.start), u32::try_from(count)) {
@@ -144,7 +144,7 @@ impl RunsBuilder {
         }
     }
 
-    /// The runs.
+    /// Returns the runs.
     #[must_use]
     pub fn finish(self) -> Vec<PageRun> {
         self.runs

@@ -1,4 +1,4 @@
-//! Blocks of a file's section that are compared with their digests when they are first used.
+//! Verification of the blocks of a file's section against their digests, at first use.
 
 use super::column::SharedBytes;
 use super::damage::{Damage, DamagedBlock};
@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Where the digests of a section's blocks are.
+/// The digests of a section's blocks.
 pub(crate) enum Digests {
     /// One digest of all bytes: version 1 of the format.
     Whole([u8; 32]),
-    /// A table of digests at byte `start` of the file, which has a digest itself.
+    /// A table of digests at byte `start` of the file, with a digest of its own.
     Table {
         /// First byte of the table.
         start: usize,
@@ -21,11 +21,11 @@ pub(crate) enum Digests {
     },
 }
 
-/// Bytes of a block; the last one of a section may be shorter.
+/// Size of a block, bytes; the last one of a section may be shorter.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
-/// Bytes of an entry in a section's table of blocks: digest, stored bytes (four), codec, three reserved.
+/// Size of an entry in a section's block table: digest, stored size (four bytes), codec, three reserved bytes.
 pub(crate) const BLOCK_ENTRY_BYTES: usize = 40;
-/// The codec of a block that is stored as it is.
+/// The codec of an uncompressed block.
 pub(crate) const CODEC_PLAIN: u8 = 0;
 
 /// States of a block.
@@ -33,28 +33,28 @@ const UNKNOWN: u8 = 0;
 const SOUND: u8 = 1;
 const DAMAGED: u8 = 2;
 
-/// Checks the blocks of one section as they are first used. Threads share it: two that meet at a block both hash it and
-/// find the same.
+/// The block verification of one section. Threads share it: two threads at one block both hash it and compute the same
+/// result.
 pub(crate) struct SectionCheck {
     pub bytes: Arc<dyn SharedBytes>,
     /// First byte of the section in the file.
     pub start: usize,
-    /// Bytes of the section.
+    /// Size of the section, bytes.
     pub len: usize,
     pub digests: Digests,
     pub kind: SectionKind,
     pub name: Option<String>,
-    /// Bytes of a row, 0 when it is no column.
+    /// Size of a row, bytes; 0 if it is no column.
     pub row_bytes: usize,
-    /// Number of the section's first row in the whole column.
+    /// Row number of the section's first row in the whole column.
     pub first_row: u64,
     pub damage: Damage,
-    /// Whether every block is known to be sound: then nothing else is looked at.
+    /// Whether every block is known to be valid: then nothing else is read.
     sound: AtomicBool,
-    /// Blocks that nobody looked at yet.
+    /// Number of blocks that were not verified yet.
     left: AtomicU64,
     states: OnceLock<Box<[AtomicU8]>>,
-    /// What is wrong with the table of digests.
+    /// Error in the table of digests.
     table: OnceLock<Option<String>>,
 }
 
@@ -80,7 +80,7 @@ impl SectionCheck {
         check
     }
 
-    /// Bytes of a block of this section.
+    /// Returns the bytes of a block of this section.
     pub fn block_bytes(&self) -> usize {
         match self.digests {
             Digests::Whole(_) => self.len.max(1),
@@ -88,13 +88,13 @@ impl SectionCheck {
         }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.len.div_ceil(self.block_bytes())
     }
 
-    /// Whether damaged rows are shown as all bits set, which names nothing in kinds, rows, places and widths. What is a
-    /// time, a value or a count is 0.
+    /// Whether damaged rows read as all bits set, which names nothing in kinds, rows, places and widths. Times, values
+    /// and counts read as 0.
     pub fn fills_with_ones(&self) -> bool {
         use SectionKind as K;
         !matches!(
@@ -103,7 +103,7 @@ impl SectionCheck {
         )
     }
 
-    /// Whether all blocks were looked at and are sound.
+    /// Whether all blocks were verified and are valid.
     pub fn is_sound(&self) -> bool {
         self.sound.load(Ordering::Relaxed)
     }
@@ -113,19 +113,19 @@ impl SectionCheck {
         self.states.get_or_init(make).get(block)
     }
 
-    /// Bytes of a block, counted from the section's first.
+    /// Returns the byte range of a block, from the start of the section.
     fn block_range(&self, block: usize) -> Range<usize> {
         let start = block.saturating_mul(self.block_bytes()).min(self.len);
         start..start.saturating_add(self.block_bytes()).min(self.len)
     }
 
-    /// Looks at a block, if nobody did. Returns whether it is sound.
+    /// Verifies a block, if not done before. Returns whether it is valid.
     pub fn check_block(&self, block: usize) -> bool {
         if self.is_sound() {
             return true;
         }
         let Some(state) = self.state(block) else { return false };
-        // No other memory depends on the state, and all who look find the same.
+        // No other memory depends on the state, and all threads compute the same value.
         match state.load(Ordering::Relaxed) {
             SOUND => true,
             DAMAGED => false,
@@ -148,7 +148,7 @@ impl SectionCheck {
         sound
     }
 
-    /// Compares a block with its digest. The inner error gives another reason than the digest.
+    /// Verifies a block against its digest. The inner error gives another reason than the digest.
     fn compare(&self, block: usize) -> Result<(), Option<String>> {
         let all = self.bytes.bytes();
         let place = self.block_range(block);
@@ -169,7 +169,7 @@ impl SectionCheck {
         }
     }
 
-    /// The table of digests, compared with its own digest the first time.
+    /// Returns the table of digests, verified against its own digest the first time.
     fn table<'a>(&self, all: &'a [u8], start: usize, digest: [u8; 32]) -> Result<&'a [u8], Option<String>> {
         let table = self
             .blocks()
@@ -208,7 +208,7 @@ impl SectionCheck {
         }
     }
 
-    /// Looks at all blocks that a range of the file's bytes lies in. Returns whether they are all sound.
+    /// Verifies all blocks of a byte range of the file. Returns whether they are all valid.
     pub fn check(&self, bytes: Range<usize>) -> bool {
         if self.is_sound() {
             return true;
@@ -218,8 +218,8 @@ impl SectionCheck {
         sound && sound_to == end
     }
 
-    /// Looks at the blocks that a range of the file's bytes lies in, up to `most` of them. Returns the byte that the
-    /// first stretch of like blocks ends at, at most the end of the range, and whether the stretch is sound.
+    /// Verifies up to `most` blocks of a byte range of the file. Returns the end of the first stretch of equal results,
+    /// at most the end of the range, and whether the stretch is valid.
     pub fn stretch(&self, bytes: Range<usize>, most: usize) -> (usize, bool) {
         if self.is_sound() || bytes.is_empty() {
             return (bytes.end, true);
@@ -241,9 +241,10 @@ impl SectionCheck {
         )
     }
 
-    /// Looks at every block.
+    /// Verifies every block.
     ///
     /// # Errors
+    ///
     /// When the work was cancelled.
     pub fn check_all(&self, progress: &Progress) -> Result<bool, Cancelled> {
         let mut sound = true;
@@ -260,7 +261,7 @@ impl SectionCheck {
     }
 }
 
-/// Compares a block's bytes with its entry in the table of blocks. The inner error gives another reason than the digest.
+/// Verifies a block's bytes against its entry in the block table. The inner error gives another reason than the digest.
 pub(crate) fn check_block_entry(entry: &[u8], data: &[u8]) -> Result<(), Option<String>> {
     let (digest, rest) = entry.split_at_checked(32).ok_or(None)?;
     let stored = rest.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
@@ -299,8 +300,8 @@ mod tests {
         }
     }
 
-    /// A section of `len` bytes of counted words, with its table of blocks behind it; some of its bytes are changed
-    /// after the digests were taken.
+    /// Returns a section of `len` bytes of counted words, followed by its block table; some of its bytes are changed
+    /// after the digests were computed.
     fn section(len: usize, row_bytes: usize, changed: &[usize]) -> Arc<SectionCheck> {
         let mut data: Vec<u8> = (0..len.div_ceil(8) as u64).flat_map(u64::to_le_bytes).collect();
         data.truncate(len);
@@ -382,7 +383,7 @@ mod tests {
                 assert_eq!(value == [u64::MAX; 9], is_bad(row), "row {row}, {changed:#x}");
                 assert_eq!(c.get(row).is_none(), is_bad(row), "row {row}, {changed:#x}");
             }
-            // A range that ends in a damaged block is damaged, wherever it begins.
+            // A range that ends in a damaged block is damaged, wherever it starts.
             let last = bad.end.min(check.len) - 1;
             assert!(!check.check(0..bad.start + 1) && !check.check(last..check.len));
             let parts: usize = c.parts(3..rows).map(|p| p.rows()).sum();

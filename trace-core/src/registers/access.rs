@@ -1,19 +1,19 @@
-//! Which registers an access touches: a whole one, a part of one, several neighbours.
+//! The registers that an access touches: a whole register, a part of one, or several neighbours.
 
 use super::{Half, Register, RegisterMap};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A register that an access touches, and which of its bytes.
+/// A register that an access touches, with the bytes touched.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// The register.
     pub register: &'a Register,
-    /// Its first byte that the access touches.
+    /// First touched byte of the register.
     pub byte: u8,
-    /// Which byte of the access that is.
+    /// The same byte within the access.
     pub at: u8,
-    /// How many bytes of it the access touches.
+    /// Number of touched bytes.
     pub bytes: u8,
 }
 
@@ -24,20 +24,20 @@ impl Part<'_> {
         self.bytes == self.register.width
     }
 
-    /// The register's bits that the access touches.
+    /// Returns the mask of the touched bits in the register.
     #[must_use]
     pub fn mask(&self) -> u64 {
         low_bytes(self.bytes).checked_shl(u32::from(self.byte) * 8).unwrap_or(0)
     }
 
-    /// Those bits of an access's value, in place.
+    /// Returns these bits of an access's value, at their position in the register.
     #[must_use]
     pub fn bits(&self, value: u64) -> u64 {
         let own = value.checked_shr(u32::from(self.at) * 8).unwrap_or(0) & low_bytes(self.bytes);
         own.checked_shl(u32::from(self.byte) * 8).unwrap_or(0)
     }
 
-    /// `CRTC_GEN_CNTL`; of a part with its bits: `CRTC_GEN_CNTL[15:8]`.
+    /// Returns the name, with the bits of a part: `CRTC_GEN_CNTL`, `CRTC_GEN_CNTL[15:8]`.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         if self.is_whole() {
@@ -49,7 +49,7 @@ impl Part<'_> {
     }
 }
 
-/// A value of `n` bytes with all bits set.
+/// Returns a value of `n` bytes with all bits set.
 fn low_bytes(n: u8) -> u64 {
     match n {
         0 => 0,
@@ -58,7 +58,7 @@ fn low_bytes(n: u8) -> u64 {
     }
 }
 
-/// The registers that an access touches, by rising offset.
+/// The registers that an access touches, by ascending offset.
 #[derive(Clone, Debug, Default)]
 pub struct CoveredRegisters<'a> {
     rest: std::slice::Iter<'a, Arc<Register>>,
@@ -91,14 +91,14 @@ impl<'a> Iterator for CoveredRegisters<'a> {
 }
 
 impl RegisterMap {
-    /// Whether the device takes accesses of so many bytes.
+    /// Whether the device supports accesses of `width` bytes.
     #[must_use]
     pub fn can_access_width(&self, width: u8) -> bool {
         self.widths == 0 || width < 16 && self.widths >> width & 1 == 1
     }
 
-    /// The registers that an access of `width` bytes touches. None where the device does not take that width; where it
-    /// takes only one, none but those that begin at the offset.
+    /// Returns the registers that an access of `width` bytes touches. Empty if the device does not support that width.
+    /// If it supports only one width, only registers that start at the offset count.
     #[must_use]
     pub fn covered_registers(&self, offset: u32, width: u8) -> CoveredRegisters<'_> {
         let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(width.min(8)));
@@ -121,13 +121,13 @@ impl RegisterMap {
         })
     }
 
-    /// Whether registers are only accessed from their first byte on, because the device takes but one width.
+    /// Whether registers are only accessed from their first byte on, because the device supports only one width.
     #[must_use]
     pub(crate) fn is_aligned_only(&self) -> bool {
         self.widths.count_ones() == 1
     }
 
-    /// The register that a byte of the window belongs to.
+    /// Returns the register that contains a byte of the window.
     #[must_use]
     pub fn find_containing(&self, offset: u32) -> Option<&Register> {
         let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
@@ -136,7 +136,7 @@ impl RegisterMap {
         found.map(|r| &**r)
     }
 
-    /// The first register that an access touches.
+    /// Returns the first register that an access touches.
     #[must_use]
     pub fn find_accessed(&self, offset: u32, width: u8) -> Option<&Register> {
         self.covered_registers(offset, width).next().map(|p| p.register)
@@ -149,8 +149,8 @@ impl RegisterMap {
         bytes > 0 && bytes == u32::from(width)
     }
 
-    /// The name of what an access touches: `CRTC_GEN_CNTL`, `CRTC_GEN_CNTL[15:8]` of a part of a register,
-    /// `QUEUE_DESC` of both halves of a pair, `EDID_0 to EDID_3` of several.
+    /// Returns the name of what an access touches: `CRTC_GEN_CNTL`, `CRTC_GEN_CNTL[15:8]` for a part, `QUEUE_DESC` for
+    /// both halves of a pair, `EDID_0 to EDID_3` for several.
     #[must_use]
     pub fn name_of(&self, offset: u32, width: u8) -> Option<Cow<'_, str>> {
         if let Some(r) = self
@@ -171,8 +171,8 @@ impl RegisterMap {
         })
     }
 
-    /// A short line that says what the value of an access means; `None` where it touches no register. Of a part of a
-    /// register only the fields that lie in the part are told, of several registers each by its name.
+    /// Describes the value of an access in one short line, or returns `None` if it touches no register. For a part of a
+    /// register it lists only fields inside the part; for several registers it lists each by name.
     #[must_use]
     pub fn describe(&self, offset: u32, width: u8, value: u64) -> Option<String> {
         let mut parts = self.covered_registers(offset, width);
@@ -193,7 +193,7 @@ fn described(part: &Part<'_>, value: u64) -> String {
     part.register.layout.describe_part(part.bits(value), part.mask())
 }
 
-/// The name of the 64-bit register whose two halves these parts are, whole.
+/// Returns the name of the 64-bit register if these parts are its two whole halves.
 fn whole_pair<'a>(low: &Part<'a>, high: &Part<'a>) -> Option<&'a str> {
     let pair = matches!(low.register.pair, Some(Half::Low { high_offset }) if high_offset == high.register.offset);
     if !pair || !low.is_whole() || !high.is_whole() {

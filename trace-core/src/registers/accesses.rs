@@ -1,65 +1,65 @@
-//! The events that access one register, packed: a byte or so an access, and less where a driver polls, so that a
-//! hundred million of them are lists that fit in memory.
+//! The events that access one register, packed to about one byte per access, and less where a driver polls. Lists of a
+//! hundred million accesses fit in memory.
 //!
-//! An access is the distance from the one before it, whether it writes, and whether it comes again, as a number of 7
-//! bits a byte (LEB128); one that comes again at the same distance has a byte behind it that tells how often. Where
-//! each [`BLOCK`] of them begins is kept beside, with its first event and the writes before it: what stands at a place,
-//! and how many accesses or writes lie before an event, is a search among the blocks and a walk through one.
+//! An access is one number with 7 bits per byte (LEB128): the distance from the previous access, whether it writes, and
+//! whether it repeats. A repeated access has one more byte with the number of repetitions. The start of each [`BLOCK`]
+//! of accesses is stored separately, with its first event and the number of earlier writes. A lookup by index or event
+//! is a search among the blocks and a walk through one.
 
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-/// Accesses of a block: the longest walk.
+/// Number of accesses of a block: the longest walk.
 const BLOCK: usize = 256;
 
-/// Bytes of the longest access: a distance of 32 bits with two bits beside it, and how often it comes again.
+/// Maximum size of an access, bytes: a 32-bit distance with two flag bits, and the number of repetitions.
 const LONGEST: usize = 6;
 
-/// Bit of an access that writes.
+/// Flag bit of a write.
 const WRITE: u64 = 1;
-/// Bit of an access that comes again.
+/// Flag bit of a repeated access.
 const AGAIN: u64 = 2;
 
-/// Where a block begins.
+/// The start of a block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// Its first event.
     first: u32,
     /// Its first byte.
     at: u32,
-    /// Writes before it.
+    /// Number of writes before it.
     writes: u32,
 }
 
-/// The events that access a register, rising, and which of them write it.
+/// The events that access a register, in ascending order, and which of them are writes.
 #[derive(Clone, Debug, Default)]
 pub struct Accesses {
     bytes: Vec<u8>,
     blocks: Vec<Block>,
-    /// How many there are.
+    /// Number of accesses.
     len: usize,
-    /// How many of them write.
+    /// Number of writes.
     writes: usize,
     /// The last event.
     last: u32,
-    /// Where the last access begins, and its distance and bit; `None` where the next one cannot be the same again.
+    /// Offset of the last access, and its distance and flag; `None` if the next access cannot repeat it.
     open: Option<(u32, u64)>,
 }
 
 /// An access to a register: its event, and whether it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterAccess {
-    /// The event.
+    /// The event of the access.
     pub event: u64,
-    /// Whether it writes.
+    /// Whether it is a write.
     pub write: bool,
 }
 
 impl Accesses {
-    /// Puts an access behind the others. `false`: its event is not behind the last one, or there is no room for it
-    /// (events beyond 32 bits, or 4 GiB of them), and it was not taken.
+    /// Appends an access. Returns `false` without adding it if its event is not after the last one, or there is no room
+    /// (events beyond 32 bits, or 4 GiB of accesses).
     pub fn push(&mut self, event: u64, write: bool) -> bool {
         let Ok(event) = u32::try_from(event) else { return false };
         if self.len > 0 && event <= self.last || self.bytes.len() > u32::MAX as usize - LONGEST {
@@ -93,7 +93,7 @@ impl Accesses {
         true
     }
 
-    /// The access that begins at a byte, the last one, comes once more.
+    /// Repeats the last access, which starts at byte `at`.
     fn again(&mut self, at: usize) {
         let comes_again = self.bytes.get(at).is_some_and(|b| u64::from(*b) & AGAIN != 0);
         if !comes_again {
@@ -102,37 +102,37 @@ impl Accesses {
             }
             self.bytes.push(0);
         }
-        // It fits: a block has no more than 256 accesses, and the one that comes again is one of them.
+        // It fits: a block has at most 256 accesses, and the repeated one is one of them.
         if let Some(times) = self.bytes.last_mut() {
             *times = times.saturating_add(1);
         }
     }
 
-    /// Gives back the memory that pushing took in advance.
+    /// Frees the memory that pushing reserved in advance.
     pub fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.blocks.shrink_to_fit();
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns its memory size, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.capacity() + self.blocks.capacity() * size_of::<Block>()
     }
 
-    /// How many there are.
+    /// Returns the number of accesses.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no accesses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them.
+    /// Returns all accesses.
     #[must_use]
     pub fn all(&self) -> AccessList<'_> {
         AccessList {
@@ -141,13 +141,13 @@ impl Accesses {
         }
     }
 
-    /// Those that write.
+    /// Returns the writes.
     #[must_use]
     pub fn writes(&self) -> AccessList<'_> {
         AccessList { of: self, writes: true }
     }
 
-    /// The accesses from a place in the list on.
+    /// Returns the accesses from index `place` on.
     #[must_use]
     pub fn iter_from(&self, place: usize) -> Iter<'_> {
         let block = place / BLOCK;
@@ -160,19 +160,19 @@ impl Accesses {
         walk
     }
 
-    /// All of them, rising.
+    /// Returns all accesses in ascending order.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter::at_block(self, 0)
     }
 
-    /// Looks for the last access before each of several events that rise.
+    /// Returns a cursor that finds the last access before each of several ascending events.
     #[must_use]
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor { of: self, block: 0 }
     }
 
-    /// Accesses and writes before an event.
+    /// Returns the number of accesses and writes before an event.
     fn before(&self, event: u64) -> (usize, usize) {
         let Some(block) = self
             .blocks
@@ -183,7 +183,7 @@ impl Accesses {
         };
         let writes = self.blocks.get(block).map_or(0, |b| b.writes as usize);
         let mut found = (block * BLOCK, writes);
-        // Up to the next block's first event, which is not before the one asked for.
+        // Up to the next block's first event, which is not before the requested one.
         for a in Iter::at_block(self, block).take(BLOCK).take_while(|a| a.event < event) {
             found = (found.0 + 1, found.1 + usize::from(a.write));
         }
@@ -201,7 +201,7 @@ impl<'a> IntoIterator for &'a Accesses {
 }
 
 impl FromIterator<(u64, bool)> for Accesses {
-    /// Of events with whether they write. What does not rise is left out.
+    /// Builds the list from events and their write flags. Events that are not ascending are left out.
     fn from_iter<T: IntoIterator<Item = (u64, bool)>>(from: T) -> Self {
         let mut out = Self::default();
         for (event, write) in from {
@@ -212,7 +212,7 @@ impl FromIterator<(u64, bool)> for Accesses {
     }
 }
 
-/// All accesses to a register, or its writes alone, as a list of events that rise.
+/// All accesses to a register, or its writes only, as a list of ascending events.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessList<'a> {
     of: &'a Accesses,
@@ -220,19 +220,19 @@ pub struct AccessList<'a> {
 }
 
 impl<'a> AccessList<'a> {
-    /// How many there are.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(self) -> usize {
         if self.writes { self.of.writes } else { self.of.len }
     }
 
-    /// Whether there are none.
+    /// Whether there are no events.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The event at a place in the list.
+    /// Returns the event at an index of the list.
     #[must_use]
     pub fn get(self, place: usize) -> Option<u64> {
         if place >= self.len() {
@@ -251,57 +251,58 @@ impl<'a> AccessList<'a> {
         written.nth(skip).map(|a| a.event)
     }
 
-    /// The first event.
+    /// Returns the first event.
     #[must_use]
     pub fn first(self) -> Option<u64> {
         self.get(0)
     }
 
-    /// The last event.
+    /// Returns the last event.
     #[must_use]
     pub fn last(self) -> Option<u64> {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// How many lie before an event: the place of the first one at it or behind it.
+    /// Returns the number of events before an event: the index of the first one at it or after it.
     #[must_use]
     pub fn count_before(self, event: u64) -> usize {
         let (all, writes) = self.of.before(event);
         if self.writes { writes } else { all }
     }
 
-    /// How many lie at an event or before it.
+    /// Returns the number of events up to and including an event.
     #[must_use]
     pub fn count_until(self, event: u64) -> usize {
         self.count_before(event.saturating_add(1))
     }
 
-    /// The first event within a range of events.
+    /// Returns the first event within a range of events.
     #[must_use]
     pub fn first_in(self, range: Range<u64>) -> Option<u64> {
         self.get(self.count_before(range.start)).filter(|e| *e < range.end)
     }
 
-    /// The events next to a place between events: the last before it, and the first at it or behind.
+    /// Returns the neighbours of an event: the last before it, and the first at it or after it.
     #[must_use]
     pub fn neighbors(self, event: u64) -> [Option<u64>; 2] {
         let n = self.count_before(event);
         [n.checked_sub(1).and_then(|n| self.get(n)), self.get(n)]
     }
 
-    /// Whether an event is one of them.
+    /// Whether an event is in the list.
     #[must_use]
     pub fn contains(self, event: u64) -> bool {
         self.first_in(event..event.saturating_add(1)).is_some()
     }
 
-    /// The events, rising.
+    /// Returns the events in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u64> + 'a {
         self.of.iter().filter(move |a| a.write || !self.writes).map(|a| a.event)
     }
 }
 
-/// Finds accesses at events that rise: each search begins where the last one ended, so that near events cost little.
+/// A search for accesses at ascending events. Each search starts where the previous one ended, so that close events
+/// cost little.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     of: &'a Accesses,
@@ -309,8 +310,8 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The last access before an event, with its place among all accesses. The event is not before the one that was
-    /// asked for last.
+    /// Returns the last access before an event, with its index among all accesses. The event must not be before that of
+    /// the previous call.
     pub fn last_before(&mut self, event: u64) -> Option<(usize, RegisterAccess)> {
         let blocks = self.of.blocks.get(self.block..).unwrap_or_default();
         let begun = gallop(blocks, |b| u64::from(b.first) < event);
@@ -321,8 +322,8 @@ impl Cursor<'_> {
     }
 }
 
-/// How many items at the head of a list satisfy something that holds up to one of them and for none behind it, as
-/// `partition_point` tells, in time by the logarithm of that number instead of the list's.
+/// Returns the number of leading items that satisfy `holds`, as `partition_point` does, in time logarithmic in that
+/// number instead of the list's length.
 pub(crate) fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
     let mut step = 1;
     while items.get(step - 1).is_some_and(&holds) {
@@ -333,17 +334,17 @@ pub(crate) fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
     from + rest.partition_point(holds)
 }
 
-/// Accesses in order.
+/// An iterator over accesses in order.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     bytes: &'a [u8],
     blocks: std::slice::Iter<'a, Block>,
-    /// Accesses left in the block.
+    /// Number of accesses left in the block.
     left: usize,
-    /// Accesses left altogether.
+    /// Number of accesses left in total.
     rest: usize,
     event: u32,
-    /// The access that was read last, and how often it still comes again.
+    /// The last access read, and its remaining repetitions.
     number: u64,
     again: u8,
 }
@@ -363,7 +364,7 @@ impl<'a> Iter<'a> {
         }
     }
 
-    /// The next access as it is packed.
+    /// Reads the next packed access.
     fn read(&mut self) -> Option<()> {
         let (mut number, mut shift) = (0u64, 0u32);
         loop {

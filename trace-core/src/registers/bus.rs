@@ -1,90 +1,91 @@
-//! What of a device reads and writes memory by itself, and where it takes the addresses from.
+//! The bus-mastering engine of a device: what reads and writes memory by itself, and which registers carry its
+//! addresses.
 
 use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawBusMaster;
 use super::{RegisterMap, Role};
 use std::ops::Range;
 
-/// How a device comes to the addresses that it reads and writes by itself.
+/// How a device gets the addresses that it reads and writes by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusMaster {
-    /// What reads the addresses.
+    /// The engine that reads the addresses.
     pub engine: BusEngine,
-    /// Why these are all the addresses that the device can be given.
+    /// Why these are all the addresses that the device can get.
     pub why: String,
-    /// Why bus mastering is refused nevertheless: a register that carries an address is not typed as one.
+    /// Why bus mastering is refused nevertheless: a register that carries an address does not have the address type.
     pub refused: Option<String>,
 }
 
-/// What reads addresses.
+/// The engine that reads addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEngine {
-    /// Copies between memory and a buffer of its own.
+    /// Copies between memory and an internal buffer.
     Copy(CopyEngine),
     /// Follows virtio's split rings.
     Virtqueue(QueueEngine),
 }
 
-/// A register, or a pair of them, that carries an address.
+/// A register, or a pair of registers, that carries an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressRegister {
-    /// Name, of a pair without its halves.
+    /// Name, without the suffix of the halves for a pair.
     pub name: String,
     /// Offset of the register, or of bits 31 to 0.
     pub low: u32,
-    /// Offset of bits 63 to 32, where it is a pair.
+    /// Offset of bits 63 to 32, if it is a pair.
     pub high: Option<u32>,
-    /// Values that are no address on the bus.
+    /// Values that are not bus addresses.
     pub local: Range<u64>,
 }
 
-/// An engine that copies between memory and a buffer of the device's own.
+/// An engine that copies between memory and an internal buffer of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyEngine {
-    /// Where it reads.
+    /// Source address.
     pub source: AddressRegister,
-    /// Where it writes.
+    /// Destination address.
     pub destination: AddressRegister,
     /// Offset of the register with the number of bytes.
     pub count: u32,
-    /// Offset of the register that starts it, and reads as started until it is over.
+    /// Offset of the register that starts the engine, and reads as started until the copy is done.
     pub command: u32,
-    /// The bit of the command that starts.
+    /// The start bit of the command.
     pub start: u64,
-    /// The bit of the command that says: from the buffer to memory.
+    /// The direction bit of the command: from the buffer to memory.
     pub to_memory: u64,
 }
 
 /// An engine that follows virtio's split rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueEngine {
-    /// Offset of the register that resets the device when it is written 0, and reads 0 when that is over.
+    /// Offset of the register that resets the device on a write of 0, and reads 0 when the reset is done.
     pub status: u32,
-    /// Offset of the register that chooses the features that the next one sets.
+    /// Offset of the register that selects the feature word for `feature`.
     pub feature_select: u32,
-    /// Offset of the register that takes features.
+    /// Offset of the register that accepts features.
     pub feature: u32,
-    /// Features that may be taken: none of them changes where addresses stand.
+    /// Features that may be accepted: none of them changes the location of addresses.
     pub features: u64,
-    /// The feature that has to be taken where an IOMMU stands in front of the device; 0 where there is none such.
+    /// The feature that must be accepted if the device is behind an IOMMU; 0 if there is no such feature.
     pub behind_iommu: u64,
-    /// Offset of the register that chooses the queue that the registers below are of.
+    /// Offset of the register that selects the queue of the registers below.
     pub select: u32,
     /// Offset of the register with the number of entries.
     pub size: u32,
-    /// The largest number of entries that the device takes.
+    /// Maximum number of entries that the device supports.
     pub most_entries: u16,
-    /// Offset of the register that puts the queue to use.
+    /// Offset of the register that enables the queue.
     pub enable: u32,
-    /// Table of descriptors.
+    /// Descriptor table.
     pub descriptors: AddressRegister,
     /// Ring that the driver fills.
     pub driver: AddressRegister,
     /// Ring that the device fills.
     pub device: AddressRegister,
-    /// Offsets of registers that must not be written while the device masters the bus.
+    /// Offsets of registers that must not be written while the device is a bus master.
     pub never: Vec<u32>,
-    /// Commands that buffers may begin with, by rising number.
+    /// Commands that buffers may start with, by ascending number.
     pub commands: Vec<BusCommand>,
 }
 
@@ -95,27 +96,27 @@ pub struct BusCommand {
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// Where it carries addresses, where it does.
+    /// Position of its addresses, if it carries any.
     pub entries: Option<BusEntries>,
 }
 
 /// A list of addresses in a command, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusEntries {
-    /// Where the 32-bit number of entries stands.
+    /// Position of the 32-bit number of entries.
     pub count_at: u32,
-    /// Where the first entry stands.
+    /// Position of the first entry.
     pub first_at: u32,
-    /// Bytes of an entry.
+    /// Size of an entry, bytes.
     pub bytes: u32,
-    /// Where in an entry the 64-bit address stands.
+    /// Position of the 64-bit address in an entry.
     pub address_at: u32,
-    /// Where in an entry the 32-bit number of bytes stands.
+    /// Position of the 32-bit size in an entry.
     pub length_at: u32,
 }
 
 impl BusMaster {
-    /// The registers that carry addresses.
+    /// Returns the registers that carry addresses.
     #[must_use]
     pub fn addresses(&self) -> Vec<&AddressRegister> {
         match &self.engine {
@@ -126,16 +127,16 @@ impl BusMaster {
 }
 
 impl RegisterMap {
-    /// What of the device reads and writes memory by itself; `None` where the map does not tell, and the device
-    /// therefore masters no bus.
+    /// Returns the bus-mastering engine of the device, or `None` if the map has none; the device then cannot become a
+    /// bus master.
     #[must_use]
     pub fn bus_master(&self) -> Option<&BusMaster> {
         self.bus_master.as_ref()
     }
 }
 
-/// Finds the registers that a map's engine names. A name that no register has is an error; one that is not typed as an
-/// address on the bus leaves a map of which bus mastering is refused.
+/// Finds the registers that a map's engine names. An unknown register name is an error. A register without the bus
+/// address type gives a map that refuses bus mastering.
 pub(super) fn bus_master(
     map: &RegisterMap,
     at: &SourceLocation<'_>,

@@ -1,4 +1,4 @@
-//! Which devices on a bus a map is for, and the map of a recording's device.
+//! The bus devices of a map, and the map of a recording's device.
 
 use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawDevice;
@@ -14,12 +14,12 @@ pub(super) struct Device {
     name: String,
 }
 
-/// How its bus tells the device.
+/// Bus identity of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     /// Vendor and device of PCI configuration space.
     Pci(u16, u16),
-    /// What the device tree says that it is compatible with.
+    /// Device-tree `compatible` string.
     Compatible(String),
 }
 
@@ -33,7 +33,7 @@ impl Device {
     }
 }
 
-/// A `[[map.device]]` table, checked.
+/// Parses and checks a `[[map.device]]` table.
 pub(super) fn device(at: &SourceLocation<'_>, raw: &RawDevice) -> Result<Device, RegisterMapError> {
     let id = match (raw.vendor, raw.device, &raw.compatible) {
         (Some(vendor), Some(device), None) => Id::Pci(vendor, device),
@@ -49,15 +49,15 @@ pub(super) fn device(at: &SourceLocation<'_>, raw: &RawDevice) -> Result<Device,
     })
 }
 
-/// The name of the PCI device with these ids, `ATI Radeon 7000 (RV100)`; `None` for one that no map knows.
+/// Returns the name of the PCI device with these ids, `ATI Radeon 7000 (RV100)`, or `None` for one that no map knows.
 #[must_use]
 pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
     let id = Id::Pci(vendor, device);
     embedded::devices().find(|d| d.id == id).map(|d| d.name.as_str())
 }
 
-/// What a recording is of, as people call it: the GPU's name that the recording tells, else the name that a map has for
-/// the device on the bus, else the device's ids; empty where the recording tells nothing.
+/// Returns the common name of the recorded device. This is the GPU's name in the recording, else the name of the bus
+/// device in a map, else the device's ids. Empty if the recording has none.
 #[must_use]
 pub fn recorded_name(recording: &Recording) -> String {
     let message = &recording.facts.identity.gpu_name;
@@ -71,36 +71,36 @@ pub fn recorded_name(recording: &Recording) -> String {
 }
 
 impl RegisterMap {
-    /// The map that names the registers of a recording's device: the person's ([`choose`](super::choose)) laid over the
-    /// embedded one.
+    /// Returns the map that names the registers of a recording's device: the user's maps ([`choose`](super::choose))
+    /// over the embedded one.
     #[must_use]
     pub fn for_recording(recording: &Recording) -> Option<&'static Self> {
         super::map_selection::map_for(recording)
     }
 
-    /// The maps that [`RegisterMap::for_recording`] is made of, the one whose names win first.
+    /// Returns the maps that [`RegisterMap::for_recording`] combines, highest precedence first.
     #[must_use]
     pub fn list_for_recording(recording: &Recording) -> Vec<&'static Self> {
         super::map_selection::layers(recording)
     }
 
-    /// The embedded map for the device of a recording: the one on the bus that it tells, else the GPU whose id register
-    /// it tells. Jobs, page tables and whatever is stored beside a recording follow from it alone, never from a
-    /// person's map, which gives names. `None` also where the recording has other windows of the device alone than the
-    /// one that its map describes.
+    /// Returns the embedded map for the device of a recording: for its bus device, else for the GPU of its id register.
+    /// Jobs, page tables and data stored with a recording depend on this map only, never on a user map, which only
+    /// gives names. Returns `None` also if the recording has only other windows of the device than the window of the
+    /// map.
     #[must_use]
     pub fn built_in_for(recording: &Recording) -> Option<&'static Self> {
         Self::for_device_of(recording).filter(|map| is_map_for(map, recording))
     }
 
-    /// The embedded map for the device of a recording, whichever windows of it were recorded.
+    /// Returns the embedded map for the device of a recording, whichever windows of it were recorded.
     pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
         on_bus.or_else(|| Self::for_gpu(recording.facts.identity.gpu_id))
     }
 
-    /// The map that the jobs of a recording follow from: the embedded one for its device, or, where the recording holds
-    /// its submits as events and no map knows the device, one without registers.
+    /// Returns the map that the jobs of a recording depend on: the embedded map for its device. If the recording has
+    /// submit events and no map knows the device, it is a map without registers.
     #[must_use]
     pub fn for_jobs_of(recording: &Recording) -> Option<&'static Self> {
         static NAMELESS: LazyLock<RegisterMap> = LazyLock::new(RegisterMap::default);
@@ -108,14 +108,14 @@ impl RegisterMap {
         built_in.or_else(|| (!recording.events.submits.is_empty()).then(|| &*NAMELESS))
     }
 
-    /// The name of a device on a bus, where this map describes it.
+    /// Returns the name of a bus device in this map, if it has the device.
     #[must_use]
     pub fn hardware_name(&self, hardware: &Hardware) -> Option<&str> {
         let found = self.devices.iter().find(|d| d.is(hardware));
         found.map(|d| d.name.as_str())
     }
 
-    /// The registers of a recording's device; `None` where no map knows it.
+    /// Returns the registers of a recording's device, or `None` if no map knows it.
     #[must_use]
     pub fn recorded_registers(recording: &Recording) -> Option<RecordedRegisters> {
         RecordedRegisters::new(recording)

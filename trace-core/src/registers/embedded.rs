@@ -1,7 +1,7 @@
-//! The maps that are embedded: which there are, and each of them read when a recording first needs it.
+//! The embedded maps: their list, and lazy reading of each.
 //!
-//! Only the head of a map (its `[map]` table: name, devices, GPUs) is read to choose one. Its registers are read when it
-//! is chosen, so that opening a recording costs nothing for devices that it is not of.
+//! Only the head of a map (its `[map]` table: name, devices, GPUs) is read to select one. Its registers are read when
+//! it is selected, so that opening a recording costs nothing for other devices.
 
 use super::RegisterMap;
 use super::device::Device;
@@ -15,7 +15,7 @@ macro_rules! embedded {
     };
 }
 
-/// The files of a map, name and text, the one with its `[map]` table first.
+/// The files of a map, name and text; the file with its `[map]` table is first.
 pub(super) type Files = &'static [(&'static str, &'static str)];
 
 /// Files of the map of Mali job-manager GPUs.
@@ -37,7 +37,7 @@ pub(super) const MALI_JM: Files = embedded![
     "mali-jm/renderer-state.toml",
 ];
 
-/// Files of every map. Files that two maps share lie in a folder of their own.
+/// Files of every map. Files that two maps share are in a separate folder.
 pub(super) const ALL: &[Files] = &[
     MALI_JM,
     embedded![
@@ -100,7 +100,7 @@ struct Embedded {
 }
 
 impl Embedded {
-    /// The map, read now if it was not before; `None` when it is damaged, which a test rules out.
+    /// Returns the map and reads it if needed, or `None` if it is damaged, which a test rules out.
     fn map(&self) -> Option<&RegisterMap> {
         let read = || {
             parse(self.files)
@@ -113,7 +113,7 @@ impl Embedded {
 
 static MAPS: LazyLock<Vec<Embedded>> = LazyLock::new(heads);
 
-/// All maps, with their heads read and nothing else.
+/// Reads the heads of all maps.
 fn heads() -> Vec<Embedded> {
     let mut maps = Vec::with_capacity(ALL.len());
     for files in ALL.iter().copied() {
@@ -130,46 +130,46 @@ fn heads() -> Vec<Embedded> {
     maps
 }
 
-/// The first map whose head is of a kind.
+/// Returns the first map whose head satisfies `is`.
 fn find(is: impl Fn(&RegisterMap) -> bool) -> Option<&'static RegisterMap> {
     MAPS.iter().find(|m| is(&m.head))?.map()
 }
 
-/// Returns the name of the GPU that a raw id register tells, `Mali-G71`, or `None` for one that no map knows.
+/// Returns the name of the GPU with a raw id register, `Mali-G71`, or `None` if no map knows it.
 #[must_use]
 pub fn gpu_name(gpu_id: u32) -> Option<&'static str> {
     MAPS.iter().find_map(|m| m.head.gpu_name(gpu_id))
 }
 
-/// Devices of all maps.
+/// Returns the devices of all maps.
 pub(super) fn devices() -> impl Iterator<Item = &'static Device> {
     MAPS.iter().flat_map(|m| &m.head.devices)
 }
 
-/// Returns the name that a map has for a device on a bus.
+/// Returns the name of a bus device in the maps.
 pub(super) fn hardware_name(hardware: &Hardware) -> Option<&'static str> {
     MAPS.iter().find_map(|m| m.head.hardware_name(hardware))
 }
 
 impl RegisterMap {
-    /// The embedded map for the GPU that a raw id register tells. The product is compared, revisions are not.
+    /// Returns the embedded map for the GPU with a raw id register. The product is compared, revisions are not.
     #[must_use]
     pub fn for_gpu(gpu_id: u32) -> Option<&'static Self> {
         find(|head| head.gpu_name(gpu_id).is_some())
     }
 
-    /// The embedded map for a device on a bus.
+    /// Returns the embedded map for a bus device.
     #[must_use]
     pub fn for_hardware(hardware: &Hardware) -> Option<&'static Self> {
         find(|head| head.hardware_name(hardware).is_some())
     }
 
-    /// The embedded maps. Reads all of them.
+    /// Returns the embedded maps. Reads all of them.
     pub fn embedded() -> impl Iterator<Item = &'static Self> {
         MAPS.iter().filter_map(Embedded::map)
     }
 
-    /// The embedded map of this name, `mali-jm`.
+    /// Returns the embedded map of this name, `mali-jm`.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         find(|head| head.name == name)
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(read(&maps), 0, "heads choose");
         let map = chosen.map().unwrap();
         assert_eq!((map.name(), read(&maps)), ("adreno-a6xx", 1));
-        // A head says the same as its map.
+        // A head agrees with its map.
         for m in &maps {
             let map = m.map().unwrap();
             assert_eq!((&m.head.name, &m.head.space), (&map.name, &map.space));

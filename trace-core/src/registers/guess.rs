@@ -1,5 +1,5 @@
-//! What the accesses of a register tell of what it is: its values and bits, what writes do to it, who polls it, what
-//! follows a write. For registers that no map names, and for those whose description is doubted.
+//! Heuristics about a register from its accesses: its values and bits, the effect of writes, its polls, what follows a
+//! write. For registers that no map names, and for doubtful descriptions.
 
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
@@ -7,32 +7,32 @@ use crate::recording::{Access, DmaMapRow, GpuVa, Recording};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// Events between two looks at whether to stop.
+/// Number of events between two checks for cancellation.
 const STEP: usize = 1 << 16;
-/// Different values that are counted one by one; those beyond are counted together.
+/// Maximum number of distinct values that are counted individually; further ones are counted together.
 const MAX_VALUES: usize = 1 << 16;
-/// Values that are told, the most frequent.
+/// Maximum number of values that are listed, the most frequent first.
 const MAX_LISTED_VALUES: usize = 64;
-/// Addresses that are looked up.
+/// Maximum number of addresses that are looked up.
 const MAX_ADDRESSES: usize = 256;
-/// Accesses of a write's wake that are looked at.
+/// Number of accesses after a write that are examined.
 const FAR: u32 = 16;
-/// Kinds of accesses that follow a write, and distances of each that are kept for the median.
+/// Maximum number of kinds of accesses that follow a write, and of distances of each for the median.
 const MAX_FOLLOWERS: usize = 512;
 const MAX_DISTANCES: usize = 1024;
-/// Threads that are told apart.
+/// Maximum number of threads that are distinguished.
 const MAX_THREADS: usize = 64;
-/// Reads in a row that are a poll.
+/// Minimum number of consecutive reads of a poll.
 const POLL: u64 = 3;
 
-/// An access that comes after writes of the register.
+/// An access that follows writes of the register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follower {
     /// Offset of the other access.
     pub offset: u32,
-    /// Whether it writes.
+    /// Whether it is a write.
     pub write: bool,
-    /// After how many of the writes it came, among the next few accesses.
+    /// Number of writes that it followed, within the next few accesses.
     pub count: u64,
     /// Median distance from the write, in accesses; of the first 1024.
     pub accesses: u32,
@@ -40,117 +40,118 @@ pub struct Follower {
     pub ns: i64,
 }
 
-/// What accesses tell of a register.
+/// The results for a register.
 #[derive(Clone, Debug, Default)]
 pub struct Guess {
-    /// Its offset in its space.
+    /// Offset in its space.
     pub offset: u32,
-    /// Its width in bytes, 1 to 8.
+    /// Width in bytes, 1 to 8.
     pub width: u8,
-    /// Reads, those of a part of it too.
+    /// Number of reads, partial ones included.
     pub reads: u64,
-    /// Writes, those of a part of it too.
+    /// Number of writes, partial ones included.
     pub writes: u64,
-    /// Accesses of a part of it: only its bits are looked at.
+    /// Number of partial accesses: only the accessed bits are examined.
     pub partial: u64,
-    /// Values with how often they came, the most frequent first; at most 64.
+    /// Values with their counts, the most frequent first; at most 64.
     pub values: Vec<(u64, u64)>,
-    /// How many different values came.
+    /// Number of distinct values.
     pub different: u64,
-    /// Accesses whose values are beyond those that were told apart: then there are more different ones.
+    /// Number of accesses with values beyond those that were distinguished: then there are more distinct values.
     pub beyond: u64,
     /// Bits that were 0 at one access and 1 at another.
     pub changing: u64,
-    /// Bits that were 1 whenever they were accessed.
+    /// Bits that were 1 at every access.
     pub ones: u64,
-    /// Bits that were 0 whenever they were accessed.
+    /// Bits that were 0 at every access.
     pub zeros: u64,
-    /// Reads that came first after a write and gave what was written.
+    /// Number of first reads after a write that returned the written value.
     pub read_back: u64,
-    /// Such reads that gave something else.
+    /// Number of first reads after a write that returned another value.
     pub read_other: u64,
-    /// Writes of ones to bits that had been read as 1, after which they were read as 0.
+    /// Number of writes of ones to bits that read as 1, after which the bits read as 0.
     pub cleared: u64,
-    /// Such writes after which they were still 1.
+    /// Number of such writes after which the bits still read as 1.
     pub kept: u64,
-    /// Reads of more than the read before, with no write in between.
+    /// Number of reads above the previous read, without a write in between.
     pub rises: u64,
-    /// Reads of less than the read before, with no write in between.
+    /// Number of reads below the previous read, without a write in between.
     pub falls: u64,
-    /// Different values other than 0 that may be addresses, alone or with the register beside it as the other half.
+    /// Number of distinct nonzero values that may be addresses, alone or with the neighbouring register as the other
+    /// half.
     pub nonzero: u64,
-    /// Those of them that lie in mapped GPU memory or in memory that was given to the device.
+    /// Number of these values in mapped GPU memory or in memory given to the device.
     pub addresses: u64,
-    /// Those of them that are floating-point numbers of a usual size.
+    /// Number of these values that are floating-point numbers of a usual size.
     pub floats: u64,
-    /// Runs of three reads or more with no other access of the same thread in between.
+    /// Number of runs of three or more reads with no other access of the same thread in between.
     pub polls: u64,
-    /// Reads in them.
+    /// Number of reads in these runs.
     pub polled: u64,
     /// Bits that changed with the last read of a run.
     pub awaited: u64,
-    /// Those of the bits that became 1 with it.
+    /// Those of these bits that became 1.
     pub awaited_ones: u64,
-    /// Threads that poll it, with their reads in polls, the busiest first.
+    /// Threads that poll it, with their number of polling reads, the busiest first.
     pub pollers: Vec<(u32, u64)>,
-    /// What comes after its writes, the most frequent first.
+    /// Accesses that follow its writes, the most frequent first.
     pub followers: Vec<Follower>,
 }
 
-/// What a register looks like.
+/// A hypothesis about a register.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hint {
-    /// It had one value.
+    /// It always had one value.
     Constant(u64),
-    /// It is read until bits change; those, and those of them that become 1.
+    /// It is read until bits change.
     Status {
         /// Bits that changed with the last read.
         bits: u64,
-        /// Those that became 1.
+        /// Bits that became 1.
         ones: u64,
-        /// How often it was polled.
+        /// Number of polls.
         polls: u64,
     },
-    /// Its reads rise.
+    /// Its reads increase.
     CountsUp {
-        /// Reads that rise.
+        /// Number of increasing reads.
         rises: u64,
-        /// Of so many that changed.
+        /// Number of changed reads.
         of: u64,
     },
     /// Writing ones clears bits.
     ClearsByOnes {
-        /// Times that it did.
+        /// Number of times that it did.
         times: u64,
-        /// Of so many.
+        /// Number of opportunities.
         of: u64,
     },
-    /// A read gives what was written.
+    /// A read returns the written value.
     Stores {
-        /// Times that it did.
+        /// Number of times that it did.
         times: u64,
-        /// Of so many.
+        /// Number of opportunities.
         of: u64,
     },
-    /// A read gives something else than what was written.
+    /// A read returns another value than the written one.
     Acts {
-        /// Times that it did.
+        /// Number of times that it did.
         times: u64,
-        /// Of so many.
+        /// Number of opportunities.
         of: u64,
     },
-    /// Its values are addresses of memory.
+    /// Its values are memory addresses.
     Address {
-        /// Values that are.
+        /// Number of values that are addresses.
         values: u64,
-        /// Of so many.
+        /// Number of values examined.
         of: u64,
     },
     /// Its values are floating-point numbers.
     Float {
-        /// Values that are.
+        /// Number of values that are floating-point numbers.
         values: u64,
-        /// Of so many.
+        /// Number of values examined.
         of: u64,
     },
 }
@@ -190,7 +191,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// `bit 3`, `bits 0, 4 to 7`.
+/// Formats `bit 3`, `bits 0, 4 to 7`.
 fn bit_list(bits: u64) -> String {
     let mut parts = Vec::new();
     let mut at = 0;
@@ -213,7 +214,7 @@ fn bit_list(bits: u64) -> String {
 }
 
 impl Guess {
-    /// What the register looks like, the surest first. Nothing is said on less than two accesses that show it.
+    /// Returns the hypotheses about the register, the most certain first. Each needs at least two accesses as evidence.
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut out = Vec::new();
@@ -271,7 +272,7 @@ impl Guess {
     }
 }
 
-/// A run of reads with nothing else of the same thread in between.
+/// A run of reads without another access of the same thread in between.
 #[derive(Clone, Copy, Default)]
 struct Run {
     thread: u32,
@@ -283,13 +284,13 @@ struct Run {
 
 #[derive(Default)]
 struct Wake {
-    /// The event and time of the write; `None`: its wake is over.
+    /// Event and time of the write; `None`: its window has passed.
     write: Option<(u64, u64)>,
     passed: u32,
     seen: Vec<(u32, bool)>,
 }
 
-/// How often an access followed, and its distances in accesses and ns.
+/// The number of times that an access followed, and its distances in accesses and ns.
 type Distances = (u64, Vec<(u32, i64)>);
 
 struct Gather {
@@ -298,10 +299,10 @@ struct Gather {
     candidates: BTreeMap<u64, Vec<u64>>,
     any_ones: u64,
     any_zeros: u64,
-    /// What the registers 4 bytes before and behind held last.
+    /// Last values of the registers 4 bytes below and above.
     beside: (Option<u64>, Option<u64>),
     written: Option<u64>,
-    /// Bits that were read as 1 and then written as 1.
+    /// Bits that read as 1 and were then written as 1.
     to_clear: Option<u64>,
     last_read: Option<u64>,
     run: Option<Run>,
@@ -368,7 +369,7 @@ impl Gather {
     fn own(&mut self, event: u64, a: &Access, thread: u32, time: u64) {
         let (from, to) = (u64::from(self.guess.offset), u64::from(a.offset));
         let all = low(self.guess.width);
-        // The access's bits in the register's place.
+        // The access's bits at their position in the register.
         let (value, mask) = if to >= from {
             let by = ((to - from) * 8) as u32;
             let place = |n: u64| n.checked_shl(by).unwrap_or(0) & all;
@@ -520,11 +521,12 @@ fn is_usual_float(bits: u64) -> bool {
     (1e-6..=1e6).contains(&size)
 }
 
-/// What the accesses of a register tell of it: `width` bytes at `offset` of a space. Reads every access once, and takes
-/// a few megabytes however many there are.
+/// Analyses the accesses of a register: `width` bytes at `offset` of a space. Reads every access once, and takes a few
+/// megabytes for any number of accesses.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+///
+/// [`Cancelled`] if the work was cancelled.
 pub fn guess(
     recording: &Recording,
     space: u8,
@@ -584,7 +586,7 @@ mod tests {
     use super::*;
     use crate::recording::EventsBuilder;
 
-    /// A recording of accesses: thread, offset, `Some` value read or `None`, value written.
+    /// Returns a recording of accesses: thread, offset, access type, value.
     fn recording(list: &[(u32, u32, char, u64)]) -> Recording {
         let mut events = EventsBuilder::new();
         for (i, (thread, offset, kind, value)) in list.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the registers of a recording held at any event: their accesses sorted by register once, then a search each.
+//! The values of a recording's registers at any event: accesses sorted by register once, then one search per query.
 
 use super::accesses::{AccessList, Accesses};
 use super::{CoveredRegisters, Part, RecordedRegisters, RegisterMap};
@@ -6,32 +6,33 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
 use std::collections::BTreeMap;
 
-/// Events that are sorted between two looks at whether to stop.
+/// Number of events that are sorted between two checks for cancellation.
 const STEP: usize = 1 << 16;
-/// Registers below this offset are found by their place.
+/// Registers below this offset are found by index.
 const NEAR: usize = 0x1_0000;
-/// Accesses that are looked at for the bytes that a narrow one leaves out.
+/// Maximum number of accesses that are examined for the bytes that a narrow one leaves out.
 const FAR: usize = 64;
 
-/// What a register held at an event, and who told.
+/// The value of a register at an event, with the access that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldValue {
     /// The value.
     pub value: u64,
     /// The last access at the event or before it.
     pub event: u64,
-    /// Whether that access writes.
+    /// Whether that access is a write.
     pub write: bool,
-    /// Its place in the list of all accesses to the register.
+    /// Its index in the list of all accesses to the register.
     pub place: usize,
 }
 
-/// Sorts the accesses of a recording's space of this number by register: offset of each register that is accessed, and its
-/// accesses. What `map` does not know is a register of its own at the offset of the access; an access that touches
-/// several registers is with each. Events beyond 32 bits are left out. Takes time by the number of events, and memory of
-/// a little more than a byte an access.
+/// Sorts the accesses of a recording's space of this number by register. Returns the offset of each accessed register,
+/// and its accesses. A location that `map` does not know is a register of its own; an access that touches several
+/// registers is listed for each. Events beyond 32 bits are left out. Time depends on the number of events; memory is a
+/// little more than a byte per access.
 ///
 /// # Errors
+///
 /// [`Cancelled`].
 pub fn by_register(
     recording: &Recording,
@@ -49,7 +50,7 @@ pub fn by_register(
             if a.space != space {
                 continue;
             }
-            // Nearly every access touches one register, or one place that the map does not know.
+            // Nearly every access touches one register, or one location that the map does not know.
             let mut parts = map.map_or_else(CoveredRegisters::default, |m| m.covered_registers(a.offset, a.width));
             let mut offset = Some(parts.next().map_or(a.offset, |p| p.register.offset));
             while let Some(at) = offset {
@@ -69,15 +70,15 @@ pub fn by_register(
     Ok(all)
 }
 
-/// What an access touches of the register at an offset.
+/// Returns the part of the register at an offset that an access touches.
 fn part_of(device: Option<RecordedRegisters>, register: u32, access: &Access) -> Option<Part<'static>> {
     let device = device.filter(|d| d.space() == access.space)?;
     let mut parts = device.map().covered_registers(access.offset, access.width);
     parts.find(|p| p.register.offset == register)
 }
 
-/// What a register holds after the access at a place of all its accesses: the value of the access, where it touches the
-/// whole register; else with the other bytes as up to 64 accesses before it told them, and 0 where none did.
+/// Returns the value of a register after the access at an index of all its accesses. If the access touches only a part,
+/// up to 64 earlier accesses give the other bytes; bytes that none gives are 0.
 #[must_use]
 pub fn value_after(
     recording: &Recording,
@@ -90,7 +91,7 @@ pub fn value_after(
     value_of(recording, device, register, accesses, (place, event))
 }
 
-/// As [`value_after`], where the event of the access is known already.
+/// Same as [`value_after`], if the event of the access is already known.
 #[must_use]
 pub fn value_of(
     recording: &Recording,
@@ -124,8 +125,8 @@ pub fn value_of(
     Some(value)
 }
 
-/// What a register held at an event: after the last of its accesses at the event or before it. `None`: nothing accessed
-/// it yet.
+/// Returns the value of a register at an event: after its last access at or before the event. Returns `None` if nothing
+/// has accessed it yet.
 #[must_use]
 pub fn value_at(
     recording: &Recording,

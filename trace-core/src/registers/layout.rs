@@ -1,4 +1,4 @@
-//! Fields of a value of up to any number of bits, and the codec that reads them.
+//! Bit fields of values of any size, and their decoder.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ pub struct Layout {
     pub name: String,
     /// Size in bits: 32 for registers, 64 for entries, more for descriptors.
     pub bits: u32,
-    /// Fields by rising first bit, not overlapping.
+    /// Fields by ascending first bit, not overlapping.
     pub fields: Vec<Field>,
-    /// What a value without a set field is called: `idle`. Empty: `0`.
+    /// Description of a value without a set field: `idle`. Empty: `0`.
     pub zero: String,
-    /// What it is, in a sentence.
+    /// Description in one sentence.
     pub doc: String,
 }
 
-/// Bits of a layout that mean something together.
+/// Bits of a layout that have a common meaning.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Name, unique in its layout.
@@ -27,18 +27,18 @@ pub struct Field {
     pub lo: u32,
     /// Last bit, at most 63 further on.
     pub hi: u32,
-    /// What the bits are.
+    /// Type of the bits.
     pub kind: FieldKind,
-    /// What the field is, in a sentence; may be empty.
+    /// Description in one sentence; may be empty.
     pub doc: String,
-    /// How a short description tells the field, `{}` standing for its value; empty: not told unless the field is the
-    /// only one.
+    /// Text of the field in a short description, with `{}` for its value; empty: not shown unless the field is the only
+    /// one.
     pub say: String,
-    /// Whether the device writes it, to tell how work ended. Comparisons of descriptors leave it out.
+    /// Whether the device writes it to report the end of work. Comparisons of descriptors leave it out.
     pub status: bool,
 }
 
-/// What the bits of a field are.
+/// The type of a field's bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// A count or an index.
@@ -49,16 +49,16 @@ pub enum FieldKind {
     PowerOfTwo,
     /// Bits without a shorter form.
     Hex,
-    /// One bit a thing; the first bit stands for the thing of this number.
+    /// One bit per item; the first bit stands for the item with this number.
     Set {
-        /// Number of the thing that the field's first bit stands for.
+        /// Number of the item of the field's first bit.
         first: u32,
     },
-    /// One of several named values; by rising value, and shared by all fields of the enumeration.
+    /// One of several named values, ascending, shared by all fields of the enumeration.
     Enum(Arc<Vec<(u64, String)>>),
     /// An address, stored without its low bits.
     Address {
-        /// How far to shift the field's value left.
+        /// Left shift of the field's value.
         shift: u32,
     },
     /// A switch.
@@ -72,50 +72,50 @@ pub struct FieldValue<'a> {
     pub field: &'a Field,
     /// Its bits, shifted down to bit 0.
     pub value: u64,
-    /// What they mean: `clean+invalidate`, `0x1000`.
+    /// Their meaning: `clean+invalidate`, `0x1000`.
     pub text: String,
 }
 
 /// Bits that no field describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Which 64-bit word of the value, 0 for the first.
+    /// Index of the 64-bit word of the value.
     pub word: u32,
     /// The bits of the word that no field describes.
     pub mask: u64,
-    /// Their value, in place.
+    /// Their value, in position.
     pub value: u64,
 }
 
-/// A value taken apart.
+/// A decoded value.
 #[derive(Clone, Debug)]
 pub struct Decoded<'a> {
     /// All fields, in order.
     pub fields: Vec<FieldValue<'a>>,
-    /// What no field describes, one a 64-bit word that has such bits.
+    /// Bits that no field describes, one entry per 64-bit word with such bits.
     pub unknown: Vec<Unknown>,
 }
 
 impl Decoded<'_> {
-    /// The bits of the first word that no field describes, as they stand in the value.
+    /// Returns the bits of the first word that no field describes, in position.
     #[must_use]
     pub fn unknown_value(&self) -> u64 {
         self.unknown.first().filter(|u| u.word == 0).map_or(0, |u| u.value)
     }
 
-    /// Which bits of the first word no field describes.
+    /// Returns the mask of the bits of the first word that no field describes.
     #[must_use]
     pub fn unknown_mask(&self) -> u64 {
         self.unknown.first().filter(|u| u.word == 0).map_or(0, |u| u.mask)
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         self.fields.iter().find(|f| f.field.name == name).map(|f| f.value)
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.fields
@@ -125,25 +125,25 @@ impl Decoded<'_> {
     }
 }
 
-/// `n` low bits set.
+/// Returns a mask of the `n` lowest bits.
 fn low_bits(n: u32) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }
 
 impl Field {
-    /// Bits of the field, 1 to 64.
+    /// Returns the width of the field, 1 to 64 bits.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.hi.saturating_sub(self.lo).saturating_add(1)
     }
 
-    /// The field's bits of a value of at most 64 bits, shifted down.
+    /// Extracts the field from a value of at most 64 bits, shifted down.
     #[must_use]
     pub fn extract(&self, value: u64) -> u64 {
         value.checked_shr(self.lo).unwrap_or(0) & low_bits(self.width())
     }
 
-    /// The field's bits of a little-endian value of any size; bits past its end are 0.
+    /// Extracts the field from a little-endian value of any size; bits past its end are 0.
     #[must_use]
     pub fn extract_bytes(&self, bytes: &[u8]) -> u64 {
         let first = (self.lo / 8) as usize;
@@ -155,14 +155,14 @@ impl Field {
         (wide >> (self.lo % 8)) as u64 & low_bits(self.width())
     }
 
-    /// The bits of a 64-bit value with the field set to `to`; bits of `to` that do not fit are dropped.
+    /// Returns a 64-bit value with the field set to `to`; bits of `to` that do not fit are dropped.
     #[must_use]
     pub fn insert(&self, value: u64, to: u64) -> u64 {
         let mask = low_bits(self.width()).checked_shl(self.lo).unwrap_or(0);
         value & !mask | to.checked_shl(self.lo).unwrap_or(0) & mask
     }
 
-    /// What the field's bits mean.
+    /// Formats the meaning of the field's bits.
     #[must_use]
     pub fn text(&self, value: u64) -> String {
         match &self.kind {
@@ -187,7 +187,8 @@ impl Field {
         }
     }
 
-    /// What a short description says of the field: nothing when the field says nothing, or is 0 and says nothing of it.
+    /// Returns the text of the field in a short description, or `None` if the field has no text, or is 0 and has no
+    /// text for it.
     fn describe_known(&self, value: u64) -> Option<String> {
         if self.say.is_empty() {
             return None;
@@ -204,7 +205,7 @@ impl Field {
     }
 }
 
-/// `1`, `0 to 7`, `0 to 3, 5`; `none`.
+/// Formats `1`, `0 to 7`, `0 to 3, 5`; `none`.
 fn set_text(value: u64, first: u32) -> String {
     let mut out = String::new();
     let mut bit = 0;
@@ -230,13 +231,13 @@ fn set_text(value: u64, first: u32) -> String {
 }
 
 impl Layout {
-    /// The field of this name.
+    /// Returns the field of this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// The bits of a 64-bit word of the value that fields describe.
+    /// Returns the bits of a 64-bit word of the value that fields describe.
     fn known(&self, word: u32) -> u64 {
         let base = u64::from(word) * 64;
         let mut mask = 0;
@@ -249,19 +250,19 @@ impl Layout {
         mask
     }
 
-    /// The bits of a 64-bit word that belong to the layout.
+    /// Returns the bits of a 64-bit word that belong to the layout.
     fn inside(&self, word: u32) -> u64 {
         let base = word.saturating_mul(64);
         low_bits(self.bits.saturating_sub(base))
     }
 
-    /// Takes a value apart; bits past 64 read as 0.
+    /// Decodes a value; bits past 64 read as 0.
     #[must_use]
     pub fn decode(&self, value: u64) -> Decoded<'_> {
         self.decode_bytes(&value.to_le_bytes())
     }
 
-    /// Takes a little-endian value of any size apart; bits past its end read as 0.
+    /// Decodes a little-endian value of any size; bits past its end read as 0.
     #[must_use]
     pub fn decode_bytes(&self, bytes: &[u8]) -> Decoded<'_> {
         let fields = self
@@ -295,13 +296,14 @@ impl Layout {
         Decoded { fields, unknown }
     }
 
-    /// One short line for a table: `start`, `slot 1 done`, `clean+invalidate · AS 0`. Never longer than 120 characters.
+    /// Describes a value in one short line for a table: `start`, `slot 1 done`, `clean+invalidate · AS 0`. At most 120
+    /// characters.
     #[must_use]
     pub fn describe(&self, value: u64) -> String {
         self.describe_part(value, u64::MAX)
     }
 
-    /// The same of the bits of `mask` alone, in place; fields that are not whole in it are not told but as bits.
+    /// Describes only the bits of `mask`, in position; fields that are not completely inside it are shown as bits.
     #[must_use]
     pub fn describe_part(&self, value: u64, mask: u64) -> String {
         let value = value & mask;
@@ -344,7 +346,7 @@ impl Layout {
     }
 }
 
-/// A line cut to 120 characters.
+/// Cuts a line to 120 characters.
 pub(super) fn short(line: String) -> String {
     match line.char_indices().nth(119) {
         Some((at, _)) if line.chars().count() > 120 => format!("{}…", &line[..at]),

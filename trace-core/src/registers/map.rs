@@ -1,4 +1,4 @@
-//! What can be asked of a map.
+//! A register map and its queries.
 
 use super::bus::BusMaster;
 use super::device::Device;
@@ -7,7 +7,7 @@ use super::{Layout, Register};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names and meanings of a device's registers, entries and descriptors. Immutable once made.
+/// Names and meanings of a device's registers, entries and descriptors. Immutable after construction.
 #[derive(Debug, Default)]
 pub struct RegisterMap {
     pub(super) name: String,
@@ -16,16 +16,16 @@ pub struct RegisterMap {
     pub(super) space: String,
     pub(super) framebuffers: Vec<String>,
     pub(super) address_bits: Option<u8>,
-    /// Bit of each width in bytes that accesses may have; 0: any.
+    /// One bit for each supported access width in bytes; 0: any.
     pub(super) widths: u16,
     pub(super) gpus: Vec<Gpu>,
-    /// Bits of a whole id register that tell a product.
+    /// Bits of a whole id register that identify a product.
     pub(super) product_mask: u32,
     pub(super) devices: Vec<Device>,
-    /// By rising offset. Maps that lie over each other share them.
+    /// By ascending offset. Overlaid maps share them.
     pub(super) registers: Vec<Arc<Register>>,
-    /// For each word of 4 bytes up to the last register, the first register that has a byte in it: its index plus one,
-    /// 0 where there is none.
+    /// For each 4-byte word up to the last register: the index plus one of the first register with a byte in it, or 0
+    /// if there is none.
     pub(super) by_word: Vec<u16>,
     pub(super) by_name: HashMap<String, u16>,
     pub(super) bus_master: Option<BusMaster>,
@@ -33,47 +33,49 @@ pub struct RegisterMap {
     /// By address space and address.
     pub(super) memory: Vec<super::NamedMemory>,
     pub(super) enums: Vec<(String, super::weight::Values)>,
-    /// What all of it takes in memory, about.
+    /// Approximate memory size, bytes.
     pub(super) built_bytes: u64,
 }
 
 /// A GPU that a map describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gpu {
-    /// Upper half of the id register, under the mask.
+    /// Upper half of the id register, masked.
     pub product: u32,
     pub mask: u32,
     pub name: String,
 }
 
 impl RegisterMap {
-    /// Reads a map from its files, given as name and text.
+    /// Parses a map from its files, given as name and text.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the file and the register or field.
+    ///
+    /// The first error, with the file and the register or field.
     pub fn parse(files: &[(&str, &str)]) -> Result<Self, RegisterMapError> {
         parse(files)
     }
 
-    /// Bytes that the map takes in memory, about: its registers with all their repeats, fields, names and texts.
+    /// Returns the approximate memory size of the map in bytes: its registers with all repetitions, fields, names and
+    /// texts.
     #[must_use]
     pub fn built_bytes(&self) -> u64 {
         self.built_bytes
     }
 
-    /// The map's name.
+    /// Returns the map's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the map describes, in a sentence.
+    /// Returns the description of the map in one sentence.
     #[must_use]
     pub fn doc(&self) -> &str {
         &self.doc
     }
 
-    /// Bytes in the register window.
+    /// Returns the size of the register window, bytes.
     #[must_use]
     pub fn window_bytes(&self) -> u64 {
         self.window_bytes
@@ -85,7 +87,7 @@ impl RegisterMap {
         (a ^ b) & self.product_mask == 0
     }
 
-    /// The name of the GPU that a raw id register tells, where this map describes it.
+    /// Returns the name of the GPU with a raw id register, if this map has it.
     #[must_use]
     pub fn gpu_name(&self, gpu_id: u32) -> Option<&str> {
         let upper = gpu_id >> 16;
@@ -95,50 +97,49 @@ impl RegisterMap {
             .map(|g| g.name.as_str())
     }
 
-    /// Name of the space that the registers are in: `gpu`, `bar2`; empty when the map does not tell.
+    /// Returns the name of the space of the registers: `gpu`, `bar2`; empty if the map has none.
     #[must_use]
     pub fn space(&self) -> &str {
         &self.space
     }
 
-    /// How many bits an address has that the device reads or writes memory at by itself, 24 to 64; `None` where the map
-    /// does not tell.
+    /// Returns the number of bits of the device's bus-mastering addresses, 24 to 64, or `None` if the map has none.
     #[must_use]
     pub fn address_bits(&self) -> Option<u8> {
         self.address_bits
     }
 
-    /// Names of the spaces that are framebuffer memory: `bar0`.
+    /// Returns the names of the spaces that are framebuffer memory: `bar0`.
     #[must_use]
     pub fn framebuffers(&self) -> &[String] {
         &self.framebuffers
     }
 
-    /// The register that begins at a byte offset; `None` between registers, and inside one.
+    /// Returns the register that starts at a byte offset, or `None` between registers and inside one.
     #[inline]
     #[must_use]
     pub fn at(&self, offset: u32) -> Option<&Register> {
         let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
-        // Up to four registers have a byte in a word; nearly always the first is it.
+        // Up to four registers have a byte in a word; nearly always it is the first.
         let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
         let found = here.find(|r| r.offset >= offset).filter(|r| r.offset == offset);
         found.map(|r| &**r)
     }
 
-    /// The register of this name.
+    /// Returns the register of this name.
     #[must_use]
     pub fn find_by_name(&self, name: &str) -> Option<&Register> {
         let register = self.registers.get(usize::from(*self.by_name.get(name)?));
         register.map(|r| &**r)
     }
 
-    /// All registers by rising offset.
+    /// Returns all registers by ascending offset.
     pub fn registers(&self) -> impl Iterator<Item = &Register> {
         self.registers.iter().map(|r| &**r)
     }
 
-    /// The layout of this name: of an entry or descriptor (`aarch64-4k-entry`, `job-header`), of a register, or of a
-    /// 64-bit register without its half (`AS0_TRANSTAB`).
+    /// Returns the layout of this name: of an entry or descriptor (`aarch64-4k-entry`, `job-header`), of a register, or
+    /// of a 64-bit register without the suffix of its half (`AS0_TRANSTAB`).
     #[must_use]
     pub fn layout(&self, name: &str) -> Option<&Layout> {
         if let Some(l) = self.layouts.iter().find(|l| l.name == name) {
@@ -150,12 +151,12 @@ impl RegisterMap {
         self.find_by_name(&format!("{name}_LO")).and_then(|r| r.wide.as_deref())
     }
 
-    /// Entries and descriptors, in the order of the files.
+    /// Returns the entries and descriptors, in the order of the files.
     pub fn layouts(&self) -> impl Iterator<Item = &Layout> {
         self.layouts.iter().map(|l| &**l)
     }
 
-    /// The name of a value in an enumeration of the map, `exception` for one.
+    /// Returns the name of a value in an enumeration of the map, for example `exception`.
     #[must_use]
     pub fn enum_name(&self, enumeration: &str, value: u64) -> Option<&str> {
         let (_, values) = self.enums.iter().find(|(n, _)| n == enumeration)?;

@@ -1,7 +1,7 @@
-//! Maps that a person keeps: which of them lie over the embedded ones.
+//! The user's maps, and their selection over the embedded ones.
 //!
-//! A map is immutable and lives as long as the program. One that is replaced because its file changed stays in memory:
-//! whatever looks at a recording may still hold its registers. Whoever reads maps bounds how much that becomes.
+//! A map is immutable and lives as long as the program. A map that is replaced because its file changed stays in
+//! memory, since callers may still hold its registers. The reader of maps limits the total.
 
 use super::recorded::is_map_for;
 use super::{RegisterMap, register_space};
@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-/// Which recordings a map of a person's is for.
+/// The recordings that a user map applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MapScope {
-    /// Those whose device it names, by PCI ids, device tree or id register; and, where it names none, those whose
-    /// device no embedded map knows and that have a space of registers of the map's name for it.
+    /// Recordings of the devices that it names, by PCI ids, device tree or id register. If it names none: recordings
+    /// whose device no embedded map knows and that have a register space of the map's name.
     ItsDevices,
     /// The recording that was opened from this path.
     Recording(Arc<Path>),
@@ -34,8 +34,8 @@ struct MapEntry {
 
 static CHOSEN: RwLock<Vec<MapEntry>> = RwLock::new(Vec::new());
 
-/// Sets the map that a source stands for, in place of the one it stood for before; `None` takes it away. The source is
-/// any name that the caller tells it by, a path as a rule.
+/// Sets the map of a source, replacing its previous one; `None` removes it. The source is any identifier that the
+/// caller chooses, usually a path.
 pub fn choose(source: &str, map: Option<(&'static RegisterMap, MapScope)>) {
     let mut all = CHOSEN.write().unwrap_or_else(PoisonError::into_inner);
     all.retain(|c| c.source != source);
@@ -52,8 +52,8 @@ pub fn choose(source: &str, map: Option<(&'static RegisterMap, MapScope)>) {
     }
 }
 
-/// The maps of the person's for a recording, the lower one first: the one of its device, of these the first by their
-/// sources' names; above it the one that is for the recording alone.
+/// Returns the user's maps for a recording, the lower one first: the one of its device (the first by source name), then
+/// the one for the recording alone.
 fn user_maps_for(recording: &Recording, built_in: Option<&'static RegisterMap>) -> [Option<&'static RegisterMap>; 2] {
     let all = CHOSEN.read().unwrap_or_else(PoisonError::into_inner);
     if all.is_empty() {
@@ -79,8 +79,8 @@ fn user_maps_for(recording: &Recording, built_in: Option<&'static RegisterMap>) 
     [nobodys, alone]
 }
 
-/// The maps that name a recording's registers, the uppermost first. Below a map whose registers are in another space of
-/// the recording nothing counts.
+/// Returns the maps that name a recording's registers, the uppermost first. Maps below a map whose registers are in
+/// another space of the recording do not count.
 pub(super) fn layers(recording: &Recording) -> Vec<&'static RegisterMap> {
     let built_in = RegisterMap::built_in_for(recording);
     let mut list: Vec<&'static RegisterMap> = Vec::new();
@@ -99,17 +99,17 @@ pub(super) fn layers(recording: &Recording) -> Vec<&'static RegisterMap> {
     list
 }
 
-/// The map that names a recording's registers: the person's laid over the embedded one.
+/// Returns the map that names a recording's registers: the user's maps over the embedded one.
 pub(super) fn map_for(recording: &Recording) -> Option<&'static RegisterMap> {
     let mut rising = layers(recording).into_iter().rev();
     let lowest = rising.next()?;
     Some(rising.fold(lowest, |under, own| overlay_cached(own, under)))
 }
 
-/// Maximum number of bytes that all pairs of maps take that were laid over each other since the program began.
+/// Maximum size of all overlaid pairs of maps since the program started, bytes.
 const MAX_OVERLAID: u64 = 256 << 20;
 
-/// Maps that lie over others, by the places of both.
+/// Overlaid maps by the addresses of both maps.
 #[derive(Default)]
 struct OverlayCache {
     pairs: HashMap<(usize, usize), &'static RegisterMap>,
@@ -118,8 +118,8 @@ struct OverlayCache {
 
 static OVERLAID: LazyLock<RwLock<OverlayCache>> = LazyLock::new(RwLock::default);
 
-/// A map laid over another, made once. Where it cannot be, because both together have too many registers or maps were
-/// changed too often, the upper one alone.
+/// Returns a map laid over another, built once. Returns the upper map alone if both together have too many registers or
+/// maps were changed too often.
 fn overlay_cached(own: &'static RegisterMap, under: &'static RegisterMap) -> &'static RegisterMap {
     let key = (std::ptr::from_ref(own).addr(), std::ptr::from_ref(under).addr());
     let made = OVERLAID.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Ranges of memory that a map names: `[[memory]]`.
+//! Memory ranges that a map names: `[[memory]]`.
 
 use super::RegisterMap;
 use super::parse::{RegisterMapError, SourceLocation};
@@ -6,7 +6,7 @@ use super::raw::RawMemory;
 use super::weight;
 use crate::recording::GpuVa;
 
-/// Maximum number of ranges of a map.
+/// Maximum number of memory ranges of a map.
 const MAX_RANGES: usize = 1 << 16;
 
 /// A range of GPU memory with a name.
@@ -18,22 +18,22 @@ pub struct NamedMemory {
     pub space: u32,
     /// Address of the first byte.
     pub address: GpuVa,
-    /// Bytes, at least one; the end is no more than 2⁶⁴.
+    /// Size in bytes, at least one; the end is at most 2⁶⁴.
     pub bytes: u64,
-    /// The layout that it is made of, one behind the other; empty where none is said.
+    /// The layout of its consecutive elements; empty if none is given.
     pub layout: String,
-    /// What it is, in a sentence; may be empty.
+    /// Description in one sentence; may be empty.
     pub doc: String,
 }
 
 impl NamedMemory {
-    /// About what it takes in memory.
+    /// Returns its approximate memory size, bytes.
     pub(super) fn weight(&self) -> usize {
         size_of::<Self>() + weight::text(&self.name) + weight::text(&self.layout) + weight::text(&self.doc)
     }
 }
 
-/// A `[[memory]]` table, checked but for its layout, which may stand in a map below.
+/// Parses a `[[memory]]` table and checks everything except its layout, which may be in a map below.
 pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<NamedMemory, RegisterMapError> {
     if raw.name.is_empty() {
         return Err(at.err("the name is empty"));
@@ -51,7 +51,7 @@ pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<N
     })
 }
 
-/// Adds a range to a map; a second one with the same begin or name is an error.
+/// Adds a range to a map; a second range with the same start or name is an error.
 pub(super) fn add(map: &mut RegisterMap, at: &SourceLocation<'_>, range: NamedMemory) -> Result<(), RegisterMapError> {
     if map.memory.len() >= MAX_RANGES {
         return Err(at.err(format!("more than {MAX_RANGES} ranges of memory")));
@@ -66,12 +66,12 @@ pub(super) fn add(map: &mut RegisterMap, at: &SourceLocation<'_>, range: NamedMe
 }
 
 impl RegisterMap {
-    /// Ranges of memory that the map names, by address space and address.
+    /// Returns the memory ranges that the map names, by address space and address.
     pub fn memory(&self) -> impl Iterator<Item = &NamedMemory> {
         self.memory.iter()
     }
 
-    /// The range of memory that covers an address, the shortest where several do, with the distance into it.
+    /// Returns the memory range that covers an address (the shortest if there are several), and the offset in it.
     #[must_use]
     pub fn memory_at(&self, space: u32, va: u64) -> Option<(&NamedMemory, u64)> {
         let inside = |m: &&NamedMemory| m.space == space && m.address.0 <= va && va - m.address.0 < m.bytes;

@@ -1,7 +1,7 @@
-//! Register maps: data under `assets/registers/`, and the codec that reads registers, entries and descriptors.
+//! Register maps: data in `assets/registers/`, and the decoder of registers, entries and descriptors.
 //!
-//! A map is made of TOML files, one block a file, as `docs/register-map.md` specifies. The maps that the project knows
-//! are embedded; [`RegisterMap::parse`] reads others.
+//! A map consists of TOML files, one block per file, as `docs/register-map.md` specifies. The project's maps are
+//! embedded; [`RegisterMap::parse`] reads others.
 
 mod access;
 mod accesses;
@@ -43,25 +43,25 @@ use crate::recording::InterruptLine;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Who may do what with a register.
+/// Read and write access of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessRule {
     /// Writes have no effect.
     ReadOnly,
-    /// Reads give nothing that means something.
+    /// Reads return nothing meaningful.
     WriteOnly,
-    /// Both.
+    /// Both reads and writes have a meaning.
     ReadWrite,
 }
 
 impl AccessRule {
-    /// Whether a write means something.
+    /// Whether a write has a meaning.
     #[must_use]
     pub fn is_writable(self) -> bool {
         self != Self::ReadOnly
     }
 
-    /// The short name in tables: `RO`, `WO`, `RW`.
+    /// Returns the short name in tables: `RO`, `WO`, `RW`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,21 +72,21 @@ impl AccessRule {
     }
 }
 
-/// What a replay does with a register.
+/// The treatment of a register in a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
     /// Whether recorded writes may be replayed.
     pub write: bool,
-    /// The only values that may be written, where not every value may.
+    /// The only values that may be written, if not every value may.
     pub values: Option<Vec<u64>>,
-    /// How a recorded read is held against the live one.
+    /// How a recorded read is compared with the live one.
     pub read: ReadRule,
-    /// Why a read before anything wrote the register depends on what ran before the recording, where it does: a
-    /// disagreement there is a finding and no divergence.
+    /// Why a read before the first write depends on the state before the recording, if it does: a difference there is a
+    /// finding and no divergence.
     pub before: Option<String>,
-    /// What the compiler and the verifier of plans must know the register as.
+    /// The role of the register for the compiler and the verifier of plans.
     pub role: Option<Role>,
-    /// Why it may not be written, or why its reads are not compared; empty where both are.
+    /// Why it may not be written, or why its reads are not compared; empty if both are allowed.
     pub reason: String,
 }
 
@@ -98,39 +98,39 @@ impl Replay {
     }
 }
 
-/// How a recorded read is held against the live one.
+/// How a recorded read is compared with the live one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadRule {
     /// Must match.
     Equal,
     /// The bits set here must match.
     Masked(u64),
-    /// A status that a driver polls: repeat until it matches, with a limit.
+    /// A status that a driver polls: repeated until it matches, with a limit.
     Until,
-    /// Not compared; the live value is used by a later rewrite.
+    /// Not compared; a later rewrite uses the live value.
     Feeds,
     /// Not compared: free-running. The map gives the reason.
     Any,
 }
 
-/// What a register is to the compiler and the verifier of plans.
+/// The role of a register for the compiler and the verifier of plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Root of an address space's page tables.
     Root,
-    /// How an address space translates.
+    /// Translation configuration of an address space.
     TransCfg,
     /// Memory attributes of an address space.
     MemAttr,
-    /// Range that the next address-space command works on.
+    /// Range of the next address-space command.
     LockAddr,
     /// Address-space command.
     AsCommand,
-    /// Whether an address-space command is still being worked on.
+    /// Whether an address-space command is still active.
     AsStatus,
-    /// Why an address space faulted.
+    /// Fault reason of an address space.
     FaultStatus,
-    /// Where an address space faulted.
+    /// Fault address of an address space.
     FaultAddress,
     /// GPU address of the next job chain.
     JobHead,
@@ -142,78 +142,78 @@ pub enum Role {
     JobCommand,
     /// Flush id of the next chain.
     FlushId,
-    /// GPU address of the chain that runs.
+    /// GPU address of the running chain.
     JobCurrent,
     /// GPU address of the job that ended or failed last.
     JobTail,
-    /// Stops the chain that runs.
+    /// Stops the running chain.
     JobStop,
-    /// How the chain that runs, or ended last, stands.
+    /// Status of the running chain, or of the last one.
     JobStatus,
     /// Number of cache flushes so far.
     LatestFlush,
     /// Resets, caches, counters.
     GpuCommand,
-    /// What of the GPU is busy.
+    /// The busy parts of the GPU.
     GpuStatus,
-    /// Why the GPU itself faulted.
+    /// Fault reason of the GPU itself.
     GpuFaultStatus,
-    /// Where the GPU itself faulted.
+    /// Fault address of the GPU itself.
     GpuFaultAddress,
     /// Powers cores up.
     PowerOn,
     /// Powers cores down.
     PowerOff,
-    /// Cores that are up.
+    /// Cores that are powered up.
     PowerReady,
-    /// Cores on the way up or down.
+    /// Cores that are powering up or down.
     PowerTransition,
-    /// Interrupts that are raised and not masked.
+    /// Raised and unmasked interrupts.
     IrqStatus(InterruptLine),
-    /// Interrupts that are raised.
+    /// Raised interrupts.
     IrqRawstat(InterruptLine),
-    /// Takes interrupts back.
+    /// Acknowledges interrupts.
     IrqClear(InterruptLine),
     /// Interrupts that reach the CPU.
     IrqMask(InterruptLine),
-    /// GPU address that performance counters are written to.
+    /// GPU address of the performance counter buffer.
     PerfBase,
     /// Performance-counter set-up other than the address.
     PerfConfig,
-    /// Address on the bus: of memory that the device reads or writes by itself. Where the register is half of a pair,
-    /// [`Register::pair`] tells which.
+    /// Bus address of memory that the device reads or writes by itself. If the register is half of a pair,
+    /// [`Register::pair`] says which.
     BusAddress,
-    /// Tells the device that work waits in memory.
+    /// Doorbell: notifies the device of work in memory.
     Doorbell,
-    /// Why a device with one interrupt line raises it, before any mask.
+    /// Unmasked interrupt reason of a device with one interrupt line.
     InterruptRaw,
-    /// Why a device with one interrupt line raises it.
+    /// Interrupt reason of a device with one interrupt line.
     InterruptStatus,
-    /// The same; a read takes the interrupt back.
+    /// Interrupt reason; a read acknowledges the interrupt.
     InterruptStatusClears,
-    /// The same; a write takes back the interrupts whose bits it sets.
+    /// Interrupt reason; a write acknowledges the interrupts whose bits it sets.
     InterruptStatusAcknowledge,
-    /// Takes interrupts of a device with one line back.
+    /// Acknowledges interrupts of a device with one interrupt line.
     InterruptClear,
-    /// Which interrupts of a device with one line reach the CPU.
+    /// Interrupt mask of a device with one interrupt line.
     InterruptMask,
-    /// Raises an interrupt by hand.
+    /// Raises an interrupt by software.
     InterruptRaise,
-    /// Tells what is on the screen; [`Register::screen`] says what and how.
+    /// Describes the picture on the screen; [`Register::screen`] lists the facts.
     Screen,
 }
 
-/// Which half of a 64-bit register this is.
+/// The half of a 64-bit register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
     /// Bits 31 to 0.
     Low {
-        /// Where bits 63 to 32 are.
+        /// Offset of bits 63 to 32.
         high_offset: u32,
     },
     /// Bits 63 to 32.
     High {
-        /// Where bits 31 to 0 are.
+        /// Offset of bits 31 to 0.
         low_offset: u32,
     },
 }
@@ -221,7 +221,7 @@ pub enum Half {
 /// A register of 1, 2, 4 or 8 bytes.
 #[derive(Clone, Debug)]
 pub struct Register {
-    /// Name, unique in the map; of a slot or address space with its number: `JS1_HEAD_NEXT_LO`, `AS0_STATUS`.
+    /// Name, unique in the map, with the number of its slot or address space: `JS1_HEAD_NEXT_LO`, `AS0_STATUS`.
     pub name: String,
     /// Block: `GPU_CONTROL`, `JOB_CONTROL`, `JOB_SLOT`, `MMU`, `AS`.
     pub block: String,
@@ -231,36 +231,36 @@ pub struct Register {
     pub offset: u32,
     /// Width in bytes: 1, 2, 4 or 8. Halves of a pair have 4.
     pub width: u8,
-    /// Who may do what with it.
+    /// Read and write access.
     pub access: AccessRule,
-    /// What a replay does with it.
+    /// The treatment in a replay.
     pub replay: Replay,
     /// Its fields.
     pub layout: Layout,
-    /// What it is, in a sentence.
+    /// Description in one sentence.
     pub doc: String,
-    /// Which half of a 64-bit register it is, if it is one.
+    /// The half of a 64-bit register, if it is one.
     pub pair: Option<Half>,
-    /// Fields of the whole 64-bit register, where this is a half of one.
+    /// Fields of the whole 64-bit register, if this is a half of one.
     pub wide: Option<Arc<Layout>>,
-    /// Whether it tells what the GPU is: does not change while a recording is made, save by the model of the GPU.
+    /// Whether it identifies the GPU: constant during a recording, and different only between GPU models.
     pub identity: bool,
-    /// What it tells of the picture on the screen; empty for most.
+    /// Facts of the screen that it gives; usually empty.
     pub screen: Vec<ScreenSource>,
-    /// Of a bus address: values that are no address on the bus, because the device's own memory lies there.
+    /// For a bus address: values that are not bus addresses, because the device's own memory is there.
     pub local: Option<Range<u64>>,
-    /// Where the knowledge comes from.
+    /// Source of the knowledge.
     pub provenance: String,
 }
 
 impl Register {
-    /// One past its last byte in the window.
+    /// Returns the offset after its last byte in the window.
     #[must_use]
     pub fn end(&self) -> u32 {
         self.offset.saturating_add(u32::from(self.width))
     }
 
-    /// A short line that says what a value means: `start`, `slot 1 done`.
+    /// Describes a value in one short line: `start`, `slot 1 done`.
     #[must_use]
     pub fn describe(&self, value: u64) -> String {
         self.layout.describe(value)

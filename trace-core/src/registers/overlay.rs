@@ -1,4 +1,4 @@
-//! A map laid over another: its names win, everything else stays.
+//! Overlay of maps: the names of the upper map win, everything else stays.
 
 use super::parse::{RegisterMapError, index};
 use super::weight::Weight;
@@ -7,14 +7,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl RegisterMap {
-    /// This map laid over another one.
+    /// Lays this map over another one.
     ///
-    /// A register of it takes the place of those that it shares bytes with. Where that is one register of the same
-    /// bytes, what the lower map knows of it beyond names stays: what a replay does with it, its role, what it tells of
-    /// the screen, and its fields, where this map gives none. Layouts and enumerations win by their names. Registers of
-    /// the lower map whose name this one gives to another place have their offset behind it, `STATUS_0x24`.
+    /// A register of this map replaces the registers that it shares bytes with. If that is one register of the same
+    /// bytes, the lower map's other data stay. These are its replay rule, its role, its screen facts, and its fields if
+    /// this map has none. Layouts and enumerations win by name. A register of the lower map with a name that this map
+    /// uses elsewhere gets its offset as a suffix, `STATUS_0x24`.
     ///
     /// # Errors
+    ///
     /// When both together have more registers than a map can hold.
     pub fn overlay(&self, under: &Self) -> Result<Self, RegisterMapError> {
         let names: HashSet<&str> = self.registers().map(|r| r.name.as_str()).collect();
@@ -101,14 +102,14 @@ impl RegisterMap {
         Ok(map)
     }
 
-    /// Whether a register of the map shares a byte with one of another.
+    /// Whether a register of the map shares a byte with one of another map.
     fn covers(&self, other: &Register) -> bool {
         let n = self.registers.partition_point(|r| r.end() <= other.offset);
         self.registers.get(n).is_some_and(|r| r.offset < other.end())
     }
 }
 
-/// A register with what another map knows of the same bytes beyond names.
+/// Returns a register, completed with the other map's data for the same bytes.
 fn merge_register(own: &Register, of: &Register) -> Register {
     let mut r = own.clone();
     r.replay.clone_from(&of.replay);

@@ -1,4 +1,5 @@
-//! From TOML files to a map: arrays expanded, 64-bit registers split, everything checked.
+//! The parser of register maps: TOML files become a map with arrays expanded, 64-bit registers split, and everything
+//! checked.
 
 use super::map::{Gpu, RegisterMap};
 use super::raw::{RawBlock, RawField, RawFile, RawRegister};
@@ -10,12 +11,12 @@ use super::{bus, device, memory};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Largest register window that a map may have.
+/// Maximum size of the register window of a map, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Largest layout in bits.
+/// Maximum size of a layout, bits.
 const MAX_BITS: u32 = 1 << 16;
 
-/// What is wrong with the files of a map.
+/// An error in the files of a map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {place}: {reason}")]
 pub struct RegisterMapError {
@@ -23,11 +24,11 @@ pub struct RegisterMapError {
     pub file: String,
     /// The register, field or enumeration, or the line of a TOML error.
     pub place: String,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 
-/// Where something is, for errors.
+/// A location for errors.
 pub(super) struct SourceLocation<'a> {
     pub file: &'a str,
     pub place: String,
@@ -114,7 +115,7 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
     Ok(map)
 }
 
-/// Gives registers what their block says for all of them and they do not say themselves.
+/// Sets the defaults of a block in its registers that have no own values.
 fn inherit(file: &str, f: &mut RawFile) -> Result<(), RegisterMapError> {
     let Some(block) = &f.block else { return Ok(()) };
     let names = match block.say.as_deref() {
@@ -150,7 +151,7 @@ fn inherit(file: &str, f: &mut RawFile) -> Result<(), RegisterMapError> {
     Ok(())
 }
 
-/// The `[map]` table, which exactly one file holds.
+/// Parses the `[map]` table, which exactly one file must have.
 fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), RegisterMapError> {
     let mut found = files.iter().filter_map(|(file, f)| Some((*file, f.map.as_ref()?)));
     let none = SourceLocation {
@@ -211,7 +212,7 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
     Ok(())
 }
 
-/// All enumerations; their names are shared by the files of a map.
+/// Parses all enumerations; the files of a map share their names.
 fn enumerations(files: &[(&str, RawFile)], weight: &mut Weight) -> Result<Enums, RegisterMapError> {
     let mut all = Enums::new();
     for (file, f) in files {
@@ -388,7 +389,7 @@ fn add(
     push(high)
 }
 
-/// The fields of a 64-bit register that lie in the 32 bits from `from` on, cut to them.
+/// Returns the fields of a 64-bit register that lie in the 32 bits from `from` on, cut to them.
 fn half(wide: &Layout, name: String, from: u32) -> Layout {
     let mut layout = Layout {
         name,
@@ -434,7 +435,7 @@ fn access(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<AccessRule, Regi
     })
 }
 
-/// Fields of a layout of `bits` bits, checked against it and each other.
+/// Parses the fields of a layout of `bits` bits and checks them against it and each other.
 fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {
     if bits == 0 || bits > MAX_BITS {
         return Err(at.err(format!("{bits} bits; 1 to {MAX_BITS} are possible")));
@@ -501,7 +502,7 @@ fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -
     })
 }
 
-/// Sorts the registers and fills the look-up tables; two in one place or of one name are an error.
+/// Sorts the registers and fills the lookup tables; two registers with one location or name are an error.
 pub(super) fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), RegisterMapError> {
     map.registers.sort_by_key(|r| r.offset);
     if let Some(last) = map.registers.last() {

@@ -1,4 +1,4 @@
-//! The files of a map as TOML has them, before anything is checked.
+//! The raw TOML structure of a map's files, before any checks.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(super) struct RawMap {
     pub address_bits: Option<u8>,
     #[serde(default = "every_bit")]
     pub id_mask: u32,
-    /// Bits of the whole id that tell a product; those of `id_mask` in its upper half if missing.
+    /// Bits of the whole id that identify a product; default: `id_mask` in its upper half.
     pub product_mask: Option<u32>,
     #[serde(default)]
     pub gpu: Vec<RawGpu>,
@@ -45,12 +45,12 @@ pub(super) struct RawMap {
     pub device: Vec<RawDevice>,
 }
 
-/// The `id_mask` of maps that do not tell one.
+/// Returns the default `id_mask`.
 fn every_bit() -> u32 {
     0xffff
 }
 
-/// A device on a bus that the map is for.
+/// A bus device of the map.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDevice {
@@ -60,17 +60,17 @@ pub(super) struct RawDevice {
     pub name: String,
 }
 
-/// A GPU that the map is for.
+/// A GPU of the map.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawGpu {
     pub id: u32,
     pub name: String,
-    /// Bits of the upper half of the id register that `id` is compared under; those of `id_mask` if missing.
+    /// Bits of the upper half of the id register that `id` is compared under; default: those of `id_mask`.
     pub mask: Option<u32>,
 }
 
-/// The `[bus-master]` table: how the device comes to the addresses that it reads and writes by itself.
+/// The `[bus-master]` table: how the device gets the addresses that it reads and writes by itself.
 #[derive(Deserialize)]
 #[serde(
     tag = "engine",
@@ -118,7 +118,7 @@ pub(super) struct RawBusCommand {
     pub entries: Option<RawBusEntries>,
 }
 
-/// Where a command carries addresses.
+/// The position of addresses in a command.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct RawBusEntries {
@@ -129,7 +129,7 @@ pub(super) struct RawBusEntries {
     pub length_at: u32,
 }
 
-/// The `[block]` table: where the registers of the file are.
+/// The `[block]` table: the location of the file's registers.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawBlock {
@@ -140,17 +140,17 @@ pub(super) struct RawBlock {
     #[serde(default)]
     pub count: u32,
     pub provenance: String,
-    /// `access`, `replay` and `reason` of registers that have none of their own.
+    /// Defaults of `access`, `replay` and `reason` for registers without their own.
     #[serde(default)]
     pub access: String,
     pub replay: Option<bool>,
     #[serde(default)]
     pub reason: String,
-    /// `names`: fields without a `say` of their own are described by their names.
+    /// `names`: fields without their own `say` are described by their names.
     pub say: Option<String>,
 }
 
-/// What a register tells of the picture on the screen.
+/// A screen fact of a register.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawScreen {
@@ -206,7 +206,7 @@ pub(super) struct RawRegister {
     pub block: Option<String>,
 }
 
-/// An entry or a descriptor.
+/// The layout of an entry or a descriptor.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLayout {

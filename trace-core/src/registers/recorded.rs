@@ -1,10 +1,10 @@
-//! The registers of a recording: its device's map, and the space that they are in.
+//! The registers of a recording: the map of its device, and the space of the registers.
 
 use super::{Register, RegisterMap};
 use crate::recording::{Access, Recording, SpaceKind};
 use std::borrow::Cow;
 
-/// A recording's register map together with the space whose accesses are those registers'.
+/// A recording's register map together with the space of the registers.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedRegisters {
     map: &'static RegisterMap,
@@ -12,7 +12,7 @@ pub struct RecordedRegisters {
 }
 
 impl RecordedRegisters {
-    /// Those of a recording; `None` where neither a person's nor an embedded map knows its device.
+    /// Returns the registers of a recording, or `None` if neither a user map nor an embedded map knows its device.
     #[must_use]
     pub fn new(recording: &Recording) -> Option<Self> {
         let map = RegisterMap::for_recording(recording)?;
@@ -22,19 +22,19 @@ impl RecordedRegisters {
         })
     }
 
-    /// The map.
+    /// Returns the map.
     #[must_use]
     pub fn map(self) -> &'static RegisterMap {
         self.map
     }
 
-    /// Number of the space that the registers are in.
+    /// Returns the number of the space of the registers.
     #[must_use]
     pub fn space(self) -> u8 {
         self.space
     }
 
-    /// The first register that an access touches; `None` for accesses to other spaces and between registers.
+    /// Returns the first register that an access touches, or `None` for accesses to other spaces and between registers.
     #[must_use]
     pub fn find_accessed(self, access: &Access) -> Option<&'static Register> {
         if access.space != self.space {
@@ -43,7 +43,7 @@ impl RecordedRegisters {
         self.map.find_accessed(access.offset, access.width)
     }
 
-    /// What an access touches, as [`RegisterMap::name_of`] tells it.
+    /// Returns the name of what an access touches, in the form of [`RegisterMap::name_of`].
     #[must_use]
     pub fn name_of(self, access: &Access) -> Option<Cow<'static, str>> {
         if access.space != self.space {
@@ -52,7 +52,7 @@ impl RecordedRegisters {
         self.map.name_of(access.offset, access.width)
     }
 
-    /// What the value of an access means, as [`RegisterMap::describe`] tells it.
+    /// Describes the value of an access, in the form of [`RegisterMap::describe`].
     #[must_use]
     pub fn describe(self, access: &Access) -> Option<String> {
         if access.space != self.space {
@@ -62,9 +62,8 @@ impl RecordedRegisters {
     }
 }
 
-/// Whether a map can be the one of a recording's registers: the recording has the space that the map names, or one of
-/// registers whose place on the bus it does not tell. Configuration space and another window of the bus than the map's
-/// hold other registers.
+/// Whether a map can apply to a recording's registers: the recording has the space that the map names, or a register
+/// space with an unknown bus location. Configuration space and other bus windows than the map's hold other registers.
 pub(super) fn is_map_for(map: &RegisterMap, recording: &Recording) -> bool {
     let window = |name: &str| {
         let number = name.strip_prefix("bar");
@@ -76,15 +75,15 @@ pub(super) fn is_map_for(map: &RegisterMap, recording: &Recording) -> bool {
     spaces.is_empty() || registers.any(|s| !other(&s.name))
 }
 
-/// Returned by [`register_space`] for a recording that has spaces, none of which holds registers. No space has this
-/// number: importers make fewer.
+/// The result of [`register_space`] for a recording that has spaces, none of which holds registers. No space has this
+/// number: importers create fewer.
 pub const NO_SPACE: u8 = u8::MAX;
 
-/// Returns the number of the space of a recording that a map's registers are in: the one of the map's name for it, else
-/// the first that holds registers. Without a map it is the first that holds registers.
+/// Returns the number of the space with a map's registers: the space of the map's name, else the first that holds
+/// registers. Without a map it is the first that holds registers.
 ///
-/// A recording whose spaces are all of other kinds (configuration space, memory) has no such space: [`NO_SPACE`], so
-/// that a map never names what it does not describe. A recording that names no space at all has its registers in 0.
+/// A recording whose spaces are all of other kinds (configuration space, memory) has no such space: the result is
+/// [`NO_SPACE`], so that a map never names other data. A recording without spaces has its registers in 0.
 #[must_use]
 pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
     let spaces = &recording.facts.spaces;
@@ -101,8 +100,8 @@ pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
     }
 }
 
-/// Whether an offset of a recording says too little without its space: the recording has more than one, or one that
-/// holds no registers.
+/// Whether an offset is ambiguous without its space: the recording has more than one space, or one that holds no
+/// registers.
 #[must_use]
 pub fn has_several_spaces(recording: &Recording) -> bool {
     match recording.facts.spaces.as_slice() {
@@ -112,8 +111,8 @@ pub fn has_several_spaces(recording: &Recording) -> bool {
     }
 }
 
-/// Returns an offset as it is shown to people and as filters take it: `0x10` of the only registers, `bar3+0x10` where
-/// [`shows_spaces`] says so.
+/// Formats an offset for display and filters: `0x10` if there is only one register space, `bar3+0x10` if
+/// [`has_several_spaces`] returns true.
 #[must_use]
 pub fn format_location(recording: &Recording, space: u8, offset: u32) -> String {
     let spaces = &recording.facts.spaces;

@@ -1,11 +1,11 @@
-//! What the files say of replaying a register: writes, reads, roles, reasons.
+//! Replay rules in the map files: writes, reads, roles, reasons.
 
 use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawRegister;
 use super::{ReadRule, Replay, Role};
 use crate::recording::InterruptLine;
 
-/// The `replay`, `values`, `read`, `mask`, `before`, `role` and `reason` of a register.
+/// Parses the `replay`, `values`, `read`, `mask`, `before`, `role` and `reason` of a register.
 pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
     let writable = raw.access != "ro";
     let write = match (writable, raw.replay) {
@@ -80,7 +80,7 @@ fn role(at: &SourceLocation<'_>, name: &str) -> Result<Role, RegisterMapError> {
         .ok_or_else(|| at.err(format!("no role {name}")))
 }
 
-/// Names of roles in the files, but for those of interrupts.
+/// Names of roles in the files, except interrupt roles.
 const ROLES: &[(&str, Role)] = &[
     ("root", Role::Root),
     ("transcfg", Role::TransCfg),

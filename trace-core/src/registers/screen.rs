@@ -1,40 +1,39 @@
-//! What registers tell of the picture on the screen: where it lies in the framebuffer, its size, its pixels.
+//! Screen facts of registers: position of the picture in the framebuffer, its size, its pixels.
 
 use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawRegister;
 use super::{Field, Layout, Register, RegisterMap};
 
-/// A fact of the picture on the screen.
+/// A fact about the picture on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ScreenFact {
-    /// Where the picture's first row begins, in bytes from the start of the framebuffer space.
+    /// Offset of the picture's first row from the start of the framebuffer space, bytes.
     Base,
-    /// Pixels by which the picture begins further right than the base.
+    /// Horizontal offset of the picture from the base, pixels.
     X,
-    /// Rows by which the picture begins further down than the base.
+    /// Vertical offset of the picture from the base, rows.
     Y,
-    /// From one row to the next, in pixels. 0: the width.
+    /// Distance between rows, pixels. 0: the width.
     Pitch,
-    /// Pixels in a row.
+    /// Width of the picture, pixels.
     Width,
-    /// Rows.
+    /// Height of the picture, rows.
     Height,
-    /// Bits a pixel: 4, 8 (colours of a palette), 15, 16, 24, 32.
+    /// Bits per pixel: 4, 8 (palette colours), 15, 16, 24, 32.
     Depth,
     /// Whether anything is shown: not 0.
     On,
-    /// Bits of a colour of the palette: 6 or 8.
+    /// Bits per channel of a palette colour: 6 or 8.
     PaletteBits,
-    /// Number of the palette's colour that the next write of [`ScreenFact::PaletteColour`] sets. Each one goes on to
-    /// the next colour.
+    /// Index of the palette colour that the next write of [`ScreenFact::PaletteColour`] sets. Each write advances it.
     PaletteIndex,
-    /// A colour of the palette, `0xrrggbb`.
+    /// A palette colour, `0xrrggbb`.
     PaletteColour,
-    /// Order of the bytes of a pixel: 0 the lowest first, 1 the highest first.
+    /// Byte order of a pixel: 0 lowest byte first, 1 highest byte first.
     BigEndian,
 }
 
-/// Names of the facts in the files.
+/// Names of the facts in the map files.
 const FACTS: &[(&str, ScreenFact)] = &[
     ("base", ScreenFact::Base),
     ("x", ScreenFact::X),
@@ -50,34 +49,34 @@ const FACTS: &[(&str, ScreenFact)] = &[
     ("big-endian", ScreenFact::BigEndian),
 ];
 
-/// How a fact is read out of a register.
+/// How a fact is read from a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScreenSource {
-    /// What it tells.
+    /// The fact.
     pub fact: ScreenFact,
-    /// First and last bit of the field that tells it.
+    /// First and last bit of the field with the fact.
     bits: (u32, u32),
-    /// Added to the field's value, before it is multiplied.
+    /// Added to the field's value before multiplication.
     add: u32,
-    /// What the sum is multiplied by.
+    /// Factor of the sum.
     times: u32,
-    /// What the field's values stand for, where they are no numbers; by rising value.
+    /// Meaning of the field's values, if they are no numbers; by ascending value.
     values: Vec<(u64, u32)>,
 }
 
 impl ScreenSource {
-    /// Bytes that it takes in memory, about.
+    /// Returns its approximate memory size, bytes.
     pub(super) fn weight(&self) -> usize {
         size_of::<Self>() + self.values.len() * size_of::<(u64, u32)>()
     }
 
-    /// First and last bit of the field that tells it, within its register.
+    /// Returns the first and last bit of the field with the fact, within its register.
     #[must_use]
     pub fn bits(&self) -> (u32, u32) {
         self.bits
     }
 
-    /// The fact out of the register's value; `None` for a value of the field that the map does not know.
+    /// Reads the fact from the register's value. Returns `None` for a field value that the map does not know.
     #[must_use]
     pub fn read(&self, value: u64) -> Option<u64> {
         let (lo, hi) = self.bits;
@@ -96,7 +95,7 @@ impl ScreenSource {
     }
 }
 
-/// The `screen` list of a register, checked.
+/// Parses and checks the `screen` list of a register.
 pub(super) fn sources(
     at: &SourceLocation<'_>,
     raw: &RawRegister,
@@ -142,7 +141,7 @@ pub(super) fn sources(
 }
 
 impl RegisterMap {
-    /// Every fact of the screen, with the register that tells it.
+    /// Returns every screen fact with its register.
     pub fn screen(&self) -> impl Iterator<Item = (&Register, &ScreenSource)> {
         self.registers().flat_map(|r| r.screen.iter().map(move |s| (r, s)))
     }

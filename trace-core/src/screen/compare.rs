@@ -1,36 +1,36 @@
-//! Two pictures compared pixel by pixel.
+//! Pixel-by-pixel comparison of two pictures.
 
 use super::page::StoreState;
 use super::picture::Picture;
 
-/// How two pictures differ.
+/// The differences of two pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Pixels that were compared.
+    /// Number of compared pixels.
     pub compared: u64,
-    /// Those of them that differ.
+    /// Number of different pixels.
     pub differing: u64,
-    /// The smallest rectangle that holds all that differ: left, top, right, bottom, the last two being inside.
+    /// The smallest rectangle with all differences: left, top, right, bottom, both ends inclusive.
     pub bounds: Option<[u32; 4]>,
-    /// The largest difference of a channel, 0 to 255.
+    /// Maximum difference of a channel, 0 to 255.
     pub worst: u8,
-    /// The largest difference of a channel of each pixel, rows from the top; 0 where it was not compared.
+    /// Maximum channel difference of each pixel, rows from the top; 0 if it was not compared.
     pub difference: Vec<u8>,
 }
 
-/// Pictures that cannot be compared.
+/// The reason why pictures cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// They have not the same size.
+    /// Their sizes differ.
     #[error("one picture has {} by {} pixels, the other {} by {}", .a.0, .a.1, .b.0, .b.1)]
     Size {
-        /// Width and height of one.
+        /// Width and height of the first.
         a: (u32, u32),
-        /// Width and height of the other.
+        /// Width and height of the second.
         b: (u32, u32),
     },
 }
@@ -38,16 +38,17 @@ pub enum CompareError {
 /// Compares two pictures.
 ///
 /// # Errors
-/// When they have not the same size.
+///
+/// When their sizes differ.
 pub fn compare(a: &Picture, b: &Picture) -> Result<Comparison, CompareError> {
     compare_where(a, b, &[])
 }
 
-/// Compares the pixels of two pictures that are known, by a list of what is known of each; pixels beyond the list are
-/// compared.
+/// Compares the known pixels of two pictures, by a list of what is known of each; pixels beyond the list are compared.
 ///
 /// # Errors
-/// When the pictures have not the same size.
+///
+/// When the sizes of the pictures differ.
 pub fn compare_where(a: &Picture, b: &Picture, known: &[StoreState]) -> Result<Comparison, CompareError> {
     let (size_a, size_b) = ((a.width(), a.height()), (b.width(), b.height()));
     if size_a != size_b {

@@ -1,16 +1,17 @@
-//! The picture that the recorded device showed when the recording ended: what a replay should show too.
+//! The picture that the recorded device showed at the end of the recording, which a replay should show too.
 
 use super::{Picture, PictureError};
 use crate::recording::Recording;
 
-/// Name of the extra that holds the picture, a binary PPM file.
+/// Name of the extra with the picture, a binary PPM file.
 pub const SCREEN_AT_END: &str = "screen-at-end";
 
 impl Recording {
-    /// The picture that the device showed at the end, where the recording has one.
+    /// Returns the picture that the device showed at the end, if the recording has one.
     ///
     /// # Errors
-    /// When what it has is no picture.
+    ///
+    /// When the extra is no picture.
     pub fn expected_screen(&self) -> Result<Option<Picture>, PictureError> {
         self.extras
             .get(SCREEN_AT_END)

@@ -1,12 +1,12 @@
-//! How bytes of a framebuffer become pixels: base, pitch, size, the form of a pixel, the palette.
+//! The format of a screen in a framebuffer: base, pitch, size, pixel format, palette.
 
-/// Maximum number of pixels in a row, and most rows.
+/// Maximum number of pixels in a row, and maximum number of rows.
 pub const MAX_SIDE: u32 = 1 << 15;
 /// Maximum number of pixels of a screen.
 pub const MAX_PIXELS: u64 = 1 << 26;
 
-/// Form of a pixel. Names list the parts from the highest bit to the lowest, as Linux' and GPUs' manuals do; the bytes
-/// of a pixel lie in [`ScreenFormat::order`].
+/// Pixel format. Names list the parts from the highest bit to the lowest, as manuals of Linux and GPUs do;
+/// [`ScreenFormat::order`] gives the byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelFormat {
     /// One byte, an index into the palette.
@@ -37,7 +37,7 @@ impl PixelFormat {
         Self::Xbgr8888,
     ];
 
-    /// Name on the command line, in JSON and in the window.
+    /// Returns the name on the command line, in JSON and in the window.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,13 +51,13 @@ impl PixelFormat {
         }
     }
 
-    /// The form of this name.
+    /// Returns the format of this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
 
-    /// Bytes of a pixel, 1 to 4.
+    /// Returns the size of a pixel, 1 to 4 bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
@@ -68,11 +68,11 @@ impl PixelFormat {
         }
     }
 
-    /// Red, green and blue of a pixel's value; those of an index are the palette's to tell.
+    /// Returns red, green and blue of a pixel's value, or `None` for a palette index.
     #[must_use]
     pub fn color(self, value: u32) -> Option<[u8; 3]> {
         let [b0, b1, b2, _] = value.to_le_bytes();
-        // A part of fewer than 8 bits is stretched so that its largest value is 255.
+        // A part of fewer than 8 bits is scaled so that its largest value is 255.
         let five = |v: u32| ((v & 31) << 3 | (v & 31) >> 2) as u8;
         let six = |v: u32| ((v & 63) << 2 | (v & 63) >> 4) as u8;
         Some(match self {
@@ -85,7 +85,7 @@ impl PixelFormat {
     }
 }
 
-/// Order of a pixel's bytes in memory.
+/// Byte order of a pixel in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// The lowest byte first.
@@ -95,72 +95,73 @@ pub enum ByteOrder {
     Big,
 }
 
-/// Where the pixels of a screen lie in a framebuffer space, and what they are.
+/// The location of a screen's pixels in a framebuffer space, and their format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScreenFormat {
     /// Offset of the first pixel in the space, in bytes.
     pub base: u64,
-    /// Bytes from one row to the next.
+    /// Distance between rows, bytes.
     pub pitch: u32,
-    /// Pixels a row, 1 to [`MAX_SIDE`].
+    /// Pixels per row, 1 to [`MAX_SIDE`].
     pub width: u32,
     /// Rows, 1 to [`MAX_SIDE`].
     pub height: u32,
-    /// Form of a pixel.
+    /// Pixel format.
     pub pixel: PixelFormat,
-    /// Order of its bytes.
+    /// Byte order of a pixel.
     pub order: ByteOrder,
 }
 
-/// A format that no framebuffer has.
+/// The reason why a screen format is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// No pixels, or too many.
     #[error("a screen of {width} by {height} pixels: sides go from 1 to {MAX_SIDE}, with {MAX_PIXELS} pixels at most")]
     Size {
-        /// Pixels a row.
+        /// Pixels per row.
         width: u32,
         /// Rows.
         height: u32,
     },
-    /// A row does not fit into the pitch.
+    /// A row does not fit the pitch.
     #[error("a pitch of {pitch} bytes is less than a row: {width} pixels take {row} bytes")]
     Pitch {
-        /// Bytes from row to row.
+        /// Distance between rows, bytes.
         pitch: u32,
-        /// Pixels a row.
+        /// Pixels per row.
         width: u32,
-        /// Bytes that a row takes.
+        /// Size of a row, bytes.
         row: u64,
     },
-    /// The last row ends behind the space.
+    /// The last row ends after the end of the space.
     #[error("the screen ends at byte {end:#x} of the framebuffer, which has {bytes:#x}")]
     Outside {
         /// One past its last byte.
         end: u64,
-        /// Bytes of the space.
+        /// Size of the space, bytes.
         bytes: u64,
     },
 }
 
 impl ScreenFormat {
-    /// Bytes that the pixels of a row take.
+    /// Returns the size of a row's pixels, bytes.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         u64::from(self.width) * u64::from(self.pixel.bytes())
     }
 
-    /// One past the last byte, or `u64::MAX` where that is no offset.
+    /// Returns the offset after the last byte, or `u64::MAX` if it is no valid offset.
     #[must_use]
     pub fn end(&self) -> u64 {
         let rows = u64::from(self.height.saturating_sub(1)) * u64::from(self.pitch);
         self.base.saturating_add(rows).saturating_add(self.row_bytes())
     }
 
-    /// Whether a framebuffer of `bytes` bytes can have it.
+    /// Checks whether the format fits a framebuffer of `bytes` bytes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// The reason why it does not.
     pub fn check(&self, bytes: u64) -> Result<(), FormatError> {
         let (width, height) = (self.width, self.height);
         let pixels = u64::from(width) * u64::from(height);
@@ -180,7 +181,7 @@ impl ScreenFormat {
         }
     }
 
-    /// Offset of a pixel's first byte in the space; `None` outside the screen.
+    /// Returns the offset of a pixel's first byte in the space, or `None` outside the screen.
     #[must_use]
     pub fn offset(&self, x: u32, y: u32) -> Option<u64> {
         if x >= self.width || y >= self.height {
@@ -190,7 +191,7 @@ impl ScreenFormat {
         self.base.checked_add(in_screen)
     }
 
-    /// The value of a pixel of these bytes, as many as it has.
+    /// Returns the value of a pixel from its bytes.
     #[must_use]
     pub fn value(&self, bytes: &[u8]) -> u32 {
         let step = |v: u32, b: &u8| v << 8 | u32::from(*b);
@@ -200,7 +201,7 @@ impl ScreenFormat {
         }
     }
 
-    /// The colour of a pixel's value. `None`: the palette does not tell it.
+    /// Returns the colour of a pixel's value, or `None` if its palette colour is unknown.
     #[must_use]
     pub fn color(&self, value: u32, palette: &Palette) -> Option<[u8; 3]> {
         match self.pixel {
@@ -228,7 +229,7 @@ impl std::fmt::Display for ScreenFormat {
     }
 }
 
-/// Colours of the 256 indices, those that are known.
+/// The known colours of the 256 palette indices.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Palette {
     colors: [[u8; 3]; 256],
@@ -246,7 +247,7 @@ impl std::fmt::Debug for Palette {
 }
 
 impl Default for Palette {
-    /// No colour is known.
+    /// Creates a palette without known colours.
     fn default() -> Self {
         Self {
             colors: [[0; 3]; 256],
@@ -256,7 +257,8 @@ impl Default for Palette {
 }
 
 impl Palette {
-    /// Every index is a grey of its own value: what a person sees of indices where no palette is known.
+    /// Returns a palette in which every index is a grey of its own value, for display of indices without a known
+    /// palette.
     #[must_use]
     pub fn grey() -> Self {
         let mut p = Self::default();
@@ -272,7 +274,7 @@ impl Palette {
         self.known[usize::from(index >> 6)] |= 1 << (index & 63);
     }
 
-    /// The colour of an index, where it is known.
+    /// Returns the colour of an index, if it is known.
     #[must_use]
     pub fn color(&self, index: u8) -> Option<[u8; 3]> {
         let known = self.known[usize::from(index >> 6)] >> (index & 63) & 1 == 1;

@@ -1,8 +1,8 @@
 //! The bytes of a framebuffer space at any event: checkpoints of pages, and the stores since the nearest one.
 //!
-//! Events are cut into intervals of the same number of events. At the end of each interval the pages that changed in
-//! it are kept, shared and not copied. When they take more than the budget, every other checkpoint is dropped and
-//! intervals become twice as long: memory is bounded, and a seek replays one interval at most.
+//! Events are divided into intervals of equal length. At the end of each interval its changed pages are stored, shared
+//! and not copied. If they exceed the budget, every second checkpoint is dropped and intervals double: memory is
+//! limited, and a seek replays at most one interval.
 
 use super::page::{Page, StoreState};
 use crate::PAGE_SIZE;
@@ -11,26 +11,27 @@ use crate::recording::{Access, EventKind, Events, Recording, SpaceKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum number of pages of a framebuffer that stores may touch: 256 MiB.
+/// Maximum number of framebuffer pages that stores may touch: 256 MiB.
 pub const MAX_PAGES: usize = 1 << 16;
-/// Events in an interval at first.
+/// Initial number of events in an interval.
 const FIRST_INTERVAL: usize = 1 << 14;
-/// Bytes that the kept pages may take.
+/// Maximum size of the stored pages, bytes.
 const BUDGET: usize = 256 << 20;
-/// Events between two looks at whether anybody still wants the work.
+/// Events between two checks for cancellation.
 const STEP: usize = 1 << 14;
 
-/// Indices of the recording's framebuffer spaces, those that are stored to most often first.
+/// Returns the indices of the recording's framebuffer spaces, the most used by stores first.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody wants it any more.
+///
+/// [`Cancelled`] if the work was cancelled.
 pub fn framebuffer_spaces(recording: &Recording, progress: &Progress) -> Result<Vec<u8>, Cancelled> {
     let spaces = recording.facts.spaces.iter().zip(0..=u8::MAX);
     let mut all: Vec<(u64, u8)> = spaces
         .filter(|(s, _)| s.kind == SpaceKind::Framebuffer)
         .map(|(_, i)| (0, i))
         .collect();
-    // One needs no counting.
+    // A single space needs no counting.
     if all.len() > 1 {
         let mut counts = [0u64; 256];
         let n = recording.events.len();
@@ -52,30 +53,30 @@ pub fn framebuffer_spaces(recording: &Recording, progress: &Progress) -> Result<
     Ok(all.into_iter().map(|(_, i)| i).collect())
 }
 
-/// Why there is no framebuffer.
+/// The reason why a framebuffer cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramebufferError {
-    /// The stores reach too many pages.
+    /// The stores touch too many pages.
     #[error("event {event}: stores touch more than {MAX_PAGES} pages of the framebuffer")]
     Pages {
-        /// The store with which it became too many.
+        /// The store that exceeded the limit.
         event: u64,
     },
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// What happened in an interval.
+/// The events of an interval.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
-    /// Stores before it.
+    /// Number of earlier stores.
     pub before: u64,
-    /// Numbers of the pages that were stored to, rising.
+    /// Numbers of the pages with stores, ascending.
     pub touched: Vec<u32>,
 }
 
-/// A page as it was at the end of an interval, and from then on.
+/// The state of a page at the end of an interval, and from then on.
 struct Version {
     interval: u32,
     page: Arc<Page>,
@@ -85,14 +86,14 @@ struct Version {
 pub struct Framebuffer {
     pub(super) events: Events,
     pub(super) space: u8,
-    /// Bytes of the space.
+    /// Size of the space, bytes.
     bytes: u64,
-    /// Events in an interval.
+    /// Number of events in an interval.
     pub(super) interval: usize,
     pub(super) intervals: Vec<Interval>,
     /// By page number.
     versions: Vec<Vec<Version>>,
-    /// Versions kept.
+    /// Number of stored versions.
     kept: usize,
     stores: u64,
 }
@@ -108,20 +109,20 @@ impl std::fmt::Debug for Framebuffer {
     }
 }
 
-/// A store as it meets a framebuffer.
+/// A store to a framebuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreHit {
     pub offset: u32,
     pub width: u8,
-    /// What was stored; `None`: not known.
+    /// The stored value; `None`: unknown.
     pub value: Option<u64>,
 }
 
-/// Bytes that an access whose width is not known may have stored to: as many as the widest that has one.
+/// Number of bytes that an access of unknown width may have stored: the maximum access width.
 const WIDEST: u8 = 8;
 
-/// Stores to a space among events, in order, each with its event. An access that the recorder could not read counts as
-/// a store of unknown bytes unless it is known to be a read.
+/// Returns the stores to a space among events, in order, each with its event. An access that the recorder could not
+/// decode counts as a store of unknown bytes unless it is known to be a read.
 pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, StoreHit)> + '_ {
     let mut lost = lost(events, space, range.clone()).peekable();
     let stores = events.accesses(range).filter_map(move |(e, a)| {
@@ -139,7 +140,7 @@ pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iter
     })
 }
 
-/// Accesses to a space that the recorder could not read.
+/// Returns accesses to a space that the recorder could not decode.
 fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, StoreHit)> + '_ {
     let range = if events.undecoded.is_empty() { 0..0 } else { range };
     let kinds = events.kind.iter_range(range.clone());
@@ -162,15 +163,16 @@ fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item =
 }
 
 impl Framebuffer {
-    /// Reads every store to a space once.
+    /// Builds the framebuffer. Reads every store to a space once.
     ///
     /// # Errors
-    /// [`FramebufferError`] when stores touch too many pages, or nobody wants it any more.
+    ///
+    /// [`FramebufferError`] if stores touch too many pages, or the work was cancelled.
     pub fn build(recording: &Recording, space: u8, progress: &Progress) -> Result<Self, FramebufferError> {
         Self::with_budget(recording, space, FIRST_INTERVAL, BUDGET, progress)
     }
 
-    /// The same with other intervals and another budget for kept pages, in bytes.
+    /// Same as `build`, with another interval and another budget for stored pages, in bytes.
     pub(super) fn with_budget(
         recording: &Recording,
         space: u8,
@@ -208,7 +210,7 @@ impl Framebuffer {
             touched.sort_unstable();
             touched.dedup();
             fb.close(&state, Interval { before, touched });
-            // An even number of intervals becomes half as many.
+            // Merges pairs of an even number of intervals.
             while fb.kept > most && fb.intervals.len() > 1 && fb.intervals.len().is_multiple_of(2) {
                 fb.double();
             }
@@ -218,7 +220,7 @@ impl Framebuffer {
         Ok(fb)
     }
 
-    /// Keeps what changed in an interval.
+    /// Stores the pages that changed in an interval.
     fn close(&mut self, state: &FramebufferState, interval: Interval) {
         let number = self.intervals.len() as u32;
         for page in interval.touched.iter().map(|p| *p as usize) {
@@ -240,7 +242,7 @@ impl Framebuffer {
         self.intervals.push(interval);
     }
 
-    /// Drops every other checkpoint.
+    /// Drops every second checkpoint.
     fn double(&mut self) {
         self.interval *= 2;
         self.kept = 0;
@@ -248,7 +250,7 @@ impl Framebuffer {
             for v in of.iter_mut() {
                 v.interval /= 2;
             }
-            // Of two in the same interval the later one holds at its end.
+            // Of two versions in the same interval, the later one holds at its end.
             let mut later: Option<u32> = None;
             let mut keep: Vec<bool> = Vec::with_capacity(of.len());
             for v in of.iter().rev() {
@@ -271,43 +273,43 @@ impl Framebuffer {
         }
     }
 
-    /// Index of the space.
+    /// Returns the index of the space.
     #[must_use]
     pub fn space(&self) -> u8 {
         self.space
     }
 
-    /// Bytes of the space.
+    /// Returns the size of the space, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Number of stores in the whole recording.
+    /// Returns the number of stores in the whole recording.
     #[must_use]
     pub fn stores(&self) -> u64 {
         self.stores
     }
 
-    /// Most events that a seek replays.
+    /// Returns the maximum number of events that a seek replays.
     #[must_use]
     pub fn longest_replay(&self) -> usize {
         self.interval
     }
 
-    /// Pages that are kept for seeking.
+    /// Returns the number of pages stored for seeking.
     #[must_use]
     pub fn kept_pages(&self) -> usize {
         self.kept
     }
 
-    /// One past the last byte that any store reached, to the page.
+    /// Returns the offset after the last stored byte, rounded up to a page.
     #[must_use]
     pub fn end(&self) -> u64 {
         (self.versions.len() * PAGE_SIZE) as u64
     }
 
-    /// The framebuffer after an event and all before it.
+    /// Returns the framebuffer after an event and all earlier ones.
     #[must_use]
     pub fn after(&self, event: u64) -> FramebufferState {
         let mut state = FramebufferState::default();
@@ -315,7 +317,7 @@ impl Framebuffer {
         state
     }
 
-    /// As it was before interval `number`.
+    /// Loads the state before interval `number`.
     fn load(&self, number: usize, state: &mut FramebufferState) {
         state.pages.clear();
         let at = |of: &Vec<Version>| {
@@ -328,13 +330,13 @@ impl Framebuffer {
     }
 }
 
-/// The bytes of a framebuffer at one event. Cloning it shares the pages.
+/// The bytes of a framebuffer at one event. Clones share the pages.
 #[derive(Clone, Default)]
 pub struct FramebufferState {
     /// By page number.
     pages: Vec<Option<Arc<Page>>>,
     touched: usize,
-    /// The first event that is not in it.
+    /// The first event that is not included.
     next: usize,
     stores: u64,
 }
@@ -346,7 +348,7 @@ impl std::fmt::Debug for FramebufferState {
 }
 
 impl FramebufferState {
-    /// Goes to the state before event `event`, which may be one past the last: forward from here where that is nearer
+    /// Seeks to the state before event `event`, which may be one past the last: forward from here if that is nearer
     /// than a checkpoint.
     pub fn seek(&mut self, framebuffer: &Framebuffer, event: u64) {
         let fb = framebuffer;
@@ -356,11 +358,11 @@ impl FramebufferState {
             fb.load(number, self);
         }
         let mut touched = Vec::new();
-        // Pages were counted when the framebuffer was built: there are not more of them now.
+        // Pages were counted when the framebuffer was built: there are no more of them now.
         let _ = self.replay(&fb.events, fb.space, self.next..target, &mut touched);
     }
 
-    /// Events that [`FramebufferState::seek`] would go through.
+    /// Returns the number of events that [`FramebufferState::seek`] would replay.
     #[must_use]
     pub fn distance(&self, framebuffer: &Framebuffer, event: u64) -> u64 {
         let target = usize::try_from(event).map_or(framebuffer.events.len(), |e| e.min(framebuffer.events.len()));
@@ -424,20 +426,20 @@ impl FramebufferState {
         Ok(Arc::make_mut(slot.get_or_insert_with(|| Arc::new(Page::new()))))
     }
 
-    /// The first event that is not in it.
+    /// Returns the first event that is not included.
     #[must_use]
     pub fn next_event(&self) -> u64 {
         self.next as u64
     }
 
-    /// Stores that led to it.
+    /// Returns the number of stores included.
     #[must_use]
     pub fn stores(&self) -> u64 {
         self.stores
     }
 
-    /// Copies bytes out, and what is known of each; those beyond the last store are [`Known::Never`]. `known` is as
-    /// long as `bytes`.
+    /// Copies bytes and their states. Bytes beyond the last store are [`StoreState::Never`]. `known` is as long as
+    /// `bytes`.
     pub fn read(&self, offset: u64, bytes: &mut [u8], known: &mut [StoreState]) {
         let mut done = 0;
         let length = bytes.len().min(known.len());

@@ -1,9 +1,9 @@
-//! Screens: pictures that a device showed, and the framebuffer that a recording's stores made.
+//! Screens: pictures that a device showed, and the framebuffer contents from a recording's stores.
 //!
-//! A [`Framebuffer`] tells the bytes of a framebuffer space at any event, a [`Display`] which of them the display
-//! controller showed then and how, a [`RenderedScreen`] is the picture that follows from both. Bytes that no store of the
-//! recording set are unknown, never black. What a drawing engine or another program drew is in no store: the picture
-//! is what the stores tell, and [`Display::engine_runs`] tells how often something else drew.
+//! A [`Framebuffer`] gives the bytes of a framebuffer space at any event. A [`Display`] gives the part of them that the
+//! display controller showed then, and its format. A [`RenderedScreen`] is the resulting picture. Bytes without a store
+//! in the recording are unknown, never black. Output of a drawing engine or another program is in no store. The picture
+//! shows only stores; [`Display::engine_runs`] returns how often something else drew.
 
 mod compare;
 mod display;

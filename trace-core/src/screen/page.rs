@@ -1,16 +1,16 @@
-//! A page of a framebuffer: its bytes, and which of them a recording tells.
+//! A page of a framebuffer: its bytes, and which of them a recording shows.
 
 use crate::PAGE_SIZE;
 
-/// What a recording tells of a byte of a framebuffer.
+/// What a recording shows of a framebuffer byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StoreState {
-    /// Nothing was stored to it: it holds what stood there before the recording.
+    /// No store: it has its value from before the recording.
     Never = 0,
     /// A store gave it its value.
     Stored = 1,
-    /// It was stored to by an instruction that the recorder could not read, so that the value is not in the recording.
+    /// An instruction that the recorder could not decode stored to it, so its value is not in the recording.
     Lost = 2,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// A page of which nothing is known.
+    /// Creates a page of unknown bytes.
     pub fn new() -> Self {
         Self {
             data: [0; PAGE_SIZE],
@@ -34,7 +34,7 @@ impl Page {
         }
     }
 
-    /// Stores bytes, those that lie in the page.
+    /// Stores the bytes that lie in the page.
     #[inline]
     pub fn store(&mut self, at: usize, bytes: &[u8]) {
         let n = bytes.len().min(PAGE_SIZE.saturating_sub(at));
@@ -44,7 +44,7 @@ impl Page {
         }
     }
 
-    /// Bytes were stored whose values are not known.
+    /// Marks bytes as stored with unknown values.
     pub fn mark_lost(&mut self, at: usize, n: usize) {
         self.mark(at, n.min(PAGE_SIZE.saturating_sub(at)), false);
     }
@@ -67,7 +67,7 @@ impl Page {
         }
     }
 
-    /// Copies bytes out, and what is known of each.
+    /// Copies bytes and their states.
     pub fn read(&self, at: usize, bytes: &mut [u8], known: &mut [StoreState]) {
         let Some(from) = self.data.get(at..at + bytes.len()) else {
             return;

@@ -1,9 +1,9 @@
 //! A picture that a device showed, and its file format PPM (binary, `P6`), which QEMU and framebuffer tools write.
 
-/// Maximum number of bytes of a picture's file that are read.
+/// Maximum size of a picture file, bytes.
 pub const MAX_FILE: u64 = 512 << 20;
 
-/// A picture: three bytes a pixel, red, green and blue, rows from the top, no padding.
+/// A picture: three bytes per pixel, red, green and blue, rows from the top, no padding.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {
     width: u32,
@@ -17,18 +17,18 @@ impl std::fmt::Debug for Picture {
     }
 }
 
-/// Bytes are no picture.
+/// The reason why bytes are no picture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     /// The first bytes are not those of a binary PPM file.
     #[error("this is no binary PPM picture: it does not start with P6")]
     NotPpm,
-    /// A number of the head is missing, or is none.
+    /// A number in the head is missing or malformed.
     #[error("byte {byte}: the picture's {what} is missing or no number")]
     Head {
-        /// Where.
+        /// Its position.
         byte: usize,
-        /// Which number.
+        /// Its name.
         what: &'static str,
     },
     /// It has more than one byte a sample.
@@ -37,33 +37,34 @@ pub enum PictureError {
         /// Largest sample.
         maximum: u32,
     },
-    /// It has no pixels, or more than can be told.
+    /// It has no pixels, or too many.
     #[error("a picture of {width} by {height} pixels is none")]
     Size {
-        /// Pixels a row.
+        /// Pixels per row.
         width: u32,
         /// Rows.
         height: u32,
     },
-    /// There are not as many bytes as pixels.
+    /// The number of bytes does not match the size.
     #[error("a picture of {width} by {height} pixels has {expected} bytes; there are {bytes}")]
     Short {
-        /// Pixels a row.
+        /// Pixels per row.
         width: u32,
         /// Rows.
         height: u32,
-        /// Bytes that it should have.
+        /// Number of bytes expected.
         expected: u64,
-        /// Bytes there are.
+        /// Number of bytes present.
         bytes: u64,
     },
 }
 
 impl Picture {
-    /// A picture of these pixels.
+    /// Creates a picture from pixels.
     ///
     /// # Errors
-    /// When it has no pixels, or there are not three bytes for each.
+    ///
+    /// When it has no pixels, or the number of bytes is not three per pixel.
     pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Result<Self, PictureError> {
         let expected = size(width, height)?;
         if rgb.len() as u64 != expected {
@@ -77,25 +78,25 @@ impl Picture {
         Ok(Self { width, height, rgb })
     }
 
-    /// Pixels a row.
+    /// Returns the number of pixels per row.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn height(&self) -> u32 {
         self.height
     }
 
-    /// Red, green and blue of each pixel, rows from the top.
+    /// Returns the red, green and blue of each pixel, rows from the top.
     #[must_use]
     pub fn rgb(&self) -> &[u8] {
         &self.rgb
     }
 
-    /// A pixel, counted from the top left; `None` outside.
+    /// Returns a pixel, counted from the top left, or `None` outside.
     #[must_use]
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
         if x >= self.width {
@@ -105,7 +106,7 @@ impl Picture {
         self.rgb.get(at.checked_mul(3)?..)?.first_chunk().copied()
     }
 
-    /// The picture as a binary PPM file.
+    /// Formats the picture as a binary PPM file.
     #[must_use]
     pub fn to_ppm(&self) -> Vec<u8> {
         let mut bytes = format!("P6\n{} {}\n255\n", self.width, self.height).into_bytes();
@@ -113,9 +114,10 @@ impl Picture {
         bytes
     }
 
-    /// Reads a binary PPM file of one byte a sample. Comments are skipped; what follows the last pixel is, too.
+    /// Parses a binary PPM file of one byte per sample. Comments and data after the last pixel are skipped.
     ///
     /// # Errors
+    ///
     /// When the bytes are no such file, or end before the last pixel.
     pub fn from_ppm(bytes: &[u8]) -> Result<Self, PictureError> {
         if !bytes.starts_with(b"P6") {
@@ -129,7 +131,7 @@ impl Picture {
             return Err(PictureError::Depth { maximum });
         }
         let expected = size(width, height)?;
-        // One byte of space, then the samples.
+        // One byte of white space, then the samples.
         let pixels = bytes.get(at.saturating_add(1)..).unwrap_or_default();
         match usize::try_from(expected).ok().and_then(|n| pixels.get(..n)) {
             Some(rgb) => Self::new(width, height, rgb.to_vec()),
@@ -143,7 +145,7 @@ impl Picture {
     }
 }
 
-/// Bytes of a picture.
+/// Returns the size of a picture, bytes.
 fn size(width: u32, height: u32) -> Result<u64, PictureError> {
     let pixels = u64::from(width) * u64::from(height);
     match pixels.checked_mul(3) {
@@ -152,7 +154,7 @@ fn size(width: u32, height: u32) -> Result<u64, PictureError> {
     }
 }
 
-/// The next number of the head, behind spaces and comments.
+/// Parses the next number of the head, after spaces and comments.
 fn number(bytes: &[u8], at: &mut usize, what: &'static str) -> Result<u32, PictureError> {
     let start = *at;
     loop {

@@ -1,4 +1,4 @@
-//! A picture drawn from a framebuffer: colours of the pixels, and which of them the recording tells.
+//! A picture drawn from a framebuffer: colours of the pixels, and which of them the recording shows.
 
 use super::format::{Palette, ScreenFormat};
 use super::framebuffer::FramebufferState;
@@ -15,19 +15,19 @@ pub struct RenderedScreen {
     known: Vec<StoreState>,
 }
 
-/// Pixels by what is known of them.
+/// Numbers of pixels by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PixelCounts {
-    /// Their colour is known.
+    /// Pixels of known colour.
     pub known: u64,
-    /// No store of the recording set all of their bytes, or nothing set the colour of their index.
+    /// Pixels with bytes that no store of the recording set, or with an unknown palette colour.
     pub never: u64,
-    /// A store set them whose value is not in the recording.
+    /// Pixels set by a store whose value is not in the recording.
     pub lost: u64,
 }
 
 impl RenderedScreen {
-    /// Draws what `state` holds in the form `format`. Takes time by the pixels; `format` should have been checked.
+    /// Draws `state` in the format `format`. Time depends on the pixels; `format` should have been checked.
     #[must_use]
     pub fn new(state: &FramebufferState, format: &ScreenFormat, palette: &Palette) -> Self {
         let drawn: Result<Self, Infallible> = Self::from_rows(format, palette, |at, row, states| {
@@ -40,11 +40,12 @@ impl RenderedScreen {
         }
     }
 
-    /// Draws what `read` gives in the form `format`, which should have been checked. `read` is called with the offset of
-    /// each row's first byte in the framebuffer, for its bytes and for what is known of them.
+    /// Draws what `read` returns in the format `format`, which should have been checked. `read` gets the offset of each
+    /// row's first byte in the framebuffer, for its bytes and their states.
     ///
     /// # Errors
-    /// What `read` says.
+    ///
+    /// The errors of `read`.
     pub fn from_rows<E>(
         format: &ScreenFormat,
         palette: &Palette,
@@ -82,31 +83,31 @@ impl RenderedScreen {
         })
     }
 
-    /// Pixels a row.
+    /// Returns the number of pixels per row.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn height(&self) -> u32 {
         self.height
     }
 
-    /// Red, green and blue of each pixel, rows from the top; black where nothing is known.
+    /// Returns red, green and blue of each pixel, rows from the top; black if unknown.
     #[must_use]
     pub fn rgb(&self) -> &[u8] {
         &self.rgb
     }
 
-    /// What is known of each pixel, rows from the top.
+    /// Returns the state of each pixel, rows from the top.
     #[must_use]
     pub fn known(&self) -> &[StoreState] {
         &self.known
     }
 
-    /// The colour of a pixel; `None` outside, and where it is not known.
+    /// Returns the colour of a pixel, or `None` outside, or if it is unknown.
     #[must_use]
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
         let at = self.at(x, y)?;
@@ -114,7 +115,7 @@ impl RenderedScreen {
         self.rgb.as_chunks::<3>().0.get(at).copied().filter(|_| known)
     }
 
-    /// What is known of a pixel; `None` outside.
+    /// Returns the state of a pixel, or `None` outside.
     #[must_use]
     pub fn known_at(&self, x: u32, y: u32) -> Option<StoreState> {
         self.known.get(self.at(x, y)?).copied()
@@ -124,7 +125,7 @@ impl RenderedScreen {
         (x < self.width && y < self.height).then(|| y as usize * self.width as usize + x as usize)
     }
 
-    /// How many pixels are known.
+    /// Returns the numbers of pixels by state.
     #[must_use]
     pub fn counts(&self) -> PixelCounts {
         let count = |k: StoreState| self.known.iter().filter(|x| **x == k).count() as u64;
@@ -135,10 +136,11 @@ impl RenderedScreen {
         }
     }
 
-    /// The picture, with `unknown` in the place of pixels that are not known.
+    /// Converts to a picture, with `unknown` in place of unknown pixels.
     ///
     /// # Errors
-    /// When it has more pixels than a picture.
+    ///
+    /// When it has more pixels than a picture can have.
     pub fn to_picture(&self, unknown: [u8; 3]) -> Result<Picture, PictureError> {
         let mut rgb = self.rgb.clone();
         for (c, k) in rgb.as_chunks_mut::<3>().0.iter_mut().zip(&self.known) {
@@ -149,7 +151,7 @@ impl RenderedScreen {
         Picture::new(self.width, self.height, rgb)
     }
 
-    /// Red, green, blue and opacity of each pixel: 255, and 0 where nothing is known.
+    /// Returns red, green, blue and opacity of each pixel: 255, or 0 if unknown.
     #[must_use]
     pub fn to_rgba(&self) -> Vec<u8> {
         let pixels = self.rgb.as_chunks::<3>().0.iter().zip(&self.known);
@@ -159,7 +161,7 @@ impl RenderedScreen {
     }
 }
 
-/// What is known of a pixel whose bytes these are: all of them, or not.
+/// Returns the state of a pixel from the states of its bytes.
 #[inline]
 fn together(states: &[StoreState]) -> StoreState {
     let mut out = StoreState::Stored;

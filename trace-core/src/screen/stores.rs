@@ -1,4 +1,4 @@
-//! Who stored to these bytes: every store that covers them, in order, and what they held after each.
+//! The history of framebuffer bytes: every store that covers them, in order, with the resulting bytes.
 
 use super::framebuffer::{Framebuffer, StoreHit, hits};
 use super::page::StoreState;
@@ -7,47 +7,48 @@ use crate::progress::{Cancelled, Progress};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Maximum number of bytes that are asked about at once.
+/// Maximum number of bytes of a query.
 const MAX_BYTES: u64 = 8;
 
-/// A store that covers some of the bytes that were asked about.
+/// A store that covers queried bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// The event.
     pub event: u64,
     /// Its first byte.
     pub offset: u32,
-    /// How many bytes, 1 to 8.
+    /// Number of bytes, 1 to 8.
     pub width: u8,
-    /// What it stored; `None`: the recorder could not read that.
+    /// The stored value; `None`: the recorder could not decode it.
     pub value: Option<u64>,
-    /// The bytes that were asked about after it, as many as were asked about.
+    /// The queried bytes after it; the rest is unused.
     pub bytes: [u8; 8],
-    /// What is known of each of them after it.
+    /// The state of each of these bytes after it.
     pub known: [StoreState; 8],
 }
 
-/// The stores that cover bytes.
+/// The stores that cover queried bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stores {
     /// In order.
     pub list: Vec<Store>,
-    /// Whether there are more, later ones.
+    /// Whether there are further, later ones.
     pub more: bool,
 }
 
 impl Framebuffer {
-    /// Every store that covers a byte of `range`, which is 8 bytes at most (the rest is left out), in order; no more
-    /// than `most`. Reads the intervals in which a page of the range was stored to, several at a time.
+    /// Returns every store that covers a byte of `range` in order; at most `most`. `range` is limited to 8 bytes. Reads
+    /// the intervals with stores to a page of the range, several in parallel.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
+    ///
+    /// [`Cancelled`] if the work was cancelled.
     pub fn stores_to(&self, range: Range<u64>, most: usize, progress: &Progress) -> Result<Stores, Cancelled> {
         let range = clipped(range);
         let numbers: Vec<usize> = (0..self.intervals.len()).filter(|n| self.meets(*n, &range)).collect();
         progress.set_total(numbers.len() as u64);
         let mut found = Vec::new();
-        // As many at a time as keep all threads busy, so that a limit is met early.
+        // As many in parallel as keep all threads busy, so that a limit is reached early.
         for some in numbers.chunks(64) {
             let parts: Result<Vec<Vec<(usize, StoreHit)>>, Cancelled> = some
                 .par_iter()
@@ -82,7 +83,7 @@ impl Framebuffer {
         })
     }
 
-    /// The last store before event `before` that covers a byte of `range`, 8 bytes at most.
+    /// Returns the last store before event `before` that covers a byte of `range`, 8 bytes at most.
     #[must_use]
     pub fn last_store(&self, range: Range<u64>, before: u64) -> Option<u64> {
         let range = clipped(range);
@@ -94,7 +95,7 @@ impl Framebuffer {
         })
     }
 
-    /// The first store after event `after` that covers a byte of `range`, 8 bytes at most.
+    /// Returns the first store after event `after` that covers a byte of `range`, 8 bytes at most.
     #[must_use]
     pub fn next_store(&self, range: Range<u64>, after: u64) -> Option<u64> {
         let range = clipped(range);
@@ -104,7 +105,7 @@ impl Framebuffer {
             .find_map(|n| self.hits_in(n, &range).find(|(e, _)| *e >= from).map(|(e, _)| e as u64))
     }
 
-    /// Whether a page of the range was stored to in an interval.
+    /// Whether an interval has stores to a page of the range.
     fn meets(&self, number: usize, range: &Range<u64>) -> bool {
         let Some(interval) = self.intervals.get(number).filter(|_| !range.is_empty()) else {
             return false;
@@ -129,7 +130,7 @@ fn clipped(range: Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start.saturating_add(MAX_BYTES)).max(range.start)
 }
 
-/// Does to the bytes of a range what a store does.
+/// Applies a store to the bytes of a range.
 fn meet(hit: &StoreHit, range: &Range<u64>, bytes: &mut [u8; 8], known: &mut [StoreState; 8]) {
     let stored = hit.value.unwrap_or_default().to_le_bytes();
     for (i, b) in stored.iter().enumerate().take(usize::from(hit.width)) {

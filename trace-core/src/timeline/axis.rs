@@ -1,37 +1,37 @@
-//! Where an event lies on the timeline's axis: by order, by true time, or by time with the idle gaps pressed together.
+//! The timeline axis: the position of an event by order, by true time, or by time with compressed idle gaps.
 //!
-//! Times are kept for blocks of events only: the latest before each block, and what was cut from gaps before it. Within
-//! a block the recorded times are looked at, so that a place costs one search among blocks and a look at one block,
+//! Times are stored for blocks of events only: the latest time before each block, and the time cut from gaps before it.
+//! Within a block the recorded times are read. A position costs one search among blocks and a scan of one block,
 //! however long the recording is.
 
 use crate::recording::Column;
 use serde::{Deserialize, Serialize};
 
-/// Events in a block.
+/// Number of events in a block.
 pub(super) const BLOCK: usize = 128;
-/// Gaps longer than this are pressed together on [`AxisKind::Compressed`], in nanoseconds.
+/// Longer gaps are compressed on [`AxisKind::Compressed`], in nanoseconds.
 pub const MAX_GAP_NS: u64 = 2_000_000;
-/// What a gap that is pressed together keeps, in nanoseconds.
+/// Length of a compressed gap, in nanoseconds.
 pub const COMPRESSED_GAP_NS: u64 = 200_000;
 
-/// What the horizontal axis of a timeline means.
+/// The meaning of a timeline's horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AxisKind {
     /// Every event has the same width. Positions are events.
     #[default]
     Order,
-    /// Time, with long idle gaps pressed together. Positions are nanoseconds.
+    /// Time with compressed long idle gaps. Positions are nanoseconds.
     Compressed,
-    /// Time as it was. Positions are nanoseconds since the first event.
+    /// True time. Positions are nanoseconds since the first event.
     Time,
 }
 
 impl AxisKind {
-    /// All kinds, in the order in which a person is offered them.
+    /// All kinds, in the order of the user interface.
     pub const ALL: [Self; 3] = [Self::Order, Self::Compressed, Self::Time];
 
-    /// The kind's name.
+    /// Returns the kind's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,18 +42,18 @@ impl AxisKind {
     }
 }
 
-/// How far a walk along the events has come.
+/// The state of a walk along the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AxisState {
-    /// Latest time so far, in nanoseconds since the first event: where the clock runs backwards, an event stands at
-    /// the latest time before it.
+    /// Latest time so far, in nanoseconds since the first event: if the clock runs backwards, an event has the latest
+    /// earlier time.
     latest: u64,
     /// Nanoseconds cut from gaps so far.
     cut: u64,
 }
 
 impl AxisState {
-    /// Goes on to an event at this time since the first one.
+    /// Advances to an event at this time since the first one.
     fn step(self, since_first: u64) -> Self {
         let latest = since_first.max(self.latest);
         let gap = latest - self.latest;
@@ -72,19 +72,19 @@ impl AxisState {
     }
 }
 
-/// Where the events of a recording lie. Cloning it is cheap and shares the columns.
+/// The positions of a recording's events. Cloning is cheap and shares the columns.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
     time: Column<u64>,
     first: u64,
-    /// For each block and one past the last: [`At::latest`] before it.
+    /// For each block and one past the last: [`AxisState::latest`] before it.
     pub(super) latest: Column<u64>,
-    /// The same for [`At::cut`].
+    /// The same for [`AxisState::cut`].
     pub(super) cut: Column<u64>,
 }
 
 impl Axis {
-    /// The axis of events with these times.
+    /// Creates the axis of events with these times.
     #[must_use]
     pub fn new(time: Column<u64>) -> Self {
         let first = time.get(0).unwrap_or(0);
@@ -110,7 +110,7 @@ impl Axis {
         }
     }
 
-    /// The axis of these times with blocks that were computed before; `None` when their number does not fit.
+    /// Creates the axis of these times with blocks computed before. Returns `None` if their number does not fit.
     pub(super) fn from_blocks(time: Column<u64>, latest: Column<u64>, cut: Column<u64>) -> Option<Self> {
         let rows = time.len().div_ceil(BLOCK) + 1;
         let first = time.get(0).unwrap_or(0);
@@ -122,7 +122,7 @@ impl Axis {
         })
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.time.len() as u64
@@ -141,7 +141,7 @@ impl Axis {
         }
     }
 
-    /// The walk as it stands at an event; at the last one when there are fewer.
+    /// Returns the state of the walk at an event, or at the last one if there are fewer.
     fn at(&self, event: u64) -> AxisState {
         let Some(last) = self.time.len().checked_sub(1) else {
             return AxisState::default();
@@ -153,13 +153,13 @@ impl Axis {
             .fold(self.before_block(block), |at, t| at.step(t.saturating_sub(self.first)))
     }
 
-    /// Nanoseconds from the first event to this one, never falling.
+    /// Returns the nanoseconds from the first event to this one, never decreasing.
     #[must_use]
     pub fn ns(&self, event: u64) -> u64 {
         self.at(event).latest
     }
 
-    /// Position of an event.
+    /// Returns the position of an event.
     #[must_use]
     pub fn position(&self, kind: AxisKind, event: u64) -> f64 {
         match kind {
@@ -168,14 +168,14 @@ impl Axis {
         }
     }
 
-    /// The first event at or after a position; the number of events when there is none.
+    /// Returns the first event at or after a position, or the number of events if there is none.
     #[must_use]
     pub fn event_at(&self, kind: AxisKind, position: f64) -> u64 {
         let wanted = position.ceil().max(0.0) as u64;
         if kind == AxisKind::Order || wanted == 0 {
             return wanted.min(self.len());
         }
-        // The event is in the first block behind which the walk has come far enough.
+        // The event is in the first block whose end reaches the position.
         let (mut low, mut high) = (0, self.time.len().div_ceil(BLOCK));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -197,7 +197,7 @@ impl Axis {
         (event as u64).min(self.len())
     }
 
-    /// The event nearest to a position.
+    /// Returns the event nearest to a position.
     #[must_use]
     pub fn nearest(&self, kind: AxisKind, position: f64) -> u64 {
         let at = self.event_at(kind, position).min(self.len().saturating_sub(1));
@@ -210,7 +210,7 @@ impl Axis {
         }
     }
 
-    /// Position one past the last event.
+    /// Returns the position one past the last event.
     #[must_use]
     pub fn end(&self, kind: AxisKind) -> f64 {
         match kind {
@@ -224,7 +224,7 @@ impl Axis {
 mod tests {
     use super::*;
 
-    /// Every position as a walk from the first event gives it.
+    /// Returns every position, computed by a walk from the first event.
     fn walked(times: &[u64], kind: AxisKind) -> Vec<f64> {
         let mut at = AxisState::default();
         let walk = times.iter().enumerate().map(|(e, t)| {

@@ -1,4 +1,4 @@
-//! Jobs, interrupts and phases, from the few events that the scan kept.
+//! Jobs, interrupts and phases, derived from the few events that the scan kept.
 
 use super::scan::{Class, Classes, Mark, MarkKind, group_end, scan};
 use super::{InferredInterrupt, JobSpan, Phase, PhaseName, Timeline};
@@ -9,25 +9,26 @@ use std::collections::VecDeque;
 
 /// The job command that starts a chain.
 const COMMAND_START: u64 = 1;
-/// Job slots that a status word has bits for.
+/// Number of job slots with bits in a status word.
 const SLOTS: usize = 16;
-/// Bits [3:0] of TRANSCFG when nothing is translated or mapped.
+/// Bits [3:0] of TRANSCFG if nothing is translated or mapped.
 const MODE_UNMAPPED: u64 = 1;
 
-/// Derives what the events tell.
+/// Derives a timeline from the events.
 ///
-/// A *job* begins at the write that starts a slot, and ends at the first interrupt of its slot that follows; a slot
-/// works on its jobs in order. An *interrupt* is a handler's read of a status register that is not 0, or an
-/// interrupt event of the recording; where the one follows the other on the same line they are one.
+/// A *job* starts at the write that starts a slot, and ends at the next interrupt of its slot; a slot executes its jobs
+/// in order. An *interrupt* is a handler's read of a nonzero status register, or an interrupt event of the recording.
+/// If one follows the other on the same line, they are one interrupt.
 ///
-/// The *phases*: boot ends with the status reads after the interrupt of the last power-up before the first job.
-/// Compute begins with the first job after which the driver no longer commands the address space while no job runs:
-/// as long as it still maps memory between jobs it is setting up. Where no more jobs come behind that than before it,
-/// the driver maps as its program goes on, and compute begins with the first job. The rule looks at no times, so it
-/// gives the same on a recording and on its replay at any pace. Teardown begins where translation is switched off
-/// after the last job.
+/// The *phases*: boot ends with the status reads after the interrupt of the last power-up before the first job. Compute
+/// starts with the first job after which the driver no longer commands the address space while no job runs. Until then
+/// it still maps memory between jobs for set-up. If not more jobs come after that point than before it, the driver maps
+/// memory as its program proceeds, and compute starts with the first job. The rule uses no times, so it gives the same
+/// result on a recording and on its replay at any speed. Teardown starts where translation is switched off after the
+/// last job.
 ///
 /// # Errors
+///
 /// When the work was cancelled.
 pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Timeline, Cancelled> {
     let classes = Classes::new(recording, map);
@@ -43,7 +44,7 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
     if recording.has_command_streams() {
         end_command_streams(&recording.events, &mut work.jobs);
     }
-    // Streams of commands tell nothing of what their driver did between them.
+    // Command streams do not show what their driver did between them.
     let phases = match recording.has_command_streams() {
         true => Vec::new(),
         false => work.phases(recording.events.len() as u64),
@@ -60,8 +61,8 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
     })
 }
 
-/// Ends each job with the last access before the next submit: its commands' writes follow the submit. When the GPU was
-/// done is not recorded.
+/// Ends each job at the last access before the next submit: its commands' writes follow the submit. The recording does
+/// not show when the GPU was done.
 fn end_command_streams(events: &Events, jobs: &mut [JobSpan]) {
     let mut next = events.len() as u64;
     for job in jobs.iter_mut().rev() {
@@ -72,14 +73,14 @@ fn end_command_streams(events: &Events, jobs: &mut [JobSpan]) {
     }
 }
 
-/// What a job slot is at.
+/// The state of a job slot.
 #[derive(Default)]
 struct Slot {
     head_low: u64,
     head_high: u64,
-    /// Event of the first write of the head since the last start.
+    /// Event of the first head write since the last start.
     head_event: Option<u64>,
-    /// Jobs that it was given and has not ended.
+    /// Jobs submitted and not ended.
     running: VecDeque<usize>,
 }
 
@@ -88,7 +89,7 @@ struct Work<'a> {
     classes: &'a Classes,
     slots: [Slot; SLOTS],
     jobs: Vec<JobSpan>,
-    /// For each job, the first event of its submit.
+    /// For each job, the first event of its submission.
     prepared: Vec<u64>,
     interrupts: Vec<InferredInterrupt>,
     /// Interrupt events whose handler has not read its status yet, by line.
@@ -96,7 +97,7 @@ struct Work<'a> {
     running: usize,
     /// Whether an address space was commanded while no job ran, since the last submit.
     idle_command: bool,
-    /// The last job before which that was so.
+    /// The last job for which that was so.
     last_prepared_job: usize,
     power_pending: bool,
     boot_end: Option<u64>,
@@ -127,7 +128,7 @@ impl<'a> Work<'a> {
     fn take(&mut self, mark: &Mark) {
         match mark.kind {
             MarkKind::Handler { line, value, last } => {
-                // What an interrupt event told already, its handler tells once more.
+                // The handler repeats an interrupt event.
                 let inferred_interrupt = self.waiting.get_mut(line as usize).and_then(Option::take);
                 let event = inferred_interrupt.map_or(mark.event, |w| w.event);
                 let time = if inferred_interrupt.is_some() {
@@ -203,7 +204,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Translation was switched off; it counts when no job follows.
+    /// Records that translation was switched off; it counts if no job follows.
     fn off(&mut self, event: u64) {
         if !self.jobs.is_empty() {
             self.teardown.get_or_insert(event);

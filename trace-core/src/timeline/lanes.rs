@@ -1,71 +1,71 @@
-//! Which lane of the timeline an event is in: the blocks of registers, framebuffers, what is neither, what is no
-//! access; of calls the streams, memory and the rest.
+//! The lanes of the timeline: register blocks, framebuffers, other accesses, other events; for API traces streams,
+//! memory and other calls.
 
 use crate::recording::{AllocationKind, CALL_FACTS, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use std::ops::Range;
 
-/// Accesses to registers that the map does not know.
+/// Lane of accesses to registers that the map does not know.
 const UNKNOWN: &str = "unknown";
-/// Accesses to spaces that are neither the device's registers nor a framebuffer.
+/// Lane of accesses to spaces that are neither the device's registers nor a framebuffer.
 const ELSEWHERE: &str = "elsewhere";
-/// Notes that the recorder left, and events of kinds that nobody knows.
+/// Lane of the recorder's notes, and of events of unknown kinds.
 const MARKS: &str = "marks";
-/// An event in no lane: an interrupt or a submit, which have lanes of their own.
+/// An event in no lane: an interrupt or a submit, which have their own lanes.
 const NONE: u8 = u8::MAX;
 /// Maximum number of lanes of blocks.
 const MAX_BLOCK_LANES: usize = 100;
 /// Maximum number of lanes of framebuffers; a card has one.
 const MAX_FRAMEBUFFERS: usize = 16;
-/// Maximum number of streams that have lanes of their own; the others share the last one's.
+/// Maximum number of streams with their own lanes; the others share those of the last one.
 const MAX_STREAMS: usize = 32;
-/// Memory of the device taken and given back, and snapshots of it.
+/// Lane of allocations and releases of device memory, and its snapshots.
 const MEMORY: &str = "memory";
-/// Calls that are for no stream.
+/// Lane of calls without a stream.
 const CALLS: &str = "other calls";
 
-/// Lanes of a recording, and the lane of each register.
+/// The lanes of a recording, and the lane of each register.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lanes {
-    /// Names, in the order in which they are shown. Behind those of the map come those of the framebuffers, then
-    /// [`UNKNOWN`], [`ELSEWHERE`], [`MARKS`].
+    /// Names in display order. After the map's lanes come those of the framebuffers, then [`UNKNOWN`], [`ELSEWHERE`],
+    /// [`MARKS`].
     pub names: Vec<String>,
-    /// Lane of each place, a word or a byte.
+    /// Lane of each location, a word or a byte.
     places: Vec<u8>,
-    /// How far an offset is shifted to its place: 2 where only words are accessed, else 0.
+    /// Shift from an offset to its location: 2 if only words are accessed, else 0.
     shift: u32,
     unknown: u8,
     elsewhere: u8,
     marks: u8,
-    /// The space whose accesses are the device's registers.
+    /// The space of the device's registers.
     space: u8,
-    /// Lane of each other space that has one of its own: framebuffers.
+    /// Lanes of other spaces with their own lane: framebuffers.
     spaces: Vec<(u8, u8)>,
-    /// Lanes of calls, where the recording is one of these.
+    /// Lanes of calls, if the recording is an API trace.
     calls: Option<CallLanes>,
 }
 
-/// Lanes of a recording of calls.
+/// The lanes of an API trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CallLanes {
-    /// For each stream its lane of copies and fills, which writes are to the device, and its lane of launches, which
-    /// are writes there, and of orders.
+    /// For each stream: its lane of copies and fills, where writes go to the device; and its lane of launches, which
+    /// count as writes, and of orders.
     streams: Vec<[u8; 2]>,
     memory: u8,
     calls: u8,
 }
 
-/// Lanes of a stream in a [`super::Pyramid`], where it has events of the kind.
+/// Lanes of a stream in a [`super::Pyramid`], if it has events of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamLanes {
-    /// Copies and fills: those that read the device's memory, and those that write it.
+    /// Copies and fills: reads of device memory, and writes to it.
     pub copies: Option<usize>,
     /// Orders as reads, launches as writes.
     pub launches: Option<usize>,
 }
 
 impl CallLanes {
-    /// The lane of an event that is a call, and whether it counts as a write.
+    /// Returns the lane of an event that is a call, and whether it counts as a write.
     fn lane_of(&self, events: &Events, kind: EventKind, payload: u32) -> (u8, bool) {
         let row = payload as usize;
         let stream = |stream: Option<u32>, which: usize| {
@@ -103,7 +103,7 @@ impl CallLanes {
     }
 }
 
-/// Whether a recording has calls, and none of these names is that of a lane for them.
+/// Whether a recording has calls, and none of these names is a lane of calls.
 pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool {
     let e = &recording.events;
     let calls = [
@@ -118,12 +118,13 @@ pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool 
     recording.extras.contains_key(CALL_FACTS) && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
 }
 
-/// What a register's lane is called: job slots and address spaces by number, power apart from the rest of the GPU.
+/// Returns the name of a register's lane: job slots and address spaces by number, power separate from the rest of the
+/// GPU.
 fn name(r: &Register) -> String {
     short(whole_name(r))
 }
 
-/// A name as far as a file has room for it.
+/// Cuts a name to its maximum size in a file.
 fn short(mut name: String) -> String {
     let most = (0..=super::pyramid_store::NAME_BYTES)
         .rev()
@@ -147,7 +148,7 @@ fn whole_name(r: &Register) -> String {
     }
 }
 
-/// Where a lane stands among the others: what starts work first.
+/// Returns the rank of a lane: registers that start work come first.
 fn rank(r: &Register, name: &str) -> (u8, u8) {
     let kind = match (r.block.as_str(), name) {
         ("JOB_SLOT" | "JS", _) => 0,
@@ -170,7 +171,7 @@ impl Lanes {
                 found.insert(at, key);
             }
         }
-        // A map has a handful of blocks; should it have more than fit, the rest share the lane of the unknown.
+        // A map has a handful of blocks; if it has too many, the rest share the lane of unknown registers.
         found.truncate(MAX_BLOCK_LANES);
         let mut names: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
         let space = register_space(recording, map);
@@ -236,7 +237,7 @@ impl Lanes {
         }
     }
 
-    /// The same lanes with numbers that a file or a count gave them; those that it does not have are left out.
+    /// Returns the same lanes with the numbers in a file or a count; lanes that it lacks are left out.
     pub fn with_lane_names(mut self, names: Vec<String>) -> Self {
         let of = |lane: u8, old: &[String]| {
             let at = old
@@ -260,7 +261,7 @@ impl Lanes {
         self
     }
 
-    /// Lanes of each stream, of memory, and of other calls; `None` where it is no recording of calls.
+    /// Returns the lanes of each stream, of memory, and of other calls, or `None` if it is no API trace.
     pub fn call_lanes(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
         let calls = self.calls.as_ref()?;
         let lane = |l: u8| (l != NONE).then_some(usize::from(l));
@@ -272,18 +273,18 @@ impl Lanes {
         Some((streams, lane(calls.memory), lane(calls.calls)))
     }
 
-    /// Lane of accesses to a space that does not hold the registers.
+    /// Returns the lane of accesses to a space that does not hold the registers.
     fn other(&self, space: u8) -> u8 {
         let own = self.spaces.iter().find(|(s, _)| *s == space);
         own.map_or(self.elsewhere, |(_, lane)| *lane)
     }
 
-    /// Calls back with each event of a range, its lane, and whether it writes. Events that are in no lane are left out.
+    /// Calls back with each event of a range, its lane, and whether it is a write. Events in no lane are left out.
     pub fn each(&self, events: &Events, range: Range<usize>, mut call: impl FnMut(usize, usize, bool)) {
         let mut kinds = events.kind.iter_range(range.clone());
         let mut spaces = events.space.iter_range(range.clone());
         let mut payloads = events.payload.iter_range(range.clone());
-        // Rows of accesses usually follow one another: then their column is walked rather than searched.
+        // Rows of accesses are usually consecutive: then their column is iterated, not searched.
         let mut row = usize::MAX;
         let mut offsets = events.offset.iter_range(0..0);
         for event in range {
@@ -299,7 +300,7 @@ impl Lanes {
                         lane
                     }
                     (Some(EventKind::Interrupt | EventKind::Submit), _) => continue,
-                    // Without its value it says little of a register: it stands with those that are not known.
+                    // Without its value it shows little of a register: it is in the lane of unknown registers.
                     (Some(EventKind::Undecoded), _) if space == self.space => self.unknown,
                     (Some(EventKind::Undecoded), _) => self.other(space),
                     _ => self.marks,

@@ -1,5 +1,5 @@
-//! Derived facts: polls, interrupts, jobs, gaps, phases, and counts of events at every scale. All of it can be made
-//! again from the events.
+//! Derived data: polls, interrupts, jobs, gaps, phases, and event counts at every scale. All of it can be derived again
+//! from the events.
 
 mod axis;
 mod derive;
@@ -23,24 +23,24 @@ pub use store::{SECTION, StoredTimeline, append, write};
 use crate::recording::{GpuVa, InterruptLine};
 use serde::{Deserialize, Serialize};
 
-/// A time without an event that is longer than this, in nanoseconds, is a [`Gap`], and ends a [`Poll`].
+/// A longer time without an event, in nanoseconds, is a [`Gap`], and ends a [`Poll`].
 pub const GAP_NS: u64 = 10_000_000;
 
-/// Changes when the same events give another [`Timeline`]; derived data of another version is made again.
+/// Changes when the same events give another [`Timeline`]; derived data of another version is derived again.
 pub const ANALYSIS_VERSION: u32 = 2;
 
-/// What [`derive`] finds in a recording. Every list is in the order of the events.
+/// The result of [`derive`] for a recording. Every list is in event order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Runs of reads that wait for something.
     pub polls: Vec<Poll>,
-    /// Interrupts, by the reads of their handlers.
+    /// Interrupts, from the reads of their handlers.
     pub interrupts: Vec<InferredInterrupt>,
-    /// Jobs, one a submit.
+    /// Jobs, one per submit.
     pub jobs: Vec<JobSpan>,
     /// Times without an event.
     pub gaps: Vec<Gap>,
-    /// What the driver was doing; the phases that there are, in order, without holes.
+    /// The driver's phases in order, without holes; absent ones are not listed.
     pub phases: Vec<Phase>,
 }
 
@@ -51,20 +51,20 @@ pub struct Poll {
     pub first: u64,
     /// Last event, inclusive.
     pub last: u64,
-    /// Reads in it, at least 2.
+    /// Number of reads, at least 2.
     pub reads: u64,
-    /// Register, or the first one of the group.
+    /// Register, or the first register of the group.
     pub offset: u32,
-    /// What the last read of that register gave.
+    /// Value of the last read of that register.
     pub value_at_end: u64,
     /// Whether it repeats a group of registers rather than one.
     pub group: bool,
 }
 
-/// An interrupt, found by what its handler read.
+/// An interrupt, inferred from the reads of its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InferredInterrupt {
-    /// First read of the handler, or the interrupt event itself where the recording has one.
+    /// First read of the handler, or the interrupt event itself if the recording has one.
     pub event: u64,
     /// Last event of the handler, inclusive.
     pub last: u64,
@@ -81,17 +81,17 @@ pub struct JobSpan {
     pub index: u32,
     /// Job slot.
     pub slot: u8,
-    /// The event that handed it to the GPU.
+    /// The event that submitted it to the GPU.
     pub submit_event: u64,
-    /// The interrupt handler's first event, or the last write of a stream of commands; `None` when it never ended.
+    /// The interrupt handler's first event, or the last write of a command stream; `None` if it never ended.
     pub done_event: Option<u64>,
     /// GPU address of the first job of the chain.
     pub head_va: GpuVa,
     /// Time of the submit.
     pub submit_ns: u64,
-    /// Time of the handler's first event; `None` when it never ended, or no end was recorded.
+    /// Time of the handler's first event; `None` if it never ended, or no end was recorded.
     pub done_ns: Option<u64>,
-    /// Whether the interrupt said that the slot failed.
+    /// Whether the interrupt reported a failure of the slot.
     pub failed: bool,
 }
 
@@ -104,10 +104,10 @@ pub struct Gap {
     pub ns: u64,
 }
 
-/// What the driver was doing.
+/// A phase of the driver's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Which phase.
+    /// Name of the phase.
     pub name: PhaseName,
     /// First event.
     pub first: u64,
@@ -118,18 +118,18 @@ pub struct Phase {
 /// The phases of a driver's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PhaseName {
-    /// Identify, reset, power up.
+    /// Identification, reset, power-up.
     Boot,
     /// Jobs between which the driver still changes the address space.
     Setup,
-    /// Jobs that follow one another without that.
+    /// Jobs without such changes between them.
     Compute,
-    /// Translation switched off, and what follows.
+    /// From the point where translation is switched off.
     Teardown,
 }
 
 impl PhaseName {
-    /// The phase's name in JSON, tables and the window.
+    /// Returns the phase's name in JSON, tables and the window.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

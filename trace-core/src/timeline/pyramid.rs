@@ -1,9 +1,9 @@
-//! How many events of each lane lie in each pixel, at a cost that depends on the pixels and not on the events.
+//! Event counts of each lane in each pixel, at a cost that depends on the pixels and not on the events.
 //!
-//! Events are counted in blocks, and the counts are summed up from the start, so that any range of whole blocks is one
-//! subtraction; what a range has beyond whole blocks is looked at, at most two blocks a pixel. Small things therefore
-//! never vanish: a single event in a million is a count of 1 in its pixel. The sums of a block are 16 bits wide, on top
-//! of those of its group of blocks, which are 32 bits wide.
+//! Events are counted in blocks with running sums from the start, so any range of whole blocks is one subtraction. The
+//! parts of a range outside of whole blocks are scanned, at most two blocks per pixel. Small things therefore never
+//! vanish: a single event in a million is a count of 1 in its pixel. The sums of a block have 16 bits and are relative
+//! to those of its group of blocks, which have 32 bits.
 
 use super::axis::{Axis, AxisKind, BLOCK};
 use super::lanes::{Lanes, StreamLanes};
@@ -13,35 +13,35 @@ use crate::registers::RegisterMap;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Blocks in a group: a block's sums within it are less than `BLOCK * GROUP`, which 16 bits hold.
+/// Number of blocks in a group: a block's sums within it are less than `BLOCK * GROUP`, which fits 16 bits.
 pub(super) const GROUP: usize = 64;
-/// Groups that one worker counts in one go.
+/// Number of groups that one worker counts at once.
 const STRIDE: usize = 16;
 
-/// Counts of events by lane, at every scale, and where events lie on the axes. Cloning it is cheap.
+/// Event counts by lane at every scale, and positions of events on the axes. Cloning is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Pyramid {
     pub(super) lanes: Lanes,
-    /// For each block and one past the last: for each lane the reads and the writes before it, since its group began.
+    /// For each block and one past the last: the reads and writes of each lane before it, since the start of its group.
     pub(super) fine: Column<u16>,
     /// For each group: the reads and the writes of each lane before it.
     pub(super) coarse: Column<u32>,
     axis: Axis,
 }
 
-/// What lies in each pixel of a part of an axis.
+/// The events in each pixel of a part of an axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pixels {
-    /// First event at or after each pixel's left edge, and one more for the end of the last. Where pixels are many
-    /// events wide an edge within may lie up to a quarter of a pixel further left: see [`Pyramid::pixels`].
+    /// First event at or after each pixel's left edge, and one more entry for the end of the last pixel. If pixels are
+    /// many events wide, an inner edge may be up to a quarter of a pixel further left: see [`Pyramid::pixels`].
     pub edges: Vec<u64>,
     lanes: usize,
-    /// For each pixel: for each lane the reads and the writes.
+    /// For each pixel: the reads and writes of each lane.
     counts: Vec<u32>,
 }
 
 impl Pixels {
-    /// Number of pixels.
+    /// Returns the number of pixels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.edges.len().saturating_sub(1)
@@ -53,7 +53,7 @@ impl Pixels {
         self.len() == 0
     }
 
-    /// Reads and writes of a lane in a pixel. Marks, which are neither, count as reads.
+    /// Returns the reads and writes of a lane in a pixel. Marks, which are neither, count as reads.
     #[must_use]
     pub fn count(&self, pixel: usize, lane: usize) -> (u32, u32) {
         let at = (pixel * self.lanes + lane) * 2;
@@ -64,7 +64,7 @@ impl Pixels {
         (of(at), of(at + 1))
     }
 
-    /// Reads and writes of all lanes in a pixel.
+    /// Returns the reads and writes of all lanes in a pixel.
     #[must_use]
     pub fn sum(&self, pixel: usize) -> (u32, u32) {
         (0..self.lanes)
@@ -74,7 +74,7 @@ impl Pixels {
             })
     }
 
-    /// Reads and writes of a lane in all pixels.
+    /// Returns the reads and writes of a lane in all pixels.
     #[must_use]
     pub fn total(&self, lane: usize) -> (u64, u64) {
         (0..self.len())
@@ -82,7 +82,7 @@ impl Pixels {
             .fold((0, 0), |a, b| (a.0 + u64::from(b.0), a.1 + u64::from(b.1)))
     }
 
-    /// Events in view: the first, and one past the last.
+    /// Returns the events in view: the first, and one past the last.
     #[must_use]
     pub fn events(&self) -> (u64, u64) {
         let of = |e: Option<&u64>| e.copied().unwrap_or(0);
@@ -91,10 +91,11 @@ impl Pixels {
 }
 
 impl Pyramid {
-    /// Counts the events of a recording. Its lanes are those that have events; without a register map all registers
-    /// are unknown ones.
+    /// Counts the events of a recording. Its lanes are those with events; without a register map all registers are
+    /// unknown.
     ///
     /// # Errors
+    ///
     /// When the work was cancelled.
     pub fn build(recording: &Recording, map: Option<&RegisterMap>, progress: &Progress) -> Result<Self, Cancelled> {
         let events = &recording.events;
@@ -126,7 +127,7 @@ impl Pyramid {
                     }
                 });
             }
-            // What the part has in all comes last.
+            // The total of the part comes last.
             coarse.extend(&sums);
             Ok((fine, coarse))
         };
@@ -149,7 +150,7 @@ impl Pyramid {
             }
             sums.iter_mut().zip(all).for_each(|(s, n)| *s += n);
         }
-        // Lanes without an event take no room.
+        // Lanes without events take no room.
         let used: Vec<usize> = (0..all.names.len())
             .filter(|lane| sums.iter().skip(lane * 2).take(2).any(|n| *n > 0))
             .collect();
@@ -164,7 +165,7 @@ impl Pyramid {
         })
     }
 
-    /// A pyramid with columns that were computed before; `None` when their lengths do not fit the recording.
+    /// Assembles a pyramid from columns computed before. Returns `None` if their lengths do not fit the recording.
     pub(super) fn assemble(
         recording: &Recording,
         map: Option<&RegisterMap>,
@@ -185,20 +186,20 @@ impl Pyramid {
         })
     }
 
-    /// Names of the lanes, in the order in which they are shown.
+    /// Returns the names of the lanes in display order.
     #[must_use]
     pub fn lanes(&self) -> &[String] {
         &self.lanes.names
     }
 
-    /// Lanes of each stream, of memory, and of other calls; `None` where it is no recording of calls. Those without events
-    /// have no lane.
+    /// Returns the lanes of each stream, of memory, and of other calls, or `None` if it is no API trace. Those without
+    /// events have no lane.
     #[must_use]
     pub fn call_lanes(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
         self.lanes.call_lanes()
     }
 
-    /// Where events lie.
+    /// Returns the positions of events.
     #[must_use]
     pub fn axis(&self) -> &Axis {
         &self.axis
@@ -208,7 +209,7 @@ impl Pyramid {
         usize::try_from(self.axis.len()).unwrap_or(usize::MAX)
     }
 
-    /// Reads and writes of each lane before a block.
+    /// Returns the reads and writes of each lane before a block.
     fn sums(&self, block: usize) -> impl Iterator<Item = u32> + '_ {
         let width = self.lanes.names.len() * 2;
         let row = |at: usize| at.saturating_mul(width)..(at.saturating_add(1)).saturating_mul(width);
@@ -226,8 +227,8 @@ impl Pyramid {
         of(lane * 2).saturating_add(of(lane * 2 + 1))
     }
 
-    /// Calls back with each event of a range, its lane, and whether it writes. Events that are in no lane are left
-    /// out. The cost grows with the range.
+    /// Calls back with each event of a range, its lane, and whether it is a write. Events in no lane are left out. The
+    /// cost grows with the range.
     pub fn each(&self, events: &Events, range: Range<u64>, call: impl FnMut(u64, usize, bool)) {
         let at = |e: u64| usize::try_from(e).unwrap_or(usize::MAX).min(self.len());
         let mut call = call;
@@ -259,7 +260,7 @@ impl Pyramid {
         }
     }
 
-    /// Reads and writes of each lane in a range of events.
+    /// Returns the reads and writes of each lane in a range of events.
     #[must_use]
     pub fn count(&self, events: &Events, range: Range<u64>) -> Vec<(u32, u32)> {
         let at = |e: u64| usize::try_from(e).unwrap_or(usize::MAX).min(self.len());
@@ -268,9 +269,9 @@ impl Pyramid {
         counts.as_chunks::<2>().0.iter().map(|[r, w]| (*r, *w)).collect()
     }
 
-    /// The pixels of a part of an axis, from left to right. Where they hold several blocks of events, what they hold
-    /// begins and ends with a block, at most a quarter of a pixel before its edge: nothing is counted twice or left out,
-    /// and no event has to be looked at for it, so that a part of a hundred million costs what one of a few does.
+    /// Returns the pixels of a part of an axis, from left to right. If pixels hold several blocks of events, their
+    /// contents start and end with a block, at most a quarter of a pixel before the edge. Nothing is counted twice or
+    /// left out. No event is read for it, so a part of a hundred million events costs what one of a few costs.
     #[must_use]
     pub fn pixels(&self, events: &Events, kind: AxisKind, range: (f64, f64), pixels: usize) -> Pixels {
         let lanes = self.lanes.names.len();
@@ -293,7 +294,7 @@ impl Pyramid {
         Pixels { edges, lanes, counts }
     }
 
-    /// The event of a lane that is nearest to an event by number: the one itself, where it is in the lane.
+    /// Returns the event of a lane nearest to an event by number: the event itself, if it is in the lane.
     #[must_use]
     pub fn nearest(&self, events: &Events, lane: usize, event: u64) -> Option<u64> {
         let last = self.len().checked_sub(1)?;
@@ -310,7 +311,7 @@ impl Pyramid {
         let after = here.0.or_else(|| {
             let blocks = self.len().div_ceil(BLOCK);
             let so_far = self.sum(event / BLOCK + 1, lane);
-            // The first block behind which the lane has more events than behind this one.
+            // The first block after which the lane has more events than after this one.
             let block = search(blocks, |b| self.sum(b + 1, lane) > so_far);
             (block < blocks).then_some(())?;
             self.within(events, lane, block, |_| true).0
@@ -319,7 +320,7 @@ impl Pyramid {
         [before, after].into_iter().flatten().min_by_key(|e| e.abs_diff(event))
     }
 
-    /// First and last event of a lane in a block, among those that are wanted.
+    /// Returns the first and last event of a lane in a block, within a range.
     fn within(
         &self,
         events: &Events,
@@ -339,7 +340,7 @@ impl Pyramid {
     }
 }
 
-/// The first number below `end` that passes, where all behind one that passes do; `end` when none does.
+/// Returns the first number below `end` that satisfies a monotonic predicate, or `end` if none does.
 fn search(end: usize, passes: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, end);
     while low < high {
@@ -353,7 +354,7 @@ fn search(end: usize, passes: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// The columns of these lanes, of rows of `width`.
+/// Returns the columns of these lanes from rows of `width`.
 fn kept<'a, T: Copy>(rows: &'a [T], width: usize, lanes: &'a [usize]) -> impl Iterator<Item = T> + 'a {
     rows.chunks(width).flat_map(move |row| {
         lanes.iter().flat_map(move |l| {
@@ -363,7 +364,7 @@ fn kept<'a, T: Copy>(rows: &'a [T], width: usize, lanes: &'a [usize]) -> impl It
     })
 }
 
-/// Puts the edges between wide pixels where blocks begin.
+/// Moves the edges between wide pixels to starts of blocks.
 fn round(edges: &mut [u64]) {
     const BLOCKS: u64 = BLOCK as u64;
     let mut before = edges.first().copied().unwrap_or(0);
@@ -371,7 +372,7 @@ fn round(edges: &mut [u64]) {
         let (Some(edge), Some(next)) = (edges.get(i).copied(), edges.get(i + 1).copied()) else {
             return;
         };
-        // Of both pixels that meet here, as their edges were.
+        // For both adjacent pixels, with their original edges.
         let narrower = edge.saturating_sub(before).min(next.saturating_sub(edge));
         before = edge;
         if narrower >= 4 * BLOCKS

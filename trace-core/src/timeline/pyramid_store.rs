@@ -1,5 +1,5 @@
-//! A pyramid as bytes: what a `.kine` file keeps of it as derived data. Its columns are lent from the file as they lie
-//! there, so that opening one costs the same for every size. `docs/format.md` specifies the bytes.
+//! The stored form of a pyramid: derived data in a `.kine` file. Its columns are lent from the file, so opening costs
+//! the same for every size. `docs/format.md` specifies the bytes.
 
 use super::axis::{Axis, BLOCK};
 use super::pyramid::{GROUP, Pyramid};
@@ -8,16 +8,16 @@ use crate::recording::{Column, Recording};
 use crate::registers::RegisterMap;
 use bytemuck::Pod;
 
-/// Name of the derived section that holds a [`Pyramid`].
+/// Name of the derived section with a [`Pyramid`].
 pub const PYRAMID_SECTION: &str = "pyramid";
 /// Changes when the same events give another [`Pyramid`], or other bytes.
 pub const PYRAMID_VERSION: u32 = 1;
 
-/// Maximum bytes of a pyramid that is compared with its digests when it is opened: a few milliseconds.
+/// Maximum size of a pyramid that is verified against its digests when it is opened, bytes: a few milliseconds.
 const CHECKED_AT_ONCE: usize = 8 << 20;
-/// Bytes before the names of the lanes.
+/// Number of bytes before the names of the lanes.
 const HEAD_BYTES: usize = 24;
-/// Bytes of a lane's name.
+/// Size of a lane's name, bytes.
 pub(super) const NAME_BYTES: usize = 32;
 
 fn put<T: Pod>(out: &mut Vec<u8>, column: &Column<T>) {
@@ -27,7 +27,7 @@ fn put<T: Pod>(out: &mut Vec<u8>, column: &Column<T>) {
     out.resize(out.len().next_multiple_of(8), 0);
 }
 
-/// Takes columns one after another.
+/// A reader of consecutive columns.
 struct Reader<'a> {
     derived: &'a Derived,
     at: usize,
@@ -54,7 +54,7 @@ impl Reader<'_> {
 }
 
 impl Pyramid {
-    /// The pyramid as bytes.
+    /// Serialises the pyramid.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -79,8 +79,8 @@ impl Pyramid {
     }
 
     fn from_derived(derived: &Derived, recording: &Recording, map: Option<&RegisterMap>) -> Option<Self> {
-        // Counts that are damaged are made again. More than these are compared as they are used: a file's first frame
-        // does not wait for them.
+        // Damaged counts are derived again. Larger pyramids are verified as they are used: the first frame does not
+        // wait for them.
         if derived.len() <= CHECKED_AT_ONCE && derived.part(0..derived.len()).is_none() {
             return None;
         }
@@ -115,9 +115,10 @@ impl Pyramid {
         Self::assemble(recording, map, names, (fine, coarse), axis)
     }
 
-    /// The pyramid that a file keeps of its recording, if it is of this version and of the file's last commit.
+    /// Returns the pyramid stored in a file, if it has this version and belongs to the file's last commit.
     ///
     /// # Errors
+    ///
     /// When the section cannot be read.
     pub fn stored(
         file: &KineFile,
@@ -189,7 +190,7 @@ mod tests {
         let p = Pyramid::build(&r, Some(map()), &Progress::new()).unwrap();
         let f = file(&other, &p.to_bytes());
         assert!(Pyramid::stored(&f, &other, Some(map())).unwrap().is_none());
-        // The section is there, and of another version.
+        // The section exists, with another version.
         let mut w = Writer::begin(MemorySink::default()).unwrap();
         w.put(&r).unwrap();
         w.derived(PYRAMID_SECTION, PYRAMID_VERSION + 1, &p.to_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The parallel pass over all events: finds runs of reads, gaps, and the few events that tell of jobs and interrupts.
+//! The parallel pass over all events: it finds runs of reads, gaps, and the few events about jobs and interrupts.
 
 use super::{GAP_NS, Gap, Poll};
 use crate::progress::{Cancelled, Progress};
@@ -6,16 +6,16 @@ use crate::recording::{Column, EventKind, Events, InterruptLine, Recording, Spac
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use rayon::prelude::*;
 
-/// Events that one worker looks at in one go.
+/// Number of events that one worker scans at once.
 const BLOCK: usize = 1 << 16;
 
-/// Blocks that are looked at before what they told is taken up: enough for every worker.
+/// Number of blocks that are scanned before their results are used: enough for every worker.
 const AT_ONCE: usize = 64;
 
-/// What a register is to this pass.
+/// The class of a register in this pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Nothing that this pass looks for.
+    /// Not relevant.
     Plain,
     /// Status that drivers read in groups.
     Group,
@@ -23,7 +23,7 @@ pub(super) enum Class {
     HeadHigh(u8),
     Command(u8),
     Status(InterruptLine),
-    /// Registers that a handler goes on with after its first read.
+    /// Registers that a handler accesses after its first read.
     Handler(InterruptLine),
     AsCommand,
     TransCfg,
@@ -31,11 +31,11 @@ pub(super) enum Class {
     PowerOn,
 }
 
-/// The class of each register of a map, by word. Registers that share a word, and parts of one, have none: what this
-/// pass looks for are registers of 32 bits.
+/// The class of each register of a map, by word. Registers that share a word, and parts of one, have none: this pass
+/// handles 32-bit registers.
 pub(super) struct Classes {
     words: Vec<Class>,
-    /// The space whose accesses are the device's registers.
+    /// The space of the device's registers.
     space: Option<u8>,
 }
 
@@ -81,7 +81,7 @@ impl Classes {
     }
 }
 
-/// One event that tells something.
+/// A relevant event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) event: u64,
@@ -111,7 +111,7 @@ pub(super) enum MarkKind {
     },
 }
 
-/// What the pass found, in the order of the events.
+/// The results of the pass in event order.
 #[derive(Default)]
 pub(super) struct BlockScan {
     pub(super) polls: Vec<Poll>,
@@ -119,7 +119,7 @@ pub(super) struct BlockScan {
     pub(super) marks: Vec<Mark>,
 }
 
-/// A block of events with its columns side by side, so that the pass need not look rows up one by one.
+/// A block of events with its columns side by side, so that no row lookup is needed.
 struct Block {
     first: usize,
     kind: Vec<u8>,
@@ -130,7 +130,7 @@ struct Block {
 }
 
 impl Block {
-    /// Events `first..end` (clipped); offset and value are 0 where the event is no access.
+    /// Loads events `first..end` (clipped); offset and value are 0 for an event that is no access.
     fn load(events: &Events, first: usize, end: usize) -> Self {
         let end = end.min(events.len());
         let kind: Vec<u8> = gather(&events.kind, first..end);
@@ -163,7 +163,7 @@ impl Block {
     }
 
     fn len(&self) -> usize {
-        // A damaged recording may have columns of different lengths; what all of them have is looked at.
+        // A damaged recording may have columns of different lengths; the common part is scanned.
         self.kind
             .len()
             .min(self.space.len())
@@ -172,7 +172,7 @@ impl Block {
             .min(self.value.len())
     }
 
-    /// The events as runs see them.
+    /// Returns the events as runs see them.
     fn seen(&self, classes: &Classes) -> impl Iterator<Item = RunEvent> {
         let rows = self
             .kind
@@ -191,7 +191,7 @@ impl Block {
     }
 }
 
-/// The rows of a range of a column.
+/// Returns the rows of a range of a column.
 fn gather<T: bytemuck::Pod>(column: &Column<T>, range: std::ops::Range<usize>) -> Vec<T> {
     let mut rows = Vec::with_capacity(range.end.min(column.len()).saturating_sub(range.start));
     for part in column.slices(range) {
@@ -200,7 +200,7 @@ fn gather<T: bytemuck::Pod>(column: &Column<T>, range: std::ops::Range<usize>) -
     rows
 }
 
-/// What makes reads one run: the same register, or any of the group's.
+/// The key of a run of reads: one register, or any of the group's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     None,
@@ -208,7 +208,7 @@ enum Key {
     Group,
 }
 
-/// Different registers that a run tells apart; more than any driver reads in one group.
+/// Maximum number of distinct registers of a run; more than any driver reads in one group.
 const REGISTERS: usize = 32;
 
 /// An event as a run sees it.
@@ -227,7 +227,7 @@ struct Run {
     last: RunEvent,
     offset: u32,
     value: u64,
-    /// Whether a register came again.
+    /// Whether a register was repeated.
     again: bool,
     /// The registers so far; the first [`REGISTERS`] of them.
     registers: [u32; REGISTERS],
@@ -289,13 +289,13 @@ fn key(classes: &Classes, kind: u8, space: u8, offset: u32) -> Key {
     }
 }
 
-/// Whether an event goes on with the run of the one before it.
+/// Whether an event continues the run of the previous one.
 fn goes_on(before: RunEvent, now: RunEvent) -> bool {
     before.key != Key::None && before.key == now.key && now.time.saturating_sub(before.time) <= GAP_NS
 }
 
-/// Looks at all events, and gives what it found to `take`, in the order of the events, as it goes on: what is found in
-/// many events is not in memory at once.
+/// Scans all events, and passes results to `take` in event order as it proceeds: the results of many events are never
+/// in memory at once.
 pub(super) fn scan(
     recording: &Recording,
     classes: &Classes,
@@ -319,14 +319,14 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// Looks at the events of one block; a run belongs to the block in which it begins.
+/// Scans the events of one block; a run belongs to the block in which it starts.
 fn scan_block(events: &Events, classes: &Classes, first: usize) -> BlockScan {
     let mut found = BlockScan::default();
     let block = Block::load(events, first, first + BLOCK);
     let before = first.checked_sub(1).map(|e| Block::load(events, e, first));
     let mut before = before.and_then(|b| b.seen(classes).next());
     let mut run: Option<Run> = None;
-    // Whether the events so far go on with a run that another block began.
+    // Whether the events so far continue a run of an earlier block.
     let mut elsewhere = true;
     for now in block.seen(classes) {
         let gap = before.map_or(0, |b| now.time.saturating_sub(b.time));
@@ -374,7 +374,7 @@ fn finish_elsewhere(events: &Events, classes: &Classes, run: &mut Run, mut from:
     }
 }
 
-/// Keeps the event if it tells of a job, an interrupt or a phase.
+/// Records the event if it is about a job, an interrupt or a phase.
 #[inline]
 fn mark(events: &Events, classes: &Classes, block: &Block, now: RunEvent, marks: &mut Vec<Mark>) {
     let RunEvent {
@@ -434,9 +434,10 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: RunEvent, marks:
     });
 }
 
-/// Last event of the handler that begins at `event`: as long as the registers are those of the line's handler.
+/// Returns the last event of the handler that starts at `event`: the handler continues as long as the registers belong
+/// to its line.
 fn handler_end(events: &Events, classes: &Classes, block: &Block, event: usize, line: InterruptLine) -> u64 {
-    /// Longer than any handler between two looks at the status.
+    /// Maximum number of events of a handler between two status reads.
     const LONGEST: usize = 16;
     let mut last = event;
     for e in event + 1..event + LONGEST {
@@ -458,7 +459,7 @@ fn handler_end(events: &Events, classes: &Classes, block: &Block, event: usize, 
     last as u64
 }
 
-/// Last event from `event` on of an unbroken run of reads of the group's registers.
+/// Returns the last event of an unbroken run of reads of the group's registers from `event` on.
 pub(super) fn group_end(events: &Events, classes: &Classes, event: u64) -> u64 {
     let mut last = event;
     while let Some(a) = usize::try_from(last + 1).ok().and_then(|e| events.access(e)) {

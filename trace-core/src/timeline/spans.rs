@@ -1,4 +1,4 @@
-//! Where long lists of spans lie on few pixels: small things merge, and never vanish.
+//! The merge of long lists of spans into few pixels: small spans merge, and never vanish.
 
 use crate::registers::gallop;
 
@@ -7,7 +7,7 @@ use crate::registers::gallop;
 pub struct MergedSpan {
     /// Index of the first item.
     pub first_item: usize,
-    /// How many items there are, at least 1.
+    /// Number of items, at least 1.
     pub items: usize,
     /// First event of them.
     pub first: u64,
@@ -15,10 +15,10 @@ pub struct MergedSpan {
     pub last: u64,
 }
 
-/// Merges items that share a pixel. `edges` holds the first event of every pixel and one more, as
-/// [`super::Pixels::edges`] does; `span` gives an item's first and last event. Neither the first nor the last events
-/// of the items fall from one item to the next. Every item that touches the pixels is in exactly one run. The cost
-/// depends on the pixels and the logarithm of the items.
+/// Merges items that share a pixel. `edges` holds the first event of every pixel and one more entry, as in
+/// [`super::Pixels::edges`]; `span` returns an item's first and last event. First and last events must not decrease
+/// from one item to the next. Every item that touches the pixels is in exactly one run. The cost depends on the pixels
+/// and the logarithm of the items.
 #[must_use]
 pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64)) -> Vec<MergedSpan> {
     let mut out = Vec::new();
@@ -29,7 +29,7 @@ pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64
     let mut at = items.partition_point(|i| span(i).1 < start);
     while let Some((first, mut last)) = items.get(at).map(&span).filter(|s| s.0 < end) {
         let mut next = at + 1;
-        // Items that begin in the pixel that this one ends in merge with it, and those that begin where they end.
+        // Items that start in the pixel where this one ends merge with it, and so on.
         loop {
             at_edge += gallop(edges.get(at_edge..).unwrap_or_default(), |e| *e <= last);
             let pixel = at_edge;

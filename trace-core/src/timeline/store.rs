@@ -1,4 +1,4 @@
-//! A timeline as bytes: what a `.kine` file keeps of it as derived data, five tables of 64-bit words.
+//! The stored form of a timeline: derived data in a `.kine` file, five tables of 64-bit words.
 
 use super::{
     Gap, InferredInterrupt, JobSpan, PYRAMID_SECTION, PYRAMID_VERSION, Phase, PhaseName, Poll, Pyramid, Timeline,
@@ -9,10 +9,10 @@ use crate::recording::{GpuVa, InterruptLine, Recording};
 use crate::registers::RegisterMap;
 use std::path::Path;
 
-/// Name of the derived section that holds a [`Timeline`].
+/// Name of the derived section with a [`Timeline`].
 pub const SECTION: &str = "timeline";
 
-/// Stands for an event or a time that there is not.
+/// Stands for a missing event or time.
 const NONE: u64 = u64::MAX;
 
 /// Rows of one table as words.
@@ -143,7 +143,7 @@ fn take<const N: usize, R: Row<N>>(words: &mut std::slice::Iter<'_, [u8; 8]>) ->
 }
 
 impl Timeline {
-    /// The timeline as bytes.
+    /// Serialises the timeline.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let words = 5
@@ -161,7 +161,7 @@ impl Timeline {
         out
     }
 
-    /// The timeline that the bytes hold; `None` when they hold none, and it must be derived again.
+    /// Parses a timeline. Returns `None` if the bytes hold none, and it must be derived again.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (words, rest) = bytes.as_chunks::<8>();
@@ -176,23 +176,27 @@ impl Timeline {
         (words.len() == 0 && rest.is_empty()).then_some(timeline)
     }
 
-    /// The timeline that a file keeps, if it is of this version of the analysis and of the file's last commit.
+    /// Returns the timeline stored in a file, if it has this version of the analysis and belongs to the file's last
+    /// commit.
     ///
     /// # Errors
+    ///
     /// When the section cannot be read.
     pub fn read_from(file: &KineFile) -> Result<Option<Self>, ContainerError> {
         Ok(StoredTimeline::read_section(file)?.and_then(|k| k.read()))
     }
 }
 
-/// A timeline that a file keeps and that nobody read yet.
+/// A stored timeline that was not read yet.
 #[derive(Clone, Debug)]
 pub struct StoredTimeline(Derived);
 
 impl StoredTimeline {
-    /// The one of a file, if it is of this version of the analysis and of the file's last commit.
+    /// Returns the stored timeline of a file, if it has this version of the analysis and belongs to the file's last
+    /// commit.
     ///
     /// # Errors
+    ///
     /// When the section cannot be read.
     pub fn read_section(file: &KineFile) -> Result<Option<Self>, ContainerError> {
         let derived = file.derived(SECTION)?;
@@ -200,20 +204,20 @@ impl StoredTimeline {
         Ok(derived.filter(holds).map(Self))
     }
 
-    /// Bytes that reading it goes through.
+    /// Returns the number of bytes to read.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// The timeline; `None` when the bytes hold none, and it must be derived again.
+    /// Reads the timeline. Returns `None` if the bytes hold none, and it must be derived again.
     #[must_use]
     pub fn read(&self) -> Option<Timeline> {
         Timeline::from_bytes(self.0.bytes())
     }
 }
 
-/// What can be derived from the events of a recording, as bytes of sections.
+/// Serialised sections of derived data.
 struct DerivedSections {
     timeline: Option<Vec<u8>>,
     pyramid: Option<Vec<u8>>,
@@ -241,12 +245,13 @@ impl DerivedSections {
     }
 }
 
-/// Writes a recording to a new file with what can be derived from its events, as one commit. Progress counts bytes.
+/// Writes a recording to a new file with its derived data, as one commit. Progress counts bytes.
 ///
 /// # Errors
-/// As [`container::write`].
+///
+/// Same as [`container::write`].
 pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<(), ContainerError> {
-    // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
+    // Deriving and writing both only read the recording, and writing mostly waits: they run in parallel.
     std::thread::scope(|scope| {
         let derived = scope.spawn(move || DerivedSections::new(recording, progress));
         container::write_with(recording, dest, progress, |writer| {
@@ -258,11 +263,11 @@ pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<
     })
 }
 
-/// Adds to the file of a recording what can be derived from its events, as one more commit, so that nobody has to derive it
-/// when the file is opened.
+/// Adds derived data to a recording's file as one more commit, so that it need not be derived when the file is opened.
 ///
 /// # Errors
-/// As [`Writer::append`] and [`Writer::commit`], or when cancelled.
+///
+/// Same as [`Writer::append`] and [`Writer::commit`], or when cancelled.
 pub fn append(recording: &Recording, file: &Path, progress: &Progress) -> Result<(), ContainerError> {
     let derived = DerivedSections::new(recording, progress)?;
     let mut writer = Writer::append(file)?;

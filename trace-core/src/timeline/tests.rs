@@ -1,4 +1,4 @@
-//! Derived facts of made-up recordings, and of the published ones where they are present.
+//! Tests of derived data of synthetic recordings, and of the published ones if they are present.
 
 use super::*;
 use crate::progress::Progress;
@@ -70,7 +70,7 @@ impl Script {
     }
 }
 
-/// A driver that maps memory as its program goes on sets nothing up between jobs: the jobs are the program's.
+/// A driver that maps memory as its program proceeds sets nothing up between jobs: the jobs are the program's.
 #[test]
 fn jobs_of_a_driver_that_maps_as_it_goes_are_compute() {
     let map_more = |s: &mut Script| {
@@ -95,7 +95,7 @@ fn jobs_of_a_driver_that_maps_as_it_goes_are_compute() {
     };
     // Four layers, memory mapped before the last of them.
     assert_eq!(phase_of(&[false, false, false, true]), 4);
-    // Every job in an address space of its own.
+    // Every job has its own address space.
     assert_eq!(phase_of(&[true, true]), 2);
     // A few jobs prepare, many compute.
     assert_eq!(phase_of(&[false, true, false, false, false]), 4);

@@ -1,4 +1,4 @@
-//! Facts and extras of a part: event numbers follow, what no longer holds goes, and the part says where it is from.
+//! Metadata and extras of a part: event numbers are updated, invalid data is removed, and the origin is recorded.
 
 use super::{Part, TrimRequest, TrimSummary};
 use crate::check::Finding;
@@ -8,25 +8,25 @@ use crate::recording::{
 use crate::screen::SCREEN_AT_END;
 use serde::{Deserialize, Serialize};
 
-/// Name of the extra that tells what a recording was cut from: an array of [`Cut`], the first cut first.
+/// Name of the extra with the cuts of a recording: an array of [`Cut`], the first cut first.
 pub const CUTS: &str = "cuts";
 
-/// A cut that a recording went through.
+/// A cut of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// The recording that it was made from: the name of its file.
+    /// File name of the source recording.
     pub source: String,
-    /// Events and jobs that this had.
+    /// Number of events and jobs of the source.
     pub events: u64,
-    /// Jobs that this had.
+    /// Number of jobs of the source.
     pub jobs: u64,
-    /// Jobs that stayed, as ranges of their numbers there, both ends included.
+    /// Kept jobs, as ranges of their numbers in the source, both ends inclusive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_jobs: Vec<[u32; 2]>,
-    /// Events that stayed, where a range of them was chosen: first and last.
+    /// Kept events, if a range of them was chosen: first and last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_events: Option<[u64; 2]>,
-    /// Pieces of memory that stand for what jobs which were left out wrote, as a software GPU computed them.
+    /// Number of pieces of memory that replace the output of removed jobs, as a software GPU computed it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub supplied: u64,
 }
@@ -36,7 +36,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Recording {
-    /// The cuts that it went through, the first one first. Empty for one that was never cut.
+    /// Returns the cuts of the recording, the first one first. Empty if it was never cut.
     #[must_use]
     pub fn cuts(&self) -> Vec<Cut> {
         let json = self.extras.get(CUTS);
@@ -44,7 +44,7 @@ impl Recording {
     }
 }
 
-/// Numbers that follow one another, as ranges with both ends.
+/// Converts numbers to ranges of consecutive ones, both ends inclusive.
 fn ranges(numbers: &[u32]) -> Vec<[u32; 2]> {
     let mut out: Vec<[u32; 2]> = Vec::new();
     for n in numbers {
@@ -56,7 +56,7 @@ fn ranges(numbers: &[u32]) -> Vec<[u32; 2]> {
     out
 }
 
-/// Makes facts and extras those of the part. `numbers`: the new number of the first event at or behind each.
+/// Updates metadata and extras for the part. `numbers`: the new number of the first kept event at or after each event.
 pub(super) fn remap(
     out: &mut Recording,
     whole: &Recording,
@@ -97,7 +97,7 @@ pub(super) fn remap(
     out.extras.retain(|name, _| {
         let holds = match name.as_str() {
             BUFFER_SHAPES | CAPTURE | HARDWARE | CHAIN_REPORTS | CUTS => true,
-            // What a screen shows in the end follows from everything before it.
+            // The final screen depends on everything before it.
             SCREEN_AT_END => !gone.contains(&true),
             _ => false,
         };
@@ -130,7 +130,7 @@ pub(super) fn remap(
     }
 }
 
-/// A finding with the numbers that its event has now.
+/// Updates the event numbers of a finding.
 fn moved(finding: &mut Finding, number: impl Fn(u64) -> u64) {
     let Some(old) = finding.event else { return };
     let new = number(old);
@@ -140,7 +140,7 @@ fn moved(finding: &mut Finding, number: impl Fn(u64) -> u64) {
     }
 }
 
-/// Frames of data that the first snapshot no longer has, and those of them that were zero.
+/// Returns the number of data frames missing from the first snapshot, and how many of them were zero.
 fn source_pages(before: &Memory, after: &Memory) -> [u64; 2] {
     let count = |m: &Memory| {
         let runs = m.snapshots.first().map(|s| s.runs.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Memory of a part: which frames its jobs reach, and the snapshots with nothing else in them.
+//! Memory of a part: the frames that its jobs access, and snapshots with only these frames.
 
 use super::{JobParts, Part, SuppliedBytes, TrimError, TrimRequest};
 use crate::PAGE_SIZE;
@@ -12,27 +12,26 @@ use crate::registers::RegisterMap;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 
-/// Ranges that are kept before they are joined for the first time.
+/// Number of ranges that are stored before they are joined for the first time.
 const FIRST_ROOM: usize = 1 << 16;
-/// Maximum number of runs of frames of snapshots that stood on ones which are no longer there, and tell all of memory
-/// themselves.
+/// Maximum number of runs of frames in snapshots that lost their base snapshot and must describe all memory themselves.
 const MAX_WHOLE_RUNS: u64 = 1 << 24;
 
-/// Frames with contents in all snapshots together.
+/// Returns the number of frames with contents in all snapshots together.
 pub(super) fn frames(recording: &Recording) -> u64 {
     let runs = recording.memory.snapshots.iter().flat_map(|s| &s.runs);
     runs.fold(0, |n, r| n.saturating_add(u64::from(r.count)))
 }
 
-/// Which memory stays.
+/// The memory to keep.
 pub(super) struct Plan {
-    /// Frames of data that stay, rising and apart; `None`: all.
+    /// Data frames to keep, ascending and disjoint; `None`: all.
     data: Option<Vec<Range<u64>>>,
-    /// Frames that are a page table at some time, rising and apart.
+    /// Frames that are a page table at some time, ascending and disjoint.
     tables: Vec<Range<u64>>,
-    /// From this event on only page tables change: what follows is work that is left out.
+    /// From this event on only page tables change: the rest is removed work.
     tail: u64,
-    /// Where the part begins: snapshots before it become one.
+    /// First event of the part: earlier snapshots are merged into one.
     first: u64,
 }
 
@@ -73,7 +72,7 @@ impl Plan {
         Ok(this)
     }
 
-    /// What the kept jobs' address spaces map when they are submitted, and every page table.
+    /// Records the frames that the kept jobs' address spaces map at submission, and every page table.
     fn reach(
         &mut self,
         recording: &Recording,
@@ -130,7 +129,7 @@ impl Plan {
             });
             cancelled
         };
-        // Tables of every space stay: a plan sets all of them up.
+        // Tables of every address space stay: a plan sets all of them up.
         for event in snapshots.iter().map(|s| s.event) {
             for index in 0..u32::try_from(spaces.len()).unwrap_or(u32::MAX) {
                 scan(event, index, None, &mut tables)?;
@@ -145,7 +144,7 @@ impl Plan {
                         scan(*event, index, Some(&mut ranges), &mut tables)?;
                     }
                 }
-                // Nobody knows what it reaches.
+                // Its memory accesses are unknown.
                 None => {
                     self.tables = tables.finish();
                     return Ok(());
@@ -157,7 +156,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a piece of memory that the CPU wrote stays.
+    /// Whether a CPU write is kept.
     pub(super) fn is_write_kept(&self, event: u64, row: &HostWriteRow) -> bool {
         self.is_kept(row.frame(), event)
     }
@@ -166,7 +165,7 @@ impl Plan {
         has(&self.tables, frame) || event < self.tail && self.data.as_ref().is_none_or(|d| has(d, frame))
     }
 
-    /// The parts of a run that stay.
+    /// Returns the parts of a run that are kept.
     fn kept_parts(&self, run: &PageRun, tail: bool) -> Vec<Range<u64>> {
         let all = run.first_frame..run.end_frame();
         if run.role == FrameRole::Table {
@@ -181,8 +180,8 @@ impl Plan {
         merged(keep)
     }
 
-    /// The memory of the part, and the frames with contents before and after. `numbers`: the new number of the first
-    /// event at or behind each.
+    /// Builds the memory of the part. Returns it with the number of frames with contents before and after. `numbers`:
+    /// the new number of the first kept event at or after each event.
     pub(super) fn build(
         &self,
         recording: &Recording,
@@ -192,7 +191,7 @@ impl Plan {
     ) -> Result<(Memory, [u64; 2]), TrimError> {
         let memory = &recording.memory;
         let stored = memory.pages.len() as u64;
-        // A part of the events begins with memory as it stood there.
+        // A part of the events starts with the memory at its first event.
         let begin = memory
             .snapshots
             .partition_point(|s| s.event <= self.first)
@@ -202,9 +201,9 @@ impl Plan {
         let before = u32::try_from(begin).unwrap_or(u32::MAX);
         for (n, s) in memory.snapshots.iter().enumerate().skip(begin) {
             progress.check()?;
-            // The first tells what is there at the start, whenever it was taken.
+            // The first snapshot gives the initial state, whenever it was taken.
             let is_first = n == begin;
-            // One that stands on another which is no longer there tells everything itself.
+            // A snapshot that lost its base snapshot describes everything itself.
             let alone = is_first && s.parent.is_some() || s.parent.is_some_and(|p| p < before);
             let whole;
             let runs = if alone {
@@ -252,7 +251,7 @@ impl Plan {
                     });
                     continue;
                 }
-                // Ids count up, so a run is no longer than there are images, whatever it says.
+                // Ids are consecutive, so a run is never longer than the number of images, whatever it says.
                 let most = (stored + 1).saturating_sub(u64::from(run.first_page.0));
                 let end = part.end.min(run.first_frame.saturating_add(most));
                 for frame in part.start..end.max(part.start) {
@@ -271,7 +270,7 @@ fn number(numbers: &[u64], event: u64) -> u64 {
     at.or(numbers.last()).copied().unwrap_or(0)
 }
 
-/// Page images that stay, as they are come upon.
+/// Page images to keep, in the order of discovery.
 pub(super) struct Pages<'a> {
     recording: &'a Recording,
     builder: MemoryBuilder,
@@ -287,7 +286,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The new id of a page.
+    /// Returns the new id of a page.
     pub(super) fn of(&mut self, old: PageId) -> PageId {
         if old == PageId::ZERO {
             return old;
@@ -301,7 +300,7 @@ impl<'a> Pages<'a> {
         new
     }
 
-    /// What stands for bytes that a job wrote.
+    /// Returns the page with replaced bytes of a removed job.
     pub(super) fn supplied(&mut self, s: &SuppliedBytes) -> HostWriteRow {
         HostWriteRow {
             at: s.at.0,
@@ -311,11 +310,11 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Ranges as they are come upon, joined from time to time: page tables may lead to the same frames again and again.
+/// Ranges in the order of discovery, joined from time to time: page tables may lead to the same frames again and again.
 #[derive(Default)]
 struct Ranges {
     all: Vec<Range<u64>>,
-    /// How many there may be before they are joined.
+    /// Maximum number before they are joined.
     room: usize,
 }
 
@@ -328,7 +327,7 @@ impl Ranges {
         }
         if self.all.len() > self.room.max(FIRST_ROOM) {
             self.all = merged(std::mem::take(&mut self.all));
-            // Twice what is left, so that ranges that do not join are not gone through at every one that comes.
+            // Twice the remaining number, so that ranges that cannot be joined are not scanned at every addition.
             self.room = self.all.len().saturating_mul(2);
         }
     }
@@ -338,13 +337,13 @@ impl Ranges {
     }
 }
 
-/// Whether one of these, rising and apart, has the frame.
+/// Whether one of these ascending, disjoint ranges contains the frame.
 fn has(ranges: &[Range<u64>], frame: u64) -> bool {
     let n = ranges.partition_point(|r| r.end <= frame);
     ranges.get(n).is_some_and(|r| r.start <= frame)
 }
 
-/// Ranges in rising order, those that touch joined.
+/// Sorts ranges and joins those that touch.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|r| r.start);
     let mut out: Vec<Range<u64>> = Vec::new();
@@ -357,7 +356,7 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     out
 }
 
-/// What two lists of ranges, each rising and apart, have in common.
+/// Returns the intersection of two lists of ascending, disjoint ranges.
 fn intersect(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut out = Vec::new();
     for r in b {
@@ -377,7 +376,7 @@ mod tests {
     fn ranges_that_come_again_are_joined_and_others_stay_apart() {
         let mut all = Ranges::default();
         for _ in 0..8 {
-            // Every other frame, from both ends, so that none touches the one before it.
+            // Every other frame, from both ends, so that none touches the previous one.
             for n in 0..FIRST_ROOM as u64 {
                 let frame = if n % 2 == 0 { n } else { (1 << 20) - n } * 2;
                 all.add(frame..frame + 1);

@@ -1,8 +1,7 @@
-//! A recording cut down to some of its jobs, or to a range of its events, so that what is left replays.
+//! Cuts of a recording to some of its jobs, or to a range of its events, so that the rest replays.
 //!
-//! What a job cannot do without stays: power, reset, address spaces and interrupt masks, the page tables as they change,
-//! and the memory that the kept jobs reach. Nothing is made up: every event that is kept is as it was recorded, and only
-//! its number changes.
+//! The requirements of a job stay: power, reset, address spaces and interrupt masks, page table changes, and the memory
+//! that the kept jobs access. Nothing is invented: every kept event is as recorded, and only its number changes.
 
 mod facts;
 mod memory;
@@ -20,48 +19,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Events between two looks at whether the work was cancelled.
+/// Number of events between two checks for cancellation.
 const CHECK_EVERY: usize = 4096;
 
-/// What is kept.
+/// The part to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Jobs by their numbers, with what they need of the rest.
+    /// Jobs by number, with everything that they need.
     Jobs(BTreeSet<u32>),
-    /// These events and no others; memory as it stood before the first.
+    /// These events only, with memory as it was before the first.
     Events(RangeInclusive<u64>),
 }
 
-/// Bytes that a job which is left out had written and that a kept one reads, where they are known.
+/// Known bytes that a removed job wrote and that a kept job reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuppliedBytes {
     /// Number of the job that wrote them.
     pub job: u32,
-    /// Physical address of the first; they lie in one page.
+    /// Physical address of the first byte; all bytes are in one page.
     pub at: PhysAddr,
-    /// How many, at least 1.
+    /// Number of bytes, at least 1.
     pub bytes: u32,
-    /// An image of the page with them in place; pieces of one page share it.
+    /// An image of the page that contains them; pieces of one page share it.
     pub page: Arc<Page>,
 }
 
-/// How a recording is cut.
+/// The parameters of a cut.
 #[derive(Clone, Debug)]
 pub struct TrimRequest {
-    /// What is kept.
+    /// The part to keep.
     pub part: Part,
-    /// Events that are left out besides.
+    /// Additional events to remove.
     pub without: BTreeSet<u64>,
-    /// The only frames of data (address / 4096) whose contents are kept; `None`: all that the kept jobs reach.
+    /// The only data frames (address / 4096) whose contents are kept; `None`: all that the kept jobs access.
     pub frames: Option<BTreeSet<u64>>,
-    /// What jobs that are left out had written, put where they ended.
+    /// Output of removed jobs, inserted where they ended.
     pub supplied: Vec<SuppliedBytes>,
-    /// What the cut calls the recording that it was made from: the name of its file.
+    /// Name of the source recording in the cut's record: its file name.
     pub source: String,
 }
 
 impl TrimRequest {
-    /// A cut to a part, with nothing special about it.
+    /// Creates a cut to a part with default options.
     #[must_use]
     pub fn new(part: Part, source: impl Into<String>) -> Self {
         Self {
@@ -74,7 +73,7 @@ impl TrimRequest {
     }
 }
 
-/// Why a recording cannot be cut.
+/// The reason why a recording cannot be cut.
 #[derive(Debug, thiserror::Error)]
 pub enum TrimError {
     /// The recording has no jobs.
@@ -82,7 +81,7 @@ pub enum TrimError {
         "the recording has no jobs that could be chosen; choose events instead (--events A..=B; it has {events}, counted from 0)"
     )]
     NoJobs {
-        /// Events that it has.
+        /// Number of its events.
         events: u64,
     },
     /// Nothing is chosen.
@@ -93,7 +92,7 @@ pub enum TrimError {
     NoSuchJob {
         /// Its number.
         job: u32,
-        /// Jobs that there are.
+        /// Number of existing jobs.
         jobs: u64,
     },
     /// An event does not exist.
@@ -101,77 +100,78 @@ pub enum TrimError {
     NoSuchEvent {
         /// Its number.
         event: u64,
-        /// Events that there are.
+        /// Number of existing events.
         events: u64,
     },
-    /// Some of it does not have its digest: it would be written with a new one that is right.
+    /// Some of it does not match its digest: writing it would give it a new, matching digest.
     #[error("{block}, so the recording is not cut; `kinescope verify` lists all that is damaged")]
     Damaged {
         /// The first damaged block.
         block: Box<DamagedBlock>,
     },
-    /// Snapshots of the part stand on ones before it, and each would have to tell all of memory.
+    /// Snapshots of the part depend on earlier ones, and each would have to describe all memory.
     #[error(
         "the snapshots of the part stand on ones before it, and told whole they have more than {most} runs of frames; choose a shorter part, or one from the first event on"
     )]
     Snapshots {
-        /// The most that is made.
+        /// The maximum.
         most: u64,
     },
-    /// What jobs that are left out wrote is too much to be put in.
+    /// The output of removed jobs is too large to insert.
     #[error(
         "what jobs that are left out wrote and kept ones read lies in {pages} pages, and {most} are supplied at most; keep the jobs (without --needs bytes) or choose fewer"
     )]
     TooMuchSupplied {
-        /// Pages that it lies in.
+        /// Number of its pages.
         pages: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// What became of a recording, in numbers.
+/// Statistics of a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrimSummary {
-    /// Jobs that the recording had.
+    /// Number of jobs in the recording.
     pub jobs: u64,
-    /// Jobs that stayed, by their old numbers.
+    /// Kept jobs by their old numbers.
     pub jobs_kept: Vec<u32>,
-    /// Events before and after.
+    /// Number of events before and after.
     pub events: [u64; 2],
-    /// Of the events that went, those of submits, their interrupts and what is read meanwhile.
+    /// Number of removed events of submits, their interrupts and related reads.
     pub job_events_out: u64,
-    /// Of the events that went, pieces of memory that the CPU wrote.
+    /// Number of removed CPU writes to memory.
     pub host_writes_out: u64,
-    /// Pieces of memory that stand for what jobs that are left out had written.
+    /// Number of pieces of memory that replace the output of removed jobs.
     pub supplied: u64,
-    /// Frames with contents in all snapshots together, before and after.
+    /// Number of frames with contents in all snapshots together, before and after.
     pub frames: [u64; 2],
-    /// Page images before and after, that of zeros not counted.
+    /// Number of page images before and after, without the page of zeros.
     pub pages: [u64; 2],
-    /// Extras that do not hold for the part, by name.
+    /// Names of extras that do not apply to the part.
     pub extras_out: Vec<String>,
 }
 
-/// A recording that was cut.
+/// The result of a cut.
 #[derive(Clone, Debug)]
 pub struct TrimResult {
-    /// What is left.
+    /// The remaining recording.
     pub recording: Recording,
-    /// For each event that is left its old number; those that stand for what jobs wrote have that of the event behind
-    /// them.
+    /// The old number of each remaining event; events that replace the output of jobs have the number of the next
+    /// event.
     pub events: Vec<u64>,
-    /// What became of it.
+    /// Statistics.
     pub summary: TrimSummary,
 }
 
-/// Cuts a recording. One of which nothing goes is given back as it is.
+/// Cuts a recording. A cut that removes nothing returns the recording unchanged.
 ///
 /// # Errors
-/// When what is chosen does not exist, some of it is damaged, or the work was cancelled.
+///
+/// When the selection does not exist, some of it is damaged, or the work was cancelled.
 pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) -> Result<TrimResult, TrimError> {
     let events = recording.events.len();
     let wanted = &extend_to_whole_writes(recording, wanted);
@@ -228,7 +228,7 @@ pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) ->
     build(recording, wanted, &parts, &plan, &gone, trim_summary, progress)
 }
 
-/// What the CPU wrote at once stays together: memory is known again only behind all of it.
+/// Keeps contiguous CPU writes together: memory is only known again after all of them.
 fn extend_to_whole_writes(recording: &Recording, wanted: &TrimRequest) -> TrimRequest {
     let mut wanted = wanted.clone();
     if let Part::Events(range) = &mut wanted.part {
@@ -242,7 +242,7 @@ fn extend_to_whole_writes(recording: &Recording, wanted: &TrimRequest) -> TrimRe
     wanted
 }
 
-/// Which events go when these jobs stay.
+/// Marks the events to remove if these jobs stay.
 fn mark_dropped_for_jobs(jobs: &BTreeSet<u32>, parts: &JobParts, events: usize) -> Result<Vec<bool>, TrimError> {
     if parts.is_empty() {
         return Err(TrimError::NoJobs { events: events as u64 });
@@ -259,7 +259,7 @@ fn mark_dropped_for_jobs(jobs: &BTreeSet<u32>, parts: &JobParts, events: usize) 
     Ok(parts.mark_dropped_events(jobs))
 }
 
-/// Which events go when a range of them stays.
+/// Marks the events to remove if a range of them stays.
 fn mark_dropped_for_range(range: &RangeInclusive<u64>, events: usize) -> Result<Vec<bool>, TrimError> {
     if range.is_empty() {
         return Err(TrimError::Nothing);
@@ -273,7 +273,7 @@ fn mark_dropped_for_range(range: &RangeInclusive<u64>, events: usize) -> Result<
     Ok((0..events as u64).map(|e| !range.contains(&e)).collect())
 }
 
-/// Puts the rest together.
+/// Builds the remaining recording.
 fn build(
     recording: &Recording,
     wanted: &TrimRequest,
@@ -288,7 +288,7 @@ fn build(
     let mut pages = memory::Pages::new(recording);
     let mut to = EventsBuilder::new();
     let mut old = Vec::new();
-    // New number of the first event at or behind each.
+    // New number of the first kept event at or after each event.
     let mut numbers = Vec::with_capacity(gone.len() + 1);
     let mut supplied: BTreeMap<u64, Vec<&SuppliedBytes>> = BTreeMap::new();
     for s in &wanted.supplied {
@@ -338,9 +338,9 @@ fn build(
                 .get(row)
                 .into_iter()
                 .for_each(|r| to.dma_map(time, thread, r)),
-            // A part of a recording of calls is chosen by its launches, not by jobs: what it names is kept whole.
+            // A part of an API trace is chosen by its launches, not by jobs: the data that it names is kept whole.
             Some(_) => from.call(event).into_iter().for_each(|c| to.push_call(time, thread, c)),
-            // A kind that this version does not know cannot be written anew.
+            // An event kind that this version does not know cannot be written again.
             None => {}
         }
         if to.len() > before {

@@ -1,5 +1,5 @@
-//! Which events are a job's own: its submission, its interrupt with what the handler reads and clears, and what is read
-//! of the slot meanwhile.
+//! The events that belong to a job: its submission, its interrupt with the handler's reads and clears, and reads of its
+//! slot in between.
 
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, InterruptLine, Recording};
@@ -8,26 +8,26 @@ use crate::timeline;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
-/// Values of the GPU's command that end every job: soft and hard reset.
+/// Values of the GPU command that end every job: soft and hard reset.
 const RESETS: [u64; 2] = [1, 2];
 
-/// What an event is to jobs.
+/// The relation of an event to jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// Nothing: it stays whatever jobs do.
+    /// None: it always stays.
     Other,
     /// A write to a slot's registers.
     SlotWrite(u8),
-    /// A read of them.
+    /// A read of a slot's registers.
     SlotRead(u8),
-    /// What only a job that is under way or has just ended makes so: its interrupt, faults, the GPU's state.
+    /// A value that depends on a running or just ended job: its interrupt, faults, the GPU's state.
     OfJob,
-    /// The flush counter, which the next submission hands on.
+    /// The flush counter, which the next submission passes on.
     Flush,
 }
 
-/// The parts of a recording that are jobs. Jobs that are under way together, or end at the same interrupt, are one
-/// *group*: what is read while they run cannot be told apart.
+/// The parts of a recording that are jobs. Jobs that run at the same time, or end at the same interrupt, are one
+/// *group*: reads while they run cannot be distinguished.
 #[derive(Clone, Debug, Default)]
 pub struct JobParts {
     /// For each job the first event of its submission, and the last of its interrupt's handler.
@@ -37,16 +37,17 @@ pub struct JobParts {
     group_of: Vec<usize>,
     groups: Vec<RangeInclusive<u64>>,
     classes: Vec<Class>,
-    /// For each job, the latest writes to its slot's registers that it found in place.
+    /// For each job, the latest writes to its slot's registers before its submission.
     found: Vec<Vec<u64>>,
     /// For each job the latest read of the flush counter before its submit.
     flush: Vec<Option<u64>>,
 }
 
 impl JobParts {
-    /// Finds them.
+    /// Finds the jobs and their events.
     ///
     /// # Errors
+    ///
     /// When the work was cancelled.
     pub fn new(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Self, Cancelled> {
         let timeline = timeline::derive(recording, map, progress)?;
@@ -66,7 +67,7 @@ impl JobParts {
                     let handler = timeline.interrupts.iter().skip(at).take_while(|i| i.event == done);
                     handler.map(|i| i.last).max().unwrap_or(done).max(done)
                 }
-                // It is under way until something ends it.
+                // It runs until something ends it.
                 None => {
                     let next = resets.partition_point(|r| *r <= job.submit_event);
                     resets.get(next).copied().unwrap_or(events).saturating_sub(1)
@@ -78,25 +79,25 @@ impl JobParts {
         Ok(this)
     }
 
-    /// How many jobs there are.
+    /// Returns the number of jobs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.submits.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no jobs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.submits.is_empty()
     }
 
-    /// Events of the submits, by job.
+    /// Returns the submit events by job.
     #[must_use]
     pub fn submits(&self) -> &[u64] {
         &self.submits
     }
 
-    /// The jobs with those that are under way together with them.
+    /// Returns the jobs together with those that run at the same time.
     #[must_use]
     pub fn with_overlapping_jobs(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u32> {
         let of = |j: &u32| self.group_of.get(*j as usize).copied();
@@ -108,7 +109,7 @@ impl JobParts {
             .collect()
     }
 
-    /// Jobs by group, in the order of their submits.
+    /// Returns the jobs by group, in the order of their submits.
     #[must_use]
     pub fn groups(&self) -> Vec<Vec<u32>> {
         let mut out = vec![Vec::new(); self.groups.len()];
@@ -120,7 +121,7 @@ impl JobParts {
         out
     }
 
-    /// Events that go with these jobs when they go: their own.
+    /// Returns the events that belong to these jobs and are removed with them.
     #[must_use]
     pub fn list_own_events(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u64> {
         let all: BTreeSet<u32> = (0..u32::try_from(self.len()).unwrap_or(u32::MAX)).collect();
@@ -129,13 +130,13 @@ impl JobParts {
         (0u64..).zip(gone).filter(|(_, gone)| *gone).map(|(e, _)| e).collect()
     }
 
-    /// The event behind a job's last.
+    /// Returns the event after a job's last event.
     pub(super) fn end_event(&self, job: u32) -> u64 {
         let group = self.group_of.get(job as usize).and_then(|g| self.groups.get(*g));
         group.map_or(0, |g| g.end().saturating_add(1))
     }
 
-    /// Jobs whose submits stay.
+    /// Returns the jobs whose submits stay.
     pub(super) fn list_kept_jobs(&self, gone: &[bool]) -> Vec<u32> {
         let stays = |e: &u64| usize::try_from(*e).is_ok_and(|e| gone.get(e) == Some(&false));
         (0u32..)
@@ -145,7 +146,7 @@ impl JobParts {
             .collect()
     }
 
-    /// For each event whether it goes when of all jobs these stay.
+    /// Returns for each event whether it is removed if these jobs stay.
     pub(super) fn mark_dropped_events(&self, jobs: &BTreeSet<u32>) -> Vec<bool> {
         let jobs = self.with_overlapping_jobs(jobs);
         let stays: Vec<bool> = (0u32..).zip(&self.submits).map(|(j, _)| jobs.contains(&j)).collect();
@@ -175,7 +176,7 @@ impl JobParts {
                         latest.insert(*slot, stays);
                         !stays
                     }
-                    // Behind a job it is that job's, before any it is set-up.
+                    // After a job the event belongs to it; before any job it is set-up.
                     None => latest.get(slot) == Some(&false),
                 },
                 Class::Flush => stays.get(submit) == Some(&false),
@@ -192,7 +193,7 @@ impl JobParts {
         out
     }
 
-    /// What each submit finds in place of its slot's registers and of the flush counter.
+    /// Records the values of the slot's registers and the flush counter that each submit finds.
     fn submissions(&mut self, recording: &Recording, map: &RegisterMap) {
         let mut written: HashMap<u8, HashMap<u32, u64>> = HashMap::new();
         let mut flush = None;
@@ -222,7 +223,7 @@ impl JobParts {
         }
     }
 
-    /// The first write to each job's slot since the one before it was started there.
+    /// Returns the first write to each job's slot since the previous start of that slot.
     fn first_writes(&self, jobs: &[timeline::JobSpan]) -> Vec<u64> {
         let mut first: HashMap<u8, u64> = HashMap::new();
         let mut out = Vec::with_capacity(jobs.len());
@@ -240,7 +241,7 @@ impl JobParts {
     }
 
     fn group(&mut self) {
-        // Spans begin with the submission, and those of different slots may begin in another order than they are started.
+        // Spans start with the submission; those of different slots may start in another order than the jobs.
         let mut order: Vec<usize> = (0..self.spans.len()).collect();
         order.sort_by_key(|n| self.spans.get(*n).map(|s| *s.start()));
         self.group_of = vec![0; self.spans.len()];
@@ -259,12 +260,12 @@ impl JobParts {
     }
 }
 
-/// Whether a register of a slot keeps what the next job finds.
+/// Whether a register of a slot keeps a value for the next job.
 fn sets_up(register: &Register) -> bool {
     !matches!(register.replay.role, Some(Role::JobCommand | Role::JobStop))
 }
 
-/// What each event is to jobs, and the events of resets.
+/// Returns the class of each event, and the events of resets.
 fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
     let space = register_space(recording, Some(map));
     let streams = recording.has_command_streams();
@@ -280,7 +281,7 @@ fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
         let register = access.and_then(|a| Some((a, map.at(a.offset)?)));
         out.push(match (recording.events.kind(event), register) {
             (Some(EventKind::Submit), _) => Class::OfJob,
-            // What the commands of a stream write is the job.
+            // The writes of a command stream are the job.
             (Some(EventKind::Write), _) if streams => Class::OfJob,
             (Some(EventKind::Interrupt), _) => {
                 let line = recording

@@ -56,7 +56,7 @@ fn a_left_out_job_takes_its_submission_and_interrupt_and_nothing_else() {
         (cuts[0].events, cuts[0].jobs, &cuts[0].kept_jobs[..]),
         (158, 2, &[[1, 1]][..])
     );
-    // The first job needs nothing of what the CPU wrote for the second.
+    // The first job needs none of the CPU writes for the second.
     let first = trim(&r, &jobs(&[0]), &Progress::new()).unwrap();
     assert!(first.recording.events.host_writes.is_empty());
     assert_eq!(first.summary.host_writes_out, 4);
@@ -110,10 +110,10 @@ fn a_range_of_events_begins_with_memory_as_it_stood_there() {
     assert_eq!(part.recording.facts.lost[0].before_event, 1);
     assert_eq!(part.summary.extras_out, ["screen-at-end"]);
     assert_eq!(part.recording.cuts()[0].kept_events, Some([5, 9]));
-    // What the CPU wrote at once stays together.
+    // Contiguous CPU writes stay together.
     let within = trim(&r, &TrimRequest::new(Part::Events(3..=4), "log"), &Progress::new()).unwrap();
     assert_eq!(within.events, [3, 4]);
-    // All of it is the same recording.
+    // A cut to everything is the same recording.
     let all = trim(&r, &TrimRequest::new(Part::Events(0..=11), "log"), &Progress::new()).unwrap();
     assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
 }
@@ -137,7 +137,7 @@ fn parts_of_a_log_of_a_device_are_sound() {
     assert!(part.recording.hardware().is_some());
 }
 
-/// Four thousand million frames that are one image, said to be page tables: a run of a few bytes in a file.
+/// Four thousand million frames of one image, declared as page tables: a run of a few bytes in a file.
 #[test]
 fn a_run_of_tables_without_end_takes_no_memory() {
     let mut r = sample("chain2.kine");

@@ -1,5 +1,5 @@
-//! The values that a register, or a field of it, had over the events of a recording: gathered, looked up, and summed up
-//! so that a plot of any length costs what it shows.
+//! The values of a register, or of a field of it, over the events of a recording: collected, looked up, and summarised.
+//! The cost of a plot depends on its size only.
 
 mod pieces;
 #[cfg(test)]
@@ -12,10 +12,10 @@ use crate::recording::Recording;
 use crate::registers::{Accesses, Field, RecordedRegisters};
 use pieces::Block;
 
-/// Accesses that are looked at between two looks at whether to stop.
+/// Number of accesses between two checks for cancellation.
 const CHUNK: usize = 1 << 16;
 
-/// Which accesses tell a value.
+/// The accesses that give a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AccessFilter {
     /// Reads and writes.
@@ -28,10 +28,10 @@ pub enum AccessFilter {
 }
 
 impl AccessFilter {
-    /// All, in the order in which a person is offered them.
+    /// All filters, in the order of the user interface.
     pub const ALL: [Self; 3] = [Self::Both, Self::Reads, Self::Writes];
 
-    /// In words.
+    /// Returns a description.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,19 +50,18 @@ impl AccessFilter {
     }
 }
 
-/// Values in the order of their events.
+/// Values in event order.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
-    /// Rising.
+    /// Events, ascending.
     events: Vec<u32>,
     values: Vec<u64>,
-    /// From the second step on, each block of which sums up [`pieces::FAN`] of the step below.
+    /// Summaries from the second level on; each block covers [`pieces::FAN`] items of the level below.
     steps: Vec<Vec<Block>>,
 }
 
 impl Values {
-    /// Values with the events that told them, which rise. Where one list is longer than the other its rest counts for
-    /// nothing.
+    /// Creates values from events, which must ascend, and their values. The excess of the longer list is ignored.
     #[must_use]
     pub fn new(mut events: Vec<u32>, mut values: Vec<u64>) -> Self {
         let n = events.len().min(values.len());
@@ -72,37 +71,37 @@ impl Values {
         Self { events, values, steps }
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The values, in the order of their events.
+    /// Returns the values, in the order of their events.
     #[must_use]
     pub fn values(&self) -> &[u64] {
         &self.values
     }
 
-    /// The events that told them, rising.
+    /// Returns the events of the values, ascending.
     #[must_use]
     pub fn events(&self) -> &[u32] {
         &self.events
     }
 
-    /// The smallest and the largest; `None` where there are none.
+    /// Returns the minimum and maximum, or `None` if there are no values.
     #[must_use]
     pub fn range(&self) -> Option<(u64, u64)> {
         pieces::range(&self.values, &self.steps)
     }
 
-    /// The last value told at or before an event, and the event that told it.
+    /// Returns the last value at or before an event, and its event.
     #[must_use]
     pub fn at(&self, event: u64) -> Option<(u64, u64)> {
         let n = self.events.partition_point(|e| u64::from(*e) <= event).checked_sub(1)?;
@@ -110,12 +109,13 @@ impl Values {
     }
 }
 
-/// Gathers the values that a register had: what it held after each of its accesses that `which` takes. `accesses` are all
-/// that it had. An access that touches a part of the register leaves the rest as accesses before
-/// it told it, reads and writes alike, and 0 where none did. Of a field those accesses count that touch a bit of it, and
-/// its values are its bits, shifted down to bit 0. Takes time by the number of events.
+/// Collects the values of a register: its value after each access selected by `which`. `accesses` are all accesses to
+/// it. After an access to a part of the register, the rest has the values of earlier accesses, reads and writes, or 0
+/// if there were none. For a field, only accesses that touch a bit of it count, and its values are its bits, shifted
+/// down to bit 0. Time depends on the number of events.
 ///
 /// # Errors
+///
 /// [`Cancelled`].
 pub fn collect(
     recording: &Recording,
@@ -145,7 +145,7 @@ pub fn collect(
             let mask = part.as_ref().map_or(u64::MAX, |p| p.mask());
             held = match &part {
                 Some(p) => held & !mask | p.bits(access.value),
-                // No map knows the register: the access is all that tells.
+                // No map knows the register: only the access itself is known.
                 None => access.value,
             };
             if which.includes(access.write) && mask & bits != 0 {

@@ -1,12 +1,12 @@
-//! What a plot of values draws: a piece for what lies closer together than a column, with the smallest and the largest
-//! value of it, found in blocks that were summed up before.
+//! The drawable pieces of a plot of values: values closer together than a column form one piece with their minimum and
+//! maximum, found in precomputed blocks.
 
 use super::Values;
 
-/// Values, or blocks of the step below, that a block sums up.
+/// Number of values, or of blocks of the level below, that a block summarises.
 pub(super) const FAN: usize = 8;
 
-/// Several values one after another.
+/// Several consecutive values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     /// First event.
@@ -31,20 +31,20 @@ impl Block {
     }
 }
 
-/// One value, or several that lie in one column.
+/// One value, or several in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
-    /// Where the first value stands.
+    /// Position of the first value.
     pub from: f64,
-    /// Where the last one stands.
+    /// Position of the last value.
     pub to: f64,
-    /// The smallest.
+    /// Minimum.
     pub min: u64,
-    /// The largest.
+    /// Maximum.
     pub max: u64,
-    /// The first.
+    /// First value.
     pub begin: u64,
-    /// The last: it holds until the next piece.
+    /// Last value: it holds until the next piece.
     pub end: u64,
 }
 
@@ -58,7 +58,7 @@ fn single(event: u32, value: u64) -> Block {
     }
 }
 
-/// Sums values up, step by step, until one block is left.
+/// Summarises values, level by level, until one block is left.
 pub(super) fn steps(events: &[u32], values: &[u64]) -> Vec<Vec<Block>> {
     let joined = |blocks: &[Block]| blocks.iter().copied().reduce(Block::join);
     let mut steps: Vec<Vec<Block>> = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn steps(events: &[u32], values: &[u64]) -> Vec<Vec<Block>> {
     steps
 }
 
-/// The smallest and the largest of all.
+/// Returns the minimum and maximum of all values.
 pub(super) fn range(values: &[u64], steps: &[Vec<Block>]) -> Option<(u64, u64)> {
     match steps.last().and_then(|s| s.first()) {
         Some(all) => Some((all.min, all.max)),
@@ -87,14 +87,15 @@ struct Walk<'a> {
     place: &'a dyn Fn(u64) -> f64,
     from: f64,
     to: f64,
-    /// What is narrower is one piece.
+    /// Width of a column: narrower spans become one piece.
     column: f64,
     before: Option<u64>,
     out: Vec<Piece>,
 }
 
 impl Walk<'_> {
-    /// Looks at a block of a step; step 0 is the values themselves. `false`: what comes now is out of sight.
+    /// Visits a block of a level; level 0 is the values themselves. Returns `false` if all further values are out of
+    /// view.
     fn look(&mut self, step: usize, index: usize) -> bool {
         let block = match step.checked_sub(1) {
             None => match (self.of.events.get(index), self.of.values.get(index)) {
@@ -126,7 +127,7 @@ impl Walk<'_> {
         (index * FAN..(index + 1) * FAN).all(|i| self.look(below, i))
     }
 
-    /// The first value of a block.
+    /// Returns the first value of a block.
     fn begin(&self, step: usize, index: usize) -> Option<u64> {
         let first = (0..step).fold(index, |i, _| i.saturating_mul(FAN));
         self.of.values.get(first).copied()
@@ -153,9 +154,9 @@ impl Walk<'_> {
 }
 
 impl Values {
-    /// What is seen of the values between two places, both included, in so many columns, and the value that holds before
-    /// the first of them. `place` tells where an event stands, never falling. Costs time by the number of columns: what
-    /// lies closer together than a column is one piece, which keeps the smallest and the largest of it.
+    /// Returns the pieces of the values between two positions, both inclusive, for a number of columns, and the value
+    /// that holds before the first of them. `place` gives the position of an event and must not decrease. Time depends
+    /// on the number of columns: values closer together than a column form one piece with their minimum and maximum.
     #[must_use]
     pub fn pieces(&self, place: &dyn Fn(u64) -> f64, from: f64, to: f64, columns: usize) -> (Option<u64>, Vec<Piece>) {
         let mut walk = Walk {
@@ -167,7 +168,7 @@ impl Values {
             before: None,
             out: Vec::new(),
         };
-        // The topmost step is one block.
+        // The topmost level is one block.
         walk.look(self.steps.len(), 0);
         (walk.before, walk.out)
     }

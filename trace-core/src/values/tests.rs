@@ -1,4 +1,4 @@
-//! Values as a naive look at every byte tells them, and pieces that keep what a plot must show.
+//! Tests of values against a byte-by-byte reference, and of the pieces that a plot must show.
 
 use super::{AccessFilter, Values, collect};
 use crate::progress::{Cancelled, Progress};
@@ -7,11 +7,12 @@ use crate::registers::{Accesses, Field, RecordedRegisters, history};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// A Radeon, whose registers take accesses of 1, 2 and 4 bytes: `CRTC_GEN_CNTL` is at 0x50 and has fields in each byte.
+/// Returns a recording of a Radeon, whose registers support accesses of 1, 2 and 4 bytes: `CRTC_GEN_CNTL` is at 0x50
+/// and has fields in each byte.
 fn recording(accesses: &[Access]) -> Recording {
     let mut b = EventsBuilder::new();
     for (n, a) in accesses.iter().enumerate() {
-        // Other events stand between accesses.
+        // Other events are between accesses.
         if n % 5 == 0 {
             b.mark(n as u64, "x");
         }
@@ -52,7 +53,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
     prop::collection::vec(access, 0..60)
 }
 
-/// Every byte of the window by itself: each access sets its own, and the register is what its four bytes are.
+/// Returns the reference values: each access sets its own bytes of the window, and the register is its four bytes.
 fn naive(recording: &Recording, field: Option<&Field>, which: AccessFilter) -> Vec<(u32, u64)> {
     let mut bytes: HashMap<u32, u8> = HashMap::new();
     let mut out = Vec::new();
@@ -84,7 +85,7 @@ fn naive(recording: &Recording, field: Option<&Field>, which: AccessFilter) -> V
     out
 }
 
-/// The accesses that touch the register.
+/// Returns the accesses that touch the register.
 fn touching(recording: &Recording) -> Accesses {
     let all = recording.events.accesses(0..recording.events.len());
     let touches = |a: &Access| a.offset < REGISTER + 4 && a.offset + u32::from(a.width) > REGISTER;
@@ -93,7 +94,7 @@ fn touching(recording: &Recording) -> Accesses {
         .collect()
 }
 
-/// What is seen of values, each by itself.
+/// Returns the visible values, one by one.
 fn seen(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
     let all = events.iter().map(|e| f64::from(*e)).zip(values.iter().copied());
     all.filter(|(x, _)| *x >= from && *x <= to).collect()
@@ -185,7 +186,7 @@ fn a_value_that_stands_once_among_a_million_is_seen_in_any_width() {
         assert_eq!(pieces.iter().filter(|p| p.max == 7).count(), 1);
         assert!(pieces.len() <= 2 * columns + 2);
     }
-    // As many places are asked for as are drawn, not as there are values.
+    // As many positions are computed as are drawn, not as there are values.
     let asked = std::cell::Cell::new(0);
     let place = |e: u64| {
         asked.set(asked.get() + 1);

@@ -1,4 +1,4 @@
-//! What changes at each event: registers with the bits that are known of them, jobs, interrupts, memory.
+//! The signal changes of each event: registers with their known bits, jobs, interrupts, memory.
 
 use crate::{ExportSummary, Source, WavesError};
 use std::collections::HashMap;
@@ -6,19 +6,19 @@ use trace_core::progress::Progress;
 use trace_core::recording::{DmaMapRow, EventKind};
 use trace_core::registers::RecordedRegisters;
 
-/// Events between two looks at whether anybody still wants the result.
+/// Number of events between two checks for cancellation.
 const STEP: u64 = 1 << 14;
 
-/// What a signal is about. Ordered as viewers list them.
+/// The subject of a signal, in the order of viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     /// Index of the latest event.
     Event,
-    /// Marks so far.
+    /// Number of marks so far.
     Marks,
     /// Whether the slot runs a job.
     Running(u8),
-    /// The job that was handed to the slot last.
+    /// The latest job submitted to the slot.
     Job(u8),
     /// GPU address of the chain that a submit event names.
     Head(u32),
@@ -28,15 +28,15 @@ pub(crate) enum Key {
     Status(u32),
     /// Interrupts of a line so far.
     Interrupts(u32),
-    /// Physical address of what the CPU wrote last.
+    /// Physical address of the latest CPU write.
     HostWriteAt,
-    /// How many bytes it wrote.
+    /// Size of the latest CPU write, bytes.
     HostWriteBytes,
-    /// Bus address of the memory that was given to the device last.
+    /// Bus address of the latest DMA mapping.
     DmaBus,
-    /// How many bytes.
+    /// Size of the latest DMA mapping, bytes.
     DmaBytes,
-    /// A register of the map, or a place that it does not name.
+    /// A register of the map, or a location that the map does not name.
     Register {
         space: u8,
         offset: u32,
@@ -45,22 +45,22 @@ pub(crate) enum Key {
     },
 }
 
-/// What of a register.
+/// The signals of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RegisterSignal {
-    /// The value read or written last.
+    /// The latest value read or written.
     Value,
-    /// Reads so far.
+    /// Number of reads so far.
     Reads,
-    /// Writes so far.
+    /// Number of writes so far.
     Writes,
 }
 
-/// A value of up to 64 bits, of which some may not be known.
+/// A value of up to 64 bits, some of which may be unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Value {
     pub bits: u64,
-    /// A bit for each that is known.
+    /// Mask of the known bits.
     pub known: u64,
 }
 
@@ -69,13 +69,13 @@ impl Value {
         Self { bits, known: u64::MAX }
     }
 
-    /// Whether all of its lowest bits are known, 1 to 64 of them.
+    /// Whether all of the lowest `bits` bits are known, 1 to 64.
     pub fn is_known(self, bits: u32) -> bool {
         let mask = lowest(bits);
         self.known & mask == mask
     }
 
-    /// Its lowest bits.
+    /// Returns the lowest `bits` bits.
     pub fn low(self, bits: u32) -> u64 {
         self.bits & lowest(bits)
     }
@@ -85,18 +85,18 @@ fn lowest(bits: u32) -> u64 {
     u64::MAX >> (64 - bits.clamp(1, 64))
 }
 
-/// What takes the changes of a walk.
+/// The receiver of a walk's changes.
 pub(crate) trait ChangeSink {
-    /// An event begins; times never fall.
+    /// Starts an event; times never decrease.
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError>;
-    /// Whether a signal is wanted of which a state has to be kept: of one that is refused nothing is kept, and what
-    /// refuses it counts what is left out.
+    /// Whether to keep the state of a signal. No state is kept for a refused signal, and the receiver counts what is
+    /// left out.
     fn admit(&mut self, key: Key, bits: u32) -> bool;
-    /// A signal of so many bits has this value from now on.
+    /// Sets the value of a signal of `bits` bits from now on.
     fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError>;
 }
 
-/// A point at which something that is not an event of its own happens.
+/// A point in time of something that is not an event of the recording.
 #[derive(Clone, Copy, Debug)]
 enum Derived {
     Begin { slot: u8, job: u32 },
@@ -104,7 +104,7 @@ enum Derived {
     Interrupt { line: u32, status: u64 },
 }
 
-/// Goes through what is wanted in order.
+/// Walks through the selected events in order.
 pub(crate) fn walk(
     source: &Source<'_>,
     progress: &Progress,
@@ -234,13 +234,13 @@ impl Walk<'_, '_> {
                     self.to.change(Key::DmaBytes, 64, Value::of(d.bytes))?;
                 }
             }
-            // Calls of a driver are no signals; Perfetto's form shows them.
+            // Driver calls are no signals; Perfetto's format shows them.
             Some(_) | None => {}
         }
         Ok(())
     }
 
-    /// An access of which the value may not be known, and whether it wrote.
+    /// Handles an access whose value may be unknown; `write` says whether it was a write, if known.
     fn access(
         &mut self,
         space: u8,
@@ -267,7 +267,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// These bits of a register are known now, or not any more.
+    /// Updates known bits of a register, or marks them unknown.
     fn touch(
         &mut self,
         (space, offset, known): (u8, u32, bool),

@@ -1,4 +1,4 @@
-//! Waveforms as FST: packed by blocks, read by GTKWave and Surfer.
+//! Waveforms as FST: compressed in blocks, read by GTKWave and Surfer.
 
 use crate::changes::Value;
 use crate::sink::{Body, DeclarationLine, declare, find, spell, write};
@@ -9,16 +9,17 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use trace_core::progress::Progress;
 
-/// Bytes of changes that are held before they are packed as a block.
+/// Number of bytes of changes that are buffered before they become a block.
 const BLOCK: usize = 32 << 20;
 
-/// Where the head has the time at which the file begins: behind the kind of the block and its length.
+/// Offset of the start time in the header: after the block kind and length.
 const BEGIN: u64 = 9;
 
-/// Writes an FST file from its first byte to its last; times are nanoseconds. Its head is known last, so that it is
-/// made in a file without a name (in the folder for temporary files), and copied.
+/// Writes an FST file; times are nanoseconds. Its header is known last, so the file is built in an unnamed temporary
+/// file and then copied.
 ///
 /// # Errors
+///
 /// When `to` or the temporary file cannot be written, or the work is cancelled.
 pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let signals = find(source, progress)?;
@@ -54,12 +55,12 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
     let done = write(source, &signals, progress, &mut body)?;
     body.settle()?;
     if body.latest == 0 {
-        // Readers want a time behind the begin in every file.
+        // Readers need a time after the start in every file.
         body.time(1)?;
     }
     let mut file = body.to.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-    // Viewers show a file from its begin on: a clock that counts since the machine was switched on leaves no void. The
-    // writer's own begin is what viewers add to every time.
+    // Viewers show a file from its start time: a clock that counts since boot leaves no empty range. Viewers add the
+    // writer's own start to every time.
     file.seek(SeekFrom::Start(BEGIN))?;
     file.write_all(&source.begin().to_be_bytes())?;
     file.seek(SeekFrom::Start(0))?;
@@ -70,17 +71,18 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
 struct FstBody {
     to: FstBodyWriter<BufWriter<File>>,
     ids: Vec<FstSignalId>,
-    /// What each signal has at the time that is being written, where it changed. Of several values at one time the last
-    /// is the one that is seen, and a block ends only where time goes on: without this, it grows while time stands.
+    /// Pending value of each signal that changed at the current time. Of several values at one time only the last is
+    /// visible, and a block only ends when time advances. Without this buffer a block would grow while time stands
+    /// still.
     pending: Vec<Option<(u32, Value)>>,
-    /// Signals that have one, in the order in which they changed first.
+    /// Signals with a pending value, in the order of their first change.
     changed: Vec<usize>,
     digits: Vec<u8>,
     latest: u64,
 }
 
 impl FstBody {
-    /// Writes what changed at the time that is over.
+    /// Writes the changes of the time that has passed.
     fn settle(&mut self) -> Result<(), WavesError> {
         for signal in self.changed.drain(..) {
             let value = self.pending.get_mut(signal).and_then(Option::take);

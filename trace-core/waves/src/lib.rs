@@ -1,7 +1,6 @@
-//! Recordings as waveforms (VCD, FST) and as traces of Perfetto, written while the events are read.
+//! Export of recordings as waveforms (VCD, FST) and Perfetto traces, written while the events are read.
 //!
-//! What is held in memory is one state a register, never the events. What each format shows is told in
-//! `docs/exports.md`.
+//! Memory holds one state per register, never the events. `docs/exports.md` describes what each format shows.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod changes;
@@ -22,21 +21,21 @@ pub use fst::fst;
 pub use perfetto::perfetto;
 pub use vcd::vcd;
 
-/// What is exported.
+/// The input of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The recording.
     pub recording: &'a Recording,
-    /// Its jobs, interrupts and phases; empty where no register map knows them.
+    /// Its jobs, interrupts and phases; empty if no register map knows them.
     pub timeline: &'a Timeline,
-    /// The events that are wanted; all of them where `None`. A job is wanted with the event that hands it over.
+    /// The selected events; `None`: all. A job is selected with its submit event.
     pub events: Option<&'a Selection>,
-    /// What stands for time.
+    /// The clock of the file.
     pub clock: Clock,
 }
 
 impl Source<'_> {
-    /// The time of an event, by the clock that is wanted.
+    /// Returns the time of an event on the selected clock.
     fn time(&self, event: usize) -> u64 {
         match self.clock {
             Clock::Events => event as u64,
@@ -44,7 +43,7 @@ impl Source<'_> {
         }
     }
 
-    /// The time at which the file begins: that of the first event that is wanted, 0 where there is none.
+    /// Returns the start time of the file: that of the first selected event, or 0 if there is none.
     fn begin(&self) -> u64 {
         let first = self.events.map_or(Some(0), |chosen| chosen.iter().next());
         first
@@ -54,53 +53,53 @@ impl Source<'_> {
     }
 }
 
-/// What stands for time in a file.
+/// The clock of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// Nanoseconds of the recorder's clock. A time that runs backwards is held at the latest one before it, and of
-    /// several values at one time a waveform shows the last.
+    /// Nanoseconds of the recorder's clock. If the time runs backwards, the latest earlier time is used. Of several
+    /// values at one time a waveform shows the last.
     #[default]
     Time,
-    /// The index of each event, a nanosecond each: every value is seen, in the recorded order.
+    /// The event index, one nanosecond per event: every value is visible, in recorded order.
     Events,
 }
 
-/// What became of an export.
+/// The result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportSummary {
-    /// Events that were written.
+    /// Number of events written.
     pub events: u64,
-    /// Signals (waveforms) or tracks (Perfetto) in the file.
+    /// Number of signals (waveforms) or tracks (Perfetto) in the file.
     pub signals: u64,
-    /// Events that are not in the file with their values, because the file would have more than [`MAX_SIGNALS`].
+    /// Number of events whose values are not in the file, because it would have more than [`MAX_SIGNALS`].
     pub left_out: u64,
-    /// Events of which the time ran backwards, shown at the latest time before.
+    /// Number of events whose time ran backwards, shown at the latest earlier time.
     pub held_back: u64,
-    /// Jobs that are no slices of Perfetto, because more of their slot than [`MAX_LANES`] lie upon each other.
+    /// Number of jobs without a Perfetto slice, because more than [`MAX_LANES`] of their slot overlap.
     pub jobs_left_out: u64,
-    /// Threads that share a track of Perfetto, because there are more than [`MAX_THREADS`].
+    /// Number of threads that share a Perfetto track, because there are more than [`MAX_THREADS`].
     pub threads_joined: u64,
 }
 
 /// Maximum number of signals of a file. Viewers list all of them, and each takes memory.
 pub const MAX_SIGNALS: usize = 1 << 16;
 
-/// Maximum number of tracks of Perfetto for the jobs of one slot.
+/// Maximum number of Perfetto tracks for the jobs of one slot.
 pub const MAX_LANES: usize = 64;
 
-/// Maximum number of tracks of Perfetto for threads; the other threads share one.
+/// Maximum number of Perfetto tracks for threads; the other threads share one.
 pub const MAX_THREADS: usize = 1 << 12;
 
-/// Why nothing was exported.
+/// The reason why the export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WavesError {
-    /// It could not be written.
+    /// The file could not be written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// The writer of FST refused.
+    /// The FST writer returned an error.
     #[error("the FST file could not be written: {0}")]
     Fst(#[from] fst_writer::FstWriteError),
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }

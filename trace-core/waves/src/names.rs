@@ -1,4 +1,4 @@
-//! What signals are called: names that every reader of waveforms takes.
+//! Names of signals that every waveform reader accepts.
 
 use crate::changes::{Key, RegisterSignal};
 use std::collections::{HashMap, HashSet};
@@ -9,7 +9,7 @@ use trace_core::registers::RecordedRegisters;
 /// Maximum number of characters of a name in a file.
 const MAX_NAME: usize = 200;
 
-/// A signal with the scopes that it is in.
+/// A signal with its scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signal {
     pub key: Key,
@@ -19,10 +19,10 @@ pub(crate) struct Signal {
     pub bits: u32,
 }
 
-/// A word of letters, digits and `_` alone, not empty and not beginning with a digit: what VCD calls an identifier.
+/// Returns a word of letters, digits and `_` only, not empty and without a leading digit: an identifier in VCD.
 pub(crate) fn identifier(text: &str) -> String {
     let sound = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    // Readers of FST take names of 512 bytes; a number may follow to tell two apart.
+    // FST readers accept names of 512 bytes; a number may follow to distinguish equal names.
     let mut name: String = text.chars().map(sound).take(MAX_NAME).collect();
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         name.insert(0, '_');
@@ -30,7 +30,7 @@ pub(crate) fn identifier(text: &str) -> String {
     name
 }
 
-/// Signals by scope, each with a name of its own in it.
+/// Returns the signals by scope, each with a unique name in its scope.
 pub(crate) fn signals(recording: &Recording, keys: impl Iterator<Item = (Key, u32)>) -> Vec<Signal> {
     let device = RecordedRegisters::new(recording);
     let mut all: Vec<Signal> = keys
@@ -45,7 +45,7 @@ pub(crate) fn signals(recording: &Recording, keys: impl Iterator<Item = (Key, u3
         })
         .collect();
     all.sort_by(|a, b| (&a.scopes, a.key).cmp(&(&b.scopes, b.key)));
-    // Signals of one scope stand together. The search for a free name goes on where the last one of the name ended.
+    // Signals of one scope are adjacent. The search for a free name continues where the last one stopped.
     let mut taken: HashSet<String> = HashSet::new();
     let mut next: HashMap<String, u32> = HashMap::new();
     let mut scope: Option<Vec<String>> = None;

@@ -1,7 +1,7 @@
-//! Traces of Perfetto: jobs and phases as slices, accesses and everything else as instants, registers as counters.
+//! Perfetto traces: jobs and phases as slices, accesses and all other events as instants, registers as counters.
 //!
-//! The form is the published one: a message `Trace` of packets (`protos/perfetto/trace/perfetto_trace.proto`), with
-//! tracks that are described before they are used and names that are told once.
+//! The format is the published one: a message `Trace` of packets (`protos/perfetto/trace/perfetto_trace.proto`). Tracks
+//! are described before their first use, and names are interned.
 
 use crate::changes::{ChangeSink, Key, RegisterSignal, Value, walk};
 use crate::names::{Signal, signals};
@@ -14,12 +14,12 @@ use trace_core::recording::{CallFacts, EventKind, InterruptLine};
 use trace_core::registers::RecordedRegisters;
 use trace_core::timeline::{JobSpan, Timeline};
 
-/// The process that all tracks stand below. Not a process of any machine: threads keep the numbers that they had.
+/// The process of all tracks. It is no real process: threads keep their recorded numbers.
 const PID: u64 = 1;
-/// The one writer of packets.
+/// The only packet sequence.
 const SEQUENCE: u64 = 1;
 
-/// Fields of `Trace`, `TracePacket`, `TrackDescriptor` and `TrackEvent`, as the schema numbers them.
+/// Field numbers of `Trace`, `TracePacket`, `TrackDescriptor` and `TrackEvent` in the schema.
 mod field {
     pub const PACKET: u32 = 1;
     pub const TIMESTAMP: u32 = 8;
@@ -50,16 +50,17 @@ const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// Names that are told once; more than these are spelt where they are used.
+/// Maximum number of interned names; further names are written where they are used.
 const MAX_NAMES: usize = 1 << 16;
-/// Maximum number of bytes of a name that is kept to be told once.
+/// Maximum size of an interned name, bytes.
 const MAX_NAME: usize = 256;
-/// Events, jobs and phases between two looks at whether anybody still wants the result.
+/// Number of events, jobs and phases between two checks for cancellation.
 const LOOK: usize = 1 << 14;
 
-/// Writes a trace from its first byte to its last. Slices of phases are there whatever events are wanted.
+/// Writes a trace. Slices of phases are always present, whatever events are selected.
 ///
 /// # Errors
+///
 /// When `to` cannot be written or the work is cancelled.
 pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let mut packets = Packets {
@@ -68,7 +69,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
         tracks: 0,
         uuid: 1,
     };
-    // The state of names begins anew with this file, and the process is named.
+    // The interned names start empty in this file, and the process gets its name.
     let process = Message::new()
         .number(1, PID)
         .text(6, &format!("Kinescope: {}", title(source)));
@@ -113,7 +114,7 @@ fn title(source: &Source<'_>) -> &'static str {
     device.map_or("recording", |d| d.map().name())
 }
 
-/// What is written, with what was told already.
+/// The output, with the interned names so far.
 struct Packets<'a> {
     to: &'a mut dyn Write,
     names: HashMap<String, u64>,
@@ -121,7 +122,7 @@ struct Packets<'a> {
     uuid: u64,
 }
 
-/// What an event is called and where it stands.
+/// Name and position of an event.
 struct Mark<'a> {
     kind: u64,
     track: u64,
@@ -135,7 +136,7 @@ impl Packets<'_> {
         Ok(self.to.write_all(whole.bytes())?)
     }
 
-    /// A new track below the process; `extra` adds what it is.
+    /// Adds a track below the process; `extra` adds its type.
     fn track(&mut self, name: &str, extra: impl FnOnce(Message) -> Message) -> Result<u64, WavesError> {
         self.uuid += 1;
         self.tracks += 1;
@@ -150,7 +151,7 @@ impl Packets<'_> {
         Ok(self.uuid)
     }
 
-    /// A slice's begin or end, or an instant; its name is told once.
+    /// Writes the start or end of a slice, or an instant, with an interned name.
     fn mark(&mut self, mark: &Mark<'_>, notes: &[(&str, Note<'_>)]) -> Result<(), WavesError> {
         let mut event = Message::new()
             .number(field::EVENT_TYPE, mark.kind)
@@ -196,7 +197,7 @@ impl Packets<'_> {
     }
 }
 
-/// What is told beside an event's name.
+/// A debug annotation of an event.
 enum Note<'a> {
     Number(u64),
     /// Shown as `0x…`.
@@ -204,16 +205,16 @@ enum Note<'a> {
     Text(&'a str),
 }
 
-/// Times that never fall, of the events that slices begin and end at.
+/// Non-decreasing times of the events where slices start and end.
 struct Times {
-    /// By rising event.
+    /// By ascending event.
     of: Vec<(u64, u64)>,
     clock: Clock,
 }
 
 impl Times {
-    /// As a walk over what is wanted has them: an event stands at the latest time of those that the walk came by, and
-    /// it comes by the events of `own`, wanted or not. Those of `other` have their place between them.
+    /// Computes the times as a walk over the selected events has them. An event has the latest time of the events
+    /// walked so far. The walk includes the events of `own`, selected or not. Those of `other` lie between them.
     fn new(source: &Source<'_>, own: &[u64], other: &[u64], progress: &Progress) -> Result<Self, WavesError> {
         let mut asked: Vec<(u64, bool)> = own.iter().map(|e| (*e, true)).collect();
         asked.extend(other.iter().map(|e| (*e, false)));
@@ -259,12 +260,12 @@ impl Times {
         })
     }
 
-    /// The time of an event that was asked for.
+    /// Returns the time of a requested event.
     fn of(&self, event: u64) -> u64 {
         match self.clock {
             Clock::Events => event,
             Clock::Time => {
-                // The last of an event: it came by with all others before.
+                // The last entry of an event: the walk has passed all earlier ones.
                 let at = self.of.partition_point(|(e, _)| *e <= event);
                 at.checked_sub(1).and_then(|at| self.of.get(at)).map_or(0, |(_, t)| *t)
             }
@@ -272,7 +273,7 @@ impl Times {
     }
 }
 
-/// Jobs, a track for as many of a slot as overlap, and phases. Gives how many jobs found no track.
+/// Writes jobs, on as many tracks per slot as overlap, and phases. Returns the number of jobs without a track.
 fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -> Result<u64, WavesError> {
     let events = source.recording.events.len() as u64;
     let Some(last) = events.checked_sub(1) else {
@@ -365,7 +366,7 @@ fn slice(
     packets.mark(&mark(END, end, ""), &[])
 }
 
-/// Events on the tracks of their threads or kinds, and registers as counters.
+/// The writer of events on the tracks of their threads or kinds, and of registers as counters.
 struct Instants<'a> {
     source: &'a Source<'a>,
     device: Option<RecordedRegisters>,
@@ -373,9 +374,9 @@ struct Instants<'a> {
     packets: Packets<'a>,
     threads: HashMap<u32, u64>,
     kinds: HashMap<&'static str, u64>,
-    /// Registers that are shown, with their tracks once all their bits are known.
+    /// Shown registers, with their tracks once all their bits are known.
     counters: HashMap<Key, Option<u64>>,
-    /// The track of all threads beyond the most, and some of these: they are counted up to as many as have tracks.
+    /// The track of all threads beyond the maximum, and some of these threads: as many as have tracks are counted.
     joined: Option<u64>,
     others: HashSet<u32>,
     time: u64,
@@ -411,7 +412,7 @@ impl Instants<'_> {
             return Ok(track);
         }
         let name = format!("Thread {thread}");
-        // A thread's number is signed in the schema; what does not fit is a track by its name alone.
+        // A thread number is signed in the schema; a number that does not fit gives a track with a name only.
         let track = self.packets.track(&name, |t| match i32::try_from(thread) {
             Ok(tid) if tid > 0 => {
                 let inner = Message::new()
@@ -436,7 +437,7 @@ impl Instants<'_> {
         self.packets.mark(&mark, notes)
     }
 
-    /// An event of the recording, once.
+    /// Writes an event of the recording, once.
     fn write_event_once(&mut self) -> Result<(), WavesError> {
         let events = &self.source.recording.events;
         let at = self.event;
@@ -553,7 +554,7 @@ impl ChangeSink for Instants<'_> {
     }
 
     fn admit(&mut self, key: Key, _: u32) -> bool {
-        // Counts are not shown: the instants are.
+        // Counts are not shown: the instants show them.
         if !matches!(
             key,
             Key::Register {
@@ -593,7 +594,7 @@ impl ChangeSink for Instants<'_> {
                 ];
                 self.instant(track, &name, &notes)
             }
-            // A counter has no value that is not known.
+            // A counter cannot have an unknown value.
             Key::Register {
                 of: RegisterSignal::Value,
                 ..
@@ -605,7 +606,7 @@ impl ChangeSink for Instants<'_> {
                 let event = Message::new()
                     .number(field::EVENT_TYPE, COUNTER)
                     .number(field::EVENT_TRACK, track);
-                // Counters are signed numbers; what is higher is told as a number with a point.
+                // Counters are signed integers; larger values are written as floating-point numbers.
                 let event = match i64::try_from(value) {
                     Ok(_) => event.number(field::EVENT_COUNTER, value),
                     Err(_) => event.double(field::EVENT_COUNTER_DOUBLE, value as f64),

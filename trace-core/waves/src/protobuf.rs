@@ -1,4 +1,4 @@
-//! As much of protobuf's wire format as writing takes: numbers and bytes with their field numbers.
+//! The part of protobuf's wire format that a writer needs: numbers and bytes with their field numbers.
 
 /// A message that is being written.
 #[derive(Clone, Debug, Default)]
@@ -13,26 +13,26 @@ impl Message {
         &self.0
     }
 
-    /// A field of a whole number without sign, or of an enumeration.
+    /// Adds an unsigned integer or enumeration field.
     pub fn number(mut self, field: u32, value: u64) -> Self {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
-    /// A field of a `double`.
+    /// Adds a `double` field.
     pub fn double(mut self, field: u32, value: f64) -> Self {
         self.varint(u64::from(field) << 3 | 1);
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    /// A field of text.
+    /// Adds a text field.
     pub fn text(self, field: u32, text: &str) -> Self {
         self.raw(field, text.as_bytes())
     }
 
-    /// A field of another message.
+    /// Adds a nested message field.
     pub fn message(self, field: u32, inner: &Self) -> Self {
         self.raw(field, &inner.0)
     }

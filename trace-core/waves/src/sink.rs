@@ -1,4 +1,4 @@
-//! Waveforms in two walks: the first finds which signals there are, the second writes what they do.
+//! Waveforms in two passes: the first finds the signals, the second writes their changes.
 
 use crate::changes::{ChangeSink, Key, Value, walk};
 use crate::names::{Signal, signals};
@@ -6,18 +6,18 @@ use crate::{ExportSummary, MAX_SIGNALS, Source, WavesError};
 use std::collections::{BTreeMap, HashMap};
 use trace_core::progress::Progress;
 
-/// What writes a waveform, after its signals are declared.
+/// The writer of a waveform's body, after its signals are declared.
 pub(crate) trait Body {
     fn time(&mut self, time: u64) -> Result<(), WavesError>;
-    /// The signal by its place in the list that was declared.
+    /// Writes a change of a signal, given by its index in the declared list.
     fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError>;
-    /// Words that belong to a time, where the format has a place for them.
+    /// Writes a text at the current time, if the format supports it.
     fn note(&mut self, _text: &str) -> Result<(), WavesError> {
         Ok(())
     }
 }
 
-/// The bits of a value as waveforms spell them, the highest first.
+/// Formats the bits of a value for waveforms, the highest first.
 pub(crate) fn spell(bits: u32, value: Value, out: &mut Vec<u8>) {
     out.clear();
     out.extend(
@@ -33,7 +33,7 @@ pub(crate) fn spell(bits: u32, value: Value, out: &mut Vec<u8>) {
 
 #[derive(Default)]
 struct SignalFinder {
-    /// Most bits of each.
+    /// Maximum number of bits of each signal.
     found: BTreeMap<Key, u32>,
 }
 
@@ -59,10 +59,10 @@ impl ChangeSink for SignalFinder {
     }
 }
 
-/// The signals of what is wanted, by scope.
+/// Finds the signals of the selected events, by scope.
 pub(crate) fn find(source: &Source<'_>, progress: &Progress) -> Result<Vec<Signal>, WavesError> {
     let mut find = SignalFinder::default();
-    // Readers want a signal in every file, one of nothing too.
+    // Readers require a signal in every file, even an empty one.
     find.found.insert(Key::Event, 64);
     walk(source, progress, &mut find)?;
     Ok(signals(source.recording, find.found.into_iter()))
@@ -115,7 +115,7 @@ impl ChangeSink for WaveformWriter<'_> {
     }
 }
 
-/// Writes what the signals that [`find`] gave do.
+/// Writes the changes of the signals found by [`find`].
 pub(crate) fn write(
     source: &Source<'_>,
     signals: &[Signal],
@@ -140,7 +140,7 @@ pub(crate) fn write(
     })
 }
 
-/// Calls `scope` and `up` where scopes begin and end between one signal and the next, and `signal` with each.
+/// Calls `scope` and `up` where scopes start and end between two signals, and `signal` for each signal.
 pub(crate) fn declare<E>(
     signals: &[Signal],
     mut to: impl FnMut(DeclarationLine<'_>) -> Result<(), E>,

@@ -6,9 +6,10 @@ use crate::{ExportSummary, Source, WavesError};
 use std::io::Write;
 use trace_core::progress::Progress;
 
-/// Writes a VCD file from its first byte to its last; times are nanoseconds.
+/// Writes a VCD file; times are nanoseconds.
 ///
 /// # Errors
+///
 /// When `to` cannot be written or the work is cancelled.
 pub fn vcd(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let signals = find(source, progress)?;
@@ -32,7 +33,7 @@ pub fn vcd(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
     write(source, &signals, progress, &mut body)
 }
 
-/// The short name of a signal: printable characters, `!` to `~`, the lowest digit first.
+/// Returns the short identifier of a signal: printable characters, `!` to `~`, the lowest digit first.
 fn code(mut n: usize) -> String {
     let mut out = String::new();
     loop {
@@ -62,10 +63,10 @@ impl Body for Text<'_> {
         };
         spell(bits, value, &mut self.digits);
         if bits > 1 {
-            // Zeros in front say nothing: a reader puts them back. An x in front would be repeated, and one is left.
+            // Leading zeros carry no information: a reader adds them. A leading x would be extended, so one stays.
             let zeros = self.digits.iter().take_while(|d| **d == b'0').count();
             let from = zeros.min(self.digits.len().saturating_sub(1));
-            // What is left of them keeps an x from being taken for the digits that are not there.
+            // A remaining zero keeps an x from being extended to the missing digits.
             let from = match self.digits.get(from) {
                 Some(b'x') => from.saturating_sub(1),
                 _ => from,
@@ -80,7 +81,7 @@ impl Body for Text<'_> {
     }
 
     fn note(&mut self, text: &str) -> Result<(), WavesError> {
-        // A word of VCD begins with a dollar sign; a comment ends with one.
+        // A VCD keyword starts with a dollar sign; a comment ends with one.
         let plain = |c: char| if c == '$' || c.is_control() { ' ' } else { c };
         let text: String = text.chars().map(plain).collect();
         Ok(writeln!(self.to, "$comment mark: {text} $end")?)

@@ -1,4 +1,4 @@
-//! A CUDA device as a board: each replay is a process of its own, which this one starts, watches and ends.
+//! A CUDA device as a target: each replay runs in its own worker process, which this process starts, monitors and ends.
 
 use super::worker::{DeviceEntry, ReplayReport, Request};
 use super::worker_process::{Players, WorkerOutcome, run_worker};
@@ -18,9 +18,9 @@ use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{ElementType, Page};
 
-/// How long the driver may take to tell what devices there are.
+/// Maximum time for the driver to list its devices.
 const ASK_LIMIT: Duration = Duration::from_secs(30);
-/// Which devices there are, in words.
+/// Returns which device numbers exist, in words.
 fn numbers(count: usize) -> String {
     match count {
         0 => "there is none".to_owned(),
@@ -29,14 +29,14 @@ fn numbers(count: usize) -> String {
     }
 }
 
-/// What a board in shared memory lies in, where there is such: a plan is as large as what it copies.
+/// The folder for replay files, if the system has it. A plan is as large as the data that it copies, so shared memory
+/// is preferred.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The devices that this machine's driver has, asked in a process of its own: a driver that is begun stays with its
-/// process.
+/// Lists the devices of this machine's driver, in a separate process: an initialized driver stays in its process.
 ///
 /// # Errors
-/// When there is no driver, or it does not answer.
+/// If there is no driver, or it does not answer.
 pub fn list_devices_in_worker(players: &Players) -> Result<Vec<DeviceEntry>, BoardError> {
     let failed = |why: String| BoardError::Failed(why);
     let asked = run_worker(players, &Request::default(), ASK_LIMIT, &Progress::new());
@@ -61,7 +61,8 @@ impl std::fmt::Debug for CudaBoard {
 }
 
 impl CudaBoard {
-    /// The device of this number. `name` is what the driver calls it, where it was asked; empty where it was not.
+    /// Creates the target for the device of this number. `name` is the driver's name for it, or empty if the driver was
+    /// not asked.
     #[must_use]
     pub fn new(number: u32, name: &str, players: Arc<Players>) -> Self {
         let description = match name {
@@ -87,11 +88,11 @@ impl CudaBoard {
         Self { number, info, players }
     }
 
-    /// Makes such boards. The driver is asked for the name first when `ask` is set, so that one that is not there is told
-    /// at once.
+    /// Returns a factory of such targets. If `ask` is set, the driver is first asked for the name, so that a missing
+    /// device is reported at once.
     ///
     /// # Errors
-    /// When the driver was asked and has no such device.
+    /// If the driver was asked and has no such device.
     pub fn factory(number: u32, ask: bool, players: Arc<Players>) -> Result<Factory, BoardError> {
         let name = if ask {
             let all = list_devices_in_worker(&players)?;
@@ -107,7 +108,7 @@ impl CudaBoard {
         }))
     }
 
-    /// Plays, or tunes; what cannot be done is an outcome that failed.
+    /// Replays or tunes. A failure becomes an outcome that failed.
     fn played(&self, plan: &Plan, pages: &dyn PageSource, repeat: u32, progress: &Progress) -> Result<Outcome, String> {
         let calls = plan.calls.as_ref().ok_or("it is no plan of calls")?;
         let folder = folder().map_err(|e| format!("a folder for the replay: {e}"))?;
@@ -182,7 +183,7 @@ impl CudaBoard {
         Ok(outcome)
     }
 
-    /// Watches memory: the one output is what was seen.
+    /// Runs a memory trace. Its only output is the trace.
     fn watched(
         &self,
         plan: &Plan,
@@ -256,7 +257,7 @@ impl CudaBoard {
     }
 }
 
-/// A replay that the device stopped: a fault, with the launch that caused it as far as it is known.
+/// Marks an outcome as stopped by the device: a fault, with the launch that caused it if it is known.
 fn stopped(plan: &Plan, outcome: &mut Outcome, event: Option<u64>, sure: bool, why: String) -> StopLocation {
     let function = event.and_then(|e| function_at(plan, e));
     let or_before = if sure { "" } else { " or before it" };
@@ -288,13 +289,13 @@ fn folder() -> std::io::Result<tempfile::TempDir> {
     let mut made = tempfile::Builder::new();
     made.prefix("kinescope-calls-");
     match Path::new(SHARED_MEMORY).is_dir() {
-        // Where there is no room, or no right to it, the system's own folder serves.
+        // If shared memory is full or not writable, the system's temporary folder is used.
         true => made.tempdir_in(SHARED_MEMORY).or_else(|_| made.tempdir()),
         false => made.tempdir(),
     }
 }
 
-/// The outputs that the plan asks for, in its order.
+/// Returns the outputs that the plan requests, in its order.
 fn outputs(plan: &Plan, played: &ReplayReport, folder: &Path) -> Result<Vec<OutputBuffer>, String> {
     let numbers: HashMap<&str, usize> = played
         .outputs
@@ -329,7 +330,7 @@ fn fingerprint(outputs: &[OutputBuffer]) -> [u8; 32] {
     *hash.finalize().as_bytes()
 }
 
-/// The function that is launched at an event of the recording.
+/// Returns the name of the function that is launched at an event of the recording.
 fn function_at(plan: &Plan, event: u64) -> Option<String> {
     let calls = plan.calls.as_ref()?;
     let all = crate::plan::calls::body::Calls::new(&plan.body, plan.images.len());
@@ -375,7 +376,7 @@ impl Board for CudaBoard {
     }
 
     fn reset(&mut self) -> Result<(), BoardError> {
-        // Every replay begins in a process of its own, with nothing of another's.
+        // Every replay starts in its own process, without state of earlier ones.
         Ok(())
     }
 

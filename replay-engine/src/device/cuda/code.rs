@@ -1,4 +1,4 @@
-//! Functions of a recording, loaded: modules once each, and where their variables lie now.
+//! The loaded functions of a recording: modules, each loaded once, and the current addresses of their variables.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::contents::Contents;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use trace_core::recording::{CallFacts, CodeKind};
 
-/// A variable of a module: where it lay, how long it is, where it lies now.
+/// A variable of a module: its recorded address, its length and its current address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MovedVariable {
     pub was: u64,
@@ -21,16 +21,16 @@ pub(super) struct MovedVariable {
 pub(super) struct Code {
     driver: Driver,
     modules: Vec<Option<CuModule>>,
-    /// By the function's number.
+    /// Function handles, by function number.
     functions: Vec<Option<CuFunction>>,
-    /// Variables, and memory that host and device shared, by where they lay.
+    /// Variables, and memory shared by host and device, by recorded address.
     pub moved: Vec<MovedVariable>,
-    /// Memory of these that is no variable, by where it lay.
+    /// Recorded addresses of entries of `moved` that are memory and not variables.
     memory: Vec<u64>,
 }
 
 impl Code {
-    /// Loads the modules of the functions that are wanted, and those whose variables are touched by other means.
+    /// Loads the modules of the requested functions, and the modules whose variables are accessed in other ways.
     pub fn load(
         driver: Driver,
         contents: &(impl Contents + ?Sized),
@@ -58,7 +58,7 @@ impl Code {
             };
             code.module(contents, facts, *number, &wrong)?;
         }
-        // Variables may be copied to before any function of their module runs.
+        // Variables may be written by copies before any function of their module runs.
         for module in 0..facts.modules.len() {
             if code.modules.get(module).is_some_and(Option::is_some) {
                 code.globals(facts, module);
@@ -87,11 +87,11 @@ impl Code {
         let module = self.module(contents, facts, number, &wrong)?;
         let name = CString::new(function.name.as_bytes()).map_err(|e| wrong(e.to_string()))?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: a module that is loaded, a text, and a place for the answer.
+        // SAFETY: a loaded module, a C string, and a valid output pointer.
         unsafe { self.driver.cuModuleGetFunction(&raw mut handle, module, name.as_ptr()) }
             .map_err(|e| wrong(format!("its module has no such function: {e}")))?;
         for [attribute, value] in &function.attributes {
-            // SAFETY: a function that is loaded. What this device does not know of attributes it says at the launch.
+            // SAFETY: a loaded function. An attribute that this device does not support is reported at the launch.
             let _ = unsafe { self.driver.cuFuncSetAttribute(handle, *attribute, *value) };
         }
         if let Some(slot) = self.functions.get_mut(n) {
@@ -100,7 +100,7 @@ impl Code {
         Ok(())
     }
 
-    /// The module of this number, loaded when it is first asked for.
+    /// Returns the module of this number. Loads it at the first call.
     fn module(
         &mut self,
         contents: &(impl Contents + ?Sized),
@@ -122,7 +122,7 @@ impl Code {
             bytes.push(0);
         }
         let mut module = std::ptr::null_mut();
-        // SAFETY: code that the driver checks, a text with a zero behind it, and a place for the answer.
+        // SAFETY: the driver checks the code; it is zero-terminated; the output pointer is valid.
         unsafe { self.driver.cuModuleLoadData(&raw mut module, bytes.as_ptr().cast()) }
             .map_err(|e| wrong(format!("its code does not load on this device: {e}")))?;
         if let Some(slot) = self.modules.get_mut(number) {
@@ -131,14 +131,14 @@ impl Code {
         Ok(module)
     }
 
-    /// Takes up memory that lies elsewhere than in the recording.
+    /// Adds memory whose address differs from the recorded one.
     pub fn add_moved(&mut self, memory: &[MovedVariable]) {
         self.memory.extend(memory.iter().map(|m| m.was));
         self.moved.extend_from_slice(memory);
         self.moved.sort_unstable_by_key(|m| m.was);
     }
 
-    /// Variables of modules, by where they lay.
+    /// Returns the variables of modules, by recorded address.
     pub fn variables(&self) -> impl Iterator<Item = &MovedVariable> {
         self.moved.iter().filter(|m| !self.memory.contains(&m.was))
     }
@@ -152,7 +152,7 @@ impl Code {
                 continue;
             };
             let (mut at, mut bytes) = (0, 0);
-            // SAFETY: a module that is loaded, a text, and places for the answers.
+            // SAFETY: a loaded module, a C string, and valid output pointers.
             let found = unsafe {
                 self.driver
                     .cuModuleGetGlobal_v2(&raw mut at, &raw mut bytes, *handle, name.as_ptr())
@@ -167,12 +167,12 @@ impl Code {
         }
     }
 
-    /// The function of this number, where it is loaded.
+    /// Returns the function of this number, if it is loaded.
     pub fn get(&self, n: u32) -> Option<CuFunction> {
         self.functions.get(n as usize).copied().flatten()
     }
 
-    /// Where an address lies now: those of variables move, all others stay.
+    /// Returns the current address for a recorded address. Only addresses of variables change.
     pub fn moved_to(&self, at: u64) -> u64 {
         let n = self.moved.partition_point(|m| m.was <= at);
         match n.checked_sub(1).and_then(|n| self.moved.get(n)) {
@@ -181,7 +181,7 @@ impl Code {
         }
     }
 
-    /// Moves addresses of variables in arguments: words at multiples of eight bytes.
+    /// Relocates addresses of variables in arguments: 8-byte words at multiples of eight.
     pub fn move_arguments(&self, arguments: &mut [u8]) {
         if self.moved.is_empty() {
             return;
@@ -196,7 +196,7 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         for module in self.modules.iter().flatten() {
-            // SAFETY: loaded by this value, and nothing runs any more.
+            // SAFETY: loaded by this value, and no device work is pending.
             let _ = unsafe { self.driver.cuModuleUnload(*module) };
         }
     }

@@ -1,64 +1,64 @@
-//! What came from the device against what came when it was recorded.
+//! Comparison of device outputs with recorded outputs.
 
 use serde::{Deserialize, Serialize};
 use trace_core::diff::{NumericValue, numeric_value};
 use trace_core::recording::ElementType;
 
-/// How alike two outputs have to be.
+/// The tolerance for comparing two outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputTolerance {
     /// Bit for bit.
     #[default]
     Exact,
-    /// Elements of a type, each within an absolute or a relative distance.
+    /// Elements of a type, each within an absolute or a relative tolerance.
     Near {
         /// Type of the elements.
         element: ElementType,
-        /// Largest absolute distance.
+        /// Absolute tolerance.
         absolute: f64,
-        /// Largest distance as a part of the recorded value.
+        /// Relative tolerance, as a fraction of the recorded value.
         relative: f64,
     },
-    /// Floating-point elements, each within so many steps to the next number that the type can tell.
+    /// Floating-point elements, each within a number of ULPs (steps to the next representable number).
     Steps {
         /// Type of the elements, a floating-point one.
         element: ElementType,
-        /// Most steps.
+        /// Maximum number of steps.
         most: u64,
     },
 }
 
-/// Where two outputs differ first, and how much.
+/// The first difference of two outputs, and its extent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// First byte that differs beyond the rule.
+    /// Offset of the first byte that differs beyond the tolerance.
     pub at: u64,
-    /// Elements, or bytes where the rule is exact, that differ beyond the rule.
+    /// Number of elements that differ beyond the tolerance, or of bytes if the comparison is exact.
     pub count: u64,
-    /// Largest absolute distance of two elements; bytes have none.
+    /// Largest absolute distance of two elements, or `None` for bytes.
     pub largest: Option<f64>,
 }
 
-/// An output that was compared.
+/// A compared output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputComparison {
-    /// The copy's event.
+    /// The event of the copy.
     pub event: u64,
     /// Name of the output.
     pub name: String,
     /// Bytes.
     pub bytes: u64,
-    /// The difference, where it is beyond the rule.
+    /// The difference, if it is beyond the tolerance.
     pub difference: Option<Difference>,
-    /// Whether the recording holds what it has to be.
+    /// Whether the recording holds the expected contents.
     pub held: bool,
 }
 
-/// Whether two elements are alike.
+/// A predicate: whether two elements are equal within the tolerance.
 type ElementPredicate = dyn Fn(&[u8], &[u8]) -> bool;
 
-/// What differs beyond the rule; bytes that are missing on one side differ.
+/// Returns the difference beyond the tolerance. Bytes that are missing on one side differ.
 #[must_use]
 pub fn compare(recorded: &[u8], got: &[u8], rule: OutputTolerance) -> Option<Difference> {
     let (element, is_near): (ElementType, Box<ElementPredicate>) = match rule {
@@ -121,7 +121,7 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: OutputTolerance) -> Option<Dif
     first.map(|at| Difference { at, count, largest })
 }
 
-/// What an element is worth; `None` where there are not as many bytes.
+/// Returns the value of an element, or `None` if there are too few bytes.
 fn of(element: ElementType, bytes: &[u8]) -> Option<NumericValue> {
     let mut word = [0; 8];
     word.get_mut(..element.bytes())?
@@ -129,7 +129,8 @@ fn of(element: ElementType, bytes: &[u8]) -> Option<NumericValue> {
     Some(numeric_value(element, u64::from_le_bytes(word)))
 }
 
-/// How far two numbers lie apart. Integers are told apart beyond what a floating-point number holds, too.
+/// Returns the distance of two numbers. Integers are distinguished even beyond the precision of a floating-point
+/// number.
 fn distance(element: ElementType, a: NumericValue, b: NumericValue) -> f64 {
     match element.is_float() {
         true => (a.value - b.value).abs(),
@@ -172,7 +173,7 @@ mod tests {
             "one step, and two zeros are one number"
         );
         assert_eq!(compare(&a[..4], &b[..4], within(0)).unwrap().count, 1);
-        // What is missing differs, and so do two different kinds of nothing.
+        // Missing elements differ, and so do two different NaN values.
         let d = compare(&a, &a[..16], near(9.0, 9.0)).unwrap();
         assert_eq!((d.at, d.count), (16, 1));
         assert!(compare(&floats(&[f32::NAN]), &floats(&[1.0]), near(1e9, 1.0)).is_some());

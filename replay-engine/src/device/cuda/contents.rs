@@ -1,13 +1,13 @@
-//! Where a replay takes bytes from: a recording, or a plan with its page images.
+//! The source of a replay's bytes: a recording, or a plan with its page images.
 
 use trace_core::recording::{CallModule, CopyRow, Recording};
 
-/// Holds what copies moved and what modules are.
+/// A source of copied data and of module code.
 pub trait Contents {
-    /// The bytes that a copy moved, its rows one after another; `None` when they are not held.
+    /// Returns the bytes that a copy moved, its rows one after another, or `None` if they are not available.
     fn copied(&self, row: &CopyRow) -> Option<Vec<u8>>;
 
-    /// The bytes of a module; `None` when they are not held.
+    /// Returns the bytes of a module, or `None` if they are not available.
     fn code(&self, module: &CallModule) -> Option<Vec<u8>>;
 }
 

@@ -1,11 +1,11 @@
-//! The device's context, kept while something is played, and what the device tells of itself.
+//! The context of a device during a replay, and the properties that the driver reports.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::error::CudaReplayError;
 use cuda_driver::{CuContext, CuDevice, CudaError, Driver, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 use std::ffi::c_void;
 
-/// The primary context of a device, given back when dropped.
+/// The primary context of a device. It is released on drop.
 #[derive(Debug)]
 pub(super) struct Context {
     pub driver: Driver,
@@ -13,12 +13,12 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Begins the driver and makes the context of the device of this number current.
+    /// Initializes the driver and makes the context of the device of this number current.
     pub fn open(driver: Driver, wanted: u32) -> Result<Self, CudaReplayError> {
         let mut count = 0;
         let mut device = 0;
         let mut context: CuContext = std::ptr::null_mut();
-        // SAFETY: begins the driver, with places for the answers.
+        // SAFETY: initializes the driver; the output pointers are valid.
         unsafe {
             driver.cuInit(0)?;
             driver.cuDeviceGetCount(&raw mut count)?;
@@ -35,7 +35,7 @@ impl Context {
         Ok(kept)
     }
 
-    /// Sets limits, each by its number. What stays as small as a program never wanted it would end kernels that need more.
+    /// Sets context limits, each by its number. Some kernels fail with limits lower than the program set.
     pub fn limit(&self, limits: &[[u64; 2]]) -> Result<(), CudaError> {
         for [limit, value] in limits {
             let (Ok(limit), Ok(value)) = (u32::try_from(*limit), usize::try_from(*value)) else {
@@ -54,10 +54,10 @@ impl Context {
     }
 }
 
-/// The name that the driver tells of a device; empty when it tells none.
+/// Returns the driver's name of a device, or an empty string if there is none.
 pub(super) fn device_name(driver: &Driver, device: CuDevice) -> String {
     let mut name = [0u8; 256];
-    // SAFETY: the place is longer than is said. What is not answered stays zero.
+    // SAFETY: the buffer is longer than the given length. Bytes that the driver does not write stay zero.
     let _ = unsafe { driver.cuDeviceGetName(name.as_mut_ptr().cast(), 255, device) };
     let end = name.iter().position(|b| *b == 0).unwrap_or(0);
     String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned()
@@ -65,12 +65,12 @@ pub(super) fn device_name(driver: &Driver, device: CuDevice) -> String {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained by this value.
+        // SAFETY: this value retained the context.
         let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
-/// Memory of the host that the device reaches by itself, so that copies need nobody's help. Given back when dropped.
+/// Pinned host memory, which the device accesses directly. It is freed on drop.
 #[derive(Debug)]
 pub(super) struct Pinned {
     driver: Driver,
@@ -79,11 +79,11 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// `bytes` bytes of it, zero.
+    /// Allocates `bytes` zero bytes.
     pub fn new(driver: Driver, bytes: usize) -> Result<Self, CudaError> {
         let mut at = std::ptr::null_mut();
         if bytes > 0 {
-            // SAFETY: a place for the answer. What comes is as long as was asked for.
+            // SAFETY: the output pointer is valid. The allocation has the requested length.
             unsafe {
                 driver.cuMemHostAlloc(&raw mut at, bytes, 0)?;
                 std::ptr::write_bytes(at.cast::<u8>(), 0, bytes);
@@ -92,25 +92,25 @@ impl Pinned {
         Ok(Self { driver, at, bytes })
     }
 
-    /// Its first byte; null when it is empty.
+    /// Returns the address of the first byte, or null if it is empty.
     pub fn at(&self) -> *mut c_void {
         self.at
     }
 
-    /// Its bytes. Nothing that the device does with it may be under way.
+    /// Returns the bytes. The device must have no pending access to them.
     pub fn bytes(&self) -> &[u8] {
         if self.at.is_null() {
             return &[];
         }
-        // SAFETY: memory of this value, as long as this, set when it was made.
+        // SAFETY: memory owned by this value, of this length, initialized at allocation.
         unsafe { std::slice::from_raw_parts(self.at.cast(), self.bytes) }
     }
 
-    /// Fills it from its beginning on, as far as there is room. As [`Pinned::bytes`].
+    /// Fills the memory from its start, as far as there is room. The condition of [`Pinned::bytes`] applies.
     pub fn fill(&mut self, from: &[u8]) {
         let n = from.len().min(self.bytes);
         if n > 0 {
-            // SAFETY: as many bytes as both have, and they are apart.
+            // SAFETY: `n` is at most both lengths, and the ranges do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at.cast(), n) };
         }
     }
@@ -119,7 +119,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if !self.at.is_null() {
-            // SAFETY: taken by this value, and nothing runs any more.
+            // SAFETY: allocated by this value, and no device work is pending.
             let _ = unsafe { self.driver.cuMemFreeHost(self.at) };
         }
     }

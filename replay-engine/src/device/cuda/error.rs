@@ -1,28 +1,28 @@
-//! Why a recording of calls cannot be replayed, or stopped on the way.
+//! Reasons why an API trace cannot be replayed, or why its replay stopped.
 
 use cuda_driver::{CuResult, CudaError, LoadError, result_name};
 
-/// Why a recording of calls is not replayed to its end.
+/// The reason why an API trace is not replayed to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum CudaReplayError {
     /// There is no driver.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The driver refused something before the first event.
+    /// The driver returned an error before the first event.
     #[error("the device cannot be made ready: {0}")]
     Driver(#[from] CudaError),
-    /// The recording is of something else.
+    /// The recording is not an API trace.
     #[error("it is no recording of CUDA calls")]
     NotCalls,
     /// There is no such device.
     #[error("there is no CUDA device {wanted} here, there are {count}")]
     NoDevice {
-        /// Its number.
+        /// The requested device number.
         wanted: u32,
-        /// How many there are.
+        /// The number of devices.
         count: u32,
     },
-    /// Recorded addresses are taken here.
+    /// The recorded addresses are already in use in this process.
     #[error(
         "the addresses {at:#x} to {end:#x}, which the recording uses, are not free in this process (the driver gave {given:#x})"
     )]
@@ -31,18 +31,18 @@ pub enum CudaReplayError {
         at: u64,
         /// One past the last.
         end: u64,
-        /// What the driver gave instead.
+        /// The address that the driver returned instead.
         given: u64,
     },
-    /// A function's code is not in the recording, or does not load here.
+    /// The code of a function is not in the recording, or cannot be loaded here.
     #[error("{function}: {why}")]
     Code {
         /// The function.
         function: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The recording names what it does not hold, or what cannot be.
+    /// The recording refers to data that it does not hold, or to something invalid.
     #[error("event {event}: {what}")]
     Damaged {
         /// The event.
@@ -55,38 +55,38 @@ pub enum CudaReplayError {
     Stopped {
         /// The event.
         event: u64,
-        /// The driver's function that told.
+        /// The driver function that returned the error.
         call: &'static str,
-        /// What the driver answered.
+        /// The error code of the driver.
         result: CuResult,
     },
-    /// An input does not fit.
+    /// An input has the wrong length.
     #[error("input {name}: it has {given} bytes, the buffer has {wanted}")]
     Input {
         /// The buffer.
         name: String,
-        /// Bytes of it.
+        /// Expected length, bytes.
         wanted: u64,
-        /// Bytes that were given.
+        /// Given length, bytes.
         given: u64,
     },
-    /// There is no buffer of the name.
+    /// There is no buffer of this name.
     #[error("there is no input '{name}' in the recording (there are {known})")]
     NoInput {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The known names.
         known: String,
     },
-    /// Nobody wants it any more.
+    /// The replay was cancelled.
     #[error("it was stopped")]
     Cancelled,
-    /// The range cannot be made a graph.
+    /// The range cannot be captured as a graph.
     #[error("the range cannot be made one graph: event {event}: {why}")]
     NoGraph {
-        /// The event that stands in the way.
+        /// The event that prevents it.
         event: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

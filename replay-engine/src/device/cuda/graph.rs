@@ -1,7 +1,7 @@
-//! A whole range made one graph of the device, so that doing it again is one launch.
+//! A whole range as one CUDA graph, so that one launch repeats it.
 //!
-//! The steps are captured as the driver captures streams. What the host waited for becomes an edge: whatever was called
-//! behind a wait runs behind what the wait was for. So do the rules of the default stream, which cannot be captured itself.
+//! The steps are recorded by stream capture. A host wait becomes an edge: calls after the wait run after the work that
+//! it waited for. The same holds for the rules of the default stream, which cannot be captured itself.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::error::CudaReplayError;
@@ -12,60 +12,61 @@ use std::collections::BTreeSet;
 use trace_core::progress::Progress;
 use trace_core::recording::{OrderKind, OrderRow};
 
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`: what other threads do is their business.
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: calls of other threads are not checked.
 const RELAXED: u32 = 2;
-/// Steps between two looks whether somebody still wants it.
+/// Number of steps between two checks for cancellation.
 const LOOK_EVERY: usize = 256;
 
-/// A range as a graph that can be launched. Given back when dropped.
+/// A range as a graph that can be launched. It is destroyed on drop.
 #[derive(Debug)]
 pub(super) struct Graph {
     driver: Driver,
     exec: CuGraphExec,
     origin: CuStream,
-    /// Launches of functions in it.
+    /// Number of kernel launches in it.
     pub launches: u64,
     last: u64,
-    /// Events that the capture made: they are given back when it has ended.
+    /// Events that the capture created. They are destroyed when it has ended.
     own: Vec<CuEvent>,
 }
 
-/// How far a stream has been told what it has to wait for.
+/// How far a stream already waits for earlier work.
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamState {
     /// The stream is part of the capture.
     joined: bool,
-    /// Waits of the host that it is behind.
+    /// The last host wait that the stream follows.
     host: u64,
-    /// Pieces of work of the default stream that it is behind.
+    /// The last work item of the default stream that the stream follows.
     default: u64,
 }
 
-/// A capture that goes on.
+/// A capture in progress.
 struct Capture<'s, 'a> {
     stage: &'s mut Stage<'a>,
     driver: Driver,
     origin: CuStream,
-    /// Behind what the host has waited for: recorded in the origin.
+    /// Follows the last host wait; recorded in the origin stream.
     host: CuEvent,
     host_waits: u64,
-    /// Behind the last piece of work of the default stream.
+    /// Follows the last work item of the default stream.
     default: CuEvent,
     default_work: u64,
     streams: Vec<StreamState>,
     /// Numbers of events that were recorded in the capture.
     recorded: BTreeSet<u32>,
-    /// Events of our own.
+    /// Events created by the capture itself.
     own: Vec<CuEvent>,
 }
 
 impl Graph {
-    /// Captures the steps of a stage behind what memory holds at first. The stage's streams are of the form for graphs.
+    /// Captures the steps of a stage after the initial memory contents. The stage must have its streams in the form for
+    /// graphs.
     pub fn build(stage: &mut Stage<'_>, progress: &Progress) -> Result<Self, CudaReplayError> {
         let driver = stage.driver();
         let script = stage.script();
         let mut origin = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: a valid output pointer.
         unsafe { driver.cuStreamCreateWithPriority(&raw mut origin, STREAM_NON_BLOCKING, 0)? };
         let mut graph = Self {
             driver,
@@ -76,13 +77,13 @@ impl Graph {
             own: Vec::new(),
         };
         let mut made = std::ptr::null_mut();
-        // SAFETY: a stream of our own, captured until the end of the capture below.
+        // SAFETY: a stream created here, captured until the end of the capture below.
         unsafe { driver.cuStreamBeginCapture_v2(origin, RELAXED)? };
         let captured = graph.capture(stage, script, progress);
-        // SAFETY: the stream is captured. Whatever came of it, the capture ends here.
+        // SAFETY: the stream is captured. The capture ends here in every case.
         let ended = unsafe { driver.cuStreamEndCapture(origin, &raw mut made) };
         for event in std::mem::take(&mut graph.own) {
-            // SAFETY: made by the capture, whose graph keeps no events.
+            // SAFETY: created by the capture; the graph keeps no events.
             let _ = unsafe { driver.cuEventDestroy_v2(event) };
         }
         captured?;
@@ -90,7 +91,7 @@ impl Graph {
             event: graph.last,
             why: e.to_string(),
         })?;
-        // SAFETY: a graph that was just made, and a place for the answer; the graph is not needed afterwards.
+        // SAFETY: a new graph and a valid output pointer; the graph is not needed afterwards.
         let ready = unsafe {
             let ready = driver.cuGraphInstantiateWithFlags(&raw mut graph.exec, made, 0);
             let _ = driver.cuGraphDestroy(made);
@@ -146,9 +147,9 @@ impl Graph {
         })
     }
 
-    /// Does the whole range, and waits for it.
+    /// Runs the whole range and waits for it.
     pub fn launch(&self) -> Result<(), CudaReplayError> {
-        // SAFETY: a graph that is ready, whose memory and code stay with the stage.
+        // SAFETY: an instantiated graph; its memory and code stay with the stage.
         let done = unsafe {
             self.driver
                 .cuGraphLaunch(self.exec, self.origin)
@@ -160,7 +161,7 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: made by this value, and nothing runs any more.
+        // SAFETY: created by this value, and no device work is pending.
         unsafe {
             if !self.exec.is_null() {
                 let _ = self.driver.cuGraphExecDestroy(self.exec);
@@ -174,25 +175,25 @@ impl Capture<'_, '_> {
     fn begin(&mut self) -> Result<(), CudaError> {
         self.host = self.event()?;
         self.default = self.event()?;
-        // SAFETY: an event and a stream of ours.
+        // SAFETY: an event and a stream created here.
         unsafe { self.driver.cuEventRecord(self.host, self.origin) }
     }
 
     fn event(&mut self) -> Result<CuEvent, CudaError> {
         let mut event = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: a valid output pointer.
         unsafe { self.driver.cuEventCreate(&raw mut event, EVENT_NO_TIMING)? };
         self.own.push(event);
         Ok(event)
     }
 
-    /// Stream `n` waits for what it has to before its next piece of work.
+    /// Makes stream `n` wait for its dependencies before its next work item.
     fn ready(&mut self, script: &Script, n: u32) -> Result<(), CudaError> {
         let stream = self.stage.streams.get(n);
         let (host_waits, default_work) = (self.host_waits, self.default_work);
         let is_default = n == 0;
         if is_default {
-            // The default stream waits for all that does not say otherwise.
+            // The default stream waits for all streams that are not non-blocking.
             for m in self.blocking(script) {
                 if self.streams.get(m as usize).is_some_and(|s| s.joined) {
                     self.wait_for(stream, self.stage.streams.get(m))?;
@@ -222,38 +223,38 @@ impl Capture<'_, '_> {
         Ok(())
     }
 
-    /// Streams that the default stream waits for, and that wait for it.
+    /// Returns the streams that the default stream waits for, and that wait for it.
     fn blocking(&self, script: &Script) -> Vec<u32> {
         let all = 1..u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         all.filter(|n| !is_apart(script, *n)).collect()
     }
 
-    /// `later` waits for all that `earlier` has.
+    /// Makes `later` wait for all work in `earlier`.
     fn wait_for(&mut self, later: CuStream, earlier: CuStream) -> Result<(), CudaError> {
         let event = self.event()?;
-        // SAFETY: streams of the capture and an event of ours.
+        // SAFETY: streams of the capture and an event created here.
         unsafe {
             self.driver.cuEventRecord(event, earlier)?;
             self.driver.cuStreamWaitEvent(later, event, 0)
         }
     }
 
-    /// Stream `n` was given a piece of work.
+    /// Notes that stream `n` got a work item.
     fn note_work(&mut self, n: u32) -> Result<(), CudaError> {
         if n != 0 {
             return Ok(());
         }
         self.default_work += 1;
-        // SAFETY: an event of ours and a stream of the stage.
+        // SAFETY: an event created here and a stream of the stage.
         unsafe { self.driver.cuEventRecord(self.default, self.stage.streams.get(0)) }
     }
 
-    /// The host has waited: what comes from now on is behind what the origin has.
+    /// Notes a host wait: later work follows the work of the origin stream.
     fn host_waited(&mut self) -> Result<(), CudaError> {
         self.host_waits += 1;
-        // An event of its own each time: streams that joined before wait for the one that they were given.
+        // Each wait has its own event: streams that joined earlier wait for the event that they were given.
         self.host = self.event()?;
-        // SAFETY: an event and a stream of ours.
+        // SAFETY: an event and a stream created here.
         unsafe { self.driver.cuEventRecord(self.host, self.origin) }
     }
 
@@ -294,7 +295,7 @@ impl Capture<'_, '_> {
                 // SAFETY: a stream and an event of the stage.
                 unsafe { self.driver.cuEventRecord(event, self.stage.streams.get(n)) }
             }
-            // What was recorded before the range is done.
+            // Events that were recorded before the range are already complete.
             Some(OrderKind::StreamWaits) if self.recorded.contains(&row.event) => {
                 self.ready(script, n)?;
                 match self.stage.streams.find_event(row.event) {
@@ -306,7 +307,7 @@ impl Capture<'_, '_> {
             Some(OrderKind::StreamDone) => self.host_waits_for(n),
             Some(OrderKind::EventDone) if self.recorded.contains(&row.event) => {
                 if let Some(event) = self.stage.streams.find_event(row.event) {
-                    // SAFETY: an event of the capture and a stream of ours.
+                    // SAFETY: an event of the capture and a stream created here.
                     unsafe { self.driver.cuStreamWaitEvent(self.origin, event, 0)? };
                     self.host_waited()?;
                 }
@@ -320,7 +321,7 @@ impl Capture<'_, '_> {
         }
     }
 
-    /// The origin waits for all streams.
+    /// Makes the origin stream wait for all streams.
     fn join(&mut self) -> Result<(), CudaError> {
         for n in 0..u32::try_from(self.streams.len()).unwrap_or(u32::MAX) {
             if self.streams.get(n as usize).is_some_and(|s| s.joined) {
@@ -335,7 +336,7 @@ impl Capture<'_, '_> {
     }
 }
 
-/// Whether a stream was made to go its own way beside the default stream.
+/// Returns whether a stream was created as non-blocking with respect to the default stream.
 fn is_apart(script: &Script, n: u32) -> bool {
     let flags = script.facts.streams.get(n as usize).map_or(0, |s| s.flags);
     flags & STREAM_NON_BLOCKING != 0

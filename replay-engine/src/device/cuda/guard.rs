@@ -1,7 +1,7 @@
-//! Buffers that end at an address behind which nothing is mapped, so that an access past one of them stops the device.
+//! Guarded buffers: buffers that end at an unmapped address, so that an access past the end faults.
 //!
-//! A buffer that is guarded lies elsewhere than it was recorded: addresses of it among arguments are moved, those in memory
-//! are not. A buffer whose address stands in what the recording holds of memory therefore stays where it was.
+//! A guarded buffer has another address than the recorded one. Its addresses in arguments are relocated, but those in
+//! memory are not. A buffer whose address appears in recorded memory therefore keeps its recorded address.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::code::MovedVariable;
@@ -12,39 +12,40 @@ use cuda_driver::Driver;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the beginning of a guarded buffer is a multiple of: vectors that kernels load at once.
+/// Alignment of a guarded buffer, bytes: kernels load vectors of this size.
 const ALIGN: u64 = 16;
-/// One part of this many of the device's free memory is left alone.
+/// The fraction of the device's free memory that is not used: one part in this many.
 const SPARE: u64 = 8;
 
-/// What was guarded.
+/// The result of guarding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuardReport {
-    /// Buffers that were guarded, by the events that they begin with.
+    /// Guarded buffers, by their first event.
     pub guarded: Vec<u64>,
-    /// Buffers for which the device had no memory left: they are for another replay.
+    /// Buffers for which the device had no memory left. Another replay can guard them.
     pub left: Vec<u64>,
-    /// Buffers that cannot be guarded, because memory holds addresses of them.
+    /// Buffers that cannot be guarded, because memory holds their addresses.
     pub pointed_at: Vec<u64>,
 }
 
-/// Buffers that are guarded, and where they lie.
+/// The guarded buffers and their addresses.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    /// Each with its new place.
+    /// Each buffer with its new address.
     buffers: Vec<(ScriptBuffer, u64)>,
     /// All buffers, guarded or not.
     all: Vec<ScriptBuffer>,
-    /// Where variables and shared memory have moved, which are so at any time.
+    /// The new addresses of variables and shared memory, which are valid at any time.
     always: Vec<MovedVariable>,
-    /// The events at which a buffer begins or ends, behind the one that was looked at last.
+    /// Index of the next event at which a buffer starts or ends.
     next: u64,
     pub report: GuardReport,
 }
 
 impl Guard {
-    /// Maps memory for the buffers that begin with these events, all if there are none, as far as the device has room.
+    /// Maps memory for the buffers that start with these events (all buffers if the list is empty), as far as the
+    /// device has room.
     pub fn map(
         driver: Driver,
         mapped: &mut MappedMemory,
@@ -58,7 +59,7 @@ impl Guard {
         };
         let pointed_at = pointed_at(&script.buffers, script, held);
         let (mut free, mut total) = (0, 0);
-        // SAFETY: places for the answers.
+        // SAFETY: valid output pointers.
         unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total)? };
         let mut room = (free as u64) - (free as u64) / SPARE;
         for buffer in &script.buffers {
@@ -83,18 +84,18 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Takes up what has moved whatever is guarded.
+    /// Adds the relocations that do not depend on guarded buffers.
     pub fn begin(&mut self, always: &[MovedVariable]) {
         self.always = always.to_vec();
         self.next = 0;
     }
 
-    /// Steps begin again.
+    /// Returns to the first step.
     pub fn rewind(&mut self) {
         self.next = 0;
     }
 
-    /// Where everything lies for a step of an event; `None`: as for the one before.
+    /// Returns the address map for a step of an event, or `None` if it has not changed since the last step.
     pub fn find_moves(&mut self, event: u64) -> Option<Vec<MovedVariable>> {
         if event < self.next {
             return None;
@@ -105,7 +106,7 @@ impl Guard {
         self.next = changes.flatten().filter(|at| *at > event).min().unwrap_or(u64::MAX);
         let begins: BTreeSet<u64> = self.all.iter().filter(|b| live(b)).map(|b| b.at).collect();
         for (b, is) in self.buffers.iter().filter(|(b, _)| live(b)) {
-            // An address one past the end belongs to the buffer, where no other begins there.
+            // An address one past the end belongs to the buffer, unless another buffer starts there.
             let past = u64::from(!begins.contains(&b.at.saturating_add(b.bytes)));
             moved.push(MovedVariable {
                 was: b.at,
@@ -118,7 +119,7 @@ impl Guard {
     }
 }
 
-/// Buffers of which an address stands in what the recording holds of memory, by the events that they begin with.
+/// Returns the buffers whose addresses appear in recorded memory, by their first event.
 fn pointed_at(buffers: &[ScriptBuffer], script: &Script, held: &[&[u8]]) -> BTreeSet<u64> {
     let mut by_address: BTreeMap<u64, Vec<&ScriptBuffer>> = BTreeMap::new();
     for b in buffers {
@@ -131,7 +132,7 @@ fn pointed_at(buffers: &[ScriptBuffer], script: &Script, held: &[&[u8]]) -> BTre
     };
     let mut found = BTreeSet::new();
     for (t, bytes) in script.inputs.iter().zip(held) {
-        // Words at multiples of eight of the device's addresses.
+        // Words at device addresses that are multiples of eight.
         let skip = (t.row.to.next_multiple_of(8) - t.row.to) as usize;
         for word in bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0 {
             let to = u64::from_le_bytes(*word);
@@ -177,7 +178,7 @@ mod tests {
             ..Script::default()
         };
         let words: Vec<u8> = [7u64, 0x2010].iter().flat_map(|w| w.to_le_bytes()).collect();
-        // Not at a multiple of eight of the device's addresses: it is no address there.
+        // Not at a device address that is a multiple of eight, so it is not taken for an address.
         let odd: Vec<u8> = [0x1000u64, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(pointed_at(&buffers, &script, &[&words, &odd]), BTreeSet::from([2]));
     }
@@ -189,7 +190,7 @@ mod tests {
             (buffer(0x1000, 128, 7, None), 0xb000),
             (buffer(0x1080, 16, 8, None), 0xc000),
         ];
-        // The last one is not guarded, and begins where the one before it ends.
+        // The last one is not guarded, and starts where the one before it ends.
         let mut all: Vec<ScriptBuffer> = buffers.iter().map(|(b, _)| *b).collect();
         all.push(buffer(0x1090, 16, 8, None));
         let mut guard = Guard {
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(at(&mut guard, 2), Some(vec![(0x1000, 65, 0xa000)]));
         assert_eq!(at(&mut guard, 4), None, "nothing came or went");
         assert_eq!(at(&mut guard, 6), Some(vec![]));
-        // One past its end another begins.
+        // Another buffer starts one past its end.
         assert_eq!(
             at(&mut guard, 9),
             Some(vec![(0x1000, 128, 0xb000), (0x1080, 16, 0xc000)])

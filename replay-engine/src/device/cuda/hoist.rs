@@ -1,15 +1,15 @@
-//! What variables of modules hold at first, moved in front of everything else.
+//! Initial contents of module variables, moved before all other steps.
 //!
-//! A program's libraries load their code when it is first used, so that the recorder meets some modules in the middle of
-//! the range, and takes their variables down there. For a replay that is memory as any other that was there before the
-//! range: it is filled once, and is no part of what is done again.
+//! Libraries load their code at first use. The recorder then meets modules in the middle of the range and records their
+//! variables there. A replay treats this memory like other memory that existed before the range: it is filled once and
+//! is not part of a repeat.
 
 use super::script::{Script, Step, Transfer};
 use trace_core::recording::{CopyRow, FillRow, OrderKind};
 
 impl Script {
-    /// Moves those inputs to the front that a snapshot took down of variables which nothing before them can have
-    /// touched: no copy or fill went there, and no launch had an address in them among its arguments.
+    /// Moves the snapshot inputs of untouched variables to the front. A variable is untouched if no earlier copy or
+    /// fill wrote to it and no earlier launch had its address among the arguments.
     pub(super) fn hoist_variables(&mut self) {
         let lead = self.count_leading_inputs();
         let event = self.steps.get(..lead).and_then(<[_]>::last).map_or(0, |s| s.0);
@@ -18,7 +18,7 @@ impl Script {
             return;
         }
         let (mut front, mut rest) = (Vec::new(), Vec::new());
-        // Whether the steps just seen were a snapshot's, all of which move.
+        // Whether the last steps were a snapshot, all of whose steps are moved.
         let mut moves = false;
         let steps = std::mem::take(&mut self.steps);
         for (n, (at, step)) in steps.into_iter().enumerate() {
@@ -43,7 +43,7 @@ impl Script {
                 && was_moving
                 && OrderKind::from_raw(row.kind) == Some(OrderKind::ContextDone)
             {
-                // The recorder waited for its own copies, not the program.
+                // This is a wait of the recorder for its own copies, not a wait of the program.
                 continue;
             }
             variables.step(self, &step);
@@ -54,7 +54,7 @@ impl Script {
         self.renumber_inputs();
     }
 
-    /// Numbers inputs anew, in the order of their steps.
+    /// Renumbers the inputs in the order of their steps.
     fn renumber_inputs(&mut self) {
         let mut inputs: Vec<Transfer> = Vec::with_capacity(self.inputs.len());
         for (_, step) in &mut self.steps {
@@ -69,7 +69,7 @@ impl Script {
     }
 }
 
-/// Whether the last of these steps is a snapshot's that stays: what belongs to it stays too.
+/// Returns whether the last of these steps belongs to a snapshot that stays. Steps that belong to it stay too.
 fn behind_snapshot(steps: &[(u64, Step)], inputs: &[Transfer]) -> bool {
     match steps.last() {
         Some((_, Step::Input(n))) => inputs.get(*n).is_some_and(|t| t.snapshot),
@@ -77,9 +77,9 @@ fn behind_snapshot(steps: &[(u64, Step)], inputs: &[Transfer]) -> bool {
     }
 }
 
-/// Variables of modules, and what may have been done to them.
+/// Variables of modules, and whether they may have been modified.
 struct Variables {
-    /// First byte, bytes, and whether it may have been touched; by their first byte.
+    /// First byte, length in bytes, and whether it may have been modified; sorted by first byte.
     all: Vec<(u64, u64, bool)>,
 }
 
@@ -94,7 +94,7 @@ impl Variables {
         Self { all }
     }
 
-    /// Whether an address is one of a variable that nothing can have touched.
+    /// Returns whether an address belongs to a variable that cannot have been modified.
     fn is_untouched(&self, at: u64) -> bool {
         let n = self.all.partition_point(|v| v.0 <= at);
         let found = n.checked_sub(1).and_then(|n| self.all.get(n));
@@ -121,7 +121,7 @@ impl Variables {
 
     fn touch(&mut self, at: u64, bytes: u64) {
         let end = at.saturating_add(bytes);
-        // They do not overlap, so that one alone can begin before and reach in.
+        // Ranges do not overlap, so at most one can start earlier and reach in.
         let from = self.all.partition_point(|v| v.0 <= at).saturating_sub(1);
         for (first, length, touched) in self.all.iter_mut().skip(from) {
             if *first >= end {
@@ -250,7 +250,7 @@ mod tests {
             assert_eq!(s.count_leading_inputs(), 1, "{argument:x} {copied_to:x}");
             assert_eq!(events(&s), [3, 4, 5, 6, 7, 8, 9, 10]);
         }
-        // The second one alone was touched: the first moves, the wait stays.
+        // Only the second one was modified: the first moves, the wait stays.
         let mut s = script(VARIABLE + 256, 0x2000);
         s.hoist_variables();
         assert_eq!(s.count_leading_inputs(), 2);

@@ -1,4 +1,4 @@
-//! Memory at the recorded addresses: reserved, mapped, and given back.
+//! Device memory at the recorded addresses: reserved, mapped, and released.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::code::MovedVariable;
@@ -9,27 +9,28 @@ use cuda_driver::{
     LOCATION_DEVICE, MemLocation,
 };
 
-/// What is reserved around a range outside of the window that is not granted by itself: 64 GiB, at a multiple of that.
+/// Size and alignment of the reservation around a range outside of the window, if the driver does not grant the range
+/// alone: 64 GiB.
 const AROUND: u64 = 64 << 30;
 
-/// Ranges of addresses with memory of the device behind them. Given back when dropped.
+/// Address ranges backed by device memory. They are released on drop.
 #[derive(Debug)]
 pub(super) struct MappedMemory {
     driver: Driver,
     device: CuDevice,
-    /// First byte and bytes of what is reserved.
+    /// First byte and length of each reservation, bytes.
     reserved: Vec<(u64, u64)>,
-    /// First byte and bytes of what is mapped, and its memory.
+    /// First byte and length in bytes of each mapping, and its memory handle.
     ranges: Vec<(u64, u64, CuMemHandle)>,
-    /// First byte and bytes of what is mapped to the memory of one of these.
+    /// First byte and length in bytes of each mapping that aliases the memory of `ranges`.
     same: Vec<(u64, u64)>,
-    /// Memory that host and device shared and that lies elsewhere now.
+    /// Memory shared by host and device that has another address now.
     pub moved: Vec<MovedVariable>,
 }
 
 impl MappedMemory {
-    /// Maps memory at each range of a script. The windows that the recorder served addresses from are reserved as a whole,
-    /// as they were for the recording: drivers put a short range where they like, wherever it is asked for.
+    /// Maps memory at each range of a script. The address windows of the recorder are reserved as a whole, as in the
+    /// recording: drivers place a short range anywhere, whatever address is requested.
     pub fn new(driver: Driver, device: CuDevice, script: &Script) -> Result<Self, CudaReplayError> {
         let mut all = Self {
             driver,
@@ -66,14 +67,15 @@ impl MappedMemory {
         Ok(all)
     }
 
-    /// Maps memory of which parts may be moved, as what host and device shared: where it was, or elsewhere if that is not free in this process.
+    /// Maps memory whose parts may be relocated, for example memory shared by host and device. It uses the recorded
+    /// address, or another one if that is not free in this process.
     fn map_anywhere(&mut self, at: u64, bytes: u64, parts: &[(u64, u64)]) -> Result<(), CudaReplayError> {
         let is_free = self.reserve_outside(at, bytes);
         if is_free.is_ok() {
             return self.map(at, bytes);
         }
         let mut to = 0;
-        // SAFETY: a range of addresses alone; the driver says where it is.
+        // SAFETY: reserves only an address range; the driver returns its address.
         unsafe { self.driver.cuMemAddressReserve(&raw mut to, bytes as usize, 0, 0, 0)? };
         self.reserved.push((to, bytes));
         self.map(to, bytes)?;
@@ -86,19 +88,19 @@ impl MappedMemory {
         Ok(())
     }
 
-    /// Maps so many bytes, a multiple of what memory is mapped in, wherever the driver likes, with nothing behind them: their
-    /// first address.
+    /// Maps `bytes` bytes, a multiple of the mapping granularity, at any address, with unmapped addresses after them.
+    /// Returns the first address.
     pub fn map_with_gap(&mut self, bytes: u64) -> Result<u64, CudaReplayError> {
         let whole = bytes.saturating_add(super::script::GRANULE);
         let mut at = 0;
-        // SAFETY: a range of addresses alone; the driver says where it is.
+        // SAFETY: reserves only an address range; the driver returns its address.
         unsafe { self.driver.cuMemAddressReserve(&raw mut at, whole as usize, 0, 0, 0)? };
         self.reserved.push((at, whole));
         self.map(at, bytes)?;
         Ok(at)
     }
 
-    /// Puts memory that is mapped already behind further addresses.
+    /// Maps existing memory at further addresses.
     fn map_again(&mut self, s: &MemoryAlias) -> Result<(), CudaReplayError> {
         let found = self
             .ranges
@@ -114,13 +116,13 @@ impl MappedMemory {
                 ),
             })?;
         let d = &self.driver;
-        // SAFETY: memory that this value has made, and addresses that are reserved and not mapped.
+        // SAFETY: memory created by this value, and addresses that are reserved and unmapped.
         unsafe { d.cuMemMap(s.at, s.bytes as usize, 0, handle, 0)? };
         self.same.push((s.at, s.bytes));
         self.allow(s.at, s.bytes)
     }
 
-    /// Lets the device reach what is mapped.
+    /// Grants the device access to a mapping.
     fn allow(&self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
         let access = AccessDescription {
             location: MemLocation {
@@ -129,13 +131,13 @@ impl MappedMemory {
             },
             flags: ACCESS_READ_WRITE,
         };
-        // SAFETY: a form of this function, and a mapping of this value.
+        // SAFETY: a valid access descriptor, and a mapping of this value.
         unsafe { self.driver.cuMemSetAccess(at, bytes as usize, &raw const access, 1)? };
         Ok(())
     }
 
-    /// Reserves a range outside of the window: by itself or, where the driver puts it elsewhere, with so much around it that
-    /// the driver heeds where it is asked for.
+    /// Reserves a range outside of the window: by itself, or, if the driver returns another address, in a reservation
+    /// large enough that the driver honors the requested address.
     fn reserve_outside(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
         let end = at.saturating_add(bytes);
         let over = |from: u64, to: u64| {
@@ -149,7 +151,7 @@ impl MappedMemory {
         let from = at - at % AROUND;
         let to = end.checked_next_multiple_of(AROUND);
         match to.filter(|to| !self.reserved.iter().any(over(from, *to))) {
-            // What is told is that the range itself is not to be had.
+            // The error says that the range itself is not available.
             Some(to) => self.reserve(from, to - from).map_err(|_| e),
             None => Err(e),
         }
@@ -159,10 +161,10 @@ impl MappedMemory {
         let d = &self.driver;
         let length = bytes as usize;
         let mut given = 0;
-        // SAFETY: a range of addresses alone; the driver says where it is.
+        // SAFETY: reserves only an address range; the driver returns its address.
         unsafe { d.cuMemAddressReserve(&raw mut given, length, 0, at, 0)? };
         if given != at {
-            // SAFETY: what was just reserved, and is not used.
+            // SAFETY: just reserved, and unused.
             let _ = unsafe { d.cuMemAddressFree(given, length) };
             return Err(CudaReplayError::Taken {
                 at,
@@ -174,7 +176,7 @@ impl MappedMemory {
         Ok(())
     }
 
-    /// Puts memory behind addresses that are reserved.
+    /// Backs reserved addresses with memory.
     fn map(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
         let d = &self.driver;
         let length = bytes as usize;
@@ -190,7 +192,7 @@ impl MappedMemory {
             flags: [0; 8],
         };
         let mut handle = 0;
-        // SAFETY: forms of this function, and addresses that are reserved and not mapped.
+        // SAFETY: valid descriptors, and addresses that are reserved and unmapped.
         unsafe {
             d.cuMemCreate(&raw mut handle, length, &raw const properties, 0)?;
             if let Err(e) = d.cuMemMap(at, length, 0, handle, 0) {
@@ -200,18 +202,18 @@ impl MappedMemory {
         }
         self.ranges.push((at, bytes, handle));
         self.allow(at, bytes)?;
-        // What another process left there is nobody's business, and two replays begin alike.
-        // SAFETY: memory that was just mapped.
+        // This hides data of other processes, and two replays start with the same contents. SAFETY: memory that was
+        // just mapped.
         unsafe { self.driver.cuMemsetD8_v2(at, 0, length)? };
         Ok(())
     }
 
-    /// First byte and bytes of all memory that is mapped, each once.
+    /// Returns the first byte and the length in bytes of each mapped range, each once.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(at, bytes, _)| (*at, *bytes))
     }
 
-    /// Bytes of memory that are mapped.
+    /// Returns the number of mapped bytes.
     pub fn bytes(&self) -> u64 {
         self.ranges.iter().map(|r| r.1).sum()
     }
@@ -221,12 +223,12 @@ impl Drop for MappedMemory {
     fn drop(&mut self) {
         let d = &self.driver;
         for (at, bytes) in &self.same {
-            // SAFETY: mapped by this value, and nothing runs any more.
+            // SAFETY: mapped by this value, and no device work is pending.
             let _ = unsafe { d.cuMemUnmap(*at, *bytes as usize) };
         }
         for (at, bytes, handle) in &self.ranges {
-            // SAFETY: mapped and reserved by this value, and nothing runs any more; a device that has failed refuses,
-            // and gives it back with its context.
+            // SAFETY: mapped and reserved by this value, and no device work is pending. A failed device refuses, and
+            // releases the memory with its context.
             unsafe {
                 let _ = d.cuMemUnmap(*at, *bytes as usize);
                 let _ = d.cuMemRelease(*handle);

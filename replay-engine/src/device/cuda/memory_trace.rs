@@ -1,5 +1,5 @@
-//! Watches memory while launches are made: what each of them changed is found on the device, page by page, and brought
-//! back as it was before the launch and as it is behind it.
+//! Memory trace while launches run: changed pages are found on the device and read back, with their contents before and
+//! after each launch.
 
 use super::contents::Contents;
 use super::error::CudaReplayError;
@@ -14,41 +14,41 @@ use trace_core::calls::{MemorySample, MemoryTrace};
 use trace_core::progress::Progress;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Bytes that a sight takes in an answer beside what it holds.
+/// Size of an observation in an answer without its contents, bytes.
 const SIGHT: u64 = 28;
-/// Maximum number of sights that an answer takes: what a record does, with some room
+/// Maximum number of observations in an answer: the size of a record, with some reserve
 /// (`trace_core::encode::MAX_RECORD`).
 const MAX_SIGHTS: usize = (trace_core::encode::MAX_RECORD - (1 << 20)) / SIGHT as usize;
 
-/// What came of it.
+/// The result of a memory trace run.
 #[derive(Debug, Default)]
 pub struct MemoryTraceRun {
-    /// What was seen.
+    /// The memory trace.
     pub watched: MemoryTrace,
-    /// Launches that were watched.
+    /// Number of traced launches.
     pub launches: u64,
-    /// The launch before which it ended, because what it changed did not fit any more.
+    /// The launch before which the trace ended, because its changes did not fit any more.
     pub full: Option<u64>,
-    /// The launch before which it ended, because its time was over.
+    /// The launch before which the trace ended, because its time was over.
     pub late: Option<u64>,
-    /// The address from which on the ranges that are looked at did not fit.
+    /// The address after which the traced ranges did not fit.
     pub looked_until: Option<u64>,
-    /// Where the device or the driver stopped it.
+    /// The error of the device or the driver that stopped it.
     pub stopped: Option<CudaReplayError>,
     /// The device's name.
     pub device: String,
-    /// Time until the first launch that is watched.
+    /// Time until the first traced launch.
     pub ready: Duration,
-    /// Time of the launches that were watched.
+    /// Time of the traced launches.
     pub took: Duration,
 }
 
-/// Plays a recording up to the first event that is asked for, then launch by launch, in this process. `told` hears of
-/// each launch that is watched before it is made.
+/// Replays a recording up to the first requested event, then launch by launch, in this process. `report` is called
+/// before each traced launch.
 ///
 /// # Errors
-/// When what comes before cannot be played, memory cannot be looked at, or nobody wants it any more. A launch that stops
-/// the device is no error: what was seen before it is told, with the reason.
+/// If an earlier step cannot be replayed, memory cannot be read, or the request is cancelled. A launch that stops the
+/// device is not an error: the result holds the trace up to it and the reason.
 pub fn trace_memory(
     contents: &(impl Contents + ?Sized),
     script: &Script,
@@ -72,7 +72,7 @@ pub fn trace_memory(
         let look = TracedRanges::new(&stage, &ask.look);
         looked_until = seeing.look(&stage, &look, ask.from)?;
     }
-    // Both have a share of their own.
+    // Both have their own share.
     seeing.most = seeing.taken().saturating_add(ask.most);
     let mut kept = stage.save_ranges(&ranges.device)?;
     let mut seen = MemoryTraceRun {
@@ -82,7 +82,7 @@ pub fn trace_memory(
         ..MemoryTraceRun::default()
     };
     let watching = Instant::now();
-    // Whether memory may be another one than was kept.
+    // Whether memory may differ from the saved copy.
     let mut stale = false;
     let mut to = ask.to;
     while let Some((event, step)) = stage.next().filter(|(e, _)| *e < ask.to) {
@@ -123,7 +123,7 @@ pub fn trace_memory(
     }
     seen.took = watching.elapsed();
     if seen.stopped.is_some() {
-        // A device that has failed gives nothing back, and waits for what never ends; it goes with its process.
+        // A failed device releases nothing and would block forever. The process exit releases it.
         std::mem::forget(kept);
         std::mem::forget(stage);
     }
@@ -142,18 +142,19 @@ pub fn trace_memory(
     Ok(seen)
 }
 
-/// Ranges of memory, on the device and as recorded.
+/// Ranges of memory, at device and at recorded addresses.
 struct TracedRanges {
-    /// First byte and bytes on the device, rising.
+    /// First byte and length in bytes on the device, ascending.
     device: Vec<(u64, u64)>,
-    /// The same as recorded, rising.
+    /// The same ranges at recorded addresses, ascending.
     recorded: Vec<std::ops::Range<u64>>,
 }
 
 impl TracedRanges {
-    /// What there is of the asked ones, in whole pages of where they lie; of none that are asked all there is.
+    /// Returns the mapped parts of the requested ranges, as whole pages on the device. With no requested ranges,
+    /// returns all memory.
     fn new(stage: &Stage<'_>, asked: &[(u64, u64)]) -> Self {
-        // First byte on the device, as recorded, and bytes.
+        // First byte on the device, first byte in the recording, and length in bytes.
         let mut all: Vec<(u64, u64, u64)> = Vec::new();
         for (is, bytes) in stage.ranges() {
             let was = stage.recorded_address(is);
@@ -171,8 +172,8 @@ impl TracedRanges {
                 all.push((is + by, was + by, to - by));
             }
         }
-        // Pages that two of them name are one. Where a variable lay in other memory of the recording it is not the same
-        // memory here: that part is not watched.
+        // Pages named by two ranges are merged. If a variable was recorded inside other memory, it is separate memory
+        // here: that part is not traced.
         all.sort_unstable_by_key(|r| r.1);
         let mut apart: Vec<(u64, u64, u64)> = Vec::new();
         for (is, was, bytes) in all {
@@ -204,14 +205,14 @@ impl TracedRanges {
     }
 }
 
-/// What has been seen.
+/// The observations so far.
 struct MemoryTracer {
     sights: Vec<MemorySample>,
     content: Vec<u8>,
     most: u64,
-    /// Where bytes lie that came already, by their digest.
+    /// Positions of contents that were already stored, by digest.
     known: HashMap<[u8; 32], u64>,
-    /// The moment at which each place was seen last.
+    /// The last event at which each page was observed.
     last: HashMap<u64, u64>,
 }
 
@@ -226,7 +227,7 @@ impl MemoryTracer {
         }
     }
 
-    /// Bytes that an answer takes so far.
+    /// Returns the size of the answer so far, bytes.
     fn taken(&self) -> u64 {
         (self.content.len() as u64).saturating_add((self.sights.len() as u64).saturating_mul(SIGHT))
     }
@@ -253,7 +254,7 @@ impl MemoryTracer {
         });
     }
 
-    /// Takes down what ranges hold, as far as there is room: the address from which on there was none.
+    /// Records the contents of ranges, as far as there is room. Returns the address after which there was none.
     fn look(&mut self, stage: &Stage<'_>, ranges: &TracedRanges, moment: u64) -> Result<Option<u64>, CudaReplayError> {
         let mut buffer = Vec::new();
         for (first, bytes) in &ranges.device {
@@ -273,8 +274,8 @@ impl MemoryTracer {
         Ok(None)
     }
 
-    /// Takes down what a launch changed, before it and behind it. `false`: there is no room for it, and nothing of it
-    /// was taken down.
+    /// Records the changes of a launch, with contents before and after it. Returns `false` if there is no room; then
+    /// nothing of the launch is recorded.
     fn launch(
         &mut self,
         stage: &Stage<'_>,

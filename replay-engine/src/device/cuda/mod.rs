@@ -1,9 +1,10 @@
-//! A CUDA device: recordings of calls are played again through the driver alone, without the program, its runtime or its
-//! libraries. The driver is loaded at run time; where there is none, that is said.
+//! Replay of API traces on a CUDA device, through the driver alone.
 //!
-//! What the recording allocated is mapped at the recorded addresses, so that pointers in memory and in arguments stay what
-//! they were. The default is to do each call in its recorded order; a whole range can be made a graph of its own and run
-//! with one launch.
+//! A replay needs neither the program nor its runtime or libraries. The driver is loaded at run time. If there is none,
+//! an error says so.
+//!
+//! Allocations are mapped at the recorded addresses, so pointers in memory and in arguments stay valid. By default each
+//! call is made in recorded order. A whole range can also become one graph that runs with one launch.
 
 mod board;
 mod code;
@@ -40,15 +41,16 @@ pub use stage::{PrepareDurations, Stage, StageOptions};
 pub use tuner::{TunerError, tune};
 pub use worker_process::{Players, WorkerOutcome, current_program, run_worker};
 
-/// Whether it is worth while to ask this machine for a CUDA driver, which takes a moment to begin.
+/// Returns whether this machine probably has a CUDA driver. Initializing the driver takes a moment, so this is checked
+/// first.
 #[must_use]
 pub fn is_likely() -> bool {
     let named = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).is_some_and(|v| !v.is_empty());
     named || std::path::Path::new("/dev/nvidiactl").exists()
 }
 
-/// Returns whether files say that this machine has a CUDA device of this number, so that the driver need not be asked
-/// before something is played there.
+/// Returns whether device files show that this machine has a CUDA device of this number. Then the driver need not be
+/// asked before a replay.
 #[must_use]
 pub fn has_device_files(number: u32) -> bool {
     if let Some(library) = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).filter(|v| !v.is_empty()) {
@@ -58,7 +60,7 @@ pub fn has_device_files(number: u32) -> bool {
         let digits = name.strip_prefix("nvidia").filter(|rest| !rest.is_empty());
         digits.is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
     };
-    // A container may have files of other numbers than those that the driver counts by.
+    // In a container the numbers of the files may differ from those of the driver.
     let devices = || {
         let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
         entries
@@ -68,15 +70,15 @@ pub fn has_device_files(number: u32) -> bool {
     is_likely() && devices() > number as usize
 }
 
-/// Devices that the driver has: number and name.
+/// Returns the number and the name of each device that the driver has.
 ///
 /// # Errors
-/// When there is no driver, or it does not begin.
+/// If there is no driver, or it cannot be initialized.
 #[allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 pub fn devices() -> Result<Vec<(u32, String)>, CudaReplayError> {
     let driver = cuda_driver::Driver::load()?;
     let mut count = 0;
-    // SAFETY: begins the driver, and asks with places for the answers.
+    // SAFETY: initializes the driver; the output pointers are valid.
     unsafe {
         driver.cuInit(0)?;
         driver.cuDeviceGetCount(&raw mut count)?;

@@ -1,7 +1,7 @@
-//! A copy of the device's memory on the device, what has changed since, and putting only that back.
+//! Copies of device memory on the device, with restore of only the changed pages.
 //!
-//! A kernel of our own compares page by page, so that nothing goes over the bus but a byte a page. Where the driver
-//! does not take it, everything is copied back, and that is told.
+//! A kernel compares memory page by page, so only one byte per page crosses the bus. If the driver does not accept the
+//! kernel, everything is copied back, and the report says so.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use cuda_driver::{
@@ -12,22 +12,22 @@ use trace_core::PAGE_SIZE;
 
 /// Name of the kernel.
 const NAME: &str = "kinescope_pages";
-/// Bytes of its parameters: three addresses and whether to put back.
+/// Size of its parameters, bytes: three addresses and the restore flag.
 const PARAMETERS: usize = 32;
-/// Threads a block: each looks at sixteen bytes, a block at a page.
+/// Threads per block: each thread compares 16 bytes, a block compares a page.
 const THREADS: u32 = 256;
-/// Maximum number of pages of one launch: what a grid takes in its first dimension.
+/// Maximum number of pages of one launch: the maximum first dimension of a grid.
 const MAX_PAGES: u64 = (1 << 31) - 1;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes that are read from the device at once.
 const PIECE: u64 = 4 << 20;
-/// Bytes of the device that copies leave free: launches take memory for stacks, and modules for code.
+/// Device memory that copies leave free, bytes: launches need memory for stacks, and modules for code.
 const RESERVE: u64 = 512 << 20;
-/// Targets that the text is tried for: the oldest that drivers still compile for, by their age.
+/// Architectures to compile the kernel for: the oldest that drivers still accept, by age.
 const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
 
-/// The kernel: a block compares a page of what is with the page that was kept, sets the page's byte when they differ,
-/// and puts back what was kept when that is asked for.
+/// The kernel. Each block compares a current page with the saved page and sets the page's byte if they differ. On
+/// request it also restores the saved page.
 const TEXT: &str = ".version 6.0
 .target TARGET
 .address_size 64
@@ -71,7 +71,7 @@ DONE:
 }
 ";
 
-/// The kernel, loaded; or that the driver does not take it.
+/// The loaded kernel, or none if the driver does not accept it.
 #[derive(Debug)]
 pub(super) struct CompareKernel {
     driver: Driver,
@@ -79,15 +79,15 @@ pub(super) struct CompareKernel {
 }
 
 impl CompareKernel {
-    /// Loads the kernel where the driver takes it.
+    /// Loads the kernel if the driver accepts it.
     pub fn load(driver: Driver) -> Self {
         let loaded = TARGETS.iter().find_map(|target| {
             let text = CString::new(TEXT.replace("TARGET", target)).ok()?;
             let name = CString::new(NAME).ok()?;
             let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: a text that ends in a zero, and a place for the answer.
+            // SAFETY: a zero-terminated string and a valid output pointer.
             unsafe { driver.cuModuleLoadData(&raw mut module, text.as_ptr().cast()) }.ok()?;
-            // SAFETY: a module that is loaded, a text, and a place for the answer.
+            // SAFETY: a loaded module, a C string, and a valid output pointer.
             match unsafe { driver.cuModuleGetFunction(&raw mut function, module, name.as_ptr()) } {
                 Ok(()) => Some((module, function)),
                 Err(_) => {
@@ -100,8 +100,8 @@ impl CompareKernel {
         Self { driver, loaded }
     }
 
-    /// Compares `pages` pages and sets the byte of each that differs; puts back what was kept when `back` is set.
-    /// `false`: there is no kernel.
+    /// Compares `pages` pages and sets the byte of each page that differs. If `back` is set, restores the saved
+    /// contents. Returns `false` if there is no kernel.
     fn compare(&self, is: u64, kept: u64, flags: u64, pages: u64, back: bool) -> Result<bool, CudaError> {
         let Some((_, function)) = self.loaded else {
             return Ok(false);
@@ -114,7 +114,7 @@ impl CompareKernel {
             for (to, word) in parameters.as_chunks_mut::<8>().0.iter_mut().zip(words) {
                 *to = word.to_le_bytes();
             }
-            // The last one is a word of four bytes.
+            // The last parameter is a four-byte word.
             let mut size = PARAMETERS - 4;
             let mut extra: [*mut c_void; 5] = [
                 EXTRA_BUFFER as *mut c_void,
@@ -124,8 +124,8 @@ impl CompareKernel {
                 EXTRA_END as *mut c_void,
             ];
             let grid = u32::try_from(now).unwrap_or(u32::MAX);
-            // SAFETY: the kernel reads as many pages of both ranges, which are mapped, and writes a byte for each; the
-            // driver has read the parameters when it is back.
+            // SAFETY: the kernel reads `pages` pages of both ranges, which are mapped, and writes one byte for each.
+            // The driver has read the parameters when the call returns.
             unsafe {
                 self.driver.cuLaunchKernel(
                     function,
@@ -150,13 +150,13 @@ impl CompareKernel {
 impl Drop for CompareKernel {
     fn drop(&mut self) {
         if let Some((module, _)) = self.loaded {
-            // SAFETY: loaded by this value, and nothing runs any more.
+            // SAFETY: loaded by this value, and no device work is pending.
             let _ = unsafe { self.driver.cuModuleUnload(module) };
         }
     }
 }
 
-/// Memory of the device of our own, given back when dropped.
+/// Device memory allocated by the replay itself, freed on drop.
 #[derive(Debug)]
 struct DeviceAllocation {
     driver: Driver,
@@ -166,7 +166,7 @@ struct DeviceAllocation {
 impl DeviceAllocation {
     fn new(driver: Driver, bytes: u64) -> Result<Self, CudaError> {
         let mut at = 0;
-        // SAFETY: a place for the answer.
+        // SAFETY: a valid output pointer.
         unsafe { driver.cuMemAlloc_v2(&raw mut at, bytes as usize)? };
         Ok(Self { driver, at })
     }
@@ -174,43 +174,43 @@ impl DeviceAllocation {
 
 impl Drop for DeviceAllocation {
     fn drop(&mut self) {
-        // SAFETY: taken by this value, and nothing runs any more.
+        // SAFETY: allocated by this value, and no device work is pending.
         let _ = unsafe { self.driver.cuMemFree_v2(self.at) };
     }
 }
 
-/// Where the copy of a range is.
+/// The location of the copy of a range.
 #[derive(Debug)]
 enum SavedRange {
-    /// On the device, with a byte a page for what differs.
+    /// On the device, with a byte per page for the differences.
     Device {
         copy: DeviceAllocation,
         flags: DeviceAllocation,
     },
-    /// On the host: it is a range that is no whole number of pages, or the device has no room.
+    /// On the host, because the range is not a whole number of pages or the device has no room.
     Host(Vec<u8>),
 }
 
-/// A copy of memory as it was at one moment.
+/// A copy of memory at one time.
 #[derive(Debug)]
 pub struct SavedMemory {
     driver: Driver,
     ranges: Vec<(u64, u64, SavedRange)>,
 }
 
-/// What was put back.
+/// Statistics of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreStats {
-    /// Pages of 4 KiB that had changed, or that were put back without being looked at.
+    /// Number of 4 KiB pages that had changed, or that were restored without a comparison.
     pub pages: u64,
-    /// Pages that were looked at or put back in all.
+    /// Number of pages that were compared or restored in total.
     pub of: u64,
-    /// Whether only pages that had changed were put back.
+    /// Whether only changed pages were restored.
     pub changed_alone: bool,
 }
 
 impl SavedMemory {
-    /// Copies ranges of memory: first byte and bytes of each. Waits for what the device does.
+    /// Copies memory ranges, each given as first byte and length in bytes. Waits for pending device work.
     pub(super) fn save(driver: Driver, ranges: &[(u64, u64)]) -> Result<Self, CudaError> {
         let mut kept = Self {
             driver,
@@ -220,7 +220,7 @@ impl SavedMemory {
             let copied = kept.copy(*at, *bytes)?;
             kept.ranges.push((*at, *bytes, copied));
         }
-        // SAFETY: waits for all.
+        // SAFETY: the call takes no pointers; it waits for all device work.
         unsafe { driver.cuCtxSynchronize()? };
         Ok(kept)
     }
@@ -233,7 +233,7 @@ impl SavedMemory {
                 DeviceAllocation::new(*d, bytes).and_then(|copy| Ok((copy, DeviceAllocation::new(*d, bytes / PAGE)?)));
             match both {
                 Ok((copy, flags)) => {
-                    // SAFETY: a range that is mapped, and memory as long as it.
+                    // SAFETY: a mapped range, and a copy of the same length.
                     unsafe { d.cuMemcpyDtoD_v2(copy.at, at, length)? };
                     return Ok(SavedRange::Device { copy, flags });
                 }
@@ -244,20 +244,20 @@ impl SavedMemory {
             }
         }
         let mut bytes = vec![0; length];
-        // SAFETY: as many bytes as the place has.
+        // SAFETY: the buffer has the given length.
         unsafe { d.cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, length)? };
         Ok(SavedRange::Host(bytes))
     }
 
-    /// Whether the device has room for so many bytes, and for what launches take beside their memory.
+    /// Returns whether the device has room for this many bytes and for the additional memory of launches.
     fn leaves_room(&self, bytes: u64) -> bool {
         let (mut free, mut all) = (0, 0);
-        // SAFETY: places for the answers. What is not answered is tried.
+        // SAFETY: valid output pointers. If the driver reports nothing, the allocation is tried.
         let result = unsafe { self.driver.cuMemGetInfo_v2(&raw mut free, &raw mut all) };
         result.is_err() || bytes.saturating_add(RESERVE.min(all as u64 / 16)) <= free as u64
     }
 
-    /// Puts back what has changed since.
+    /// Restores what has changed since the copy.
     pub(super) fn restore(&self, tools: &CompareKernel) -> Result<RestoreStats, CudaError> {
         let d = &self.driver;
         let mut stats = RestoreStats {
@@ -269,55 +269,55 @@ impl SavedMemory {
             stats.of += pages;
             match copied {
                 SavedRange::Device { copy, flags } => {
-                    // SAFETY: memory of this value, as long as is said.
+                    // SAFETY: memory of this value, of the given length.
                     unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
                     if tools.compare(*at, copy.at, flags.at, pages, true)? {
                         stats.pages += self.flags(flags, pages)?.iter().filter(|f| **f != 0).count() as u64;
                     } else {
-                        // SAFETY: a range that is mapped, and memory as long as it.
+                        // SAFETY: a mapped range, and a copy of the same length.
                         unsafe { d.cuMemcpyDtoD_v2(*at, copy.at, *bytes as usize)? };
                         stats.pages += pages;
                         stats.changed_alone = false;
                     }
                 }
                 SavedRange::Host(was) => {
-                    // SAFETY: as many bytes as the range has.
+                    // SAFETY: the buffer has the length of the range.
                     unsafe { d.cuMemcpyHtoD_v2(*at, was.as_ptr().cast(), was.len())? };
                     stats.pages += pages;
                     stats.changed_alone &= pages <= 1;
                 }
             }
         }
-        // SAFETY: waits for all.
+        // SAFETY: the call takes no pointers; it waits for all device work.
         unsafe { d.cuCtxSynchronize()? };
         Ok(stats)
     }
 
-    /// Makes this copy one of memory as it is now.
+    /// Updates this copy to the current memory contents.
     pub(super) fn update(&mut self, tools: &CompareKernel) -> Result<(), CudaError> {
         let d = &self.driver;
         for (at, bytes, copied) in &mut self.ranges {
             match copied {
                 SavedRange::Device { copy, flags } => {
-                    // What differs is put into the copy: the kernel with both sides in each other's place.
+                    // The kernel runs with both sides swapped, so that differences go into the copy.
                     if !tools.compare(copy.at, *at, flags.at, bytes.div_ceil(PAGE), true)? {
-                        // SAFETY: a range that is mapped, and memory as long as it.
+                        // SAFETY: a mapped range, and a copy of the same length.
                         unsafe { d.cuMemcpyDtoD_v2(copy.at, *at, *bytes as usize)? };
                     }
                 }
                 SavedRange::Host(was) => {
-                    // SAFETY: as many bytes as the place has.
+                    // SAFETY: the buffer has the given length.
                     unsafe { d.cuMemcpyDtoH_v2(was.as_mut_ptr().cast(), *at, was.len())? };
                 }
             }
         }
-        // SAFETY: waits for all.
+        // SAFETY: the call takes no pointers; it waits for all device work.
         unsafe { d.cuCtxSynchronize() }
     }
 
     fn flags(&self, flags: &DeviceAllocation, pages: u64) -> Result<Vec<u8>, CudaError> {
         let mut set = vec![0u8; pages as usize];
-        // SAFETY: as many bytes as the place has; it waits for the kernel, which runs in the same stream.
+        // SAFETY: the buffer has the given length. The copy waits for the kernel, which runs in the same stream.
         unsafe {
             self.driver
                 .cuMemcpyDtoH_v2(set.as_mut_ptr().cast(), flags.at, set.len())?;
@@ -325,14 +325,15 @@ impl SavedMemory {
         Ok(set)
     }
 
-    /// First bytes of the pages that differ from this copy, rising; the last page of a range may be a part.
+    /// Returns the first byte of each page that differs from this copy, ascending. The last page of a range may be
+    /// partial.
     pub(super) fn find_differing_pages(&self, tools: &CompareKernel) -> Result<Vec<u64>, CudaError> {
         let d = &self.driver;
         let mut different = Vec::new();
         for (at, bytes, copied) in &self.ranges {
             let pages = bytes.div_ceil(PAGE);
             if let SavedRange::Device { copy, flags } = copied {
-                // SAFETY: memory of this value, as long as is said.
+                // SAFETY: memory of this value, of the given length.
                 unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
                 if tools.compare(*at, copy.at, flags.at, pages, false)? {
                     let set = self.flags(flags, pages)?;
@@ -342,7 +343,7 @@ impl SavedMemory {
                 }
             }
             let mut is = vec![0u8; *bytes as usize];
-            // SAFETY: as many bytes as the place has.
+            // SAFETY: the buffer has the given length.
             unsafe { d.cuMemcpyDtoH_v2(is.as_mut_ptr().cast(), *at, is.len())? };
             let mut brought = Vec::new();
             let was: &[u8] = match copied {
@@ -360,7 +361,7 @@ impl SavedMemory {
         Ok(different)
     }
 
-    /// What this copy holds of a range of memory. `false`: it does not hold all of it.
+    /// Reads a memory range from this copy. Returns `false` if the copy does not hold all of it.
     pub(super) fn read(&self, at: u64, to: &mut [u8]) -> Result<bool, CudaError> {
         let end = at.saturating_add(to.len() as u64);
         let found = self
@@ -373,7 +374,7 @@ impl SavedMemory {
         let skip = at - first;
         match copied {
             SavedRange::Device { copy, .. } => {
-                // SAFETY: as many bytes as the place has, of memory that is longer.
+                // SAFETY: the buffer has the given length, and the memory is longer.
                 unsafe {
                     self.driver
                         .cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), copy.at + skip, to.len())?;
@@ -392,7 +393,7 @@ impl SavedMemory {
     }
 }
 
-/// Pages joined to runs, each within one range and no longer than is read at once: first byte and bytes.
+/// Joins pages to runs, each within one range and at most as long as one read. Returns first byte and length in bytes.
 pub(super) fn join_pages(pages: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     let mut range_before = usize::MAX;

@@ -1,4 +1,4 @@
-//! Plays a recording of calls on a device, as often as is asked for, and compares what came.
+//! Replay of an API trace on a device, one or more times, with comparison of the outputs.
 
 use super::compare::{OutputComparison, OutputTolerance, compare};
 use super::contents::Contents;
@@ -12,72 +12,72 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-/// What a replay is to do.
+/// The options of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Number of the device.
+    /// Device number.
     pub device: u32,
-    /// Bytes in the place of recorded inputs, by name.
+    /// Replacement bytes for recorded inputs, by name.
     pub inputs: BTreeMap<String, Vec<u8>>,
-    /// How alike outputs have to be, by name; the others as `rule` says.
+    /// The tolerance of outputs, by name. Other outputs use `rule`.
     pub rules: BTreeMap<String, OutputTolerance>,
-    /// How alike all other outputs have to be.
+    /// The tolerance of all other outputs.
     pub rule: OutputTolerance,
-    /// Wait behind each launch, so that a failure is told with the launch that caused it.
+    /// Wait after each launch, so that an error names the launch that caused it.
     pub step: bool,
-    /// How often the whole is done; outputs are those of the last time.
+    /// Number of repetitions. The outputs are those of the last one.
     pub repeat: u32,
-    /// Make the range one graph and launch that.
+    /// Capture the range as one graph and launch that.
     pub graph: bool,
-    /// Put nothing back between the times: each goes on with memory as the one before left it.
+    /// Do not restore memory between repetitions: each starts with the memory of the one before.
     pub no_restore: bool,
-    /// Measure the device's time for each launch, by events around it. Not where the range is one graph.
+    /// Measure the device time of each launch, with events around it. Not available if the range is one graph.
     pub times: bool,
-    /// Buffers that are guarded; see [`StageOptions::guard`].
+    /// Buffers to guard; see [`StageOptions::guard`].
     pub guard: Option<Vec<u64>>,
 }
 
-/// What a replay did.
+/// The result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct PlayResult {
     /// The device's name.
     pub device: String,
-    /// Launches that were made, of each time.
+    /// Number of launches per repetition.
     pub launches: u64,
-    /// Outputs in the order of their events, those of the last time.
+    /// Outputs of the last repetition, in event order.
     pub outputs: Vec<OutputComparison>,
-    /// Their bytes.
+    /// Contents of the outputs.
     pub contents: Vec<Vec<u8>>,
-    /// What was done until the first step.
+    /// Preparation before the first step.
     pub ready: PrepareDurations,
-    /// Time in which memory got what it holds at first.
+    /// Time to write the initial memory contents.
     pub first: Duration,
-    /// Time in which the range became a graph and memory was copied to be put back.
+    /// Time to capture the graph and to copy memory for the restores.
     pub prepared: Duration,
-    /// Time of the steps, of each time.
+    /// Time of the steps, per repetition.
     pub runs: Vec<Duration>,
-    /// What was put back before each time but the first.
+    /// Restore statistics before each repetition but the first.
     pub restored: Vec<RestoreStats>,
-    /// Bytes of memory that were mapped.
+    /// Mapped memory, bytes.
     pub mapped: u64,
     /// Whether the range was one graph.
     pub graph: bool,
-    /// What was left out, in words.
+    /// What was left out, as messages.
     pub left_out: Vec<String>,
-    /// Of each launch its event and the shortest of its times on the device, in nanoseconds.
+    /// The event and the shortest device time of each launch, nanoseconds.
     pub launch_ns: Vec<[u64; 2]>,
-    /// What was guarded, where something was to be.
+    /// What was guarded, if requested.
     pub guard: Option<GuardReport>,
 }
 
 impl PlayResult {
-    /// Outputs that differ beyond their rule.
+    /// Returns the outputs that differ beyond their tolerance.
     pub fn list_different(&self) -> impl Iterator<Item = &OutputComparison> {
         self.outputs.iter().filter(|c| c.difference.is_some())
     }
 }
 
-/// A recording that is ready to be played.
+/// A prepared replay of a recording.
 #[derive(Debug)]
 pub struct Player<'a, C: Contents + ?Sized> {
     stage: Stage<'a>,
@@ -86,16 +86,16 @@ pub struct Player<'a, C: Contents + ?Sized> {
 }
 
 impl<'a, C: Contents + ?Sized> Player<'a, C> {
-    /// Makes everything ready.
+    /// Prepares the replay.
     ///
     /// # Errors
-    /// As [`Stage::new`].
+    /// Same as [`Stage::new`].
     pub fn new(contents: &'a C, script: &'a Script, options: Options) -> Result<Self, CudaReplayError> {
         let stage = StageOptions {
             device: options.device,
             inputs: options.inputs.clone(),
             guard: options.guard.clone(),
-            // Waiting behind each launch is what a graph is there to avoid.
+            // A graph has no waits between launches.
             graph: options.graph && !options.step,
         };
         let mut stage = Stage::new(contents, script, &stage)?;
@@ -110,11 +110,11 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
         })
     }
 
-    /// Plays all steps, as often as is asked for, and compares what came. `told` hears of the event of each launch
-    /// before it is made, where the range is no graph.
+    /// Runs all steps, as often as requested, and compares the outputs. `report` is called with the event of each
+    /// launch before it is made, unless the range is a graph.
     ///
     /// # Errors
-    /// When the device or the driver stopped, with the event; or nobody wants the replay any more.
+    /// If the device or the driver stopped, with the event; or if the replay was cancelled.
     pub fn play(
         &mut self,
         progress: &Progress,
@@ -122,7 +122,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
     ) -> Result<PlayResult, CudaReplayError> {
         let repeat = self.options.repeat.max(1);
         let stage = &mut self.stage;
-        // What is guarded comes and goes between steps.
+        // Guarded buffers are mapped and unmapped between steps.
         let is_graph = self.options.graph && !self.options.step && self.options.guard.is_none();
         let begun = Instant::now();
         stage.play_first(progress)?;
@@ -200,7 +200,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
         })
     }
 
-    /// The stage that it plays on.
+    /// Returns the stage of this replay.
     #[must_use]
     pub fn stage(&self) -> &Stage<'a> {
         &self.stage

@@ -1,4 +1,4 @@
-//! What a replay of calls does, step by step, as it follows from a recording; nothing of the device yet.
+//! The steps of an API-trace replay, derived from a recording, independent of the device.
 
 use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,132 +8,133 @@ use trace_core::recording::{
     LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
 };
 
-/// Events between two looks at whether to stop.
+/// Number of events between two checks for cancellation.
 const STEP: usize = 4096;
-/// Bytes that memory is mapped in.
+/// Granularity of memory mappings, bytes.
 pub(super) const GRANULE: u64 = 2 << 20;
-/// Memory that is shorter than this has one row in a snapshot.
+/// Memory shorter than this has one row in a snapshot, bytes.
 const MIN_CUT: u64 = 32 << 20;
-/// How inputs are called that a snapshot took down.
+/// Name prefix of inputs from a snapshot.
 const MEMORY: &str = "memory";
-/// Name of the call that tells of memory which is mapped in a second place: that, its bytes, and the first place.
+/// Name of the call that maps existing memory at a second address. Its values are the second address, the length in
+/// bytes and the first address.
 pub const MAPPED_TWICE: &str = "cuMemMap";
-/// How outputs are called that a snapshot took down.
+/// Name prefix of outputs from a snapshot.
 const AFTER: &str = "after";
 
-/// What a copy moves between the host and the device.
+/// A copy between the host and the device.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// The event.
     pub event: u64,
-    /// Name for a person: `in3`, `out0`.
+    /// Display name: `in3`, `out0`.
     pub name: String,
-    /// The copy as it was recorded.
+    /// The recorded copy.
     pub row: CopyRow,
-    /// Whether it is what a snapshot took down, and no copy of the program's.
+    /// Whether it comes from a snapshot of the recorder and not from the program.
     pub snapshot: bool,
 }
 
 /// A step.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Bytes go to the device: the transfer of this number among [`Script::inputs`].
+    /// A host-to-device copy: the index in [`Script::inputs`].
     Input(usize),
-    /// Bytes come from the device: the transfer of this number among [`Script::outputs`].
+    /// A device-to-host copy: the index in [`Script::outputs`].
     Output(usize),
-    /// Memory of the device is copied on it.
+    /// A copy within device memory.
     Copy(CopyRow),
-    /// Memory is set.
+    /// A memory fill.
     Fill(FillRow),
-    /// A function is launched, with its arguments.
+    /// A kernel launch, with its arguments.
     Launch(LaunchRow, Vec<u8>),
-    /// An order.
+    /// A stream or event operation.
     Order(OrderRow),
 }
 
 impl Step {
-    /// Whether a function is launched.
+    /// Returns whether the step is a kernel launch.
     #[must_use]
     pub fn is_launch(&self) -> bool {
         matches!(self, Self::Launch(..))
     }
 }
 
-/// A range of addresses that has the memory of another one.
+/// An address range that aliases the memory of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAlias {
     /// First address.
     pub at: u64,
     /// Number of bytes.
     pub bytes: u64,
-    /// First address of the other range, which is one of [`Script::ranges`] by itself.
+    /// First address of the other range, which is one of [`Script::ranges`].
     pub of: u64,
 }
 
-/// Memory of the device that the program took, or that was there when the range began.
+/// Device memory that the program allocated, or that existed when the range started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptBuffer {
     /// First address.
     pub at: u64,
     /// Number of bytes.
     pub bytes: u64,
-    /// The event that it begins with.
+    /// The first event of its lifetime.
     pub from: u64,
-    /// The event that it ends with; `None`: it is there at the end.
+    /// The event that ends its lifetime, or `None` if it exists at the end.
     pub to: Option<u64>,
 }
 
 /// Why a recording cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The event that no replay can do.
+    /// The event that cannot be replayed.
     pub event: u64,
-    /// Why, in words.
+    /// The reason.
     pub why: String,
 }
 
-/// The steps of a recording of calls.
+/// The steps of an API trace.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// What the recording tells of its calls.
+    /// The metadata of the recorded calls.
     pub facts: CallFacts,
     /// The steps, each with its event.
     pub steps: Vec<(u64, Step)>,
-    /// How many of the first steps put in place what memory holds at first; as many of the first inputs are theirs.
+    /// Number of first steps that write the initial memory contents. The same number of first inputs belong to them.
     pub first: usize,
-    /// How many steps there are before those at the end that take memory down alone.
+    /// Number of steps before the final ones that only record memory.
     pub last: usize,
-    /// Bytes that go to the device, in the order of their events.
+    /// Host-to-device copies, in event order.
     pub inputs: Vec<Transfer>,
-    /// Bytes that come from the device, likewise.
+    /// Device-to-host copies, in event order.
     pub outputs: Vec<Transfer>,
-    /// Ranges of addresses that have memory: first byte and bytes, whole granules, apart from each other.
+    /// Address ranges with memory: first byte and length in bytes, whole granules, disjoint.
     pub ranges: Vec<(u64, u64)>,
-    /// Ranges that are the memory of others, apart from [`Script::ranges`].
+    /// Ranges that alias the memory of others; disjoint from [`Script::ranges`].
     pub same: Vec<MemoryAlias>,
-    /// Ranges of memory that host and device shared, as [`Script::ranges`]: they may lie elsewhere in a replay.
+    /// Ranges of memory shared by host and device, as [`Script::ranges`]. They may have other addresses in a replay.
     pub shared: Vec<(u64, u64)>,
-    /// What lies in [`Script::shared`]: first byte and bytes of each.
+    /// Contents of [`Script::shared`]: first byte and length in bytes of each part.
     pub shared_parts: Vec<(u64, u64)>,
-    /// Memory of the device, in the order of the events that it begins with.
+    /// Device memory, ordered by the first event of its lifetime.
     pub buffers: Vec<ScriptBuffer>,
-    /// What is left out, in words.
+    /// What was left out, as messages.
     pub left_out: Vec<String>,
 }
 
 impl Script {
-    /// The steps of a recording.
+    /// Derives the steps of a recording.
     ///
     /// # Errors
-    /// When it is no recording of calls, or names what it does not hold.
+    /// If it is not an API trace, or refers to data that it does not hold.
     pub fn new(recording: &Recording) -> Result<Self, CudaReplayError> {
         Self::read(recording, &Progress::new())
     }
 
-    /// As [`Self::of`], with progress and cancel.
+    /// Derives the steps like [`Self::new`], with progress and cancellation.
     ///
     /// # Errors
-    /// As [`Self::of`], and when it was stopped.
+    /// Same as [`Self::new`], and if it was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, CudaReplayError> {
         progress.set_total(recording.events.len() as u64);
         let facts = recording.call_facts().filter(|f| f.api == "cuda");
@@ -142,7 +143,7 @@ impl Script {
             ..Default::default()
         };
         let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
-        // Memory that host and device share; what is pinned counts where the device reaches it.
+        // Memory shared by host and device. Pinned memory counts if the device accesses it.
         let (mut managed, mut hosts) = (BTreeMap::new(), BTreeMap::new());
         let mut names = TransferNames::default();
         let mut buffers = LiveBuffers::default();
@@ -193,9 +194,9 @@ impl Script {
                 CallEvent::Copy(c) => {
                     c.total().ok_or_else(|| damaged("a copy of too many bytes"))?;
                     let held = c.pages_at != NO_CONTENT;
-                    // A snapshot's copies are of no stream: those at the begin are what memory holds at first.
+                    // Copies of a snapshot have no stream. Those at the start are the initial memory contents.
                     let first = at_begin && c.stream == OrderRow::NONE;
-                    // Variables lie where their module is loaded.
+                    // The addresses of variables depend on where their module is loaded.
                     let mut variables = script.facts.modules.iter().flat_map(|m| &m.globals);
                     if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
                         ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
@@ -263,7 +264,7 @@ impl Script {
         let reached = script.find_reached_ranges(&hosts);
         managed.extend(hosts.into_iter().filter(|(at, _)| reached.contains(at)));
         script.shared = granules(&managed);
-        // What lies in a granule that is mapped in any case stays there.
+        // Data in a granule that is mapped anyway keeps its address.
         for (at, bytes) in &script.ranges {
             cut(&mut script.shared, *at, at.saturating_add(*bytes), false);
         }
@@ -271,7 +272,7 @@ impl Script {
         script.buffers.retain(|b| !managed.contains_key(&b.at));
         script.shared_parts = managed.into_iter().collect();
         script.share(same)?;
-        // Memory that is mapped twice has no other place: what is written at one address is read at the other.
+        // Aliased memory cannot be relocated: data written at one address is read at the other.
         let Self { buffers, same, .. } = &mut script;
         let overlaps = |b: &ScriptBuffer, at: u64, bytes: u64| {
             b.at < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes)
@@ -286,7 +287,8 @@ impl Script {
         Ok(script)
     }
 
-    /// First bytes of the ranges that steps reach on the device: by copies, fills or addresses among arguments.
+    /// Returns the first bytes of the ranges that steps access on the device: by copies, fills or addresses in
+    /// arguments.
     fn find_reached_ranges(&self, ranges: &BTreeMap<u64, u64>) -> BTreeSet<u64> {
         let mut found = BTreeSet::new();
         let (Some((first, _)), Some((last, bytes))) = (ranges.first_key_value(), ranges.last_key_value()) else {
@@ -315,7 +317,7 @@ impl Script {
         found
     }
 
-    /// First byte and bytes of what a copy or a fill touches on the device.
+    /// Returns first byte and length in bytes of the device ranges that a copy or a fill accesses.
     pub(super) fn list_touched_ranges(&self, step: &Step) -> Vec<(u64, u64)> {
         let rows = |at: u64, row: u64, rows: u64, pitch: u64| {
             let bytes = rows.saturating_sub(1).saturating_mul(pitch).saturating_add(row);
@@ -333,16 +335,16 @@ impl Script {
         }
     }
 
-    /// Numbers of the modules with variables that copies or fills touch, where their code is there: they are loaded whether a
-    /// function of them is launched or not.
+    /// Returns the numbers of the modules whose variables are accessed by copies or fills, if their code is available.
+    /// They are loaded even if no function of them is launched.
     pub(super) fn touched_modules(&self) -> BTreeSet<usize> {
         let has_code = |n: &usize| self.facts.modules.get(*n).is_some_and(|m| !m.pages.is_empty());
         let touched = self.touched_variables();
         touched.iter().map(|(module, ..)| *module).filter(has_code).collect()
     }
 
-    /// First byte and bytes of variables that copies or fills touch, of modules whose code is not in the recording because
-    /// no function of them is launched. They are memory as any other.
+    /// Returns first byte and length in bytes of variables that copies or fills access, in modules without recorded
+    /// code because no function of them is launched. They are treated as ordinary memory.
     fn idle_variables(&self) -> Vec<(u64, u64)> {
         let is_idle = |n: usize| self.facts.modules.get(n).is_some_and(|m| m.pages.is_empty());
         let touched = self.touched_variables();
@@ -350,7 +352,7 @@ impl Script {
         idle.map(|(_, at, bytes)| (*at, *bytes)).collect()
     }
 
-    /// Module, first byte and bytes of the variables that copies or fills touch.
+    /// Returns module, first byte and length in bytes of the variables that copies or fills access.
     fn touched_variables(&self) -> BTreeSet<(usize, u64, u64)> {
         let globals = self.facts.modules.iter().enumerate();
         let globals = globals.flat_map(|(n, m)| m.globals.iter().map(move |g| (g.at, (g.bytes, n))));
@@ -371,15 +373,15 @@ impl Script {
         found
     }
 
-    /// Bytes of memory that a replay maps.
+    /// Returns the number of bytes that a replay maps.
     #[must_use]
     pub fn mapped_bytes(&self) -> Option<u64> {
         let all = self.ranges.iter().chain(&self.shared);
         all.map(|(_, bytes)| *bytes).try_fold(0u64, u64::checked_add)
     }
 
-    /// Returns the first step that no replay can do, and why: it touches memory of which the recording does not tell, or
-    /// launches a function whose code or arguments are not there. `None` if there is none.
+    /// Returns the first step that cannot be replayed, with the reason, or `None`. Such a step accesses memory that the
+    /// recording does not describe, or launches a function without code or arguments.
     #[must_use]
     pub fn obstacle(&self) -> Option<Obstacle> {
         let mut known: Vec<(u64, u64)> = self.ranges.iter().chain(&self.shared).copied().collect();
@@ -441,7 +443,7 @@ impl Script {
         }
     }
 
-    /// Takes apart ranges whose memory is mapped twice, and those that are mapped to it.
+    /// Splits off ranges whose memory is mapped twice, and the ranges that are mapped to it.
     fn share(&mut self, same: BTreeMap<u64, MemoryAlias>) -> Result<(), CudaReplayError> {
         for s in same.values() {
             let is_whole = s.bytes > 0 && [s.at, s.bytes, s.of].iter().all(|n| n.is_multiple_of(GRANULE));
@@ -459,14 +461,14 @@ impl Script {
         Ok(())
     }
 
-    /// Inputs in front of everything else that a snapshot took down.
+    /// Returns the number of snapshot inputs before all other steps.
     pub(super) fn count_leading_inputs(&self) -> usize {
         let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.snapshot);
         let first = |(_, s): &&(u64, Step)| matches!(s, Step::Input(n) if is_memory(*n));
         self.steps.iter().take_while(first).count()
     }
 
-    /// Outputs behind everything else that a snapshot took down.
+    /// Returns the number of snapshot outputs after all other steps.
     fn trailing(&self) -> usize {
         let is_memory = |n: usize| self.outputs.get(n).is_some_and(|t| t.snapshot);
         let last = |(_, s): &&(u64, Step)| matches!(s, Step::Output(n) if is_memory(*n));
@@ -474,26 +476,26 @@ impl Script {
         behind.iter().rev().take_while(last).count()
     }
 
-    /// Takes away the steps at the end that take memory down alone, with their outputs.
+    /// Removes the final steps that only record memory, with their outputs.
     pub fn forget_memory_behind(&mut self) {
         let outputs = self.steps.iter().skip(self.last).filter_map(|(_, s)| match s {
             Step::Output(n) => Some(*n),
             _ => None,
         });
-        // Outputs are numbered in the order of their steps: those at the end are the last ones.
+        // Outputs are numbered in the order of their steps, so those at the end are the last ones.
         if let Some(least) = outputs.min() {
             self.outputs.truncate(least);
         }
         self.steps.truncate(self.last);
     }
 
-    /// Whether the program itself brought something back.
+    /// Returns whether the program itself copied data to the host.
     #[must_use]
     pub fn has_own_outputs(&self) -> bool {
         self.outputs.iter().any(|t| !t.snapshot)
     }
 
-    /// Names of inputs, each once, in the order of their first use; what memory holds at first is not among them.
+    /// Returns the names of inputs, each once, in the order of first use, without the initial memory contents.
     #[must_use]
     pub fn input_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -506,7 +508,7 @@ impl Script {
         names
     }
 
-    /// Numbers of the functions that are launched.
+    /// Returns the numbers of the launched functions.
     pub fn list_launched_functions(&self) -> impl Iterator<Item = u32> + '_ {
         self.steps.iter().filter_map(|(_, s)| match s {
             Step::Launch(l, _) => Some(l.function),
@@ -529,13 +531,14 @@ impl Script {
         self.steps.push((event, Step::Input(n)));
     }
 
-    /// Launches among the steps.
+    /// Returns the number of launches among the steps.
     #[must_use]
     pub fn launches(&self) -> u64 {
         self.steps.iter().filter(|(_, s)| matches!(s, Step::Launch(..))).count() as u64
     }
 
-    /// The stream of a copy between host and device that the program's call waited for; `None` for all other steps.
+    /// Returns the stream of a copy between host and device that the program's call waited for, or `None` for all other
+    /// steps.
     #[must_use]
     pub fn waited_stream(&self, step: &Step) -> Option<u32> {
         let transfer = match step {
@@ -547,18 +550,18 @@ impl Script {
     }
 }
 
-/// Memory of the device while events are read: which of it is there now.
+/// The device memory that exists at the current event, while events are read.
 #[derive(Default)]
 struct LiveBuffers {
     all: Vec<ScriptBuffer>,
-    /// Places in the list by first address.
+    /// Index in the list, by first address.
     live: BTreeMap<u64, usize>,
-    /// What the program mapped itself: first address and bytes.
+    /// Mappings of the program: first address and length in bytes.
     mapped: BTreeMap<u64, u64>,
 }
 
 impl LiveBuffers {
-    /// Memory was taken or given back.
+    /// Processes an allocation or a release.
     fn row(&mut self, event: u64, row: AllocationRow) {
         let kind = AllocationKind::from_raw(row.kind);
         if kind.is_some_and(AllocationKind::gives_device) {
@@ -574,7 +577,7 @@ impl LiveBuffers {
         }
     }
 
-    /// A row of a snapshot tells memory that was there when the range began. Long memory has several rows.
+    /// Processes a snapshot row: memory that existed when the range started. Long memory has several rows.
     fn begun_with(&mut self, event: u64, at: u64, bytes: u64) {
         let Some(end) = at.checked_add(bytes) else { return };
         let before = self.live.range(..=at).next_back().map(|(_, n)| *n);
@@ -591,7 +594,8 @@ impl LiveBuffers {
         self.add(event, at, bytes);
     }
 
-    /// All buffers. Mappings that lie next to each other are one to the program, which may let it grow: they are none.
+    /// Returns all buffers. Adjacent mappings may belong to one growing allocation of the program, so mappings are not
+    /// buffers.
     fn finish(self) -> Vec<ScriptBuffer> {
         let ends: BTreeSet<u64> = self.mapped.iter().map(|(at, n)| at.saturating_add(*n)).collect();
         let is_alone = |b: &ScriptBuffer| {
@@ -614,8 +618,8 @@ impl LiveBuffers {
     }
 }
 
-/// Names of transfers: each place on the device is one buffer, numbered in the order of its first use. What goes there
-/// again goes into the same input; what comes from there again is another output.
+/// Names of transfers. Each device address is one buffer, numbered in the order of first use. Later copies to it go to
+/// the same input. Later copies from it are separate outputs.
 #[derive(Default)]
 struct TransferNames {
     known: BTreeMap<(String, u64, Option<u64>), usize>,
@@ -638,7 +642,8 @@ impl TransferNames {
         format!("{word}{n}")
     }
 
-    /// As [`Names::of`], and told apart from what came from the same place before: `out0`, `out0.1`, `out0.2`.
+    /// Returns a name like [`Self::name_transfer`], with a suffix for later copies from the same address: `out0`,
+    /// `out0.1`, `out0.2`.
     fn each(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
         let name = self.name_transfer(word, at, bytes);
         let times = self.times.entry(name.clone()).or_default();
@@ -650,7 +655,7 @@ impl TransferNames {
     }
 }
 
-/// Cuts a range out of others; `stays`: it is one by itself then.
+/// Cuts a range out of others. With `stays`, it becomes a range of its own.
 fn cut(ranges: &mut Vec<(u64, u64)>, at: u64, end: u64, stays: bool) {
     let mut left = Vec::with_capacity(ranges.len() + 2);
     for (from, bytes) in ranges.drain(..) {
@@ -681,7 +686,7 @@ fn three(bytes: &[u8; 24]) -> [u64; 3] {
     words
 }
 
-/// Whole granules that cover all of the ranges, joined where they meet.
+/// Returns whole granules that cover all ranges, joined if they are adjacent.
 fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (at, bytes) in ranges {
@@ -759,7 +764,7 @@ mod tests {
         assert!(obstacle.why.contains("8 bytes at 0x5ffffc"), "{}", obstacle.why);
         script.steps.truncate(2);
         assert_eq!(script.obstacle(), None);
-        // A launch whose function takes arguments, of which the recording has none.
+        // A launch of a function with arguments, of which the recording holds none.
         script.facts.functions = vec![trace_core::recording::CallFunction {
             name: "k".to_owned(),
             parameters: vec![[0, 8]],

@@ -1,4 +1,4 @@
-//! Streams and events of a recording, made anew.
+//! Streams and events of a recording, created for a replay.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::error::CudaReplayError;
@@ -9,7 +9,7 @@ use trace_core::recording::{CallStream, OrderKind, OrderRow};
 /// Maximum number of streams of a recording.
 const MAX_STREAMS: usize = 4096;
 
-/// Streams by their number, and events by theirs.
+/// Streams by number, and events by number.
 #[derive(Debug)]
 pub(super) struct Streams {
     driver: Driver,
@@ -18,8 +18,8 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// The streams of a recording. The first is the default stream. `graph`: none of them waits for another by itself,
-    /// as it has to be where they are captured.
+    /// Creates the streams of a recording. The first is the default stream. With `graph`, no stream waits implicitly
+    /// for another, as stream capture requires.
     pub fn new(driver: Driver, call_streams: &[CallStream], graph: bool) -> Result<Self, CudaReplayError> {
         let mut all = Self {
             driver,
@@ -34,7 +34,7 @@ impl Streams {
                 } else {
                     s.flags & STREAM_NON_BLOCKING
                 };
-                // SAFETY: a place for the answer. A priority out of range is brought into it by the driver.
+                // SAFETY: a valid output pointer. The driver clamps a priority that is out of range.
                 unsafe {
                     all.driver
                         .cuStreamCreateWithPriority(&raw mut stream, flags, s.priority)?;
@@ -45,24 +45,24 @@ impl Streams {
         Ok(all)
     }
 
-    /// The stream of this number; the default stream for one that the recording does not list.
+    /// Returns the stream of this number, or the default stream if the recording does not list it.
     pub fn get(&self, n: u32) -> CuStream {
         self.streams.get(n as usize).copied().unwrap_or(std::ptr::null_mut())
     }
 
-    /// The event of this number, made where there is none.
+    /// Returns the event of this number. Creates it if it does not exist.
     pub fn event(&mut self, n: u32) -> Result<CuEvent, CudaError> {
         if let Some(event) = self.events.get(&n) {
             return Ok(*event);
         }
         let mut event = std::ptr::null_mut();
-        // SAFETY: a place for the answer.
+        // SAFETY: a valid output pointer.
         unsafe { self.driver.cuEventCreate(&raw mut event, EVENT_NO_TIMING)? };
         self.events.insert(n, event);
         Ok(event)
     }
 
-    /// Does an order. Waits of the host are left out where `waits` is not set.
+    /// Performs a stream or event operation. Host waits are skipped unless `waits` is set.
     pub fn apply_order(&mut self, row: &OrderRow, waits: bool) -> Result<(), CudaError> {
         let stream = self.get(row.stream);
         let driver = self.driver;
@@ -75,7 +75,7 @@ impl Streams {
             Some(OrderKind::StreamWaits) => match self.events.get(&row.event) {
                 // SAFETY: as above.
                 Some(event) => unsafe { driver.cuStreamWaitEvent(stream, *event, 0) },
-                // An event that was never recorded stops nobody.
+                // A wait for an event that was never recorded returns at once.
                 None => Ok(()),
             },
             // SAFETY: as above.
@@ -85,18 +85,18 @@ impl Streams {
                 Some(event) => unsafe { driver.cuEventSynchronize(*event) },
                 None => Ok(()),
             },
-            // SAFETY: waits for all.
+            // SAFETY: the call takes no pointers; it waits for all device work.
             Some(OrderKind::ContextDone) if waits => unsafe { driver.cuCtxSynchronize() },
             _ => Ok(()),
         }
     }
 
-    /// The event of this number, where one was made.
+    /// Returns the event of this number, if it was created.
     pub fn find_event(&self, n: u32) -> Option<CuEvent> {
         self.events.get(&n).copied()
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
@@ -104,7 +104,7 @@ impl Streams {
 
 impl Drop for Streams {
     fn drop(&mut self) {
-        // SAFETY: made by this value, and nothing runs any more.
+        // SAFETY: created by this value, and no device work is pending.
         unsafe {
             for event in self.events.values() {
                 let _ = self.driver.cuEventDestroy_v2(*event);

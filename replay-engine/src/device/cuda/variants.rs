@@ -1,5 +1,4 @@
-//! Code of a function in other forms than it was recorded in: compiled with other bounds, or put in its place by a
-//! person. Each form is loaded once.
+//! Variants of a function's code: compiled with other bounds, or replaced by the user. Each variant is loaded once.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::stage::Stage;
@@ -15,13 +14,13 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use trace_core::recording::{CallFunction, CallGlobal};
 
-/// Bytes of the driver's compiler's messages that are kept.
+/// Maximum size of kept compiler messages of the driver, bytes.
 const LOG: usize = 8 << 10;
 
-/// What tells one form from another.
+/// The key of a variant.
 type Key = (u32, Option<u32>, Option<Bounds>);
 
-/// A variable that a form has of its own, and the recorded one that it stands for.
+/// A variable of a variant, and the recorded variable that it replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VariableTwin {
     pub of: u64,
@@ -29,35 +28,35 @@ pub(super) struct VariableTwin {
     pub bytes: usize,
 }
 
-/// A form that is loaded.
+/// A loaded variant.
 #[derive(Debug)]
 pub(super) struct Variant {
     module: Option<CuModule>,
     pub function: CuFunction,
     pub twins: Vec<VariableTwin>,
-    /// Whether a share of cache was asked for, which stays until another is.
+    /// Whether a cache preference was set. It stays until another is set.
     pub cache_is_set: bool,
-    /// Bytes of shared memory that it may be asked for beside its own, as far as it was said.
+    /// Dynamic shared memory that it may request, as far as it was set, bytes.
     pub most_shared: u32,
 }
 
-/// The code of one function, in all of its forms.
+/// All code variants of one function.
 pub(super) struct Variants<'a> {
     driver: Driver,
-    /// The function as it was recorded, and what its module has in the recording.
+    /// The recorded function, and its module in the recording.
     recorded: CuFunction,
     facts: CallFunction,
     globals: Vec<CallGlobal>,
     code: Option<Vec<u8>>,
     replaced: &'a [ReplacementCode],
     capability: [u32; 2],
-    /// CUDA C++ that was compiled, by its place.
+    /// Compiled CUDA C++, by index.
     compiled: BTreeMap<u32, Result<CompiledCode, String>>,
     loaded: BTreeMap<Key, Result<Variant, String>>,
 }
 
 impl<'a> Variants<'a> {
-    /// The forms of the function of this number; `code` is its module's.
+    /// Creates the variants of the function of this number. `code` holds its module.
     pub fn new(
         stage: &Stage<'_>,
         function: u32,
@@ -71,7 +70,7 @@ impl<'a> Variants<'a> {
         let module = call_function.module.and_then(|m| facts.modules.get(m as usize));
         let capability = [DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR].map(|attribute| {
             let mut value = 0;
-            // SAFETY: a place for the answer. What is not answered stays 0.
+            // SAFETY: a valid output pointer. A value that the driver does not report stays 0.
             let _ = unsafe { driver.cuDeviceGetAttribute(&raw mut value, attribute, stage.device_number()) };
             u32::try_from(value).unwrap_or(0)
         });
@@ -88,7 +87,7 @@ impl<'a> Variants<'a> {
         })
     }
 
-    /// The form that a point needs; why there is none, in words.
+    /// Returns the variant that a point needs, or the reason why there is none.
     pub fn get_or_build(&mut self, stage: &Stage<'_>, point: &Point) -> Result<&mut Variant, String> {
         let key = (point.module, point.max_registers, point.bounds());
         if !self.loaded.contains_key(&key) {
@@ -131,7 +130,7 @@ impl<'a> Variants<'a> {
             code.push(0);
         }
         let module = self.load(&code, registers)?;
-        // From here on the module is given back with the variant.
+        // From here on the module is unloaded with the variant.
         let mut variant = Variant {
             module: Some(module),
             function: std::ptr::null_mut(),
@@ -148,8 +147,8 @@ impl<'a> Variants<'a> {
         }
     }
 
-    /// The code that a form is made of, and the name of its function. Machine code where nothing is to be edited and
-    /// there is some.
+    /// Returns the code that a variant is built from, and the name of its function. Machine code is used if it exists
+    /// and no edit is needed.
     fn base(&mut self, number: u32, is_plain: bool) -> Result<(Vec<u8>, String), String> {
         let recorded = self.facts.name.clone();
         let Some(at) = number.checked_sub(1) else {
@@ -191,8 +190,8 @@ impl<'a> Variants<'a> {
             values.push(most as usize as *mut c_void);
         }
         let mut module = std::ptr::null_mut();
-        // SAFETY: code that the driver checks, a text with a zero behind it; as many options as are said, with a place
-        // for messages that is as long as is said; and a place for the answer.
+        // SAFETY: the driver checks the code, which is zero-terminated. The option count matches, the log buffer has
+        // the given size, and the output pointer is valid.
         let loaded = unsafe {
             self.driver.cuModuleLoadDataEx(
                 &raw mut module,
@@ -212,7 +211,7 @@ impl<'a> Variants<'a> {
         })
     }
 
-    /// Finds the function and the variables of a module that was loaded.
+    /// Finds the function and the variables of a loaded module.
     fn finish(
         &self,
         stage: &Stage<'_>,
@@ -222,7 +221,7 @@ impl<'a> Variants<'a> {
         is_foreign: bool,
     ) -> Result<(), String> {
         let text = CString::new(name).map_err(|e| e.to_string())?;
-        // SAFETY: a module that is loaded, a text, and a place for the answer.
+        // SAFETY: a loaded module, a C string, and a valid output pointer.
         unsafe {
             self.driver
                 .cuModuleGetFunction(&raw mut variant.function, module, text.as_ptr())
@@ -234,7 +233,7 @@ impl<'a> Variants<'a> {
             ));
         }
         for [attribute, value] in &self.facts.attributes {
-            // SAFETY: a function that is loaded. What it does not take shows at the launch.
+            // SAFETY: a loaded function. A rejected attribute shows at the launch.
             let _ = unsafe { self.driver.cuFuncSetAttribute(variant.function, *attribute, *value) };
         }
         for global in &self.globals {
@@ -242,7 +241,7 @@ impl<'a> Variants<'a> {
                 continue;
             };
             let (mut at, mut bytes) = (0, 0);
-            // SAFETY: a module that is loaded, a text, and places for the answers.
+            // SAFETY: a loaded module, a C string, and valid output pointers.
             let found = unsafe {
                 self.driver
                     .cuModuleGetGlobal_v2(&raw mut at, &raw mut bytes, module, name.as_ptr())
@@ -258,11 +257,12 @@ impl<'a> Variants<'a> {
         Ok(())
     }
 
-    /// Whether a function's parameters lie as the recorded one's do. A driver that does not tell them is believed.
+    /// Returns whether a function's parameters have the same layout as the recorded one's. If the driver does not
+    /// report them, they are assumed equal.
     fn takes_the_same(&self, function: CuFunction) -> bool {
         let describe = |n: usize| {
             let (mut offset, mut bytes) = (0usize, 0usize);
-            // SAFETY: a function that is loaded, and places for the answers.
+            // SAFETY: a loaded function, and valid output pointers.
             let answer = unsafe {
                 self.driver
                     .cuFuncGetParamInfo(function, n, &raw mut offset, &raw mut bytes)
@@ -285,7 +285,7 @@ impl<'a> Variants<'a> {
 
     fn unload(&self, variant: &Variant) {
         if let Some(module) = variant.module {
-            // SAFETY: loaded by this value, and nothing of it runs any more.
+            // SAFETY: the module was loaded by this value, and none of it is still running.
             let _ = unsafe { self.driver.cuModuleUnload(module) };
         }
     }
@@ -311,7 +311,7 @@ fn compile(replaced: &ReplacementCode, capability: [u32; 2]) -> Result<CompiledC
         .map_err(|e| e.to_string())
 }
 
-/// The PTX among code that holds a kernel of this name, made for the newest architecture where there are several.
+/// Returns the PTX in the code that holds a kernel of this name, for the newest architecture if there are several.
 fn ptx_with(code: &[u8], name: &str) -> Result<Vec<u8>, String> {
     let none = || {
         "the recording holds machine code of it alone, and bounds are for a compiler; give its PTX or CUDA C++ in its place"
@@ -335,7 +335,7 @@ fn ptx_with(code: &[u8], name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The text with other bounds of a kernel.
+/// Returns the PTX text with other bounds for a kernel.
 fn bounded(text: &[u8], name: &str, registers: Option<u32>, bounds: Option<Bounds>) -> Result<Vec<u8>, String> {
     let mut change = LaunchBounds::default();
     if let Some(most) = registers {

@@ -1,5 +1,5 @@
-//! The process that plays calls: what the recording's kernels do to the device, or the driver to its process, ends
-//! there. It is asked with a line of JSON, and answers with lines: where it is, and in the end what came.
+//! The worker process that replays API traces. Damage by the recorded kernels or by the driver stays in this process.
+//! It reads a request as one line of JSON, and answers with lines: progress, and finally the result.
 
 use super::compare::OutputComparison;
 use super::context::Context;
@@ -22,20 +22,20 @@ use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
-/// Longest request or answer, in bytes.
+/// Maximum size of a request or an answer, bytes.
 pub(super) const MAX_TEXT: u64 = 256 << 20;
-/// Time between two looks whether the process that asks is still there.
+/// Interval at which the worker checks that its parent is alive.
 const PARENT_TICK: Duration = Duration::from_millis(500);
-/// Time between two looks how far a tuning is, and whether it is to end.
+/// Interval at which the progress of a tuning, and its cancellation, are checked.
 const PART_TICK: Duration = Duration::from_millis(50);
-/// Number of the device whose context is begun before the request is there and, behind a comma, how many seconds the
-/// process waits for its request: it holds memory of the device meanwhile.
+/// Environment variable with the number of the device whose context is created before the request arrives and, after a
+/// comma, the seconds to wait for the request. The process holds device memory during the wait.
 pub(super) const AHEAD_VARIABLE: &str = "KINESCOPE_CUDA_AHEAD";
 
-/// Answers one request: the whole of such a process.
+/// Answers one request: the whole life of a worker process.
 ///
 /// # Errors
-/// When the request cannot be read or the answer not written.
+/// If the request cannot be read or the answer cannot be written.
 pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::Result<()> {
     end_with_parent();
     let ahead = prepare_context();
@@ -45,8 +45,7 @@ pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std
     drop(asked);
     let mut ended = false;
     let mut last = |answer: &Answer| {
-        // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the
-        // process.
+        // A regular exit would wait for a launch that never ends. The driver releases everything with the process.
         ended = match answer {
             Answer::Tuned(t) => matches!(t.ended, crate::tune::TuneEnd::Broken { .. }),
             Answer::Watched(report, _) => report.stopped.is_some(),
@@ -55,7 +54,7 @@ pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std
         line(&mut to, answer)
     };
     match serde_json::from_str::<Request>(&text) {
-        // Started ahead for a request that never came.
+        // Started in advance for a request that never came.
         Err(_) if text.is_empty() => {}
         Ok(request) if request.file.as_os_str().is_empty() => last(&match super::devices() {
             Ok(all) => Answer::Devices(
@@ -72,13 +71,13 @@ pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
     if let Some(ahead) = ahead {
-        // What it could not begin was told by whoever needed it.
+        // The code that needed the context has reported its error.
         let _ = ahead.began.join();
     }
     Ok(())
 }
 
-/// Ends this process when the one that asks is gone: a launch that never ends would keep the device for ever.
+/// Ends this process when its parent is gone. Otherwise a launch that never ends would occupy the device forever.
 fn end_with_parent() {
     let parent = rustix::process::getppid();
     let watch = move || {
@@ -87,11 +86,11 @@ fn end_with_parent() {
         }
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     };
-    // Without a thread nobody looks, and the process ends by itself in most cases.
+    // Without a thread there is no check, and in most cases the process ends by itself.
     let _ = std::thread::Builder::new().name("kinescope-parent".into()).spawn(watch);
 }
 
-/// Ends this process when what is given back is not dropped for so long.
+/// Ends this process if the returned sender is not dropped within `limit`.
 fn end_unasked(limit: Duration) -> Sender<()> {
     let (asked, wait) = channel();
     let watch = move || {
@@ -99,20 +98,20 @@ fn end_unasked(limit: Duration) -> Sender<()> {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
     };
-    // Without a thread it waits for as long as who started it.
+    // Without a thread the process waits as long as its parent lives.
     let _ = std::thread::Builder::new()
         .name("kinescope-unasked".into())
         .spawn(watch);
     asked
 }
 
-/// What is begun before the request is there.
+/// A context that is created before the request arrives.
 struct EarlyContext {
     began: JoinHandle<Option<Context>>,
     wait: Duration,
 }
 
-/// Begins the driver and the context of a device beside the wait for the request, where that is wanted.
+/// Initializes the driver and the context of a device while waiting for the request, if that is configured.
 fn prepare_context() -> Option<EarlyContext> {
     let asked = std::env::var(AHEAD_VARIABLE).ok()?;
     let (device, wait) = asked.split_once(',')?;
@@ -131,7 +130,7 @@ fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
     to.flush()
 }
 
-/// Where answers go.
+/// The receiver of answers.
 type AnswerSink<'a> = &'a mut (dyn FnMut(&Answer) -> std::io::Result<()> + Send);
 
 fn played(request: &Request, to: AnswerSink<'_>) -> std::io::Result<()> {
@@ -159,7 +158,7 @@ enum Failure {
     Told(std::io::Error),
 }
 
-/// Plays, and tells what came of it before the device is given back, which takes a while and which nobody waits for.
+/// Replays, and sends the result before the device is released: the release takes a while and no one waits for it.
 fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
@@ -184,7 +183,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
         };
         let to_both = Mutex::new(to);
         let mut describe = |so_far| {
-            // Whoever does not hear it hears what it came to, or is gone.
+            // If this message is lost, the receiver gets the final result or is gone.
             let _ = send_answer(&to_both, &Answer::Sofar(so_far));
         };
         let work = || super::tune(&recording, &script, &options, tune, &progress, &mut describe);
@@ -214,7 +213,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
     };
     let mut player = Player::new(&recording, &script, options)?;
     let done = player.play(&progress, &mut |event| {
-        // Whoever waits for each launch wants to know which one never ends.
+        // With a wait after each launch, the parent needs to know which launch never ends.
         match request.step {
             true => to(&Answer::At(event)).map_err(|_| CudaReplayError::Cancelled),
             false => Ok(()),
@@ -261,7 +260,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
     to(&Answer::Played(report)).map_err(Failure::Told)
 }
 
-/// Watches memory, and puts what was seen into the folder for outputs.
+/// Runs a memory trace, and writes it into the folder for outputs.
 fn watch(
     request: &Request,
     (recording, script): (&Recording, &Script),
@@ -272,7 +271,7 @@ fn watch(
 ) -> Result<(), Failure> {
     let to_both = Mutex::new(to);
     let mut describe = |event| {
-        // Whoever does not hear it is gone.
+        // A receiver that does not get this message is gone.
         let _ = send_answer(&to_both, &Answer::At(event));
     };
     let work = || super::trace_memory(recording, script, options, ask, progress, &mut describe);
@@ -317,13 +316,13 @@ fn stopped_words(call: &str, result: u32) -> String {
     }
 }
 
-/// Writes a line where two threads write.
+/// Writes a line when two threads write.
 fn send_answer(to: &Mutex<AnswerSink<'_>>, answer: &Answer) -> std::io::Result<()> {
     let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
     to(answer)
 }
 
-/// Does some work; tells meanwhile how far it is, and cancels it once the file is there that asks for its end.
+/// Runs some work. Reports its progress meanwhile, and cancels it once the stop file exists.
 fn run_watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>, to: &Mutex<AnswerSink<'_>>) -> T {
     let (over, wait) = channel::<()>();
     std::thread::scope(|scope| {
@@ -334,27 +333,27 @@ fn run_watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&P
                     progress.cancel();
                 }
                 let now = (progress.fraction().unwrap_or(0.0) * 1e6) as u32;
-                // Whoever does not hear how far it is hears what it came to, or is gone.
+                // If this progress message is lost, the receiver gets the final result or is gone.
                 if now > reported && send_answer(to, &Answer::Part(now)).is_ok() {
                     reported = now;
                 }
             }
         };
-        // Without a thread nobody hears how far it is, and it is not stopped before its end.
+        // Without a thread there are no progress messages, and the work cannot be stopped early.
         let watching = std::thread::Builder::new()
             .name("kinescope-part".into())
             .spawn_scoped(scope, watch);
         let done = work();
         drop(over);
         if let Ok(watching) = watching {
-            // It panics nowhere; what it had to tell is told before the answer is.
+            // The thread does not panic. It sends its messages before the answer is sent.
             let _ = watching.join();
         }
         done
     })
 }
 
-/// What a file has to be played: it is a recording, or a plan with its page images.
+/// Opens a file for a replay: a recording, or a plan with its page images.
 fn open_recording(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failure> {
     let file = |e: &dyn std::fmt::Display| Failure::File {
         path: path.to_owned(),

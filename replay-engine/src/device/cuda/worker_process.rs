@@ -1,4 +1,5 @@
-//! Processes that play calls, from the side that asks: started, also ahead of their request; watched, and ended.
+//! Worker processes for API-trace replays, seen from the parent: starting (also in advance of a request), monitoring
+//! and ending them.
 
 use super::worker::{AHEAD_VARIABLE, Answer, DeviceEntry, MAX_TEXT, ReplayReport, Request};
 use crate::memory_trace::MemoryTraceReport;
@@ -12,19 +13,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-/// Time between two looks whether somebody still waits.
+/// Interval at which cancellation is checked.
 const TICK: Duration = Duration::from_millis(5);
-/// How long a process that was started ahead waits for its request.
+/// Maximum time that a worker that was started in advance waits for its request.
 const AHEAD_LIMIT: Duration = Duration::from_secs(120);
-/// A process that ends by itself sooner than this is not given a request any more.
+/// Remaining lifetime below which a waiting worker gets no request.
 const AHEAD_MARGIN: Duration = Duration::from_secs(10);
-/// How long a process that was asked to stop may take to tell what it has.
+/// Maximum time for a worker that was asked to stop to report its results.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// How long a process that has answered may take to give the device back.
+/// Maximum time for a worker that has answered to release the device.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// This program, to be started again as a process that plays. One that was replaced by a newer one meanwhile is started
-/// as it runs, by what the kernel keeps of it.
+/// Returns the path of this program, to start it as a worker. If the file was replaced meanwhile, the path refers to
+/// the running version in `/proc`.
 #[must_use]
 pub fn current_program() -> PathBuf {
     let kept = || PathBuf::from("/proc/self/exe");
@@ -34,16 +35,16 @@ pub fn current_program() -> PathBuf {
         .unwrap_or_else(kept)
 }
 
-/// Starts processes that play: a program that calls [`super::worker::answer`] on its standard input and output.
+/// Starts worker processes: a program that calls [`super::worker::serve_request`] on its standard input and output.
 pub struct Players {
     command: Box<dyn Fn() -> Command + Send + Sync>,
-    /// One that waits for its request already, and the device that it has begun.
+    /// A worker that already waits for its request, and its device.
     ahead: Mutex<Option<WaitingWorker>>,
-    /// Those that have answered and give the device back.
+    /// Workers that have answered and release the device.
     ending: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// A process that waits for its request.
+/// A worker that waits for its request.
 struct WaitingWorker {
     device: u32,
     since: Instant,
@@ -51,7 +52,7 @@ struct WaitingWorker {
 }
 
 impl WaitingWorker {
-    /// Whether it is there for this device, and will be for long enough to read a request.
+    /// Returns whether the worker is for this device and lives long enough to read a request.
     fn serves(&mut self, device: u32) -> bool {
         self.device == device
             && self.since.elapsed() + AHEAD_MARGIN < AHEAD_LIMIT
@@ -66,7 +67,7 @@ impl std::fmt::Debug for Players {
 }
 
 impl Players {
-    /// `command` starts the program.
+    /// Creates the set of workers. `command` starts the program.
     #[must_use]
     pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
         Self {
@@ -76,8 +77,9 @@ impl Players {
         }
     }
 
-    /// Starts the next process now: it begins the driver and a device's context while its request is still being made,
-    /// and ends by itself when none comes within two minutes. What goes wrong is told where the process is needed.
+    /// Starts the next worker now. It initializes the driver and a device's context while the request is still
+    /// prepared. It ends by itself if no request comes within two minutes. Errors are reported when the worker is
+    /// needed.
     pub fn prestart(&self, device: u32) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         if !ahead.as_mut().is_some_and(|a| a.serves(device)) {
@@ -95,12 +97,12 @@ impl Players {
             command.env(AHEAD_VARIABLE, format!("{device},{}", AHEAD_LIMIT.as_secs()));
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // An interrupt from a terminal is for who asked, who then says what becomes of this one.
+        // A terminal interrupt is for the parent, which then decides about this worker.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Ok(ChildGuard(Some(command.spawn()?)))
     }
 
-    /// A process for a request: the one that was started ahead, where it is for this device and still there.
+    /// Returns a worker for a request: the waiting one, if it is for this device and still alive.
     fn next(&self, request: &Request) -> std::io::Result<ChildGuard> {
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
         match ahead.and_then(|mut a| a.serves(request.device).then_some(a.kept)) {
@@ -109,64 +111,64 @@ impl Players {
         }
     }
 
-    /// Waits until what played before has given the device back: its memory may be needed.
+    /// Waits until earlier workers have released the device: their memory may be needed.
     fn settle(&self) {
         let all = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
         for one in all {
-            // It panics nowhere.
+            // The thread does not panic.
             let _ = one.join();
         }
     }
 
-    /// A process that has answered: nobody waits for its end but the next one.
+    /// Takes a worker that has answered. Only the next worker waits for its end.
     fn ends(&self, mut kept: ChildGuard) {
         let watch = move || {
             let begun = Instant::now();
-            // What cannot be asked is ended.
+            // If the state cannot be read, the worker has ended.
             while matches!(kept.ended(), Ok(None)) && begun.elapsed() < END_LIMIT {
                 std::thread::sleep(TICK);
             }
         };
-        // Where there is no thread to be had, the process is ended here.
+        // If no thread can be started, the worker is ended here.
         if let Ok(watch) = std::thread::Builder::new().name("kinescope-ending".into()).spawn(watch) {
             self.ending.lock().unwrap_or_else(PoisonError::into_inner).push(watch);
         }
     }
 }
 
-/// What a replay in a process of its own came to.
+/// The outcome of a replay in a worker process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkerOutcome {
-    /// The devices that there are.
+    /// The available devices.
     Devices(Vec<DeviceEntry>),
-    /// What a tuning came to.
+    /// The result of a tuning.
     Tuned(Box<TuneReport>),
-    /// What watching memory came to, and the device's name; what was seen is in the folder for outputs.
+    /// The result of a memory trace, and the device's name. The trace itself is in the folder for outputs.
     Watched(MemoryTraceReport, String),
-    /// It was played to its end.
+    /// The replay ran to its end.
     Played(ReplayReport),
     /// The device or the driver stopped it.
     Stopped {
-        /// The event that caused it, found by waiting behind each launch; where that did not fail again, the event at
-        /// which the driver told.
+        /// The event that caused it, found by waiting after each launch. If that run did not fail, the event at which
+        /// the driver reported the error.
         event: Option<u64>,
-        /// Whether that event is known to be the cause. Otherwise it was this one or an earlier one.
+        /// Whether that event is known to be the cause. Otherwise it was this event or an earlier one.
         sure: bool,
-        /// What happened, in words.
+        /// What happened, as a message.
         why: String,
     },
-    /// It could not be begun.
+    /// It could not be started.
     Failed(String),
-    /// Nobody wants it any more.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// Plays in a process of its own. A process that takes longer than `limit` is ended. What stopped is played once more,
-/// waiting behind each launch, to find which one it was. A tuning that nobody wants any more tells what it has, where
-/// the request says how it is asked to stop.
+/// Replays in a worker process. A worker that takes longer than `limit` is ended. A replay that stopped is repeated
+/// with a wait after each launch, to find the launch that caused it. A cancelled tuning returns its results so far, if
+/// the request names a stop file.
 ///
 /// # Errors
-/// When the process cannot be started.
+/// If the process cannot be started.
 pub fn run_worker(
     players: &Players,
     request: &Request,
@@ -192,7 +194,7 @@ pub fn run_worker(
     };
     let told_at = first.event();
     if request.tune.is_some() {
-        // The process could not tell it any more: what it had told before stands.
+        // The worker could not report it any more, so its earlier messages count.
         return Ok(match first.heard.into_broken_report(&why) {
             Some(tuned) => WorkerOutcome::Tuned(Box::new(tuned)),
             None => WorkerOutcome::Stopped {
@@ -202,7 +204,7 @@ pub fn run_worker(
             },
         });
     }
-    // Who watches waits behind each launch, too.
+    // A memory trace also waits after each launch.
     if request.step || request.watch.is_some() {
         let sure = first.is_sure(limit);
         return Ok(WorkerOutcome::Stopped {
@@ -211,8 +213,8 @@ pub fn run_worker(
             why,
         });
     }
-    // Once more, as often as before, with a wait behind each launch: the one that stops then is the one that caused it.
-    // A graph has no waits within.
+    // The same run again, with a wait after each launch: the launch that stops now is the cause. A graph has no waits
+    // inside.
     let again = Request {
         step: true,
         graph: false,
@@ -248,19 +250,19 @@ enum WorkerEnd {
     Died(String),
 }
 
-/// What one process did.
+/// The result of one worker.
 struct WorkerRun {
     ended: WorkerEnd,
-    /// The launch that it was about to make when it told last.
+    /// The launch that it was about to make at its last message.
     at: Option<u64>,
-    /// How long it was silent at its end.
+    /// Time without messages at its end.
     silent: Duration,
-    /// What it told of a tuning.
+    /// Its messages about a tuning.
     heard: ProgressLog,
 }
 
 impl WorkerRun {
-    /// The event that it stopped at, as far as it is known.
+    /// Returns the event that it stopped at, if known.
     fn event(&self) -> Option<u64> {
         match self.ended {
             WorkerEnd::Answered(Answer::Stopped { event, .. }) => Some(event),
@@ -268,8 +270,8 @@ impl WorkerRun {
         }
     }
 
-    /// Whether a process that waited behind each launch stopped at the one that caused it. One that was ended because
-    /// all of it took too long did so only where it stood there for most of its time.
+    /// Returns whether a worker that waited after each launch stopped at the launch that caused it. For a worker that
+    /// exceeded `limit`, this holds only if it spent most of its time at that launch.
     fn is_sure(&self, limit: Duration) -> bool {
         match self.ended {
             WorkerEnd::TooLong => self.at.is_some() && self.silent >= limit / 2,
@@ -278,11 +280,11 @@ impl WorkerRun {
     }
 }
 
-/// A process that is ended when nobody waits for it any more.
+/// A child process that is ended on drop.
 struct ChildGuard(Option<Child>);
 
 impl ChildGuard {
-    /// How it ended, when it has.
+    /// Returns the exit status, if the process has ended.
     fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.0.as_mut().map_or(Ok(None), Child::try_wait)
     }
@@ -291,7 +293,7 @@ impl ChildGuard {
 impl Drop for ChildGuard {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // It may have ended by itself; then both do nothing.
+            // The process may have ended by itself; then both calls do nothing.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -303,7 +305,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
     let text = serde_json::to_vec(request)?;
     let mut kept = players.next(request)?;
     players.settle();
-    // Taken, so that the end of the request is the end of its input. A process that does not read it tells by its end.
+    // Taken, so that the input ends after the request. A process that does not read it is noticed when it ends.
     if let Some(mut to) = kept.0.as_mut().and_then(|c| c.stdin.take()) {
         let _ = to.write_all(&text);
     }
@@ -311,7 +313,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
     if let Some(from) = kept.0.as_mut().and_then(|c| c.stdout.take()) {
         let read = move || {
             let lines = BufReader::new(from.take(MAX_TEXT)).lines();
-            // What cannot be read is no answer.
+            // Output that cannot be read is not an answer.
             let answers = lines
                 .map_while(Result::ok)
                 .filter_map(|l| serde_json::from_str::<Answer>(&l).ok());
@@ -337,7 +339,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
                 if parts == 0 {
                     progress.set_total(1_000_000);
                 }
-                // Whether it is cancelled is looked at below.
+                // Cancellation is checked below.
                 let _ = progress.advance(u64::from(millionths.saturating_sub(parts)));
                 parts = parts.max(millionths);
             }
@@ -345,7 +347,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
                 players.ends(kept);
                 break WorkerEnd::Answered(answer);
             }
-            // Its output has ended, and so does it.
+            // The output has ended, so the process ends too.
             Err(RecvTimeoutError::Disconnected) => match kept.ended()? {
                 Some(status) => break WorkerEnd::Died(status.to_string()),
                 None => std::thread::sleep(TICK),

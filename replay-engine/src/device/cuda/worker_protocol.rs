@@ -1,4 +1,4 @@
-//! What the process that plays calls is asked, and what it answers: a line of JSON each.
+//! The worker protocol: requests and answers, one line of JSON each.
 
 use super::compare::OutputTolerance;
 use super::guard::GuardReport;
@@ -8,114 +8,115 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What the process is asked for.
+/// A request to a worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
-    /// The recording, or a plan with its page images. Empty: which devices there are is asked.
+    /// The recording, or a plan with its page images. Empty to list the devices.
     pub file: PathBuf,
-    /// Number of the device.
+    /// Device number.
     pub device: u32,
     /// Files with the bytes of inputs, by name.
     pub inputs: BTreeMap<String, PathBuf>,
-    /// How alike outputs have to be, by name.
+    /// The tolerance of outputs, by name.
     pub rules: BTreeMap<String, OutputTolerance>,
-    /// How alike all others have to be.
+    /// The tolerance of all other outputs.
     pub rule: OutputTolerance,
-    /// Wait behind each launch.
+    /// Wait after each launch.
     pub step: bool,
-    /// How often.
+    /// Number of repetitions.
     pub repeat: u32,
-    /// Make the range one graph.
+    /// Capture the range as one graph.
     pub graph: bool,
-    /// Put nothing back between the times.
+    /// Do not restore memory between repetitions.
     pub no_restore: bool,
-    /// Measure the device's time for each launch.
+    /// Measure the device time of each launch.
     pub times: bool,
-    /// Buffers that end where nothing is mapped, by the events that they begin with; none in the list: all.
+    /// Buffers to guard, by their first event. An empty list means all buffers.
     pub guard: Option<Vec<u64>>,
-    /// Bring back what the program itself brought back alone, not what memory held behind everything.
+    /// Return only the program's own outputs, not the final memory contents.
     pub own: bool,
-    /// A launch to tune in the place of a replay.
+    /// A launch to tune instead of a replay.
     pub tune: Option<TuneRequest>,
-    /// Memory to be watched in the place of a replay; the folder for outputs gets what was seen, as `0.bin`.
+    /// Memory to trace instead of a replay. The trace is written to the folder for outputs as `0.bin`.
     pub watch: Option<MemoryTraceRequest>,
-    /// A file that is not there yet: once it is, a tuning ends behind the launch that it is at, and tells what it has.
+    /// The stop file, which does not exist yet. Once it exists, a tuning ends after the current launch and reports its
+    /// results.
     pub stop: Option<PathBuf>,
-    /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
+    /// Folder for the bytes of outputs: `0.bin` for the first, and so on.
     pub outputs: Option<PathBuf>,
 }
 
-/// An output, as it is told.
+/// An output in a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputReport {
-    /// The copy's event.
+    /// The event of the copy.
     pub event: u64,
-    /// Its name.
+    /// Name of the output.
     pub name: String,
     /// Bytes.
     pub bytes: u64,
-    /// BLAKE3 of what came, in hexadecimal.
+    /// BLAKE3 of the contents, hexadecimal.
     pub blake3: String,
-    /// Whether the recording holds what it has to be.
+    /// Whether the recording holds the expected contents.
     pub held: bool,
-    /// First byte that differs beyond the rule.
+    /// Offset of the first byte that differs beyond the tolerance.
     pub differs_at: Option<u64>,
-    /// Elements that differ beyond the rule.
+    /// Number of elements that differ beyond the tolerance.
     pub differing: u64,
-    /// Largest distance of two elements, where the rule tells their type.
+    /// Largest distance of two elements, if the rule gives their type.
     pub largest: Option<f64>,
 }
 
-/// Nanoseconds that the parts of a replay took before it was first played.
+/// Duration of the parts of the preparation, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrepareTimes {
-    /// The file read.
+    /// Reading the file.
     pub read_ns: u64,
-    /// The driver and the device's context begun, as far as that was waited for.
+    /// Waiting for the driver and the device context to be initialized.
     pub driver_ns: u64,
-    /// Memory mapped.
+    /// Mapping memory.
     pub memory_ns: u64,
-    /// Code loaded.
+    /// Loading code.
     pub code_ns: u64,
-    /// Memory filled with what it holds at first.
+    /// Writing the initial memory contents.
     pub first_ns: u64,
-    /// The range made a graph, memory copied to be put back.
+    /// Capturing the graph, and copying memory for the restores.
     pub prepared_ns: u64,
 }
 
-/// What the process did.
+/// The report of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplayReport {
     /// The device's name.
     pub device: String,
-    /// Launches of each time.
+    /// Launches per repetition.
     pub launches: u64,
-    /// Outputs in the order of their events.
+    /// Outputs in event order.
     pub outputs: Vec<OutputReport>,
-    /// Nanoseconds until the first step.
+    /// Time to the first step, nanoseconds.
     pub ready_ns: u64,
-    /// What they, and those until the first time, went to.
+    /// The parts of that time, and of the time to the first repetition.
     pub parts: PrepareTimes,
-    /// Nanoseconds of each time.
+    /// Time of each repetition, nanoseconds.
     pub runs_ns: Vec<u64>,
-    /// Pages of 4 KiB that were put back before each time but the first.
+    /// Number of 4 KiB pages restored before each repetition but the first.
     pub restored: Vec<u64>,
-    /// Bytes of memory that were mapped.
+    /// Mapped memory, bytes.
     pub mapped: u64,
     /// Whether the range was one graph.
     pub graph: bool,
-    /// What was left out, in words.
+    /// What was left out, as messages.
     pub left_out: Vec<String>,
-    /// Of each launch its event and the shortest time that the device took for it in nanoseconds, where that was asked for.
+    /// The event and the shortest device time of each launch, nanoseconds, if requested.
     pub launch_ns: Vec<[u64; 2]>,
-    /// What was guarded, where something was to be.
+    /// What was guarded, if requested.
     pub guard: Option<GuardReport>,
 }
 
-/// A device, as it is told.
+/// A device in the list of devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceEntry {
@@ -125,31 +126,31 @@ pub struct DeviceEntry {
     pub name: String,
 }
 
-/// An answer.
+/// An answer of the worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is about to make the launch of this event; more lines follow.
+    /// The launch of this event is about to be made. More lines follow.
     At(u64),
-    /// So much of a tuning is done, in millionths; more lines follow.
+    /// Progress of a tuning, in millionths. More lines follow.
     Part(u32),
-    /// What a tuning came to so far; more lines follow.
+    /// Results of a tuning so far. More lines follow.
     Sofar(TuneProgress),
-    /// The devices that there are.
+    /// The available devices.
     Devices(Vec<DeviceEntry>),
-    /// What a tuning came to.
+    /// The result of a tuning.
     Tuned(Box<TuneReport>),
-    /// What watching memory came to, and the device's name.
+    /// The result of a memory trace, and the device's name.
     Watched(MemoryTraceReport, String),
-    /// It was played to its end.
+    /// The replay ran to its end.
     Played(ReplayReport),
     /// The device stopped at an event.
     Stopped {
         /// The event.
         event: u64,
-        /// What happened, in words.
+        /// What happened, as a message.
         why: String,
     },
-    /// It could not be begun.
+    /// It could not be started.
     Failed(String),
 }

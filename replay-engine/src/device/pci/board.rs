@@ -1,4 +1,4 @@
-//! A PCI function as a board.
+//! A PCI function as a target.
 
 use super::config::{Config, command};
 use super::error::PciError;
@@ -21,29 +21,29 @@ use trace_core::recording::{Hardware, Page};
 use trace_core::registers::RegisterMap;
 use trace_core::screen::{LiveDisplay, Picture};
 
-/// The only interrupt line: the function's.
+/// The only interrupt line: the line of the function.
 const LINE: u32 = 1;
 
-/// Makes a board, and makes it anew.
+/// Creates a target, and creates it again.
 type BoardFactory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
-/// How functions are opened.
+/// The options for opening functions.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether a function may be taken from a driver.
+    /// Whether a function may be unbound from a driver.
     pub take: bool,
-    /// Most bytes of memory for plans.
+    /// Maximum size of memory for plans, bytes.
     pub memory: u64,
-    /// How many devices, this one among them, the machine's free memory is still for.
+    /// Number of devices, this one included, that share the machine's free memory.
     pub among: u64,
-    /// How many bits of an address the function has, where the person knows better than the register map.
+    /// Number of address bits of the function, if the user overrides the register map.
     pub address_bits: Option<u8>,
-    /// Who makes the function quiet when this process ends.
+    /// The guard that quiesces the function when this process ends.
     pub guard: Option<Guard>,
 }
 
 impl Options {
-    /// One past the highest address that a function reaches; `None` where nothing is known of it.
+    /// Returns one past the highest address that a function can access, or `None` if unknown.
     pub(super) fn limit(&self, map: Option<&RegisterMap>) -> Option<u64> {
         let bits = self.address_bits.or_else(|| map?.address_bits())?;
         1u64.checked_shl(bits.into())
@@ -52,9 +52,9 @@ impl Options {
 
 /// A PCI function of this machine.
 ///
-/// [`Board::reset`] uses the kernel's reset of the function, or VFIO's, where it has one. Where it has none, the known state is: no
-/// bus mastering, its interrupt masked, its windows decoded, memory for plans zero; registers and memory of the
-/// function's own stay as they are.
+/// [`Board::reset`] uses the kernel's reset of the function, or the reset of VFIO, if there is one. Otherwise the known
+/// state is: bus mastering off, interrupt masked, windows decoded, memory for plans zero. Registers and memory of the
+/// function itself are unchanged.
 pub struct PciBoard {
     host: Host,
     function: Function,
@@ -62,12 +62,12 @@ pub struct PciBoard {
     config: Config,
     header: [u8; 64],
     interrupts: Interrupts,
-    /// By their numbers in plans.
+    /// By space number in plans.
     ways: Vec<Option<RegionAccess>>,
     memory: Memory,
-    /// Where it is had through VFIO.
+    /// The VFIO device, if it is opened through VFIO.
     vfio: Option<Arc<Vfio>>,
-    /// What the kernel tells since bus mastering went on, and told of the last time.
+    /// Kernel messages about DMA faults since bus mastering was enabled, or of the last time.
     log: Option<FaultLog>,
     refused: Vec<String>,
     display: Option<LiveDisplay>,
@@ -85,7 +85,7 @@ impl PciBoard {
     /// Opens a function of a machine under the name `pci:NAME`.
     ///
     /// # Errors
-    /// [`PciError`], when there is none or several of that name, a driver has it, or the kernel does not give it.
+    /// [`PciError`], if no function or several have that name, a driver is bound to it, or the kernel refuses access.
     pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PciError> {
         let found = Function::find(host, name)?;
         let address = found.address;
@@ -131,10 +131,10 @@ impl PciBoard {
         })
     }
 
-    /// A factory of such boards. The first one is made now.
+    /// Returns a factory of such targets. The first one is created now.
     ///
     /// # Errors
-    /// As [`PciBoard::open`].
+    /// Same as [`PciBoard::open`].
     pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<BoardFactory, PciError> {
         let first = Mutex::new(Some(Self::open(host, name, options)?));
         let (host, name, options) = (host.clone(), *name, options.clone());
@@ -145,7 +145,7 @@ impl PciBoard {
         }))
     }
 
-    /// Why an access was refused.
+    /// Returns why an access was refused.
     #[cold]
     fn refusal(&self, number: u8, offset: u64, width: u8) -> DeviceError {
         let bytes = match number {
@@ -264,7 +264,7 @@ impl Board for PciBoard {
         self.config.quiet()?;
         let address = self.function.address;
         match &self.vfio {
-            // VFIO keeps the windows over a reset by itself.
+            // VFIO restores the windows after a reset.
             Some(vfio) => {
                 let failed = |source| PciError::Vfio { address, source };
                 if vfio.can_reset().map_err(failed)? {
@@ -362,7 +362,7 @@ impl Board for PciBoard {
 }
 
 impl Drop for PciBoard {
-    /// The memory goes with the board: the function must not reach it any more.
+    /// The memory is freed with the target, so the function must not access it any more.
     fn drop(&mut self) {
         if let Err(e) = self.config.quiet() {
             tracing::error!("{e}");

@@ -1,4 +1,4 @@
-//! Configuration space of a function: the few registers of it that the agent uses.
+//! Configuration space of a function: the registers that the agent uses.
 //!
 //! PCI Local Bus Specification 3.0, section 6.2.
 
@@ -10,25 +10,25 @@ use std::os::unix::fs::FileExt as _;
 const VENDOR: u64 = 0x00;
 const COMMAND: u64 = 0x04;
 const STATUS: u64 = 0x06;
-/// What is kept over a reset: the header with its base address registers.
+/// Size of the part that is restored after a reset, bytes: the header with its base address registers.
 const HEADER: usize = 64;
 
 /// Bits of the command register.
 pub(super) mod command {
-    /// Answers accesses to its port windows.
+    /// Responds to accesses to its port windows.
     pub const PORTS: u16 = 1 << 0;
-    /// Answers accesses to its memory windows.
+    /// Responds to accesses to its memory windows.
     pub const MEMORY: u16 = 1 << 1;
-    /// Masters the bus.
+    /// Enables bus mastering.
     pub const MASTER: u16 = 1 << 2;
-    /// Keeps its interrupt line quiet.
+    /// Disables its interrupt line.
     pub const NO_INTERRUPT: u16 = 1 << 10;
 }
 
-/// Status register: the function has a list of capabilities, which begins where this register says.
+/// Status register: the function has a capability list, whose start is in this register.
 const CAPABILITIES: u16 = 1 << 4;
 const FIRST_CAPABILITY: u8 = 0x34;
-/// Status register: the function asks for its interrupt, whether the line is kept quiet or not.
+/// Status register: the function requests its interrupt, also while the line is disabled.
 const INTERRUPT: u16 = 1 << 3;
 
 /// Configuration space of a function.
@@ -36,17 +36,17 @@ const INTERRUPT: u16 = 1 << 3;
 pub(super) struct Config {
     address: Address,
     file: File,
-    /// Where it begins in the file.
+    /// Start offset in the file.
     at: u64,
 }
 
 impl Config {
-    /// The one in a file, which begins there at `at`.
+    /// Returns the configuration space in a file, from offset `at`.
     pub fn new(address: Address, file: File, at: u64) -> Self {
         Self { address, file, at }
     }
 
-    /// The function's.
+    /// Returns the address of the function.
     pub fn address(&self) -> Address {
         self.address
     }
@@ -74,7 +74,7 @@ impl Config {
             .map_err(self.failed(offset))
     }
 
-    /// Bytes of it; `None` beyond its first 256, which every function has.
+    /// Returns bytes of it, or `None` beyond the first 256 bytes, which every function has.
     pub fn bytes<const N: usize>(&self, offset: u8) -> Result<Option<[u8; N]>, PciError> {
         if usize::from(offset) + N > 256 {
             return Ok(None);
@@ -85,14 +85,14 @@ impl Config {
         Ok(Some(bytes))
     }
 
-    /// Where capabilities of a kind begin.
+    /// Returns the offsets of the capabilities of a kind.
     pub fn capabilities(&self, kind: u8) -> Result<Vec<u8>, PciError> {
         let mut found = Vec::new();
         if self.read(STATUS)? & CAPABILITIES == 0 {
             return Ok(found);
         }
         let mut next = self.bytes::<1>(FIRST_CAPABILITY)?.map_or(0, |[at]| at);
-        // No more of them fit; a list that is longer leads round in a circle.
+        // No more of them fit; a longer list is circular.
         for _ in 0..48 {
             let at = next & !3;
             if at < HEADER as u8 {
@@ -119,20 +119,20 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the function asks for its interrupt.
+    /// Returns whether the function requests its interrupt.
     pub fn is_interrupt_pending(&self) -> Result<bool, PciError> {
         Ok(self.read(STATUS)? & INTERRUPT != 0)
     }
 
-    /// Makes the function quiet: it masters no bus, and its interrupt line is masked.
+    /// Quiesces the function: bus mastering off, interrupt line disabled.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// If the function cannot be reached.
     pub fn quiet(&self) -> Result<(), PciError> {
         self.command(command::NO_INTERRUPT, command::MASTER)
     }
 
-    /// Whether anything answers there.
+    /// Checks that a device responds.
     pub fn check_present(&self) -> Result<(), PciError> {
         match self.read(VENDOR)? {
             0xffff => Err(PciError::Gone { address: self.address }),
@@ -140,16 +140,16 @@ impl Config {
         }
     }
 
-    /// The header, to put it back after a reset.
+    /// Returns the header, for a restore after a reset.
     pub fn header(&self) -> Result<[u8; HEADER], PciError> {
         let mut header = [0; HEADER];
         self.file.read_exact_at(&mut header, self.at).map_err(self.failed(0))?;
         Ok(header)
     }
 
-    /// Puts base address registers, latency, line and command of a header back, where a reset has changed them.
+    /// Restores base address registers, latency, line and command of a header where a reset has changed them.
     pub fn restore(&self, header: &[u8; HEADER]) -> Result<(), PciError> {
-        // Windows first, then what makes the function answer in them.
+        // Windows first, then the bits that make the function respond in them.
         for at in (0x10..0x28).step_by(2).chain([0x0c, 0x3c, 0x04]) {
             let word = header.get(at..at + 2).and_then(|b| b.try_into().ok());
             let word = u16::from_le_bytes(word.unwrap_or_default());

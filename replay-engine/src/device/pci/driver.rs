@@ -1,4 +1,4 @@
-//! Which driver of the kernel's has a function: taken from it, and given back.
+//! Binding of a PCI function to kernel drivers: unbinding it and returning it.
 
 use super::config::Config;
 use super::error::PciError;
@@ -7,17 +7,17 @@ use super::name::Address;
 use crate::device::guard::DriverState;
 use crate::device::host::{Host, HostError};
 
-/// The driver that only carries a function's interrupt to a program.
+/// The driver that only forwards a function's interrupt to a program.
 pub(super) const UIO: &str = "uio_pci_generic";
-/// The driver that gives a function to a program behind an IOMMU.
+/// The driver that gives a program access to a function behind an IOMMU.
 pub(super) const VFIO: &str = "vfio-pci";
 
 fn failed(address: Address) -> impl Fn(HostError) -> PciError {
     move |source| PciError::Host { address, source }
 }
 
-/// Refuses a function that a driver has, unless it may be taken; one that is bound to a driver for programs is fine.
-/// Tells the driver that it is to be taken from.
+/// Refuses a function that is bound to a driver, unless it may be unbound. A driver for programs is accepted. Returns
+/// the driver to unbind from.
 pub(super) fn may_take(function: &Function, take: bool) -> Result<Option<String>, PciError> {
     match &function.driver {
         Some(driver) if [UIO, VFIO].contains(&driver.as_str()) => Ok(None),
@@ -30,13 +30,13 @@ pub(super) fn may_take(function: &Function, take: bool) -> Result<Option<String>
     }
 }
 
-/// Takes a function from its driver.
+/// Unbinds a function from its driver.
 pub(super) fn unbind(host: &Host, address: Address, driver: &str) -> Result<(), PciError> {
     let path = format!("sys/bus/pci/drivers/{driver}/unbind");
     host.write(path, &address.to_string()).map_err(failed(address))
 }
 
-/// Gives a function to a driver, whatever ids that driver knows. `false`: the kernel does not have it.
+/// Binds a function to a driver, whatever ids the driver has. Returns `false` if the kernel does not have the driver.
 pub(super) fn bind(host: &Host, address: Address, driver: &str) -> Result<bool, PciError> {
     if !host.has(format!("sys/bus/pci/drivers/{driver}")) {
         return Ok(false);
@@ -47,7 +47,8 @@ pub(super) fn bind(host: &Host, address: Address, driver: &str) -> Result<bool, 
     Ok(true)
 }
 
-/// Makes a function quiet and undoes what was changed about it. What fails is told, a sentence each, and the rest is done.
+/// Quiesces a function and undoes the changes to its driver binding. Continues after errors. Returns them, one sentence
+/// each.
 pub(in crate::device) fn restore_driver(host: &Host, address: Address, taken: &DriverState) -> Vec<String> {
     let mut wrong = Vec::new();
     let config = host.open(format!("{}/config", address.folder()), true);
@@ -62,7 +63,7 @@ pub(in crate::device) fn restore_driver(host: &Host, address: Address, taken: &D
             let path = format!("sys/bus/pci/drivers/{driver}/unbind");
             describe(host.write(path, &address.to_string()));
         }
-        // A line end alone means no driver in particular.
+        // A single newline clears the override.
         describe(host.write(format!("{}/driver_override", address.folder()), "\n"));
     }
     if taken.enabled {

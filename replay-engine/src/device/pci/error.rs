@@ -1,4 +1,4 @@
-//! What can go wrong with a PCI function of this machine.
+//! Errors of PCI functions of this machine.
 
 use super::name::Address;
 use crate::device::BoardError;
@@ -6,7 +6,7 @@ use crate::device::host::HostError;
 use crate::device::vfio::VfioError;
 use std::io;
 
-/// Why a PCI function cannot be had, or is gone.
+/// The reason why a PCI function cannot be opened, or is gone.
 #[derive(Debug, thiserror::Error)]
 pub enum PciError {
     /// The text after `pci:` has no known form.
@@ -14,15 +14,15 @@ pub enum PciError {
         "`pci:{text}` names no PCI function: those are named by address, pci:0000:00:03.0, or by ids, pci:1002:5159"
     )]
     Name {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
     /// This machine has no such function.
     #[error("this machine has no PCI function {name}; it has: {known}")]
     Absent {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The functions there are.
+        /// The existing functions.
         known: String,
     },
     /// Several functions have these ids.
@@ -33,7 +33,7 @@ pub enum PciError {
         /// Addresses of the functions.
         functions: String,
     },
-    /// A driver of the kernel's has the function.
+    /// The function is bound to a kernel driver.
     #[error(
         "the driver `{driver}` has {address}: let it go (echo {address} > /sys/bus/pci/drivers/{driver}/unbind), or have \
          the agent take it with --take, which gives it back when the agent ends"
@@ -44,29 +44,29 @@ pub enum PciError {
         /// The driver.
         driver: String,
     },
-    /// A bridge or the like: nothing that a plan could be for.
+    /// A bridge or similar, which no plan can be for.
     #[error("{address} is a bridge, which the machine itself needs")]
     Bridge {
         /// The function.
         address: Address,
     },
-    /// A file of the kernel's could not be used.
+    /// A kernel file could not be used.
     #[error("{address}: {source}")]
     Host {
         /// The function.
         address: Address,
-        /// What went wrong.
+        /// The error.
         source: HostError,
     },
-    /// What the kernel tells of the function makes no sense.
+    /// The kernel's information about the function is invalid.
     #[error("{address}: {what}")]
     Odd {
         /// The function.
         address: Address,
-        /// What.
+        /// What is invalid.
         what: String,
     },
-    /// The function has no window, or none that has an address.
+    /// The function has no window, or none with an address.
     #[error("{address} has no window with an address on its bus: the machine's firmware and kernel gave it none")]
     NoWindow {
         /// The function.
@@ -79,18 +79,18 @@ pub enum PciError {
         address: Address,
         /// The window.
         bar: u8,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// VFIO does not give it.
+    /// VFIO refuses access.
     #[error("{address} through VFIO: {source}")]
     Vfio {
         /// The function.
         address: Address,
-        /// What went wrong.
+        /// The error.
         source: VfioError,
     },
-    /// It was bound to VFIO's driver, and cannot be driven through it.
+    /// The function was bound to the VFIO driver but cannot be operated through it.
     #[error(
         "{address} is bound to vfio-pci and cannot be driven through it: {why}; unbind it (echo {address} > \
          /sys/bus/pci/drivers/vfio-pci/unbind) to have it driven without containment"
@@ -98,7 +98,7 @@ pub enum PciError {
     Bound {
         /// The function.
         address: Address,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Configuration space cannot be reached.
@@ -108,16 +108,16 @@ pub enum PciError {
         address: Address,
         /// The offset.
         offset: u64,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The function does not answer.
+    /// The function does not respond.
     #[error("{address} does not answer: it was removed, or its bus is down")]
     Gone {
         /// The function.
         address: Address,
     },
-    /// Nobody would quiesce the function when the agent ends.
+    /// No guard would quiesce the function when the agent ends.
     #[error("the guard of this agent's devices: {0}")]
     Guard(#[source] io::Error),
 }

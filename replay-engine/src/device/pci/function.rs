@@ -1,4 +1,4 @@
-//! A function as the kernel's files tell it: ids, windows, driver. A reader of text that a kernel wrote.
+//! A function as described by the kernel's files: ids, windows, driver. Parses text that a kernel wrote.
 
 use super::error::PciError;
 use super::name::{Address, Name};
@@ -8,25 +8,25 @@ use crate::device::vfio::Group;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
 use trace_core::registers::RegisterMap;
 
-/// Flags of a window in the file `resource`, as `linux/ioport.h` has them.
+/// Flags of a window in the file `resource`, from `linux/ioport.h`.
 const PORTS: u64 = 0x100;
 const MEMORY: u64 = 0x200;
 const PREFETCHABLE: u64 = 0x2000;
 
-/// Where a function's window is.
+/// The location of a function's window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     /// First address.
     pub start: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub bytes: u64,
-    /// What kind of window, as the kernel says.
+    /// Flags of the kernel: the kind of window.
     pub flags: u64,
 }
 
 impl Resource {
-    /// Reads the file `resource`: a line for each window, six and the expansion ROM; more lines are of other things.
-    /// `None` when a line has another form.
+    /// Parses the file `resource`: one line per window, six and the expansion ROM. Further lines are ignored. Returns
+    /// `None` if a line has another form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Vec<Self>> {
         let line = |line: &str| {
@@ -41,7 +41,7 @@ impl Resource {
         text.lines().take(usize::from(EXPANSION_ROM)).map(line).collect()
     }
 
-    /// The window as recordings have it; `None` where there is none.
+    /// Returns the window as recordings describe it, or `None` if there is none.
     fn bar(&self, number: u8) -> Option<Bar> {
         let ports = self.flags & PORTS != 0;
         (self.bytes > 0 && self.flags & (PORTS | MEMORY) != 0).then_some(Bar {
@@ -57,23 +57,23 @@ impl Resource {
 /// A function of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
-    /// What it is.
+    /// Its PCI identity.
     pub pci: PciFunction,
-    /// The kernel's driver that has it.
+    /// The kernel driver that it is bound to.
     pub driver: Option<String>,
-    /// The group of functions that an IOMMU keeps apart from the others; `None` where no IOMMU stands in front of it.
+    /// The IOMMU group that isolates it, or `None` if there is no IOMMU.
     pub group: Option<Group>,
     /// Whether the kernel can reset it.
     pub resets: bool,
 }
 
 impl Function {
-    /// Reads what the kernel tells of the function at an address.
+    /// Reads the kernel's information about the function at an address.
     ///
     /// # Errors
-    /// [`PciError`], when it is not there or its files make no sense.
+    /// [`PciError`], if it does not exist or its files are invalid.
     pub fn read(host: &Host, address: Address) -> Result<Self, PciError> {
         let folder = address.folder();
         let failed = |source: HostError| PciError::Host { address, source };
@@ -109,10 +109,10 @@ impl Function {
         })
     }
 
-    /// The only function that a name means.
+    /// Finds the only function that a name matches.
     ///
     /// # Errors
-    /// [`PciError::Absent`] or [`PciError::Ambiguous`], with the functions there are.
+    /// [`PciError::Absent`] or [`PciError::Ambiguous`], with the existing functions.
     pub fn find(host: &Host, name: &Name) -> Result<Self, PciError> {
         let all = list_functions(host);
         let mut found = all.iter().filter(|f| match name {
@@ -139,14 +139,14 @@ impl Function {
         }
     }
 
-    /// Vendor and device, `1002:5159`.
+    /// Returns vendor and device, `1002:5159`.
     #[must_use]
     pub fn ids(&self) -> String {
         format!("{:04x}:{:04x}", self.pci.vendor, self.pci.device)
     }
 
-    /// In words for a person: what it is, who has it, what a plan would find. `memory`: bytes that the machine has free for
-    /// plans without an IOMMU.
+    /// Returns a description for the user: the device, its driver, and what a plan could use. `memory` is the memory
+    /// that the machine has free for plans without an IOMMU, bytes.
     #[must_use]
     pub fn describe(&self, host: &Host, memory: u64) -> String {
         let hardware = Hardware::Pci(self.pci.clone());
@@ -177,14 +177,14 @@ impl Function {
         )
     }
 
-    /// Whether it is a bridge: the machine needs it itself.
+    /// Returns whether it is a bridge, which the machine itself needs.
     #[must_use]
     pub fn is_bridge(&self) -> bool {
         self.pci.class.is_some_and(|c| c >> 16 == 0x06)
     }
 }
 
-/// The functions of this machine that can be read, by address.
+/// Returns the readable functions of this machine, by address.
 #[must_use]
 pub fn list_functions(host: &Host) -> Vec<Function> {
     let names = host.list("sys/bus/pci/devices");

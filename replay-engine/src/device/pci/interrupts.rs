@@ -1,4 +1,4 @@
-//! The interrupt of a function: carried here by the kernel, or seen in configuration space.
+//! The interrupt of a function: forwarded by the kernel, or polled in configuration space.
 
 use super::config::{Config, command};
 use super::error::PciError;
@@ -13,22 +13,23 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks at configuration space.
+/// Polling interval of configuration space.
 const STEP: Duration = Duration::from_micros(100);
 
-/// How a function's interrupt is had.
+/// How a function's interrupt is received.
 #[derive(Debug)]
 pub(super) enum Interrupts {
-    /// By a file that can be read when it came. The kernel masks the line at each one, in the command register.
+    /// Through a file that becomes readable on an interrupt. The kernel masks the line each time, in the command
+    /// register.
     File(File),
-    /// By an event that VFIO counts. The kernel masks the line at each one.
+    /// Through an event that VFIO counts. The kernel masks the line each time.
     Event(Arc<Vfio>, File),
-    /// By looking at the status register, again and again. It tells of the interrupt while the line is masked.
+    /// By polling the status register, which shows the interrupt while the line is masked.
     Status,
 }
 
 impl Interrupts {
-    /// Those of a function that is bound to the driver for it; by its status where it is not.
+    /// Opens the interrupt of a function through its UIO driver, or by status if it is not bound to that driver.
     pub fn open(host: &Host, address: Address) -> Result<Self, PciError> {
         let names = host.list(format!("{}/uio", address.folder()));
         let Some(name) = names.iter().find(|n| is_plain(n)) else {
@@ -50,13 +51,13 @@ impl Interrupts {
         Ok(Self::File(file))
     }
 
-    /// Those of a function that VFIO gives; by its status where it has no line.
+    /// Opens the interrupt of a VFIO function, or by status if it has no line.
     pub fn from_vfio(vfio: &Arc<Vfio>) -> Result<Self, VfioError> {
         let event = vfio.interrupt()?;
         Ok(event.map_or(Self::Status, |e| Self::Event(Arc::clone(vfio), e.into())))
     }
 
-    /// In words for a person.
+    /// Returns a description for the user.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::File(_) => "interrupts by uio_pci_generic",
@@ -65,10 +66,10 @@ impl Interrupts {
         }
     }
 
-    /// Waits until the function asks for its interrupt, at most `limit`.
+    /// Waits until the function requests its interrupt, at most `limit`.
     ///
-    /// An interrupt line is a level: one that is up counts, whoever saw it before, and one that came and was
-    /// acknowledged does not. So what the kernel counted before is passed over, and the status register decides.
+    /// An interrupt line is a level. A line that is active counts, even if it was seen before. A line that was active
+    /// and was acknowledged does not count. So earlier kernel counts are skipped, and the status register decides.
     pub fn wait(&self, config: &Config, limit: Duration) -> Result<bool, PciError> {
         if config.is_interrupt_pending()? {
             return Ok(true);
@@ -76,12 +77,12 @@ impl Interrupts {
         match self {
             Self::File(file) => {
                 let mut count = [0; 4];
-                // Nothing to read is what is hoped for.
+                // Normally there is nothing to read.
                 while matches!((&*file).read(&mut count), Ok(4)) {}
                 config.command(0, command::NO_INTERRUPT)?;
                 readable(file, limit);
                 let came = matches!((&*file).read(&mut count), Ok(4));
-                // One that was up before the line was unmasked may not have been carried here.
+                // An interrupt from before the unmasking may not have been forwarded.
                 Ok(came || config.is_interrupt_pending()?)
             }
             Self::Event(vfio, file) => {
@@ -89,7 +90,7 @@ impl Interrupts {
                 while matches!((&*file).read(&mut count), Ok(8)) {}
                 config.command(0, command::NO_INTERRUPT)?;
                 let address = config.address();
-                // One that is up is counted anew.
+                // An active line is counted again.
                 vfio.unmask().map_err(|source| PciError::Vfio { address, source })?;
                 readable(file, limit);
                 Ok(matches!((&*file).read(&mut count), Ok(8)))
@@ -111,13 +112,13 @@ impl Interrupts {
     }
 }
 
-/// Whether a name may be a file's in `/dev`.
+/// Returns whether a name is valid as a file in `/dev`.
 fn is_plain(name: &str) -> bool {
     let number = name.strip_prefix("uio");
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Waits until something can be read, at most `limit`. An error of the wait is one of the read that follows.
+/// Waits until a file is readable, at most `limit`. An error of the wait shows in the following read.
 fn readable(file: &File, limit: Duration) {
     let start = Instant::now();
     loop {

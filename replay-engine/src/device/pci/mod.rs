@@ -1,10 +1,9 @@
-//! A PCI function of the agent's Linux machine, through what the kernel shows of it in `/sys`.
+//! A PCI function of the agent's Linux machine, accessed through `/sys`.
 //!
 //! The device's name is `pci:ADDRESS` or `pci:VENDOR:DEVICE`: `pci:0000:00:03.0`, `pci:1002:5159`. Its windows are
-//! mapped, so that an access is one load or store; nothing of the kernel's has the function meanwhile. Where an IOMMU
-//! can keep it apart, it is had through VFIO ([`super::vfio`]) and reaches the memory of its plans alone. The function
-//! masters no bus but while a plan runs that was proved, and [`super::guard`] sees to it that it stops when the agent ends,
-//! however it ends.
+//! mapped, so an access is one load or store. No kernel driver uses the function meanwhile. If an IOMMU can isolate it,
+//! it is opened through VFIO ([`super::vfio`]) and accesses only the memory of its plans. Bus mastering is on only
+//! while a proved plan runs. [`super::guard`] turns it off when the agent ends for any reason.
 
 mod board;
 mod config;
@@ -23,5 +22,5 @@ pub use error::PciError;
 pub use function::{Function, Resource, list_functions};
 pub use name::{Address, Name};
 
-/// The forms of the names of PCI functions, for lists.
+/// The name forms of PCI functions, for lists.
 pub const FORM: &str = "pci:ADDRESS, pci:VENDOR:DEVICE";

@@ -1,9 +1,9 @@
-//! The text after `pci:` in a device's name: a function by its address, or by its ids.
+//! Names after `pci:`: a function by its address, or by its ids.
 
 use super::error::PciError;
 use std::fmt;
 
-/// Where a function is: domain, bus, device, function.
+/// The address of a function: domain, bus, device, function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     domain: u32,
@@ -24,14 +24,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// A number of exactly so many hexadecimal digits.
+/// Parses a hexadecimal number with exactly this many digits.
 fn hex(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u32> {
     let all = text.bytes().all(|b| b.is_ascii_hexdigit());
     (all && digits.contains(&text.len())).then(|| u32::from_str_radix(text, 16).ok())?
 }
 
 impl Address {
-    /// Reads `0000:00:03.0`, or `00:03.0` of domain 0.
+    /// Parses `0000:00:03.0`, or `00:03.0` of domain 0.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (place, function) = text.rsplit_once('.')?;
@@ -50,18 +50,18 @@ impl Address {
         })
     }
 
-    /// Its folder among the kernel's files.
+    /// Returns its folder in `/sys`.
     pub(super) fn folder(&self) -> String {
         format!("sys/bus/pci/devices/{self}")
     }
 }
 
-/// Which function a name means.
+/// A parsed function name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// The one at an address.
+    /// The function at an address.
     At(Address),
-    /// The only one with these ids.
+    /// The only function with these ids.
     Ids {
         /// Vendor id.
         vendor: u16,
@@ -71,10 +71,10 @@ pub enum Name {
 }
 
 impl Name {
-    /// Reads the text after `pci:`.
+    /// Parses the text after `pci:`.
     ///
     /// # Errors
-    /// [`PciError::Name`], when it has neither form.
+    /// [`PciError::Name`], if it has neither form.
     pub fn parse(text: &str) -> Result<Self, PciError> {
         if let Some(address) = Address::parse(text) {
             return Ok(Self::At(address));

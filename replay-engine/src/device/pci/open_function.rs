@@ -1,4 +1,4 @@
-//! A function in this program's hands: through VFIO where an IOMMU contains it, else through the kernel's files of it.
+//! An opened function: through VFIO if an IOMMU contains it, else through the kernel's files.
 
 use super::board::Options;
 use super::config::{Config, command};
@@ -18,28 +18,28 @@ use std::sync::Arc;
 use trace_core::recording::Hardware;
 use trace_core::registers::RegisterMap;
 
-/// One past the highest address of functions that nothing is known of, where their memory may lie anywhere.
+/// One past the highest address for functions with unknown limits, if their memory may be anywhere.
 const LOW: u64 = 1 << 32;
 
-/// A function with all that driving it takes.
+/// An opened function with everything needed to operate it.
 pub(super) struct OpenFunction {
-    /// It has addresses now.
+    /// Read after its windows got addresses.
     pub function: Function,
     pub config: Config,
     pub interrupts: Interrupts,
     pub windows: Vec<Window>,
-    /// By their numbers in plans.
+    /// By space number in plans.
     pub ways: Vec<Option<RegionAccess>>,
     pub memory: Memory,
     pub containment: Containment,
-    /// The function as VFIO gives it, where it does.
+    /// The VFIO device, if VFIO is used.
     pub vfio: Option<Arc<Vfio>>,
-    /// How it is had, in words for a person.
+    /// How it is accessed, for the user.
     pub description: String,
 }
 
-/// What was changed about who has a function. The guard knows before anything is changed, so that nothing is left behind
-/// whatever happens.
+/// Changes to the driver binding of a function. The guard is informed before each change, so that every change is
+/// undone in any case.
 struct Claim<'a> {
     host: &'a Host,
     address: Address,
@@ -53,14 +53,14 @@ impl Claim<'_> {
         result.unwrap_or(Ok(())).map_err(PciError::Guard)
     }
 
-    /// Takes it from its driver.
+    /// Unbinds the function from its driver.
     fn take(&mut self, from: String) -> Result<(), PciError> {
         self.taken.from = Some(from.clone());
         self.tell()?;
         driver::unbind(self.host, self.address, &from)
     }
 
-    /// Gives it to a driver for programs; `false` where the kernel does not have that one.
+    /// Binds it to a driver for programs. Returns `false` if the kernel does not have that driver.
     fn bind(&mut self, to: &str) -> Result<bool, PciError> {
         self.taken.bound = Some(to.to_owned());
         self.tell()?;
@@ -86,11 +86,11 @@ impl Claim<'_> {
     }
 }
 
-/// Why a function is not driven through VFIO.
+/// The reason why a function is not accessed through VFIO.
 enum NoVfioReason {
-    /// No IOMMU stands in front of it.
+    /// There is no IOMMU.
     NoIommu,
-    /// In words for a person.
+    /// Another reason, for the user.
     Because(String),
 }
 
@@ -100,8 +100,8 @@ impl From<PciError> for NoVfioReason {
     }
 }
 
-/// The group of a function whose IOMMU can keep it apart from everything else, or why there is none: `None` where no
-/// IOMMU stands in front of it, else in words for a person.
+/// Returns the group of a function that an IOMMU can isolate, or the reason why there is none: `None` if there is no
+/// IOMMU, else a message for the user.
 pub(super) fn find_iommu_group<'f>(host: &Host, function: &'f Function) -> Result<&'f Group, Option<String>> {
     let group = function.group.as_ref().ok_or(None)?;
     if let Some(other) = group.held_by() {
@@ -119,10 +119,10 @@ pub(super) fn find_iommu_group<'f>(host: &Host, function: &'f Function) -> Resul
     Ok(group)
 }
 
-/// Whether the kernel may find an IOMMU in front of a function only when a driver takes it, as it does where firmware
-/// describes the machine by a device tree. Where VFIO is let take functions without one, it is not tried.
+/// Returns whether the kernel may detect an IOMMU only when a driver binds to the function, as on device-tree machines.
+/// If VFIO may take functions without an IOMMU, this is not tried.
 pub(super) fn may_be_hidden(host: &Host) -> bool {
-    // The file is there where the kernel is built for that.
+    // The file exists if the kernel is built with that feature.
     let without = host.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
     !host.list("sys/class/iommu").is_empty()
         && host.has(format!("sys/bus/pci/drivers/{VFIO}"))
@@ -130,7 +130,7 @@ pub(super) fn may_be_hidden(host: &Host) -> bool {
 }
 
 impl OpenFunction {
-    /// Takes a function, and opens it the best way there is.
+    /// Takes a function, and opens it in the best available way.
     pub fn open(host: &Host, found: &Function, options: &Options) -> Result<Self, PciError> {
         let hardware = Hardware::Pci(found.pci.clone());
         let map = RegisterMap::for_hardware(&hardware);
@@ -178,7 +178,7 @@ impl OpenFunction {
         opened
     }
 
-    /// Opens a function that VFIO may take; tells in `ours` whether it was bound to VFIO's driver here.
+    /// Opens a function that VFIO may take. Sets `ours` if it was bound to the VFIO driver here.
     fn of_contained(
         claim: &mut Claim<'_>,
         found: &Function,
@@ -201,7 +201,7 @@ impl OpenFunction {
         Self::of_group(host, found, group, map, options, limit)
     }
 
-    /// Opens a function that is bound to VFIO's driver.
+    /// Opens a function that is bound to the VFIO driver.
     fn of_group(
         host: &Host,
         found: &Function,
@@ -220,7 +220,7 @@ impl OpenFunction {
         };
         let region = vfio.config().map_err(failed)?;
         let config = Config::new(address, vfio.file().map_err(lost)?, region.at);
-        // Enabled by the kernel, a function has addresses.
+        // The function has addresses after the kernel enabled it.
         let function = Function::read(host, address)?;
         Self::settle(&config, &function)?;
         let (windows, ways) = windows(RegionSource::Vfio(&vfio), &function, map)?;
@@ -269,7 +269,7 @@ impl OpenFunction {
             return Err(PciError::Bound { address, why });
         }
         if found.driver.is_none() || claim.taken.from.is_some() {
-            // Without the driver, or with a function that has no interrupt, its status tells of interrupts.
+            // Without the driver, or if the function has no interrupt, the status register is polled.
             let _ = claim.bind(UIO);
         }
         claim.enable()?;
@@ -280,11 +280,11 @@ impl OpenFunction {
         let config = Config::new(address, file, 0);
         config.check_present()?;
         config.quiet()?;
-        // Enabled by the kernel, a function has addresses.
+        // The function has addresses after the kernel enabled it.
         let function = Function::read(host, address)?;
         Self::settle(&config, &function)?;
         let (windows, ways) = windows(RegionSource::Files(host), &function, map)?;
-        // What the kernel set up for its own drivers maps nothing of this program's.
+        // A translation that the kernel set up for its own drivers maps no memory of this program.
         let translated = function.group.as_ref().is_some_and(|g| !g.is_identity());
         let kept = translated && !virtio::can_bypass_iommu(&function, &config, &windows, &ways)?;
         let memory = match kept {
@@ -297,7 +297,7 @@ impl OpenFunction {
         };
         let interrupts = Interrupts::open(host, address)?;
         let why = match not {
-            // The kernel may have found one meanwhile.
+            // The kernel may have detected an IOMMU meanwhile.
             NoVfioReason::NoIommu => find_iommu_group(host, &function).err().flatten(),
             NoVfioReason::Because(why) => Some(why.clone()),
         };
@@ -315,7 +315,7 @@ impl OpenFunction {
         })
     }
 
-    /// Makes a function quiet, and has it answer in its windows.
+    /// Quiesces a function, and enables decoding of its windows.
     fn settle(config: &Config, function: &Function) -> Result<(), PciError> {
         config.check_present()?;
         config.quiet()?;
@@ -323,7 +323,7 @@ impl OpenFunction {
     }
 }
 
-/// Bits of the command register that make a function answer in the windows that it has.
+/// Returns the command register bits that enable decoding of the existing windows.
 pub(super) fn decode_bits(function: &Function) -> u16 {
     let has = |ports: bool| function.pci.bars.iter().any(|b| b.ports == ports);
     let ports = if has(true) { command::PORTS } else { 0 };

@@ -1,4 +1,4 @@
-//! The windows of a function, and how accesses reach each: a mapping, or a file where there is none.
+//! The windows of a function and their access methods: a mapping, or a file if there is none.
 
 use super::error::PciError;
 use super::function::Function;
@@ -14,12 +14,12 @@ use trace_core::PAGE_SIZE;
 use trace_core::recording::Bar;
 use trace_core::registers::RegisterMap;
 
-/// How accesses reach a window.
+/// The access method of a window.
 #[derive(Debug)]
 pub(super) enum RegionAccess {
     /// A load or a store.
     Memory(Mapping),
-    /// A call to the kernel for each: ports, and windows of memory that cannot be mapped.
+    /// A system call per access, for ports and for memory windows that cannot be mapped.
     File(FileRegion),
 }
 
@@ -27,13 +27,13 @@ pub(super) enum RegionAccess {
 #[derive(Debug)]
 pub(super) struct FileRegion {
     file: File,
-    /// Where it begins in the file.
+    /// Start offset in the file.
     at: u64,
     bytes: u64,
 }
 
 impl FileRegion {
-    /// Reads of the window; `None` where an access is not one of its.
+    /// Reads from the window. Returns `None` if the access is not valid in it.
     pub fn read(&self, offset: u64, width: u8) -> Option<io::Result<u64>> {
         let mut value = [0; 8];
         let to = value.get_mut(..self.length(offset, width)?)?;
@@ -41,14 +41,14 @@ impl FileRegion {
         Some(read.map(|()| u64::from_le_bytes(value)))
     }
 
-    /// Writes to the window; `None` where an access is not one of its.
+    /// Writes to the window. Returns `None` if the access is not valid in it.
     pub fn write(&self, offset: u64, width: u8, value: u64) -> Option<io::Result<()>> {
         let value = value.to_le_bytes();
         let from = value.get(..self.length(offset, width)?)?;
         Some(self.file.write_all_at(from, self.at.checked_add(offset)?))
     }
 
-    /// Bytes of an access that is aligned and in the window.
+    /// Returns the length of an aligned access inside the window.
     fn length(&self, offset: u64, width: u8) -> Option<usize> {
         let end = offset.checked_add(width.into())?;
         let sound = matches!(width, 1 | 2 | 4) && end <= self.bytes && offset.is_multiple_of(width.into());
@@ -56,12 +56,12 @@ impl FileRegion {
     }
 }
 
-/// Where a function's windows are had from.
+/// The source of a function's windows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RegionSource<'a> {
     /// The kernel's files of the function.
     Files(&'a Host),
-    /// The function as VFIO gives it.
+    /// The VFIO device.
     Vfio(&'a Vfio),
 }
 
@@ -82,7 +82,7 @@ impl RegionSource<'_> {
                     let bytes = bar.bytes;
                     return Ok(RegionAccess::File(FileRegion { file, at: 0, bytes }));
                 }
-                // The kernel maps whole pages; a window that begins inside one does so in the mapping, too.
+                // The kernel maps whole pages; a window that starts inside a page has the same offset in the mapping.
                 let mapped = Mapping::map_file(&file, bar.base % PAGE_SIZE as u64, bar.bytes);
                 mapped.map(RegionAccess::Memory).map_err(failed)
             }
@@ -103,7 +103,7 @@ impl RegionSource<'_> {
     }
 }
 
-/// A function's windows by their numbers in plans, and how each is reached.
+/// Returns a function's windows by space number, with their access methods.
 pub(super) fn windows(
     source: RegionSource<'_>,
     function: &Function,
@@ -119,7 +119,8 @@ pub(super) fn windows(
             name,
             bytes: b.bytes,
             ports: b.ports,
-            // What the map does not call a framebuffer is none; without a map, what the function says of itself counts.
+            // With a register map, only windows that it calls framebuffer are. Without a map, the function's own flags
+            // decide.
             plain: match map {
                 Some(map) => map.framebuffers().contains(name),
                 None => b.prefetchable,

@@ -1,7 +1,7 @@
-//! Whether a virtio device keeps to the IOMMU in front of it.
+//! Detection of virtio devices that bypass the IOMMU.
 //!
-//! Virtio 1.2, section 6.1 and 4.1.4: a device that does not offer `VIRTIO_F_ACCESS_PLATFORM` takes addresses of memory
-//! as they are, whatever stands in front of it. Emulated machines have such devices.
+//! Virtio 1.2, section 6.1 and 4.1.4: a device that does not offer `VIRTIO_F_ACCESS_PLATFORM` uses physical addresses,
+//! even behind an IOMMU. Emulated machines have such devices.
 
 use super::config::Config;
 use super::error::PciError;
@@ -11,18 +11,18 @@ use crate::device::Window;
 
 /// Vendor of virtio devices.
 const VENDOR: u16 = 0x1af4;
-/// Capability of a vendor's own, and which of virtio's it is: the common configuration.
+/// Vendor-specific capability, and its virtio type: the common configuration.
 const VENDOR_SPECIFIC: u8 = 0x09;
 const COMMON: u8 = 1;
-/// Registers of the common configuration: which 32 features are shown, and these.
+/// Registers of the common configuration: the feature word selector, and the selected word.
 const FEATURE_SELECT: u64 = 0;
 const FEATURES: u64 = 4;
 /// `VIRTIO_F_ACCESS_PLATFORM` is feature 33.
 const SECOND_WORD: u64 = 1;
 const ACCESS_PLATFORM: u64 = 1 << 1;
 
-/// Whether a function reaches memory past the IOMMU in front of it. A virtio device that does not tell its features
-/// where the specification has them is taken for one.
+/// Returns whether a function accesses memory past its IOMMU. A virtio device without features at the specified
+/// location is assumed to.
 pub(super) fn can_bypass_iommu(
     function: &Function,
     config: &Config,
@@ -48,7 +48,7 @@ pub(super) fn can_bypass_iommu(
         let features = window
             .write(base + FEATURE_SELECT, 4, SECOND_WORD)
             .and_then(|()| window.read(base + FEATURES, 4));
-        // As it was after a reset.
+        // The value after a reset.
         let _ = window.write(base + FEATURE_SELECT, 4, 0);
         return Ok(features.is_none_or(|f| f & ACCESS_PLATFORM == 0));
     }

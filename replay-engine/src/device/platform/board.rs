@@ -1,4 +1,5 @@
-//! A device of the device tree as a board: of a bus, driven by its windows, or a Mali, whose plans bring page tables.
+//! A device-tree device as a target: a bus device operated through its windows, or a Mali, whose plans contain page
+//! tables.
 
 use super::driver;
 use super::error::PlatformError;
@@ -20,43 +21,43 @@ use trace_core::recording::{Hardware, Page, PlatformWindow};
 use trace_core::registers::RegisterMap;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Registers of a Mali that bring it to its known state, as `assets/registers/mali-jm` has them.
+/// Registers that reset a Mali to its known state, from `assets/registers/mali-jm`.
 mod mali {
     pub const GPU_ID: u64 = 0x0;
     pub const GPU_IRQ_RAWSTAT: u64 = 0x20;
     pub const GPU_IRQ_CLEAR: u64 = 0x24;
-    /// Masks of the interrupts of GPU, jobs, address spaces.
+    /// Interrupt masks of GPU, jobs and address spaces.
     pub const MASKS: [u64; 3] = [0x28, 0x1008, 0x2008];
     pub const GPU_COMMAND: u64 = 0x30;
     pub const SOFT_RESET: u64 = 1;
     pub const RESET_COMPLETED: u64 = 1 << 8;
 }
-/// Longest time that a reset of a Mali takes.
+/// Maximum time of a Mali reset.
 const RESET_LIMIT: Duration = Duration::from_millis(500);
 
-/// Makes a board, and makes it anew.
+/// Creates a target, and creates it again.
 type BoardFactory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
-/// How devices are opened.
+/// The options for opening devices.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether a device may be taken from a driver.
+    /// Whether a device may be unbound from a driver.
     pub take: bool,
-    /// Most bytes of memory for plans.
+    /// Maximum size of memory for plans, bytes.
     pub memory: u64,
-    /// Who gives the device back when this process ends.
+    /// The guard that returns the device when this process ends.
     pub guard: Option<Guard>,
 }
 
 /// A device of this machine's device tree.
 ///
-/// [`Board::reset`] resets a Mali by its own command. Of another device the known state is: its interrupt as it was,
-/// memory for plans zero; its registers stay as they are, because no way to reset it is known.
+/// [`Board::reset`] resets a Mali by its own command. For another device the known state is: its interrupt as it was,
+/// memory for plans zero. Its registers are unchanged, because no reset method is known.
 pub struct PlatformBoard {
     info: DeviceInfo,
     mali: bool,
     interrupts: Interrupts,
-    /// By their numbers in plans.
+    /// By space number in plans.
     windows: Vec<Option<Mapping>>,
     memory: Memory,
     ticks: Ticks,
@@ -69,16 +70,16 @@ impl std::fmt::Debug for PlatformBoard {
     }
 }
 
-/// Where a device's windows are mapped from.
+/// The file that a device's windows are mapped from.
 struct Source {
     file: File,
-    /// The file's name.
+    /// Path of the file.
     path: String,
-    /// The UIO device, where it is one.
+    /// The UIO device, if it is one.
     uio: Option<String>,
 }
 
-/// UIO's file for a device, or all of the machine's memory.
+/// Returns the UIO file of a device, or `/dev/mem`.
 fn source(host: &Host, of: &PlatformNode) -> Result<Source, PlatformError> {
     let failed = |source| PlatformError::Host {
         device: of.name.clone(),
@@ -96,7 +97,7 @@ fn source(host: &Host, of: &PlatformNode) -> Result<Source, PlatformError> {
     Ok(Source { file, path, uio })
 }
 
-/// Maps a window of a device: UIO has the n-th at the n-th page of its file.
+/// Maps a window of a device. UIO has the nth window at the nth page of its file.
 fn map(source: &Source, of: &PlatformNode, at: usize, window: &PlatformWindow) -> Result<Mapping, PlatformError> {
     let page = PAGE_SIZE as u64;
     let place = match source.uio {
@@ -115,7 +116,8 @@ impl PlatformBoard {
     /// Opens a device of a machine under the name `platform:NAME`.
     ///
     /// # Errors
-    /// [`PlatformError`], when there is none or several of that name, a driver has it, or the kernel does not give it.
+    /// [`PlatformError`], if no device or several have that name, a driver is bound to it, or the kernel refuses
+    /// access.
     pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PlatformError> {
         let of = PlatformNode::find(host, name)?;
         driver::take(host, &of, options.take, options.guard.as_ref())?;
@@ -153,7 +155,7 @@ impl PlatformBoard {
         };
         let list = map.map(status_registers).unwrap_or_default();
         board.interrupts = match &source.uio {
-            // One file carries one interrupt; a Mali has three.
+            // One file forwards one interrupt; a Mali has three.
             Some(_) if !board.mali => Interrupts::File(source.file),
             _ if !list.is_empty() => Interrupts::Status(list),
             _ => Interrupts::None,
@@ -169,10 +171,10 @@ impl PlatformBoard {
         Ok(board)
     }
 
-    /// A factory of such boards. The first one is made now.
+    /// Returns a factory of such targets. The first one is created now.
     ///
     /// # Errors
-    /// As [`PlatformBoard::open`].
+    /// Same as [`PlatformBoard::open`].
     pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<BoardFactory, PlatformError> {
         let first = Mutex::new(Some(Self::open(host, name, options)?));
         let (host, name, options) = (host.clone(), name.clone(), options.clone());
@@ -183,7 +185,7 @@ impl PlatformBoard {
         }))
     }
 
-    /// A Mali: one window, the GPU that its id register tells, contained by its page tables.
+    /// Sets up a Mali: one window, the GPU of its id register, contained by its page tables.
     fn become_mali(&mut self, of: &PlatformNode, source: &Source) -> Result<&'static RegisterMap, PlatformError> {
         let none = |id| PlatformError::NoGpu {
             device: of.name.clone(),
@@ -203,7 +205,7 @@ impl PlatformBoard {
         Ok(map)
     }
 
-    /// A device of a bus: its windows by name.
+    /// Sets up a bus device: its windows by name.
     fn become_bus(
         &mut self,
         of: &PlatformNode,
@@ -275,7 +277,7 @@ impl PlatformBoard {
         }
     }
 
-    /// Stops whatever a Mali does, and forgets its address spaces.
+    /// Stops all work of a Mali, and resets its address spaces.
     fn reset_mali(&self) -> Result<(), BoardError> {
         let failed = |what: &str| BoardError::Failed(format!("{}: {what}", self.info.name));
         let registers = self.registers().ok_or_else(|| failed("it has no registers"))?;
@@ -300,7 +302,7 @@ impl PlatformBoard {
     }
 }
 
-/// Memory that the machine keeps for the device, and what there is of it in words.
+/// Returns the memory that the machine reserves for the device, with a description.
 fn memory(host: &Host, of: &PlatformNode, most: u64) -> (Memory, String) {
     let none = |why: String| (Memory::none(), format!("no memory for DMA: {why}"));
     let Some((base, bytes)) = of.memory else {
@@ -319,7 +321,7 @@ fn memory(host: &Host, of: &PlatformNode, most: u64) -> (Memory, String) {
         Ok(mapping) => {
             let message = format!("{} MiB of reserved memory at {base:#x}", bytes >> 20);
             let mut memory = Memory::at_bus_address(base, mapping);
-            // What was there before is anybody's.
+            // The previous contents are unknown.
             memory.note_device_writes();
             (memory, message)
         }
@@ -424,7 +426,7 @@ impl Board for PlatformBoard {
     }
 
     fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
-        // It has no such switch; what it writes by itself is known no more.
+        // The device has no such switch. From now on its writes are not tracked.
         if on {
             self.memory.note_device_writes();
         }

@@ -1,14 +1,14 @@
-//! Which driver of the kernel's has a device of the device tree: taken from it, and given back.
+//! Binding of a device-tree device to kernel drivers: unbinding it and returning it.
 
 use super::error::PlatformError;
 use super::node::PlatformNode;
 use crate::device::guard::{DriverState, Guard};
 use crate::device::host::Host;
 
-/// The driver that carries a device's interrupt and windows to a program.
+/// The driver that forwards a device's interrupt and windows to a program.
 const UIO: &str = "uio_pdrv_genirq";
 
-/// Takes a device from its driver where it may be taken; one that has none, or the driver for programs, is fine.
+/// Unbinds a device from its driver, if that is allowed. A device without a driver or with the UIO driver is accepted.
 pub(super) fn take(host: &Host, of: &PlatformNode, take: bool, guard: Option<&Guard>) -> Result<(), PlatformError> {
     let Some((bus, Some(driver))) = &of.bus else {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn take(host: &Host, of: &PlatformNode, take: bool, guard: Option<&Gu
         from: Some(driver.clone()),
         ..DriverState::default()
     };
-    // The guard knows before anything is changed.
+    // The guard is informed before any change.
     if let Some(guard) = guard {
         let watched = guard.watch(bus, of.name.clone(), &taken);
         watched.map_err(PlatformError::Guard)?;
@@ -39,7 +39,7 @@ pub(super) fn take(host: &Host, of: &PlatformNode, take: bool, guard: Option<&Gu
     })
 }
 
-/// Gives a device back to the driver that it was taken from. What fails is told, a sentence each.
+/// Returns a device to the driver that it was unbound from. Returns the errors, one sentence each.
 pub(in crate::device) fn restore_driver(host: &Host, bus: &str, name: &str, taken: &DriverState) -> Vec<String> {
     let plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
     let Some(driver) = &taken.from else { return Vec::new() };

@@ -1,10 +1,10 @@
-//! What can go wrong with a device-tree device of this machine.
+//! Errors of device-tree devices of this machine.
 
 use crate::device::BoardError;
 use crate::device::host::HostError;
 use std::io;
 
-/// Why a device-tree device cannot be had.
+/// The reason why a device-tree device cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PlatformError {
     /// The text after `platform:` has no known form.
@@ -13,21 +13,21 @@ pub enum PlatformError {
          compatible with, platform:arm,pl031"
     )]
     Name {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
     /// This machine has no such device.
     #[error("the device tree of this machine has no device {name} with registers; it has: {known}")]
     Absent {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The devices there are.
+        /// The existing devices.
         known: String,
     },
     /// Several devices are compatible with this.
     #[error("several devices are {name}: {devices}; name one by its address")]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Names of the devices.
         devices: String,
@@ -35,7 +35,7 @@ pub enum PlatformError {
     /// This machine was not described by a device tree.
     #[error("this machine has no device tree (/proc/device-tree): its devices are not platform devices")]
     NoTree,
-    /// A driver of the kernel's has the device.
+    /// The device is bound to a kernel driver.
     #[error(
         "the driver `{driver}` has {device}: let it go (echo {device} > /sys/bus/{bus}/drivers/{driver}/unbind), or have \
          the agent take it with --take, which gives it back when the agent ends"
@@ -48,12 +48,12 @@ pub enum PlatformError {
         /// The driver.
         driver: String,
     },
-    /// A file of the kernel's could not be used.
+    /// A kernel file could not be used.
     #[error("{device}: {source}")]
     Host {
         /// The device.
         device: String,
-        /// What went wrong.
+        /// The error.
         source: HostError,
     },
     /// A window could not be mapped.
@@ -67,20 +67,20 @@ pub enum PlatformError {
         base: u64,
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The id register of a Mali tells no GPU that is known.
+    /// The id register of a Mali holds no known GPU id.
     #[error(
         "{device} is a Mali by the device tree, but its id register reads {id:#x}, which is no GPU that is known: is it powered?"
     )]
     NoGpu {
         /// The device.
         device: String,
-        /// What was read.
+        /// The value that was read.
         id: u32,
     },
-    /// Nobody would give the device back when the agent ends.
+    /// No guard would return the device when the agent ends.
     #[error("the guard of this agent's devices: {0}")]
     Guard(#[source] io::Error),
 }

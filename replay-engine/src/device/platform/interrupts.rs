@@ -1,4 +1,4 @@
-//! The interrupts of a device of the device tree: carried here by the kernel, or seen in its own status registers.
+//! The interrupts of a device-tree device: forwarded by the kernel, or polled in its status registers.
 
 use crate::device::mapping::Mapping;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,21 +8,21 @@ use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 use trace_core::registers::{RegisterMap, Role};
 
-/// Between two looks at a status register.
+/// Polling interval of a status register.
 const STEP: Duration = Duration::from_micros(100);
 
-/// How a device's interrupts are had.
+/// How a device's interrupts are received.
 #[derive(Debug)]
 pub(super) enum Interrupts {
-    /// By a file that can be read when it came, and that takes a 1 to have it let through again. It is line 0.
+    /// Through a file that becomes readable on an interrupt. Writing 1 to it unmasks the interrupt. It is line 0.
     File(File),
-    /// By looking at registers that tell, not masked, whether a line is up: the line and the register's offset.
+    /// By polling registers that show the unmasked state of a line. Each entry is the line and the register offset.
     Status(Vec<(u32, u32)>),
-    /// Not at all.
+    /// Not available.
     None,
 }
 
-/// The registers of a map that tell whether a line is up.
+/// Returns the registers of a map that show whether a line is active.
 pub(super) fn status_registers(map: &RegisterMap) -> Vec<(u32, u32)> {
     let line = |role: &Role| match role {
         Role::IrqStatus(line) => Some(*line as u32),
@@ -35,7 +35,7 @@ pub(super) fn status_registers(map: &RegisterMap) -> Vec<(u32, u32)> {
 }
 
 impl Interrupts {
-    /// In words for a person.
+    /// Returns a description for the user.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::File(_) => "interrupts by UIO",
@@ -44,7 +44,7 @@ impl Interrupts {
         }
     }
 
-    /// Lines that are up now, of those asked for.
+    /// Returns the requested lines that are active now.
     fn up(list: &[(u32, u32)], registers: &Mapping, lines: u32) -> u32 {
         let mut up = 0;
         for (line, offset) in list {
@@ -56,14 +56,14 @@ impl Interrupts {
         up
     }
 
-    /// Waits until one of the lines is up, at most `limit`; gives those that are, none when the limit is over.
+    /// Waits until one of the lines is active, at most `limit`. Returns the active lines, or none after the limit.
     pub fn wait(&self, registers: &Mapping, lines: u32, limit: Duration) -> std::io::Result<u32> {
         let start = Instant::now();
         let left = || limit.saturating_sub(start.elapsed());
         match self {
             Self::File(file) if lines & 1 != 0 => {
                 let mut count = [0; 4];
-                // What came before is let through again: a line that is still up comes anew.
+                // Earlier interrupts are unmasked; a line that is still active is reported again.
                 (&*file).write_all(&1i32.to_ne_bytes())?;
                 loop {
                     let timeout = Timespec::try_from(left()).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });

@@ -1,8 +1,8 @@
-//! A device that the firmware's device tree describes, on the agent's Linux machine.
+//! A device described by the firmware's device tree, on the agent's Linux machine.
 //!
 //! The device's name is `platform:ADDRESS.NODE` or `platform:COMPATIBLE`: `platform:9010000.pl031`,
-//! `platform:arm,pl031`. Its registers are mapped through the kernel's UIO driver where that has the device, and else
-//! through `/dev/mem`. A Mali GPU becomes a board of that GPU, whose plans bring page tables.
+//! `platform:arm,pl031`. Its registers are mapped through the kernel's UIO driver if the device is bound to it, and
+//! otherwise through `/dev/mem`. A Mali GPU becomes a target of that GPU, whose plans contain page tables.
 
 mod board;
 mod driver;
@@ -19,5 +19,5 @@ pub use name::Name;
 pub use node::{Iommu, PlatformNode, list_devices};
 pub use tree::{Node, Tree};
 
-/// The forms of the names of device-tree devices, for lists.
+/// The name forms of device-tree devices, for lists.
 pub const FORM: &str = "platform:ADDRESS.NODE, platform:COMPATIBLE";

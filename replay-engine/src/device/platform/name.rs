@@ -1,27 +1,27 @@
-//! The text after `platform:` in a device's name: a device by its address and node, or by what it is compatible with.
+//! Names after `platform:`: a device by its address and node, or by its compatible string.
 
 use super::error::PlatformError;
 use std::fmt;
 
-/// Which device a name means.
+/// A parsed device name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// As the kernel calls it: the address of its first window, a dot, the name of its node.
+    /// The kernel's name: the address of its first window, a dot, the name of its node.
     At {
         /// Physical address.
         base: u64,
         /// Name of the node, without its address.
         node: String,
     },
-    /// The only one that is compatible with this.
+    /// The only device with this compatible string.
     Compatible(String),
 }
 
 impl Name {
-    /// Reads the text after `platform:`.
+    /// Parses the text after `platform:`.
     ///
     /// # Errors
-    /// [`PlatformError::Name`], when it has neither form.
+    /// [`PlatformError::Name`], if it has neither form.
     pub fn parse(text: &str) -> Result<Self, PlatformError> {
         let bad = || PlatformError::Name {
             text: text.chars().take(80).collect(),

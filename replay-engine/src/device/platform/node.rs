@@ -1,4 +1,4 @@
-//! A device as the device tree describes it: where its windows are, what it is compatible with, what it may use.
+//! A device as the device tree describes it: its windows, compatible strings, memory and IOMMU.
 
 use super::error::PlatformError;
 use super::name::Name;
@@ -11,36 +11,36 @@ use trace_core::registers::RegisterMap;
 /// A device that the device tree describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformNode {
-    /// The device, its windows with processor addresses.
+    /// The device; its windows have processor addresses.
     pub device: PlatformDevice,
-    /// As the kernel calls it: `9010000.pl031`.
+    /// The kernel's name: `9010000.pl031`.
     pub name: String,
-    /// The bus that the kernel has it on, and its driver there.
+    /// The kernel's bus of the device, and its driver there.
     pub bus: Option<(String, Option<String>)>,
-    /// Memory that the machine keeps for it: physical address and bytes.
+    /// Memory that the machine reserves for it: physical address and length in bytes.
     pub memory: Option<(u64, u64)>,
-    /// The IOMMU that the tree says stands in front of it.
+    /// The IOMMU of the device, according to the tree.
     pub iommu: Option<Iommu>,
 }
 
-/// An IOMMU in front of a device.
+/// The IOMMU of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Iommu {
-    /// What it is, in the tree's words: `arm,smmu-v3`.
+    /// Its compatible string: `arm,smmu-v3`.
     pub what: String,
-    /// The kernel's group of the device, where the kernel has set the IOMMU up for it.
+    /// The kernel's group of the device, if the kernel has set up the IOMMU for it.
     pub group: Option<Group>,
 }
 
 impl Iommu {
-    /// Whether the kernel has set it up so that the device reaches what drivers have mapped and nothing else: no address
-    /// of memory means that memory there.
+    /// Returns whether the kernel has set it up so that the device accesses only memory that drivers have mapped. A
+    /// physical address then does not reach that memory.
     #[must_use]
     pub fn translates(&self) -> bool {
         self.group.as_ref().is_some_and(|g| !g.is_identity())
     }
 
-    /// In words for a person: what it is, and why it is no containment.
+    /// Returns a description for the user: what it is, and why it is not a containment.
     #[must_use]
     pub fn describe(&self) -> String {
         let set_up = match &self.group {
@@ -54,7 +54,7 @@ impl Iommu {
     }
 }
 
-/// Buses of the kernel's that devices of the device tree are on.
+/// Kernel buses that device-tree devices are on.
 const BUSES: [&str; 2] = ["platform", "amba"];
 
 fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
@@ -71,7 +71,7 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
         bytes: *bytes,
     };
     let name = format!("{base:x}.{}", node.name());
-    // The kernel names are made of the tree's, which are anything: only plain ones are looked up as files.
+    // Kernel names come from tree names, which can be any text. Only plain names are looked up as files.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_,.+".contains(c);
     let folder = |bus: &str| format!("sys/bus/{bus}/devices/{name}");
     let bus = BUSES
@@ -98,7 +98,7 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
     })
 }
 
-/// The devices with registers that the device tree of a machine describes, by address.
+/// Returns the devices with registers in a machine's device tree, by address.
 #[must_use]
 pub fn list_devices(host: &Host) -> Vec<PlatformNode> {
     let tree = Tree::read(host);
@@ -106,7 +106,7 @@ pub fn list_devices(host: &Host) -> Vec<PlatformNode> {
         .nodes
         .iter()
         .filter_map(|n| describe(host, &tree, n))
-        // Memory of the machine's own is no device.
+        // Memory of the machine itself is not a device.
         .filter(|d| !d.device.node.starts_with("/reserved-memory/") && !d.device.node.starts_with("/memory"))
         .collect();
     all.sort_by_key(|d| d.device.windows.first().map(|w| w.base));
@@ -114,10 +114,10 @@ pub fn list_devices(host: &Host) -> Vec<PlatformNode> {
 }
 
 impl PlatformNode {
-    /// The only device that a name means.
+    /// Finds the only device that a name matches.
     ///
     /// # Errors
-    /// [`PlatformError`], with the devices there are.
+    /// [`PlatformError`], with the existing devices.
     pub fn find(host: &Host, name: &Name) -> Result<Self, PlatformError> {
         let all = list_devices(host);
         if all.is_empty() {
@@ -144,20 +144,20 @@ impl PlatformNode {
         }
     }
 
-    /// Whether it is a Mali GPU.
+    /// Returns whether it is a Mali GPU.
     #[must_use]
     pub fn is_mali(&self) -> bool {
         self.device.compatible.iter().any(|c| c.starts_with("arm,mali-"))
     }
 
-    /// Whether plans can be made for it: a register map knows it, or its id register can tell.
+    /// Returns whether plans are possible for it: a register map exists, or its id register can identify it.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let hardware = Hardware::Platform(self.device.clone());
         self.is_mali() || RegisterMap::for_hardware(&hardware).is_some()
     }
 
-    /// In words for a person: what it is, who has it, what a plan would find.
+    /// Returns a description for the user: the device, its driver, and what a plan could use.
     #[must_use]
     pub fn describe(&self) -> String {
         let hardware = Hardware::Platform(self.device.clone());

@@ -1,17 +1,17 @@
-//! A flattened device tree as the kernel shows it: folders are nodes, files their properties. A reader of bytes that
-//! firmware wrote: it bounds what it reads, and what makes no sense is left out.
+//! A flattened device tree as the kernel shows it: folders are nodes, files are properties. The parser reads bytes that
+//! firmware wrote: sizes are bounded, and invalid data is skipped.
 //!
 //! Devicetree Specification 0.4, sections 2.2 and 2.3.
 
 use crate::device::host::Host;
 use std::collections::BTreeMap;
 
-/// Maximum number of nodes, and how deep they may lie.
+/// Maximum number of nodes, and maximum depth.
 const MAX_NODES: usize = 1 << 14;
 const DEEPEST: usize = 32;
-/// Maximum number of bytes of a property that are kept.
+/// Maximum size of a stored property, bytes.
 const MAX_BYTES: usize = 1 << 16;
-/// Properties that anything here asks for.
+/// Properties that this crate uses.
 const WANTED: [&str; 15] = [
     "compatible",
     "reg",
@@ -35,35 +35,36 @@ const WANTED: [&str; 15] = [
 pub struct Node {
     /// Its path, `/pl031@9010000`.
     pub path: String,
-    /// The node that it is in, by its place in [`Tree::nodes`]; the root has none.
+    /// The parent node, as an index in [`Tree::nodes`]. The root has none.
     pub parent: Option<usize>,
-    /// Its properties, those that matter here.
+    /// Its properties, as far as they are used here.
     pub properties: BTreeMap<String, Vec<u8>>,
 }
 
-/// A device tree, nodes before those in them.
+/// A device tree; parents come before their children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// The nodes.
     pub nodes: Vec<Node>,
 }
 
-/// The 32-bit cells of a property.
+/// Returns the 32-bit cells of a property.
 fn cells(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.as_chunks::<4>().0.iter().map(|c| u32::from_be_bytes(*c))
 }
 
-/// Takes a number of some cells from the front; `None` when there are fewer, or it has more than 64 bits.
+/// Takes a number of `count` cells from the front. Returns `None` if there are fewer, or the number exceeds 64 bits.
 fn take(list: &mut &[u32], count: usize) -> Option<u64> {
     let (now, rest) = list.split_at_checked(count)?;
     *list = rest;
     let (low, high) = now.split_at(now.len().saturating_sub(2));
-    // Of more than two cells the first must be zero, but for the flags of a PCI address, which no device here has.
+    // With more than two cells the first must be zero. Only PCI addresses have flags there, and no device here is on
+    // PCI.
     low.iter().all(|c| *c == 0).then_some(())?;
     Some(high.iter().fold(0, |n, c| n << 32 | u64::from(*c)))
 }
 
-/// Texts with a zero behind each.
+/// Returns the zero-terminated strings of a property.
 fn texts(bytes: &[u8]) -> Vec<String> {
     let all = bytes.split(|b| *b == 0).filter(|t| !t.is_empty());
     all.filter_map(|t| std::str::from_utf8(t).ok().map(str::to_owned))
@@ -71,7 +72,7 @@ fn texts(bytes: &[u8]) -> Vec<String> {
 }
 
 impl Node {
-    /// A property's cells.
+    /// Returns the cells of a property.
     fn list(&self, name: &str) -> Vec<u32> {
         self.properties
             .get(name)
@@ -79,37 +80,37 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// The single cell of a property.
+    /// Returns the single cell of a property.
     fn cell(&self, name: &str) -> Option<u32> {
         self.list(name).first().copied()
     }
 
-    /// A property's texts.
+    /// Returns the strings of a property.
     #[must_use]
     pub fn texts(&self, name: &str) -> Vec<String> {
         self.properties.get(name).map(|b| texts(b)).unwrap_or_default()
     }
 
-    /// Whether the node has the property.
+    /// Returns whether the node has the property.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.properties.contains_key(name)
     }
 
-    /// Cells of an address of the nodes in this one, and of a size.
+    /// Returns the number of address cells and size cells of the child nodes.
     fn widths(&self) -> (usize, usize) {
         let width = |name, otherwise| self.cell(name).map_or(otherwise, |c| c.min(8) as usize);
         (width("#address-cells", 2), width("#size-cells", 1))
     }
 
-    /// Its name without its address, `pl031`.
+    /// Returns its name without its address, `pl031`.
     #[must_use]
     pub fn name(&self) -> &str {
         let last = self.path.rsplit('/').next().unwrap_or_default();
         last.split('@').next().unwrap_or_default()
     }
 
-    /// Whether the firmware says that the device is there.
+    /// Returns whether the firmware enables the device.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.texts("status").first().is_none_or(|s| s == "okay" || s == "ok")
@@ -117,7 +118,7 @@ impl Node {
 }
 
 impl Tree {
-    /// The tree of a machine; without nodes where it has none.
+    /// Reads the tree of a machine. It has no nodes if the machine has no tree.
     #[must_use]
     pub fn read(host: &Host) -> Self {
         let mut tree = Self::default();
@@ -161,20 +162,20 @@ impl Tree {
         }
     }
 
-    /// The node that a number in a property means.
+    /// Returns the node that a phandle refers to.
     #[must_use]
     pub fn find_by_handle(&self, handle: u32) -> Option<&Node> {
         self.nodes.iter().find(|n| n.cell("phandle") == Some(handle))
     }
 
-    /// The node that the first number of a property means.
+    /// Returns the node that the first phandle of a property refers to.
     #[must_use]
     pub fn find_linked(&self, node: &Node, name: &str) -> Option<&Node> {
         self.find_by_handle(node.cell(name)?)
     }
 
-    /// The windows of a node as the processor sees them, physical address and bytes; none when one of them cannot be
-    /// reached from the processor.
+    /// Returns the windows of a node in processor addresses, each as physical address and length in bytes. Returns none
+    /// if one of them is not reachable from the processor.
     #[must_use]
     pub fn windows(&self, node: &Node) -> Vec<(u64, u64)> {
         self.reached(node).unwrap_or_default()
@@ -195,11 +196,11 @@ impl Tree {
         Some(windows)
     }
 
-    /// The processor's address of one on a bus.
+    /// Translates a bus address to a processor address.
     fn translated(&self, bus: &Node, address: u64, bytes: u64) -> Option<u64> {
         let (mut bus, mut address) = (bus, address);
         for _ in 0..=DEEPEST {
-            // The root's addresses are the processor's.
+            // Addresses of the root are processor addresses.
             let Some(above) = bus.parent else { return Some(address) };
             let above = self.nodes.get(above)?;
             let ranges = bus.properties.get("ranges")?;
@@ -227,8 +228,8 @@ impl Tree {
         None
     }
 
-    /// The interrupts of a node as its controller numbers them; those of Arm's controller as a whole: shared ones from
-    /// 32 on.
+    /// Returns the interrupts of a node, as its controller numbers them. Numbers of Arm's controller are global: shared
+    /// interrupts start at 32.
     #[must_use]
     pub fn interrupts(&self, node: &Node) -> Vec<u32> {
         let mut at = Some(node);

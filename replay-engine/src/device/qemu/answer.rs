@@ -1,12 +1,11 @@
-//! What QEMU writes on the qtest socket, a line at a time, and what its monitor tells of its memory: readers of text
-//! from another process.
+//! Parsers of QEMU output from another process: lines of the qtest socket, and memory listings of its monitor.
 
 use std::ops::Range;
 
 /// A line of the qtest socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// A command was carried out. `value` is what stands behind `OK`, empty for one that gives nothing.
+    /// A command succeeded. `value` is the text after `OK`, empty for a command without a value.
     Done {
         /// The text of the value.
         value: &'a str,
@@ -16,19 +15,19 @@ pub enum Answer<'a> {
         /// The whole line.
         line: &'a str,
     },
-    /// An interrupt line changed; no command's answer.
+    /// An interrupt line changed. This is not an answer to a command.
     Interrupt {
         /// Number of the line.
         number: u32,
-        /// Whether it is raised now.
+        /// Whether the line is raised now.
         raised: bool,
     },
-    /// It has none of these forms.
+    /// The line has none of these forms.
     Odd,
 }
 
 impl<'a> Answer<'a> {
-    /// Reads a line without its end.
+    /// Parses a line without its line end.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Self {
         let Ok(line) = std::str::from_utf8(line) else {
@@ -59,19 +58,19 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Reads a number as QEMU writes it, `0x0000000012345678`.
+/// Parses a number as QEMU writes it, `0x0000000012345678`.
 #[must_use]
 pub fn number(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x")?;
-    // A sign is none of its forms, and the standard library would take it.
+    // Signs are not allowed, but the standard library accepts them.
     if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
         return None;
     }
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// The address ranges of the first flat view in a listing of `info mtree -f` that holds system memory, that are plain
-/// memory: what is stored there has no effect but that it is there. Rising, as they are listed.
+/// Returns the plain memory ranges of the first flat view with system memory in a listing of `info mtree -f`. Stores to
+/// them have no side effects. The ranges ascend, as in the listing.
 ///
 /// A line of the listing is `  00000000e0000000-00000000e0ffffff (prio 1, ram): vga.vram`.
 #[must_use]

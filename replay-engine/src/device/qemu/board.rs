@@ -1,4 +1,4 @@
-//! The device in QEMU as a board.
+//! A QEMU device as a target.
 
 use super::error::QemuError;
 use super::machine::{MEMORY_MIB, Machine, MappedBar};
@@ -17,23 +17,23 @@ use trace_core::registers::RegisterMap;
 use trace_core::screen::Picture;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Memory for plans: 64 MiB of the machine's from 32 MiB on.
+/// Memory for plans: 64 MiB of the machine's memory, from 32 MiB on.
 const ARENA: Arena = Arena {
     base: PhysAddr(32 << 20),
     pages: (64 << 20) / PAGE_SIZE as u64,
 };
 const _: () = assert!((96 << 20) <= MEMORY_MIB << 20, "the arena lies in memory");
 
-/// The only interrupt line: the function's.
+/// The only interrupt line: the line of the function.
 const LINE: u32 = 1;
 
-/// Makes a board, and makes it anew.
+/// Creates a target, and creates it again.
 type BoardFactory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
-/// Whether QEMU is in this process's PATH.
+/// Checks that QEMU is in this process's PATH.
 ///
 /// # Errors
-/// [`QemuError::Absent`], when it is not.
+/// [`QemuError::Absent`], if it is not.
 pub fn check_installed() -> Result<(), QemuError> {
     process::find(&search_path()).map(|_| ())
 }
@@ -42,36 +42,36 @@ fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
 
-/// A window with its number in plans.
+/// A window with its space number in plans.
 #[derive(Clone, Copy, Debug)]
 struct NumberedBar {
     number: u8,
     at: MappedBar,
 }
 
-/// A device in QEMU. It needs no guest, no kernel and no rights; it takes about a tenth of a second to start.
+/// A device in QEMU. It needs no guest, no kernel and no privileges, and starts in about a tenth of a second.
 ///
-/// What a device model does at once, it does at an access. What takes it time happens while somebody waits: the
-/// machine's clock runs from a wait or a pause to the next write, at the pace of real time ([`DeviceInfo::virtual_time`]
-/// is false), and [`Device::now_ns`] is that clock.
+/// Immediate effects of a device model happen at an access. Effects that take time happen during waits: the machine's
+/// clock runs from a wait or a pause to the next write, at the pace of real time ([`DeviceInfo::virtual_time`] is
+/// false). [`Device::now_ns`] is that clock.
 ///
-/// A QEMU that ends or refuses an access makes the board say [`DeviceError::Gone`] until it is reset;
-/// [`Board::trouble`] tells why.
+/// If QEMU ends or refuses an access, the target returns [`DeviceError::Gone`] until it is reset. [`Board::trouble`]
+/// returns the reason.
 pub struct QemuBoard {
     name: Name,
-    /// Where programs are looked for.
+    /// The folders to search for programs.
     path: OsString,
     info: DeviceInfo,
     windows: Vec<NumberedBar>,
-    /// `None` when it is gone, or was reset and not used since.
+    /// `None` if it is gone, or was reset and not used since.
     machine: Option<Machine>,
-    /// Why it is gone.
+    /// The reason why it is gone.
     trouble: Option<String>,
-    /// Whether the machine is as it was when it started.
+    /// Whether the machine is unchanged since its start.
     fresh: bool,
-    /// Frames that may differ from zero; `None` when the device may have written by itself.
+    /// Frames that may differ from zero, or `None` if the device may have written memory.
     written: Option<BTreeSet<u64>>,
-    /// The frame that was written last.
+    /// The last written frame.
     last: u64,
     answer_limit: Option<Duration>,
 }
@@ -86,16 +86,16 @@ impl QemuBoard {
     /// Starts QEMU with the device.
     ///
     /// # Errors
-    /// When QEMU is not installed, does not start, does not know the device or a property, or the device is no PCI
+    /// If QEMU is not installed, does not start, does not know the device or a property, or the device is not a PCI
     /// function with a window.
     pub fn new(name: &Name) -> Result<Self, QemuError> {
         Self::with_path(name, &search_path())
     }
 
-    /// The same with QEMU from one of the folders of `path`.
+    /// Starts QEMU from one of the folders of `path`, with the device.
     ///
     /// # Errors
-    /// As [`QemuBoard::new`].
+    /// Same as [`QemuBoard::new`].
     pub fn with_path(name: &Name, path: &OsString) -> Result<Self, QemuError> {
         let machine = Machine::start(name, path)?;
         let map = RegisterMap::for_hardware(&Hardware::Pci(machine.function.clone()));
@@ -114,17 +114,17 @@ impl QemuBoard {
         })
     }
 
-    /// The same board, which waits at most `limit` for an answer of QEMU's. It is 20 s otherwise, for a busy host.
+    /// Sets the maximum wait for an answer of QEMU. The default is 20 s, for a busy host.
     #[must_use]
     pub fn with_answer_limit(mut self, limit: Duration) -> Self {
         self.answer_limit = Some(limit);
         self
     }
 
-    /// A factory of such boards. The first one is made now.
+    /// Returns a factory of such targets. The first one is created now.
     ///
     /// # Errors
-    /// As [`QemuBoard::new`].
+    /// Same as [`QemuBoard::new`].
     pub fn factory(name: &Name) -> Result<BoardFactory, QemuError> {
         let first = Mutex::new(Some(Self::new(name)?));
         let name = name.clone();
@@ -135,13 +135,13 @@ impl QemuBoard {
         }))
     }
 
-    /// Number of QEMU's process; `None` when it has ended, and after a reset until the device is used.
+    /// Returns the process id of QEMU, or `None` if it has ended, and after a reset until the device is used.
     #[must_use]
     pub fn process(&self) -> Option<u32> {
         self.machine.as_ref().and_then(Machine::process)
     }
 
-    /// The machine, started where a reset ended it.
+    /// Returns the machine. Starts it if a reset ended it.
     fn ensure_started(&mut self) -> Result<&mut Machine, QemuError> {
         let mut machine = match self.machine.take() {
             Some(machine) => machine,
@@ -153,7 +153,7 @@ impl QemuBoard {
         Ok(self.machine.insert(machine))
     }
 
-    /// Does something with the machine. One that fails is over.
+    /// Runs an operation on the machine. If it fails, the machine is discarded.
     fn with<T>(&mut self, act: impl FnOnce(&mut Machine) -> Result<T, QemuError>) -> Result<T, DeviceError> {
         if self.trouble.is_some() {
             return Err(DeviceError::Gone);
@@ -167,7 +167,7 @@ impl QemuBoard {
         })
     }
 
-    /// The same for what is not an access.
+    /// The same for operations other than accesses.
     fn with_board<T>(&mut self, act: impl FnOnce(&mut Machine) -> Result<T, QemuError>) -> Result<T, BoardError> {
         self.with(act).map_err(|_| BoardError::Failed(self.describe_error()))
     }
@@ -176,7 +176,7 @@ impl QemuBoard {
         self.trouble.clone().unwrap_or_else(|| "QEMU is gone".to_owned())
     }
 
-    /// Where an access goes.
+    /// Returns the destination of an access.
     fn find(&self, space: u8, offset: u64, width: u8) -> Result<AccessTarget, DeviceError> {
         let target = if space == space::ARENA {
             AccessTarget {
@@ -200,7 +200,7 @@ impl QemuBoard {
                 plain: at.plain,
             }
         };
-        // Ports are at most 4 bytes wide.
+        // Port accesses are at most 4 bytes wide.
         if !matches!((width, target.ports), (1 | 2 | 4, _) | (8, false)) {
             return Err(DeviceError::OutOfRange);
         }
@@ -217,7 +217,7 @@ impl QemuBoard {
         })
     }
 
-    /// Remembers that a frame was written.
+    /// Notes that a frame was written.
     fn note(&mut self, frame: u64) {
         if self.last != frame {
             self.last = frame;
@@ -234,19 +234,19 @@ impl QemuBoard {
     }
 }
 
-/// Where an access goes.
+/// The destination of an access.
 #[derive(Clone, Copy)]
 struct AccessTarget {
     /// Bus address, or port.
     at: u64,
-    /// Bytes of the window.
+    /// Length of the window, bytes.
     bytes: u64,
     window: AccessLocation,
     ports: bool,
     plain: bool,
 }
 
-/// The function's windows with their numbers.
+/// Returns the function's windows with their space numbers.
 fn windows(machine: &Machine, name: &Name, map: Option<&RegisterMap>) -> Result<Vec<NumberedBar>, QemuError> {
     let found: Vec<FoundRegion<'_>> = machine.windows.iter().map(MappedBar::as_found_region).collect();
     let numbers = numbers(&found, map).ok_or_else(|| QemuError::NoWindow {
@@ -345,8 +345,8 @@ impl Board for QemuBoard {
         self.info.clone()
     }
 
-    /// Ends QEMU; it starts anew with the next use. A device model's own reset leaves memory and some registers as they
-    /// were. What nobody used since it started stays as it is.
+    /// Ends QEMU. It starts again at the next use. The reset of a device model itself keeps memory and some registers.
+    /// A machine that was not used since its start is kept.
     fn reset(&mut self) -> Result<(), BoardError> {
         let alive = self.process().is_some();
         if self.fresh && alive {
@@ -405,7 +405,7 @@ impl Board for QemuBoard {
         let Some(last) = bytes.checked_sub(1).and_then(|n| offset.checked_add(n)) else {
             return Ok(());
         };
-        // Both ends are of the window, and so is what lies between them.
+        // Both ends are in the window, so everything between them is too.
         let t = self.find(number, offset, 1).map_err(failed)?;
         self.find(number, last, 1).map_err(failed)?;
         if !t.plain {
@@ -425,7 +425,7 @@ impl Board for QemuBoard {
         if on {
             self.written = None;
         } else if self.machine.is_none() {
-            // One that is gone or was reset masters nothing.
+            // A machine that is gone or was reset does no bus mastering.
             return Ok(());
         }
         self.with_board(|m| m.set_bus_mastering(on))

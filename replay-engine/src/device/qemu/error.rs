@@ -1,4 +1,4 @@
-//! What can go wrong with a device in QEMU.
+//! Errors of QEMU devices.
 
 use super::PACKAGE;
 use crate::device::BoardError;
@@ -6,29 +6,29 @@ use std::io;
 use std::time::Duration;
 use trace_core::screen::PictureError;
 
-/// Why a device in QEMU cannot be had, or is gone.
+/// The reason why a QEMU device cannot be opened, or is gone.
 #[derive(Debug, thiserror::Error)]
 pub enum QemuError {
-    /// The text after `qemu:` names no device that may be made.
+    /// The text after `qemu:` names no device that is allowed.
     #[error("`qemu:{text}`: {reason}")]
     Name {
-        /// What was given.
+        /// The text as given.
         text: String,
-        /// What is wrong with it.
+        /// Why it is not valid.
         reason: String,
     },
     /// QEMU is not installed.
     #[error("QEMU is not installed: there is no `{program}` in PATH; on Debian it is in the package {PACKAGE}")]
     Absent {
-        /// The program that was looked for.
+        /// The program that was searched.
         program: &'static str,
     },
-    /// The operating system refused something around QEMU's process.
+    /// The operating system refused an operation on QEMU's process.
     #[error("{doing}: {source}")]
     System {
-        /// What was tried, `QEMU could not be started`.
+        /// The failed operation, `QEMU could not be started`.
         doing: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// QEMU's process ended.
@@ -42,7 +42,7 @@ pub enum QemuError {
     /// QEMU did not answer in time.
     #[error("QEMU did not answer within {:?}", .limit)]
     Silent {
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
     /// QEMU refused a request on the qtest socket.
@@ -66,10 +66,10 @@ pub enum QemuError {
     Monitor {
         /// The command.
         command: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Nothing answers in the slot that the device was put into.
+    /// No function responds in the slot of the device.
     #[error("QEMU made `{device}`, but no PCI function answers for it")]
     NoFunction {
         /// The device.
@@ -81,7 +81,7 @@ pub enum QemuError {
         /// The device.
         device: String,
     },
-    /// The function's windows do not fit the address space that is given out.
+    /// The function's windows do not fit the available address space.
     #[error("bar{bar} of `{device}` asks for {bytes} bytes, which do not fit")]
     Room {
         /// The device.
@@ -91,13 +91,13 @@ pub enum QemuError {
         /// Its size.
         bytes: u64,
     },
-    /// The picture of the screen cannot be read.
+    /// The screen picture cannot be read.
     #[error("the picture of the screen: {0}")]
     Picture(#[from] PictureError),
 }
 
 impl QemuError {
-    /// The end of a conversation; whoever has the process knows more.
+    /// Returns the error for a closed connection. The owner of the process knows more.
     pub(super) fn closed() -> Self {
         Self::Ended {
             status: "it closed its socket".to_owned(),

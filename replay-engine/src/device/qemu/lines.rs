@@ -1,4 +1,4 @@
-//! Lines from a socket, whole and of bounded length, with a limit of time; and bytes to it.
+//! Lines from a socket, complete and of bounded length, with a timeout; and bytes to it.
 
 use super::error::QemuError;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take to answer.
+/// Maximum time for an answer of QEMU.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// Bytes read at once.
+/// Bytes per read call.
 const CHUNK: usize = 64 << 10;
 
-/// How a wait for a line ended.
+/// The result of waiting for a line.
 pub(super) enum LineResult {
-    /// A line is there; its range is that of [`Lines::line`].
+    /// A line was received; [`Lines::line`] returns it.
     Line,
     /// The time is over.
     Nothing,
@@ -21,22 +21,22 @@ pub(super) enum LineResult {
     Closed,
 }
 
-/// A socket that speaks in lines.
+/// A line-based socket.
 pub(super) struct Lines {
     stream: UnixStream,
-    /// Bytes up to `filled` were read; those behind are room.
+    /// The bytes up to `filled` were read; the rest is free.
     buffer: Vec<u8>,
     filled: usize,
-    /// Where the part begins that was not taken yet.
+    /// Start of the part that was not taken yet.
     from: usize,
-    /// Up to where it was searched for the end of a line.
+    /// End of the part that was searched for a line end.
     searched: usize,
     /// The line that was taken last.
     line: Range<usize>,
     longest: usize,
-    /// The limit that the socket has now.
+    /// The current timeout of the socket.
     limit: Duration,
-    /// How long an answer is waited for.
+    /// Maximum wait for an answer.
     pub answer_limit: Duration,
 }
 
@@ -61,12 +61,12 @@ impl Lines {
         })
     }
 
-    /// The line that was taken last, without its end.
+    /// Returns the line that was taken last, without its line end.
     pub fn line(&self) -> &[u8] {
         self.buffer.get(self.line.clone()).unwrap_or_default()
     }
 
-    /// Sends bytes; waits at most [`ANSWER_LIMIT`] for the other end to take any of them.
+    /// Sends bytes. Waits at most [`ANSWER_LIMIT`] for the other end to accept any of them.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), QemuError> {
         self.stream.write_all(bytes).map_err(|source| match source.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => QemuError::closed(),
@@ -78,7 +78,7 @@ impl Lines {
         })
     }
 
-    /// Takes the next line, which must come.
+    /// Takes the next line, which must arrive.
     pub fn answer(&mut self) -> Result<(), QemuError> {
         match self.next(self.answer_limit)? {
             LineResult::Line => Ok(()),
@@ -89,7 +89,7 @@ impl Lines {
         }
     }
 
-    /// Takes the next line; waits at most `limit` for it, not at all for a limit of 0.
+    /// Takes the next line. Waits at most `limit` for it; a limit of 0 does not wait.
     pub fn next(&mut self, limit: Duration) -> Result<LineResult, QemuError> {
         let mut started = None;
         loop {
@@ -99,7 +99,7 @@ impl Lines {
                 self.searched = self.from;
                 return Ok(LineResult::Line);
             }
-            // The clock is asked only when the first bytes were not enough.
+            // The clock is read only if the first bytes were not enough.
             let left = limit.saturating_sub(started.map_or(Duration::ZERO, |s: Instant| s.elapsed()));
             if started.is_some() && left.is_zero() {
                 return Ok(LineResult::Nothing);
@@ -119,7 +119,7 @@ impl Lines {
         }
     }
 
-    /// Where the next line ends.
+    /// Returns the end of the next line.
     fn end(&mut self) -> Option<usize> {
         let rest = self.buffer.get(self.searched..self.filled)?;
         let at = rest.iter().position(|b| *b == b'\n');
@@ -129,7 +129,7 @@ impl Lines {
         self.searched.checked_add(at?)
     }
 
-    /// Makes room behind what was read and not taken.
+    /// Makes room after the bytes that were read and not taken.
     fn make_room(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.from..self.filled, 0);
         self.filled = self.filled.saturating_sub(self.from);
@@ -144,10 +144,10 @@ impl Lines {
         Ok(())
     }
 
-    /// Reads what is there; `None` when nothing came in time.
+    /// Reads the available bytes. Returns `None` if none arrived in time.
     fn fill(&mut self, limit: Duration) -> io::Result<Option<usize>> {
         self.make_room()?;
-        // A socket has no limit of 0; it can be told not to wait.
+        // A socket timeout cannot be 0, but the socket can be set to non-blocking.
         let wait = !limit.is_zero();
         if !wait {
             self.stream.set_nonblocking(true)?;

@@ -1,9 +1,9 @@
-//! A machine of QEMU's with the device in it: started, its windows in place, its clock standing still.
+//! A QEMU machine with the device: started, its windows assigned, its clock stopped.
 //!
-//! The processor has a memory of 64 KiB to start from that holds one loop around `hlt`; it touches nothing. QEMU starts
-//! stopped, and then its clock stands still: device models carry out accesses at once, and what takes time (a timer, a
-//! transfer) waits. The clock runs from a wait or a pause to the next write, at the pace of real time. So the same
-//! writes and reads meet the same device, however long the host takes for them.
+//! The processor starts from 64 KiB of memory with one loop around `hlt`; it accesses nothing. QEMU starts stopped, so
+//! its clock does not advance: device models execute accesses at once, but timers and transfers wait. The clock runs
+//! from a wait or a pause to the next write, at the pace of real time. So the same writes and reads always meet the
+//! same device state, however slow the host is.
 
 use super::error::QemuError;
 use super::monitor::Monitor;
@@ -22,13 +22,13 @@ use tempfile::TempDir;
 use trace_core::recording::{Bar, PciFunction};
 use trace_core::screen::Picture;
 
-/// Mebibytes of the machine's memory.
+/// Size of the machine's memory, MiB.
 pub(super) const MEMORY_MIB: u64 = 128;
-/// Bytes of what the processor starts from: what QEMU takes at least.
+/// Size of the processor's start memory, bytes: the minimum that QEMU accepts.
 const START_BYTES: usize = 64 << 10;
-/// Most bytes of a picture's file.
+/// Maximum size of a picture file, bytes.
 const PICTURE_BYTES: u64 = 512 << 20;
-/// Where in it the processor's first instruction is, and the loop: no interrupts, halt, again.
+/// Offset of the processor's first instruction, and the loop: no interrupts, halt, again.
 const START_AT: usize = 0xfff0;
 const HALT: [u8; 4] = [0xfa, 0xf4, 0xeb, 0xfc];
 
@@ -45,12 +45,12 @@ pub(super) struct MappedBar {
 }
 
 impl MappedBar {
-    /// Its name, `bar2`.
+    /// Returns its name, `bar2`.
     pub fn name(&self) -> &'static str {
         pci::BAR_NAMES.get(usize::from(self.bar)).copied().unwrap_or("bar")
     }
 
-    /// As the rule for windows takes it.
+    /// Returns the form that the window rule uses.
     pub fn as_found_region(&self) -> FoundRegion<'static> {
         FoundRegion {
             name: self.name(),
@@ -68,13 +68,13 @@ pub(super) struct Machine {
     process: Process,
     pub function: PciFunction,
     pub windows: Vec<MappedBar>,
-    /// Since when the clock runs; `None` while it stands.
+    /// Start time of the running clock, or `None` while it is stopped.
     running: Option<Instant>,
-    /// How long it ran before.
+    /// Total earlier run time of the clock.
     ran: Duration,
 }
 
-/// A folder that only this user can look into, gone when it is dropped.
+/// Creates a folder that only this user can access. It is deleted on drop.
 fn private_folder() -> Result<TempDir, QemuError> {
     let made = tempfile::Builder::new()
         .prefix("kinescope-qemu-")
@@ -110,7 +110,7 @@ fn arguments(name: &Name, start: &OsStr) -> Vec<OsString> {
         "none",
         "-nic",
         "none",
-        // A device model that a plan finds a hole in can start no program and gain no rights.
+        // A device model with a vulnerability can then start no program and gain no privileges.
         "-sandbox",
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         "-chardev",
@@ -134,7 +134,7 @@ fn arguments(name: &Name, start: &OsStr) -> Vec<OsString> {
 }
 
 impl Machine {
-    /// Starts QEMU with the device; `path` is where programs are looked for.
+    /// Starts QEMU with the device. `path` holds the folders to search for programs.
     pub fn start(name: &Name, path: &OsStr) -> Result<Self, QemuError> {
         let folder = private_folder()?;
         let start = folder.path().join("halt.bin");
@@ -150,7 +150,7 @@ impl Machine {
         let (monitor, theirs_too) = pair()?;
         let arguments = arguments(name, start.as_os_str());
         let process = Process::start(path, name.text(), arguments, folder.path(), theirs, theirs_too)?;
-        // QEMU has read its files when its monitor answers; the folder goes with the end of this function.
+        // QEMU has read its files when its monitor answers. The folder is deleted at the end of this function.
         let met = || -> Result<_, QemuError> {
             let monitor = Monitor::new(monitor)?;
             let mut qtest = Qtest::new(qtest)?;
@@ -185,34 +185,34 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Sets how long an answer is waited for.
+    /// Sets the maximum wait for an answer.
     pub fn set_answer_limit(&mut self, limit: Duration) {
         self.qtest.set_answer_limit(limit);
         self.monitor.set_answer_limit(limit);
     }
 
-    /// QEMU's version, `10.0.2`.
+    /// Returns QEMU's version, `10.0.2`.
     pub fn version(&self) -> &str {
         self.monitor.version()
     }
 
-    /// Number of QEMU's process; `None` when it has ended.
+    /// Returns the process id of QEMU, or `None` if it has ended.
     pub fn process(&self) -> Option<u32> {
         self.process.id()
     }
 
-    /// An error with what the process itself told of its end.
+    /// Extends an error with the process's own messages about its end.
     pub fn explain(&self, e: QemuError) -> QemuError {
         explained(e, &self.process)
     }
 
-    /// Nanoseconds that the clock has run.
+    /// Returns the total run time of the clock, nanoseconds.
     pub fn now_ns(&self) -> u64 {
         let now = self.running.map_or(Duration::ZERO, |since| since.elapsed());
         u64::try_from(self.ran.saturating_add(now).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Lets the clock run, behind everything that was asked for.
+    /// Starts the clock after all pending commands.
     pub fn run_clock(&mut self) -> Result<(), QemuError> {
         if self.running.is_none() {
             self.qtest.settle()?;
@@ -222,7 +222,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Stops the clock, and takes what QEMU told of interrupts while it ran.
+    /// Stops the clock, and reads the interrupts that QEMU reported while it ran.
     pub fn stop_clock(&mut self) -> Result<(), QemuError> {
         if let Some(since) = self.running.take() {
             self.monitor.execute("stop", &json!({}))?;
@@ -233,8 +233,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Waits until the function's interrupt is raised, at most `limit`. The clock runs for as long, and on after a
-    /// limit that passed.
+    /// Waits until the function's interrupt is raised, at most `limit`. The clock runs meanwhile, and continues after a
+    /// timeout.
     pub fn wait_interrupt(&mut self, limit: Duration) -> Result<bool, QemuError> {
         self.qtest.settle()?;
         if self.qtest.wait(pci::LINE, Duration::ZERO)? {
@@ -254,13 +254,13 @@ impl Machine {
         pci::set_bus_mastering(&mut self.qtest, on)
     }
 
-    /// The picture that the device shows; `None` for one without a screen.
+    /// Returns the picture that the device shows, or `None` if it has no screen.
     pub fn screen(&mut self) -> Result<Option<Picture>, QemuError> {
         self.stop_clock()?;
         self.qtest.settle()?;
         let folder = private_folder()?;
         let file = folder.path().join("screen.ppm");
-        // The monitor speaks JSON, whose texts are Unicode.
+        // The monitor uses JSON, whose strings are Unicode.
         let name = file.to_str().ok_or_else(|| QemuError::System {
             doing: "the temporary folder's name",
             source: std::io::Error::new(ErrorKind::InvalidInput, "it is not Unicode"),
@@ -279,7 +279,7 @@ impl Machine {
         Ok(Some(Picture::from_ppm(&bytes)?))
     }
 
-    /// The place of an access, to name it.
+    /// Returns the location of an access, for messages.
     pub fn place(window: &MappedBar, offset: u64) -> AccessLocation {
         AccessLocation {
             window: window.name(),

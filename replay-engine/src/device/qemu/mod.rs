@@ -1,8 +1,8 @@
-//! A device of QEMU's, without a guest: QEMU is started with the device alone, and driven over its qtest socket.
+//! A QEMU device without a guest: QEMU is started with only the device, and controlled over its qtest socket.
 //!
-//! The board's name is `qemu:DEVICE[,PROPERTY=VALUE…]` with what QEMU's `-device` takes: `qemu:ati-vga,model=rv100`.
-//! The device is put on the PCI bus of a machine whose processor halts at its first instruction, so that nothing but
-//! the board touches it. The machine's clock stands still, but for waits: see [`machine`].
+//! The target's name is `qemu:DEVICE[,PROPERTY=VALUE…]`, in the syntax of QEMU's `-device`: `qemu:ati-vga,model=rv100`.
+//! The device is on the PCI bus of a machine whose processor halts at its first instruction, so only the target
+//! accesses it. The machine's clock is stopped except during waits: see [`machine`].
 
 pub mod answer;
 mod board;
@@ -21,9 +21,9 @@ pub use error::QemuError;
 pub use models::{QEMU_MODELS, QemuModel};
 pub use name::Name;
 
-/// QEMU's program for machines of the PC kind.
+/// The QEMU program for PC machines.
 pub const PROGRAM: &str = "qemu-system-x86_64";
-/// The Debian package that has it.
+/// The Debian package that contains it.
 pub const PACKAGE: &str = "qemu-system-x86";
-/// The form of the names of boards in QEMU, for lists.
+/// The name form of QEMU targets, for lists.
 pub const FORM: &str = "qemu:DEVICE[,PROPERTY=VALUE…]";

@@ -1,25 +1,25 @@
-//! Which of QEMU's device models stands for which PCI device: one table, by PCI ids and register map.
+//! The table of QEMU device models, by PCI ids and register map.
 
 use trace_core::recording::Hardware;
 
-/// A device model of QEMU's, with the properties that make it one particular PCI device.
+/// A QEMU device model, with the properties that select one particular PCI device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QemuModel {
-    /// PCI vendor id that the model shows.
+    /// PCI vendor id of the model.
     pub vendor: u16,
-    /// PCI device id that the model shows.
+    /// PCI device id of the model.
     pub device: u16,
-    /// What QEMU's `-device` takes: `ati-vga,model=rv100`.
+    /// The argument for QEMU's `-device`: `ati-vga,model=rv100`.
     pub argument: &'static str,
     /// Name of the register map that describes the device.
     pub register_map: &'static str,
 }
 
-/// The models that a recording can be replayed on: each has a register map, so that its accesses compile into a plan.
-/// QEMU emulates many more devices; without a map nothing of them is replayed.
+/// The models that a recording can be replayed on. Each has a register map, so that its accesses compile into a plan.
+/// QEMU emulates many more devices, but without a register map they cannot be used.
 ///
-/// The ids are those that the models show on QEMU's own bus (`info pci`, QEMU 7.2). Where several models show the
-/// same ids (`VGA`, `secondary-vga` and `bochs-display`), the one whose windows the map describes is listed.
+/// The ids are those on QEMU's own bus (`info pci`, QEMU 7.2). Where several models have the same ids (`VGA`,
+/// `secondary-vga` and `bochs-display`), the list has the one whose windows the map describes.
 pub const QEMU_MODELS: [QemuModel; 5] = [
     QemuModel {
         vendor: 0x1002,
@@ -48,14 +48,14 @@ pub const QEMU_MODELS: [QemuModel; 5] = [
     QemuModel {
         vendor: 0x1af4,
         device: 0x1050,
-        // Without message-signalled interrupts: the target sees the pin alone.
+        // Without message-signalled interrupts: the target sees only the pin.
         argument: "virtio-gpu-pci,vectors=0",
         register_map: "virtio-gpu",
     },
 ];
 
 impl QemuModel {
-    /// Returns the model that shows the ids of `hardware`, or `None` if no listed model does.
+    /// Returns the model with the ids of `hardware`, or `None` if no listed model has them.
     #[must_use]
     pub fn for_hardware(hardware: &Hardware) -> Option<&'static Self> {
         let Hardware::Pci(function) = hardware else {
@@ -66,9 +66,9 @@ impl QemuModel {
             .find(|m| (m.vendor, m.device) == (function.vendor, function.device))
     }
 
-    /// Returns the listed model that a target's name asks for, whatever further properties the name sets.
+    /// Returns the listed model that a target name requests. Other properties in the name are ignored.
     ///
-    /// `text` is what follows `qemu:`. A property that selects the model (`model=rv100`) must agree.
+    /// `text` is the part after `qemu:`. A property that selects the model (`model=rv100`) must match.
     #[must_use]
     pub fn for_argument(text: &str) -> Option<&'static Self> {
         let (device, _) = split(text);
@@ -89,14 +89,14 @@ impl QemuModel {
         format!("qemu:{}", self.argument)
     }
 
-    /// Returns whether the model shows the ids of `hardware`.
+    /// Returns whether the model has the ids of `hardware`.
     #[must_use]
     pub fn matches(&self, hardware: &Hardware) -> bool {
         matches!(hardware, Hardware::Pci(f) if (f.vendor, f.device) == (self.vendor, self.device))
     }
 }
 
-/// The device and its properties.
+/// Splits the text into the device and its properties.
 fn split(text: &str) -> (&str, &str) {
     text.split_once(',').unwrap_or((text, ""))
 }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(of("ati-vga,vgamem_mb=64,model=rv100"), Some((0x1002, 0x5159)));
         assert_eq!(of("edu,dma_mask=0xffff"), Some((0x1234, 0x11e8)));
         assert_eq!(of("virtio-gpu-pci"), Some((0x1af4, 0x1050)));
-        // Which of the two cards that is, is QEMU's to decide.
+        // QEMU decides which of the two cards this is.
         assert_eq!(of("ati-vga"), None);
         assert_eq!(of("igb"), None);
     }

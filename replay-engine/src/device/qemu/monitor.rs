@@ -1,4 +1,4 @@
-//! QEMU's monitor (QMP): one command at a time, as JSON lines; events are passed over.
+//! QEMU's monitor (QMP): one command at a time, as JSON lines. Events are skipped.
 
 use super::error::QemuError;
 use super::lines::Lines;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longest line: a listing of memory takes some ten thousand bytes.
+/// Maximum length of a line, bytes. A memory listing has some ten thousand bytes.
 const LONGEST: usize = 4 << 20;
 
-/// One end of a conversation with the monitor.
+/// A connection to the monitor.
 pub(super) struct Monitor {
     lines: Lines,
     /// QEMU's version, `10.0.2`.
@@ -17,7 +17,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// Takes the greeting and ends the negotiation.
+    /// Reads the greeting and ends the negotiation.
     pub fn new(stream: UnixStream) -> Result<Self, QemuError> {
         let mut monitor = Self {
             lines: Lines::new(stream, LONGEST)?,
@@ -39,17 +39,17 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// QEMU's version.
+    /// Returns QEMU's version.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Sets how long an answer is waited for.
+    /// Sets the maximum wait for an answer.
     pub fn set_answer_limit(&mut self, limit: Duration) {
         self.lines.answer_limit = limit;
     }
 
-    /// Carries out a command, and gives what it returns.
+    /// Executes a command and returns its result.
     pub fn execute(&mut self, command: &'static str, arguments: &Value) -> Result<Value, QemuError> {
         let mut line = json!({ "execute": command, "arguments": arguments }).to_string();
         line.push('\n');

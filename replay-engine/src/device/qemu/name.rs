@@ -1,14 +1,14 @@
-//! The text after `qemu:` in a board's name: a device of QEMU's and its properties, checked before they reach a process.
+//! Names after `qemu:`: a QEMU device and its properties, checked before they reach a process.
 
 use super::error::QemuError;
 
-/// Longest text.
+/// Maximum length of the text, bytes.
 const MAX_TEXT: usize = 256;
 
-/// Properties that say where the device is; the board says it itself.
+/// Properties for the location of the device, which the target sets itself.
 const OURS: [&str; 6] = ["id", "bus", "addr", "multifunction", "driver", "help"];
 
-/// Beginnings of names of devices that pass on one of this machine instead of emulating one.
+/// Name prefixes of devices that pass through a host device instead of emulating one.
 const PASSED_ON: [&str; 5] = ["vfio", "vhost", "x-pci-proxy", "xen", "usb-host"];
 
 /// A device and its properties: `ati-vga,model=rv100`.
@@ -19,11 +19,11 @@ pub struct Name {
 }
 
 impl Name {
-    /// Reads `DEVICE[,PROPERTY=VALUE…]`. Names are made of letters, digits, `-`, `_` and `.`; values may hold `:` and `+`
-    /// besides. No part can so end an option, begin another or name a file by its path.
+    /// Parses `DEVICE[,PROPERTY=VALUE…]`. Names consist of letters, digits, `-`, `_` and `.`; values may also have `:`
+    /// and `+`. So no part can end an option, start another or name a file by its path.
     ///
     /// # Errors
-    /// [`QemuError::Name`], when a part is missing, too long, holds another character, or is not the caller's to set.
+    /// [`QemuError::Name`], if a part is missing, too long, has another character, or is reserved.
     pub fn parse(text: &str) -> Result<Self, QemuError> {
         let bad = |reason: String| QemuError::Name {
             text: text.chars().take(MAX_TEXT).collect(),
@@ -70,13 +70,13 @@ impl Name {
         })
     }
 
-    /// All of it, `ati-vga,model=rv100`.
+    /// Returns the full text, `ati-vga,model=rv100`.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The device alone, `ati-vga`.
+    /// Returns the device without properties, `ati-vga`.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device

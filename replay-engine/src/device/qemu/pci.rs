@@ -1,25 +1,25 @@
-//! The function's side of PCI: configuration space, its windows and where they are put, its interrupt.
+//! PCI set-up of the function: configuration space, window addresses, interrupt.
 //!
-//! Nothing boots in this QEMU, so what firmware does is done here: windows are sized, given addresses by one rule, and
-//! decoding is switched on. Facts: PCI Local Bus Specification 3.0, section 6; the chipset's interrupt routing, Intel
+//! No firmware runs in this QEMU, so its work is done here: windows are sized, addresses are assigned by one rule, and
+//! decoding is enabled. Sources: PCI Local Bus Specification 3.0, section 6; the chipset's interrupt routing, Intel
 //! 82371SB (PIIX3), registers PIRQRC at 0x60.
 
 use super::error::QemuError;
 use super::qtest::{AccessLocation, Qtest};
 use trace_core::recording::{Bar, PciFunction};
 
-/// The slot on bus 0 that the device is put into.
+/// The slot of the device on bus 0.
 pub(super) const SLOT: u32 = 3;
-/// The slot of the chipset's bridge that routes interrupts, function 0.
+/// The slot of the chipset bridge that routes interrupts, function 0.
 const BRIDGE: u32 = 1;
-/// Line of the I/O APIC that the function's interrupt is routed to.
+/// The I/O APIC line that the function's interrupt is routed to.
 pub(super) const LINE: u32 = 11;
 
-/// Where 32-bit windows may be: above all memory, below the chipset's own.
+/// Address range for 32-bit windows: above all memory, below the chipset's own range.
 const MEMORY: (u64, u64) = (0x8000_0000, 0xfe00_0000);
-/// Where 64-bit windows go that have no room there.
+/// Address range for 64-bit windows that do not fit there.
 const HIGH: (u64, u64) = (0x40_0000_0000, 0x80_0000_0000);
-/// Where port windows may be.
+/// Address range for port windows.
 const PORTS: (u64, u64) = (0xc000, 0xffff);
 
 const COMMAND: u32 = 0x04;
@@ -37,7 +37,7 @@ fn place(offset: u32) -> AccessLocation {
     }
 }
 
-/// Reads 1, 2 or 4 bytes of configuration space, by the mechanism of ports 0xcf8 and 0xcfc.
+/// Reads 1, 2 or 4 bytes of configuration space, through ports 0xcf8 and 0xcfc.
 fn read(q: &mut Qtest, slot: u32, offset: u32, width: u8) -> Result<u64, QemuError> {
     let address = 0x8000_0000 | slot << 11 | offset & 0xfc;
     q.port_out(0xcf8, 4, u64::from(address), place(offset))?;
@@ -50,10 +50,10 @@ fn write(q: &mut Qtest, slot: u32, offset: u32, width: u8, value: u64) -> Result
     q.port_out(0xcfc + u64::from(offset & 3), width, value, place(offset))
 }
 
-/// Finds the function, puts its windows where they belong and switches their decoding on. Bus mastering stays off.
+/// Finds the function, assigns its windows and enables decoding. Bus mastering stays off.
 ///
 /// # Errors
-/// When there is no function, its windows have no room, or QEMU fails.
+/// If there is no function, its windows do not fit, or QEMU fails.
 pub(super) fn set_up(q: &mut Qtest, device: &str) -> Result<PciFunction, QemuError> {
     let id = read(q, SLOT, 0, 4)?;
     if id & 0xffff == 0xffff || id == 0 {
@@ -63,7 +63,7 @@ pub(super) fn set_up(q: &mut Qtest, device: &str) -> Result<PciFunction, QemuErr
     }
     let class = read(q, SLOT, 0x08, 4)?;
     let subsystem = read(q, SLOT, 0x2c, 4)?;
-    // A bridge or a CardBus controller has another header, with fewer windows and no subsystem there.
+    // A bridge or a CardBus controller has another header, with fewer windows and without subsystem ids.
     let ordinary = read(q, SLOT, 0x0e, 1)? & 0x7f == 0;
     write(q, SLOT, COMMAND, 2, 0)?;
     let bars = assign(if ordinary { sizes(q)? } else { Vec::new() }, device)?;
@@ -76,7 +76,7 @@ pub(super) fn set_up(q: &mut Qtest, device: &str) -> Result<PciFunction, QemuErr
     }
     let pin = read(q, SLOT, 0x3d, 1)?;
     if (1..=4).contains(&pin) {
-        // Each slot's pins are rotated by one against the slot's before it.
+        // The pins of each slot are rotated by one relative to the previous slot.
         let route = 0x60 + ((SLOT - 1 + pin as u32 - 1) & 3);
         write(q, BRIDGE, route, 1, u64::from(LINE))?;
         write(q, SLOT, 0x3c, 1, u64::from(LINE))?;
@@ -113,14 +113,15 @@ pub(super) fn set_bus_mastering(q: &mut Qtest, on: bool) -> Result<(), QemuError
     q.settle()
 }
 
-/// A window that has no address yet.
+/// A window without an address.
 struct UnassignedBar {
     bar: Bar,
     /// Whether it may be above 4 GiB.
     wide: bool,
 }
 
-/// The windows and their sizes: of ones written to a base address register those stay that are part of an address.
+/// Returns the windows and their sizes. Of all ones written to a base address register, only address bits read back as
+/// ones.
 fn sizes(q: &mut Qtest) -> Result<Vec<UnassignedBar>, QemuError> {
     let mut bars = Vec::new();
     let mut number = 0u8;
@@ -134,7 +135,7 @@ fn sizes(q: &mut Qtest) -> Result<Vec<UnassignedBar>, QemuError> {
         if wide && number < 5 {
             mask |= ask(q, register + 4)? << 32;
         } else if mask != 0 {
-            // Bits above those that a register has count as set.
+            // Bits above the register width count as set.
             mask |= if ports { !0xffff } else { !0xffff_ffff };
         }
         if mask != 0 {
@@ -159,7 +160,7 @@ fn ask(q: &mut Qtest, register: u32) -> Result<u64, QemuError> {
     Ok(mask)
 }
 
-/// Gives each window an address that is a multiple of its size: the largest first, so that none leaves a gap.
+/// Assigns each window an address that is a multiple of its size. The largest is first, so that there are no gaps.
 fn assign(mut asked: Vec<UnassignedBar>, device: &str) -> Result<Vec<Bar>, QemuError> {
     asked.sort_by_key(|a| (std::cmp::Reverse(a.bar.bytes), a.bar.number));
     let (mut memory, mut high, mut ports) = (MEMORY, HIGH, PORTS);
@@ -181,7 +182,7 @@ fn assign(mut asked: Vec<UnassignedBar>, device: &str) -> Result<Vec<Bar>, QemuE
     Ok(bars)
 }
 
-/// Takes a piece from the beginning of a range.
+/// Takes a piece from the start of a range.
 fn take(from: &mut (u64, u64), bytes: u64) -> Option<u64> {
     let base = from.0.checked_next_multiple_of(bytes)?;
     let end = base.checked_add(bytes).filter(|end| *end <= from.1)?;

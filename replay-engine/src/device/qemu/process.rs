@@ -1,4 +1,5 @@
-//! QEMU's process: found, started, watched, ended. It never outlives this program, and its end leaves nothing behind.
+//! QEMU's process: finding, starting, monitoring and ending it. It never outlives this program, and leaves nothing
+//! behind.
 
 use super::PROGRAM;
 use super::error::QemuError;
@@ -16,18 +17,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Lines of standard error that are kept, and bytes of each.
+/// Number of kept lines of standard error, and maximum length of each, bytes.
 const KEPT_LINES: usize = 6;
 const KEPT_BYTES: u64 = 400;
-/// How often it is looked whether the process has ended.
+/// Interval at which the end of the process is checked.
 const TICK: Duration = Duration::from_millis(5);
-/// How long the end of a process that closed its sockets is waited for.
+/// Maximum wait for the end of a process that closed its sockets.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// The program in the folders of a PATH.
+/// Finds the program in the folders of a PATH.
 ///
 /// # Errors
-/// [`QemuError::Absent`], when it is in none of them.
+/// [`QemuError::Absent`], if it is in none of them.
 pub(super) fn find(path: &OsStr) -> Result<PathBuf, QemuError> {
     look(path, PROGRAM).ok_or(QemuError::Absent { program: PROGRAM })
 }
@@ -40,11 +41,11 @@ fn look(path: &OsStr, program: &str) -> Option<PathBuf> {
         .find(runs)
 }
 
-/// What a process's watcher and its owner share.
+/// The state shared by the process watcher and the owner.
 #[derive(Default)]
 struct Shared {
     child: Mutex<Option<Child>>,
-    /// How it ended.
+    /// Exit status.
     status: Mutex<Option<ExitStatus>>,
     /// The last lines of its standard error.
     words: Mutex<VecDeque<String>>,
@@ -55,7 +56,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Whether the process has ended. It is no zombie then.
+    /// Returns whether the process has ended. It is then not a zombie.
     fn has_ended(&self) -> bool {
         let mut child = lock(&self.child);
         let Some(running) = child.as_mut() else { return true };
@@ -66,7 +67,7 @@ impl Shared {
                 *child = None;
                 true
             }
-            // Nobody else waits for it: there is nothing to wait for.
+            // Waiting failed, and no other thread waits: there is nothing to wait for.
             Err(_) => {
                 *child = None;
                 true
@@ -75,18 +76,18 @@ impl Shared {
     }
 }
 
-/// A process of QEMU's; dropping it ends it.
+/// A QEMU process. It is ended on drop.
 pub(super) struct Process {
     shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Starts QEMU in a folder. `path` is where programs are looked for; `device` names it in the log.
+    /// Starts QEMU in a folder. `path` holds the folders to search for programs; `device` is the name in the log.
     ///
-    /// Its sockets are its standard input and output, which no other process can reach. Where the system has `setpriv`,
-    /// the kernel ends QEMU when the thread that started it ends; that thread lives as long as QEMU does, so that QEMU
-    /// goes with this program however that ends.
+    /// Its sockets are its standard input and output, which no other process can access. If the system has `setpriv`,
+    /// the kernel ends QEMU when the thread that started it ends. That thread lives as long as QEMU, so QEMU ends with
+    /// this program in every case.
     pub fn start(
         path: &OsStr,
         device: &str,
@@ -132,7 +133,7 @@ impl Process {
         }
     }
 
-    /// How QEMU ended and what it said last. For one that closed its sockets: its end is waited for a moment.
+    /// Returns how QEMU ended, with its last messages. If it closed its sockets, this waits briefly for its end.
     pub fn end(&self) -> QemuError {
         let started = Instant::now();
         while started.elapsed() < END_LIMIT && self.watcher.as_ref().is_some_and(|w| !w.is_finished()) {
@@ -150,7 +151,7 @@ impl Process {
         QemuError::Ended { status, words }
     }
 
-    /// Its number.
+    /// Returns the process id.
     pub fn id(&self) -> Option<u32> {
         lock(&self.shared.child).as_ref().map(Child::id)
     }
@@ -162,17 +163,17 @@ impl Drop for Process {
             // It may have ended by itself just now.
             let _ = child.kill();
         }
-        // Killed, it ends soon; the watcher sees to it.
+        // The killed process ends soon, and the watcher reaps it.
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
         }
     }
 }
 
-/// Starts the process, keeps what it says last, and is there until it has ended.
+/// Starts the process, keeps its last messages, and runs until it has ended.
 fn watch(mut command: Command, device: &str, shared: &Shared, started: &SyncSender<std::io::Result<()>>) {
     let child = command.spawn();
-    // The command holds this end of QEMU's sockets; they must close when QEMU does.
+    // The command holds this end of QEMU's sockets, which must close when QEMU does.
     drop(command);
     let stderr = match child {
         Ok(mut child) => {
@@ -181,7 +182,7 @@ fn watch(mut command: Command, device: &str, shared: &Shared, started: &SyncSend
             stderr
         }
         Err(e) => {
-            // Whoever asked waits for this message.
+            // The starting thread waits for this message.
             let _ = started.send(Err(e));
             return;
         }
@@ -200,7 +201,7 @@ fn watch(mut command: Command, device: &str, shared: &Shared, started: &SyncSend
             if text.is_empty() {
                 continue;
             }
-            // It may be no more than a warning, and the device another than was meant.
+            // It may be only a warning, but the device may differ from the intended one.
             tracing::warn!(device, "QEMU says: {text}");
             let mut words = lock(&shared.words);
             if words.len() == KEPT_LINES {
@@ -214,7 +215,7 @@ fn watch(mut command: Command, device: &str, shared: &Shared, started: &SyncSend
     }
 }
 
-/// The ends of a pair of sockets: ours and QEMU's.
+/// Returns the ends of a socket pair: this program's and QEMU's.
 pub(super) fn pair() -> Result<(UnixStream, OwnedFd), QemuError> {
     let made = UnixStream::pair();
     let (ours, theirs) = made.map_err(|source| QemuError::System {

@@ -1,10 +1,9 @@
-//! The qtest socket: accesses as lines of text, sent in batches, each answer checked; interrupt lines as they change.
+//! The qtest socket: accesses as lines of text, sent in batches, each answer checked; and changes of interrupt lines.
 //!
-//! QEMU carries commands out in the order in which they come and answers each with a line. A write's answer says only
-//! that it was done, so writes are kept back and sent together with the next read; stores to plain memory that follow
-//! each other become one, as a write-combining bus makes them. At most [`IN_FLIGHT`] bytes are sent and not answered:
-//! they fit what the kernel keeps for a socket, so that this side never waits for QEMU to read while QEMU waits for
-//! this side.
+//! QEMU executes commands in order and answers each with a line. The answer to a write only says that it was done. So
+//! writes are held back and sent with the next read. Consecutive stores to plain memory are merged, as a
+//! write-combining bus does. At most [`IN_FLIGHT`] bytes are unanswered: they fit into the socket's kernel buffer. So
+//! this side never waits for QEMU to read while QEMU waits for this side.
 
 use super::answer::{Answer, number};
 use super::error::QemuError;
@@ -14,45 +13,45 @@ use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Bytes of commands that are kept back at most.
+/// Maximum size of held-back commands, bytes.
 const BATCH: usize = 16 << 10;
-/// Bytes of commands that are sent and not answered, at most.
+/// Maximum size of unanswered commands, bytes.
 const IN_FLIGHT: usize = 96 << 10;
-/// Most bytes of stores that become one.
+/// Maximum size of merged stores, bytes.
 const RUN: usize = 8 << 10;
-/// Longest line of an answer: a page in hexadecimal, and room.
+/// Maximum length of an answer line, bytes: a page in hexadecimal, and some reserve.
 const LONGEST: usize = 64 << 10;
-/// Bytes asked for at once.
+/// Bytes per read command.
 const PIECE: usize = 16 << 10;
 
-/// What an access was for, to name it when it is refused.
+/// The location of an access, for error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AccessLocation {
     /// Name of the window, `bar2`; `memory`, `ports`.
     pub window: &'static str,
-    /// Offset there.
+    /// Offset in it.
     pub offset: u64,
 }
 
-/// An answer that is due.
+/// A pending answer.
 struct PendingReply {
     place: AccessLocation,
-    /// Bytes of its command.
+    /// Length of its command, bytes.
     bytes: usize,
 }
 
-/// One end of a conversation over the qtest socket.
+/// A qtest connection.
 pub(super) struct Qtest {
     lines: Lines,
     /// Commands that were not sent yet.
     batch: String,
-    /// Answers that are due, those of the batch too.
+    /// Pending answers, including those for the batch.
     due: VecDeque<PendingReply>,
     /// Bytes that were sent and not answered.
     in_flight: usize,
-    /// Bytes of stores that follow each other and are no command yet.
+    /// Bytes of consecutive stores that are not a command yet.
     run: Vec<u8>,
-    /// The first one's address and place.
+    /// Address and location of the first one.
     run_at: u64,
     run_place: AccessLocation,
     /// Bit `n`: interrupt line `n` is raised.
@@ -74,7 +73,7 @@ impl Qtest {
         })
     }
 
-    /// Sets how long an answer is waited for.
+    /// Sets the maximum wait for an answer.
     pub fn set_answer_limit(&mut self, limit: Duration) {
         self.lines.answer_limit = limit;
     }
@@ -87,7 +86,7 @@ impl Qtest {
         })
     }
 
-    /// Stores bytes in plain memory, where it does not matter in how many steps they come.
+    /// Stores bytes in plain memory, in any number of steps.
     pub fn store(&mut self, at: u64, bytes: &[u8], place: AccessLocation) -> Result<(), QemuError> {
         for (n, piece) in bytes.chunks(RUN).enumerate() {
             let at = at.saturating_add((n * RUN) as u64);
@@ -136,7 +135,7 @@ impl Qtest {
         self.value(place)
     }
 
-    /// Asks to be told when an interrupt line of the I/O APIC changes.
+    /// Enables reports of I/O APIC interrupt line changes.
     pub fn intercept(&mut self) -> Result<(), QemuError> {
         let place = AccessLocation {
             window: "interrupt lines",
@@ -146,7 +145,7 @@ impl Qtest {
         self.settle()
     }
 
-    /// Waits until everything that was asked for is done.
+    /// Waits until all commands are done.
     pub fn settle(&mut self) -> Result<(), QemuError> {
         self.end_run()?;
         self.send()?;
@@ -156,17 +155,17 @@ impl Qtest {
         Ok(())
     }
 
-    /// Whether an interrupt line is raised, as far as QEMU has told.
+    /// Returns whether an interrupt line is raised, according to QEMU's last report.
     pub fn is_raised(&self, line: u32) -> bool {
         self.raised.checked_shr(line).unwrap_or(0) & 1 != 0
     }
 
-    /// Takes what QEMU tells of interrupt lines, until one is raised or the limit is over; with a limit of 0 what it
-    /// told already. No answer may be due.
+    /// Reads QEMU's interrupt reports until the line is raised or the limit is over. With a limit of 0 it reads only
+    /// the reports that have arrived. No answer may be pending.
     pub fn wait(&mut self, line: u32, limit: Duration) -> Result<bool, QemuError> {
         let started = Instant::now();
         loop {
-            // What was told already is taken to its end, so that a line that fell again does not count.
+            // Reports that have arrived are read to the end, so that a line that fell again does not count.
             let left = match self.is_raised(line) {
                 true => Duration::ZERO,
                 false => limit.saturating_sub(started.elapsed()),
@@ -182,7 +181,7 @@ impl Qtest {
         }
     }
 
-    /// Makes the stores that were kept back a command.
+    /// Turns the held-back stores into a command.
     fn end_run(&mut self) -> Result<(), QemuError> {
         if self.run.is_empty() {
             return Ok(());
@@ -204,13 +203,13 @@ impl Qtest {
                 Ok(())
             }
         });
-        // The memory is used again.
+        // The buffer is reused.
         self.run = run;
         self.run.clear();
         result
     }
 
-    /// Puts a command into the batch, and sends it when it is full.
+    /// Adds a command to the batch, and sends the batch if it is full.
     fn put(
         &mut self,
         place: AccessLocation,
@@ -225,7 +224,7 @@ impl Qtest {
         if self.batch.len() >= BATCH { self.send() } else { Ok(()) }
     }
 
-    /// Sends the batch, when QEMU has answered enough of what went before.
+    /// Sends the batch, once QEMU has answered enough earlier commands.
     fn send(&mut self) -> Result<(), QemuError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -239,7 +238,7 @@ impl Qtest {
         Ok(())
     }
 
-    /// Takes the answer of the last command that was put, and those before it.
+    /// Reads the answer to the last command, and the answers before it.
     fn answered<T>(&mut self, mut read: impl FnMut(&str) -> T) -> Result<T, QemuError> {
         self.send()?;
         while self.due.len() > 1 {
@@ -248,12 +247,12 @@ impl Qtest {
         self.answer(&mut read)
     }
 
-    /// The number that the last command gives.
+    /// Returns the number in the answer to the last command.
     fn value(&mut self, place: AccessLocation) -> Result<u64, QemuError> {
         self.answered(number)?.ok_or_else(|| self.odd(place))
     }
 
-    /// Takes the next answer, and what is told of interrupts before it.
+    /// Reads the next answer, and the interrupt reports before it.
     fn answer<T>(&mut self, read: impl FnOnce(&str) -> T) -> Result<T, QemuError> {
         loop {
             self.lines.answer()?;
@@ -276,7 +275,7 @@ impl Qtest {
         }
     }
 
-    /// Takes the last line as one about an interrupt.
+    /// Processes the last line as an interrupt report.
     fn interrupt(&mut self) -> Result<(), QemuError> {
         let Answer::Interrupt { number, raised } = Answer::parse(self.lines.line()) else {
             return Err(self.odd(AccessLocation {
@@ -301,7 +300,7 @@ fn describe_location(place: AccessLocation) -> String {
     format!("access at {:#x} of {}", place.offset, place.window)
 }
 
-/// How the protocol names a width.
+/// Returns the protocol's letter for a width.
 fn letter(width: u8) -> char {
     match width {
         1 => 'b',
@@ -320,7 +319,7 @@ fn encode(bytes: &[u8], line: &mut String) {
     line.extend(bytes.iter().flat_map(|b| [digit(b >> 4), digit(*b)]));
 }
 
-/// Reads `0x` and two digits for each byte; `None` when they are others, or not as many.
+/// Parses `0x` and two digits for each byte. Returns `None` for other digits or another length.
 fn decode(text: &str, bytes: &mut [u8]) -> Option<()> {
     let digits = text.strip_prefix("0x")?.as_bytes();
     if digits.len() != bytes.len().checked_mul(2)? {
@@ -345,7 +344,7 @@ mod tests {
         offset: 0x14,
     };
 
-    /// The other end: answers each line by what `reply` says, and gives the lines at the end.
+    /// Creates the other end: it answers each line with `reply`, and returns the lines at the end.
     fn peer(mut reply: impl FnMut(&str) -> String + Send + 'static) -> (Qtest, JoinHandle<Vec<String>>) {
         let (here, there) = UnixStream::pair().unwrap();
         let thread = std::thread::spawn(move || {

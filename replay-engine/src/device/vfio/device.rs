@@ -1,4 +1,4 @@
-//! A device that VFIO gives to this program: its container with its group, what the device has, memory for it.
+//! A device that VFIO gives to this program: its container and group, its regions, and memory for it.
 
 use super::kernel::{self, Container, VfioError};
 use crate::device::host::Host;
@@ -8,34 +8,34 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use vfio_bindings::bindings::vfio as form;
 
-/// Where memory begins at the earliest: neither address 0 nor a small number, which mistakes give, leads there.
+/// Minimum bus address of memory. Address 0 and other small numbers, typical of bugs, are not mapped.
 const LOWEST: u64 = 16 << 20;
 
-/// A window of a device, where its file has it.
+/// The location of a window in the device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// First byte in the file.
+    /// Offset in the file.
     pub at: u64,
-    /// Bytes; none where the device has no such window.
+    /// Length, bytes; 0 if the device has no such window.
     pub bytes: u64,
     /// Whether it can be mapped.
     pub maps: bool,
 }
 
-/// A device behind an IOMMU. The kernel takes all of it back when this ends, and stops the device's accesses to memory.
+/// A device behind an IOMMU. On drop the kernel takes it back, and stops the device's memory accesses.
 #[derive(Debug)]
 pub struct Vfio {
-    // Closed in this order.
+    // Fields are closed in this order.
     device: File,
     _group: File,
     container: Arc<Container>,
 }
 
 impl Vfio {
-    /// Opens a device that is bound to VFIO's driver, by its group and its name.
+    /// Opens a device that is bound to the VFIO driver, by its group and its name.
     ///
     /// # Errors
-    /// When the kernel does not give it.
+    /// If the kernel refuses access.
     pub fn open(host: &Host, group: u32, name: &str) -> Result<Self, VfioError> {
         let container = Container::open(host)?;
         let group = kernel::join(host, group, &container)?;
@@ -47,12 +47,12 @@ impl Vfio {
         })
     }
 
-    /// The device's file, in which its windows lie.
+    /// Returns the device file, which contains its windows.
     pub fn file(&self) -> std::io::Result<File> {
         self.device.try_clone()
     }
 
-    /// A window by its number: those of a PCI function are numbered as its base address registers.
+    /// Returns a window by its number. Windows of a PCI function are numbered by base address register.
     pub fn region(&self, index: u32) -> Result<Region, VfioError> {
         let (flags, at, bytes) = kernel::region(&self.device, index)?;
         Ok(Region {
@@ -62,12 +62,12 @@ impl Vfio {
         })
     }
 
-    /// Configuration space of a PCI function.
+    /// Returns the configuration space of a PCI function.
     pub fn config(&self) -> Result<Region, VfioError> {
         self.region(form::VFIO_PCI_CONFIG_REGION_INDEX)
     }
 
-    /// Whether the kernel can reset it.
+    /// Returns whether the kernel can reset it.
     pub fn can_reset(&self) -> Result<bool, VfioError> {
         kernel::can_reset(&self.device)
     }
@@ -77,7 +77,7 @@ impl Vfio {
         kernel::reset(&self.device)
     }
 
-    /// A file that counts interrupts of a PCI function's line; `None` for a function without one.
+    /// Returns a file that counts interrupts of a PCI function's line, or `None` if it has no line.
     pub fn interrupt(&self) -> Result<Option<OwnedFd>, VfioError> {
         if kernel::interrupts(&self.device, form::VFIO_PCI_INTX_IRQ_INDEX)? == 0 {
             return Ok(None);
@@ -87,13 +87,13 @@ impl Vfio {
         Ok(Some(event))
     }
 
-    /// Lets the interrupt of a PCI function's line through again. One that is still asked for is counted again.
+    /// Unmasks the interrupt line of a PCI function. An interrupt that is still active is counted again.
     pub fn unmask(&self) -> Result<(), VfioError> {
         kernel::unmask(&self.device, form::VFIO_PCI_INTX_IRQ_INDEX)
     }
 
-    /// Memory that the device reaches, and nothing but it: `most` bytes at most, at addresses below `limit`. Less where
-    /// the machine does not give so much.
+    /// Allocates memory as the only memory that the device can access: at most `most` bytes, at addresses below
+    /// `limit`. It is less if the machine has less.
     pub fn memory(&self, most: u64, limit: u64) -> Result<(DmaMapping, Mapping), String> {
         let ranges = self.container.ranges().map_err(|e| e.to_string())?;
         let mut bytes = most / HUGE * HUGE;
@@ -125,11 +125,11 @@ impl Vfio {
     }
 }
 
-/// Memory that a device reaches for as long as this is kept.
+/// A DMA mapping of memory for a device, valid until it is dropped.
 #[derive(Debug)]
 pub struct DmaMapping {
     container: Arc<Container>,
-    /// Its first address on the bus.
+    /// Its first bus address.
     pub at: u64,
     bytes: u64,
 }
@@ -142,7 +142,7 @@ impl Drop for DmaMapping {
     }
 }
 
-/// The lowest place for so many bytes in ranges of addresses (first and last), on a boundary of a huge page.
+/// Returns the lowest address for `bytes` bytes in address ranges (first and last), aligned to a huge page.
 fn place(ranges: &[(u64, u64)], bytes: u64, limit: u64) -> Option<u64> {
     let fits = |(first, last): &(u64, u64)| {
         let at = (*first).max(LOWEST).checked_next_multiple_of(HUGE)?;

@@ -1,5 +1,5 @@
-//! What the kernel tells of accesses that an IOMMU kept from memory. VFIO itself tells a program nothing of them; the
-//! kernel's log does, a line or some for each.
+//! Kernel log messages about DMA accesses that an IOMMU blocked. VFIO itself reports nothing to a program; the kernel
+//! log has one or more lines for each.
 
 use crate::device::host::Host;
 use rustix::fs::{OFlags, SeekFrom, seek};
@@ -7,13 +7,13 @@ use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
-/// Maximum number of bytes of a record of the kernel's log.
+/// Maximum size of a kernel log record, bytes.
 const MAX_BYTES: usize = 8192;
-/// Maximum number of records that are looked at, and lines that are told: a device that goes wild fills the log.
+/// Maximum number of records to read, and of lines to report: a faulty device fills the log.
 const MAX_RECORDS: usize = 1 << 14;
 const MAX_LINES: usize = 4;
 
-/// The end of the kernel's log, from where on it is read.
+/// A position in the kernel log, from which it is read.
 #[derive(Debug)]
 pub struct FaultLog {
     file: File,
@@ -21,7 +21,8 @@ pub struct FaultLog {
 }
 
 impl FaultLog {
-    /// The log from now on, for a PCI function by its address; `None` where it cannot be read.
+    /// Starts at the current end of the log, for the PCI function at an address. Returns `None` if the log cannot be
+    /// read.
     pub fn from_now(host: &Host, name: &str) -> Option<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -35,7 +36,7 @@ impl FaultLog {
         })
     }
 
-    /// What was told of the function since, a line for each of the first few accesses.
+    /// Returns the messages about the function since then, one line for each of the first few accesses.
     pub fn read_faults(&mut self) -> Vec<String> {
         let mut records = Vec::new();
         let mut record = vec![0; MAX_BYTES];
@@ -43,7 +44,7 @@ impl FaultLog {
             match self.file.read(&mut record) {
                 Ok(0) => break,
                 Ok(n) => records.extend(record.get(..n).map(text)),
-                // Records that were written over before they were read; the next ones follow.
+                // Records were overwritten before they were read; the next ones follow.
                 Err(e) if e.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -55,7 +56,7 @@ impl FaultLog {
     }
 }
 
-/// A record's text, in a line: numbers stand before the first semicolon, and further lines are of other things.
+/// Returns the text of a record as one line. The numbers before the first semicolon and further lines are dropped.
 #[must_use]
 pub fn text(record: &[u8]) -> String {
     let text = String::from_utf8_lossy(record);
@@ -63,11 +64,11 @@ pub fn text(record: &[u8]) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The records that tell of an access of a function's that an IOMMU refused.
+/// Returns the records about blocked accesses of a function.
 ///
-/// Intel's and AMD's name the function, with or without its domain. An Arm SMMUv3 tells an event as words of 64 bits, a
-/// record each; the upper half of the first is the number of the stream, which is bus, device and function on machines
-/// that map them one to one. On others nothing is told here.
+/// The Intel and AMD drivers name the function, with or without its domain. An Arm SMMUv3 reports an event as 64-bit
+/// words, one per record. The upper half of the first is the stream number: bus, device and function on machines that
+/// map them one to one. On other machines nothing is reported.
 #[must_use]
 pub fn filter_faults(records: &[String], name: &str) -> Vec<String> {
     let short = name.split_once(':').map_or(name, |(_, rest)| rest);
@@ -97,7 +98,7 @@ pub fn filter_faults(records: &[String], name: &str) -> Vec<String> {
     messages
 }
 
-/// `00:02.0` as 16 bits.
+/// Returns `00:02.0` as 16 bits.
 fn stream(short: &str) -> Option<u64> {
     let (bus, rest) = short.split_once(':')?;
     let (device, function) = rest.split_once('.')?;

@@ -1,10 +1,11 @@
-//! The group of a device: those that an IOMMU cannot keep apart from each other, as the kernel's files tell it.
+//! The IOMMU group of a device: the devices that an IOMMU cannot isolate from each other, according to the kernel's
+//! files.
 
 use crate::device::host::Host;
 
-/// Drivers that leave a group's devices to programs, and that of bridges, which do no work of their own.
+/// Drivers that leave a group's devices to programs, and the driver of bridges, which do no DMA of their own.
 const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
-/// The kernel's name of groups that no IOMMU makes.
+/// The kernel's name of groups without an IOMMU.
 const NO_IOMMU: &str = "vfio-noiommu";
 
 /// Another device of a group.
@@ -12,23 +13,23 @@ const NO_IOMMU: &str = "vfio-noiommu";
 pub struct GroupDevice {
     /// Its name, `0000:00:1f.2`.
     pub name: String,
-    /// The kernel's driver that has it.
+    /// The kernel driver that it is bound to.
     pub driver: Option<String>,
 }
 
-/// A group that an IOMMU stands in front of.
+/// A group behind an IOMMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number.
     pub number: u32,
-    /// How the kernel sets the IOMMU up for the group's drivers: `DMA`, `identity`.
+    /// The kernel's IOMMU mode for the group's drivers: `DMA`, `identity`.
     pub kind: String,
-    /// The other devices of it.
+    /// Its other devices.
     pub others: Vec<GroupDevice>,
 }
 
 impl Group {
-    /// The group of a device by its folder and its name; `None` where no IOMMU stands in front of it.
+    /// Finds the group of a device by its folder and its name. Returns `None` if there is no IOMMU.
     #[must_use]
     pub(in crate::device) fn find(host: &Host, folder: &str, name: &str) -> Option<Self> {
         let number = host.link(format!("{folder}/iommu_group"))?;
@@ -49,14 +50,14 @@ impl Group {
         })
     }
 
-    /// The device whose driver keeps the group from being given to a program.
+    /// Returns the device whose driver prevents use of the group by a program.
     #[must_use]
     pub fn held_by(&self) -> Option<&GroupDevice> {
         let holds = |s: &&GroupDevice| s.driver.as_deref().is_some_and(|d| !HARMLESS.contains(&d));
         self.others.iter().find(holds)
     }
 
-    /// Whether addresses of the bus are those of memory, as they are without an IOMMU.
+    /// Returns whether bus addresses equal memory addresses, as without an IOMMU.
     #[must_use]
     pub fn is_identity(&self) -> bool {
         self.kind == "identity"

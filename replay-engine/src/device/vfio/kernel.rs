@@ -1,4 +1,4 @@
-//! The calls of the kernel's VFIO: each a number, and a form that both sides fill in.
+//! The calls of the kernel's VFIO interface: each is a number and a structure that both sides fill in.
 //!
 //! Linux, `include/uapi/linux/vfio.h` and `Documentation/driver-api/vfio.rst`.
 #![allow(unsafe_code)]
@@ -12,22 +12,22 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 use vfio_bindings::bindings::vfio as form;
 
-/// Maximum number of bytes of an answer that tells how many it has.
+/// Maximum size of an answer of variable length, bytes.
 const MAX_BYTES: usize = 1 << 16;
 
-/// A call of VFIO's failed.
+/// A VFIO call failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {source}{}", hint(doing, .source))]
 pub struct VfioError {
-    /// What was tried.
+    /// The failed operation.
     pub doing: &'static str,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
-/// What is tried when a device's group is joined to an IOMMU.
+/// The operation of attaching a device's group to an IOMMU.
 const SET_IOMMU: &str = "setting up the IOMMU";
-/// What is tried when memory is mapped for a device.
+/// The operation of mapping memory for a device.
 const MAP: &str = "mapping memory in the IOMMU";
 
 fn hint(doing: &str, e: &io::Error) -> &'static str {
@@ -54,7 +54,7 @@ fn odd(doing: &'static str, what: &str) -> VfioError {
     }
 }
 
-/// The `n`th call.
+/// Returns the opcode of the nth call.
 const fn call(n: u8) -> Opcode {
     opcode::none(form::VFIO_TYPE, form::VFIO_BASE as u8 + n)
 }
@@ -74,13 +74,13 @@ const IOMMU_GET_INFO: Opcode = call(12);
 const IOMMU_MAP: Opcode = call(13);
 const IOMMU_UNMAP: Opcode = call(14);
 
-/// A call whose argument is a number or a pointer, and whose answer is a number.
+/// A call with a number or a pointer as argument, and a number as result.
 struct Call {
     opcode: Opcode,
     argument: *mut c_void,
 }
 
-// SAFETY: what the argument of each opcode is stands at the functions below, the only ones that make a `Call`; the
+// SAFETY: the functions below are the only ones that create a `Call`, and they document each opcode's argument. The
 // kernel may write through it, as `IS_MUTATING` says.
 unsafe impl Ioctl for Call {
     type Output = i32;
@@ -99,35 +99,35 @@ unsafe impl Ioctl for Call {
     }
 }
 
-/// A call with a number.
+/// Makes a call with a number.
 fn with_number(of: impl AsFd, opcode: Opcode, number: u32) -> rustix::io::Result<i32> {
     let argument = std::ptr::without_provenance_mut(number as usize);
-    // SAFETY: the calls that this is used for take a number and touch no memory of this program.
+    // SAFETY: the calls used here take a number and access no memory of this program.
     unsafe { ioctl(of, Call { opcode, argument }) }
 }
 
-/// A call with a form, which tells its own size in its first word.
+/// Makes a call with a structure, whose first word holds its size.
 ///
 /// # Safety
-/// The call must take a form of this type, write no more than its size, and keep no pointer to it. What else the form
-/// makes the kernel do is for the caller to answer for.
+/// The call must take a structure of this type, write no more than its size, and keep no pointer to it. The caller is
+/// responsible for all other effects of the structure.
 unsafe fn with_form<T>(of: impl AsFd, opcode: Opcode, form: &mut T) -> rustix::io::Result<i32> {
     let argument = std::ptr::from_mut(form).cast();
-    // SAFETY: the form is borrowed for as long as the call takes.
+    // SAFETY: the structure is borrowed for the duration of the call.
     unsafe { ioctl(of, Call { opcode, argument }) }
 }
 
-/// Bytes of a form, as it tells the kernel.
+/// Returns the size of a structure in bytes, in the kernel's type.
 const fn size<T>() -> u32 {
     size_of::<T>() as u32
 }
 
-/// The IOMMU as one or several groups of devices have it.
+/// The IOMMU context shared by one or more device groups.
 #[derive(Debug)]
 pub(super) struct Container(File);
 
 impl Container {
-    /// A new one, without an IOMMU yet.
+    /// Opens a new one, without an IOMMU yet.
     pub fn open(host: &Host) -> Result<Self, VfioError> {
         let doing = "opening /dev/vfio/vfio";
         let file = host.open("dev/vfio/vfio", true);
@@ -145,13 +145,14 @@ impl Container {
         Ok(Self(file))
     }
 
-    /// Puts the IOMMU behind the groups that were added.
+    /// Attaches the IOMMU to the added groups.
     pub fn set_up(&self) -> Result<(), VfioError> {
         let done = with_number(&self.0, SET_IOMMU_TYPE, form::VFIO_TYPE1v2_IOMMU);
         done.map(|_| ()).map_err(vfio_error(SET_IOMMU))
     }
 
-    /// Ranges of addresses that may be mapped, first and last address of each; all where the kernel does not tell.
+    /// Returns the address ranges that can be mapped, each as first and last address. Returns the full range if the
+    /// kernel does not report them.
     pub fn ranges(&self) -> Result<Vec<(u64, u64)>, VfioError> {
         let doing = "asking for the IOMMU's addresses";
         let mut bytes = size::<form::vfio_iommu_type1_info>() as usize;
@@ -166,8 +167,8 @@ impl Container {
                 opcode: IOMMU_GET_INFO,
                 argument: answer.as_mut_ptr().cast(),
             };
-            // SAFETY: the form begins the buffer and tells its whole size, which the kernel does not go beyond; a
-            // buffer of words of 64 bits is aligned as the form is, and it is at least as large.
+            // SAFETY: the structure starts the buffer and holds its whole size, which the kernel does not exceed. A
+            // buffer of 64-bit words has sufficient alignment and size.
             let asked = unsafe { ioctl(&self.0, call) };
             asked.map_err(vfio_error(doing))?;
             let answer: Vec<u8> = answer.iter().flat_map(|w| w.to_ne_bytes()).collect();
@@ -179,7 +180,7 @@ impl Container {
         }
     }
 
-    /// Lets the devices reach a mapping's memory, at an address of the bus.
+    /// Maps memory for the devices at a bus address.
     pub fn map(&self, mapping: &Mapping, at: u64) -> Result<(), VfioError> {
         let mut form = form::vfio_iommu_type1_dma_map {
             argsz: size::<form::vfio_iommu_type1_dma_map>(),
@@ -188,13 +189,13 @@ impl Container {
             iova: at,
             size: mapping.bytes(),
         };
-        // SAFETY: what a device writes there is memory of a `Mapping`, which is reached by volatile accesses alone; the
-        // kernel holds its pages for as long as they are mapped for the device, whatever happens to the mapping.
+        // SAFETY: a device writes only to memory of a `Mapping`, which is accessed only with volatile accesses. The
+        // kernel holds its pages while they are mapped for the device, whatever happens to the mapping.
         let done = unsafe { with_form(&self.0, IOMMU_MAP, &mut form) };
         done.map(|_| ()).map_err(vfio_error(MAP))
     }
 
-    /// Keeps the devices from memory at addresses of the bus.
+    /// Removes the mapping at bus addresses.
     pub fn unmap(&self, at: u64, bytes: u64) -> Result<(), VfioError> {
         let mut form = form::vfio_iommu_type1_dma_unmap {
             argsz: size::<form::vfio_iommu_type1_dma_unmap>(),
@@ -202,13 +203,13 @@ impl Container {
             size: bytes,
             ..Default::default()
         };
-        // SAFETY: it takes this form, and touches no memory of this program beside it.
+        // SAFETY: the call takes this structure and accesses no other memory of this program.
         let done = unsafe { with_form(&self.0, IOMMU_UNMAP, &mut form) };
         done.map(|_| ()).map_err(vfio_error("unmapping memory in the IOMMU"))
     }
 }
 
-/// Two words of 32 bits as they lie in memory.
+/// Returns two 32-bit words in memory order.
 fn pair(first: u32, second: u32) -> [u8; 8] {
     let mut both = [0; 8];
     let (low, high) = both.split_at_mut(4);
@@ -227,8 +228,8 @@ fn long(of: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// The ranges in an answer of the kernel's: its head (size, flags, page sizes, place of the first capability), then
-/// capabilities, each with its number, its version and the place of the next. `None` for one of another form.
+/// Parses the ranges in an answer of the kernel: its header (size, flags, page sizes, offset of the first capability),
+/// then capabilities, each with its number, its version and the offset of the next. Returns `None` for another form.
 #[must_use]
 pub fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
     let all = Some(vec![(0, u64::MAX)]);
@@ -236,7 +237,7 @@ pub fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
         return all;
     }
     let mut at = word(answer, 16)? as usize;
-    // More capabilities than these lead round in a circle.
+    // A longer capability list is circular.
     for _ in 0..64 {
         if at == 0 {
             return all;
@@ -260,7 +261,7 @@ pub fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
     None
 }
 
-/// Opens a group of devices and adds it to a container.
+/// Opens a device group and adds it to a container.
 pub(super) fn join(host: &Host, group: u32, container: &Container) -> Result<File, VfioError> {
     let doing = "opening the device's group";
     let file = host.open(format!("dev/vfio/{group}"), true);
@@ -272,13 +273,13 @@ pub(super) fn join(host: &Host, group: u32, container: &Container) -> Result<Fil
         argsz: size::<form::vfio_group_status>(),
         ..Default::default()
     };
-    // SAFETY: it takes this form, and touches no memory of this program beside it.
+    // SAFETY: the call takes this structure and accesses no other memory of this program.
     unsafe { with_form(&file, GROUP_GET_STATUS, &mut status) }.map_err(vfio_error(doing))?;
     if status.flags & form::VFIO_GROUP_FLAGS_VIABLE == 0 {
         return Err(odd(doing, "another device of it has a driver of the kernel's"));
     }
     let mut number = container.0.as_raw_fd();
-    // SAFETY: the call reads the number of an open file, and keeps the file itself.
+    // SAFETY: the call reads the number of an open file; the kernel keeps the file itself.
     unsafe { with_form(&file, GROUP_SET_CONTAINER, &mut number) }.map_err(vfio_error(doing))?;
     Ok(file)
 }
@@ -291,19 +292,19 @@ pub(super) fn device(group: &File, name: &str) -> Result<File, VfioError> {
         opcode: GROUP_GET_DEVICE,
         argument: name.as_ptr().cast_mut().cast(),
     };
-    // SAFETY: the call reads a text that ends in a zero, which lives until after it.
+    // SAFETY: the call reads a zero-terminated string, which outlives the call.
     let number = unsafe { ioctl(group, call) }.map_err(vfio_error(doing))?;
-    // SAFETY: the kernel has just opened it for this program, and nobody else knows its number.
+    // SAFETY: the kernel has just opened it for this program, and no other code knows its number.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
-/// Whether the kernel can reset a device.
+/// Returns whether the kernel can reset a device.
 pub(super) fn can_reset(device: &File) -> Result<bool, VfioError> {
     let mut info = form::vfio_device_info {
         argsz: size::<form::vfio_device_info>(),
         ..Default::default()
     };
-    // SAFETY: it takes this form, and touches no memory of this program beside it.
+    // SAFETY: the call takes this structure and accesses no other memory of this program.
     unsafe { with_form(device, DEVICE_GET_INFO, &mut info) }.map_err(vfio_error("asking for the device"))?;
     Ok(info.flags & form::VFIO_DEVICE_FLAGS_RESET != 0)
 }
@@ -314,31 +315,31 @@ pub(super) fn reset(device: &File) -> Result<(), VfioError> {
     done.map(|_| ()).map_err(vfio_error("resetting the device"))
 }
 
-/// Where a window of a device lies in its file: flags, first byte and bytes.
+/// Returns the location of a window in the device file: flags, offset and length in bytes.
 pub(super) fn region(device: &File, index: u32) -> Result<(u32, u64, u64), VfioError> {
     let mut info = form::vfio_region_info {
         argsz: size::<form::vfio_region_info>(),
         index,
         ..Default::default()
     };
-    // SAFETY: it takes this form, and touches no memory of this program beside it.
+    // SAFETY: the call takes this structure and accesses no other memory of this program.
     unsafe { with_form(device, DEVICE_GET_REGION, &mut info) }.map_err(vfio_error("asking for a window"))?;
     Ok((info.flags, info.offset, info.size))
 }
 
-/// How many interrupts of a kind a device has.
+/// Returns the number of interrupts of a kind that a device has.
 pub(super) fn interrupts(device: &File, index: u32) -> Result<u32, VfioError> {
     let mut info = form::vfio_irq_info {
         argsz: size::<form::vfio_irq_info>(),
         index,
         ..Default::default()
     };
-    // SAFETY: it takes this form, and touches no memory of this program beside it.
+    // SAFETY: the call takes this structure and accesses no other memory of this program.
     unsafe { with_form(device, DEVICE_GET_IRQ, &mut info) }.map_err(vfio_error("asking for interrupts"))?;
     Ok(info.count)
 }
 
-/// A form for one interrupt, with the number of an event's file behind it.
+/// A structure for one interrupt, followed by the number of an eventfd.
 #[repr(C)]
 struct OneInterrupt {
     argsz: u32,
@@ -362,25 +363,26 @@ impl OneInterrupt {
     }
 }
 
-/// Has a device's interrupt counted by an event's file.
+/// Connects a device's interrupt to an eventfd, which counts it.
 pub(super) fn set_interrupt_event(device: &File, index: u32, event: &OwnedFd) -> Result<(), VfioError> {
     let flags = form::VFIO_IRQ_SET_DATA_EVENTFD | form::VFIO_IRQ_SET_ACTION_TRIGGER;
     let mut one = OneInterrupt::new(index, flags, event.as_raw_fd());
-    // SAFETY: the form is the kernel's with one number of an open file as its data; it keeps the file itself.
+    // SAFETY: the structure is the kernel's, with the number of one open file as data; the kernel keeps the file
+    // itself.
     let done = unsafe { with_form(device, DEVICE_SET_IRQS, &mut one) };
     done.map(|_| ()).map_err(vfio_error("asking for the interrupt"))
 }
 
-/// Lets a device's interrupt through again: the kernel masks it when it came.
+/// Unmasks a device's interrupt, which the kernel masks when it occurs.
 pub(super) fn unmask(device: &File, index: u32) -> Result<(), VfioError> {
     let flags = form::VFIO_IRQ_SET_DATA_NONE | form::VFIO_IRQ_SET_ACTION_UNMASK;
     let mut one = OneInterrupt::new(index, flags, -1);
-    // SAFETY: the form is the kernel's without data.
+    // SAFETY: the structure is the kernel's, without data.
     let done = unsafe { with_form(device, DEVICE_SET_IRQS, &mut one) };
     done.map(|_| ()).map_err(vfio_error("letting the interrupt through"))
 }
 
-/// A file that counts an event.
+/// Creates an eventfd.
 pub(super) fn create_event() -> Result<OwnedFd, VfioError> {
     use rustix::event::{EventfdFlags, eventfd};
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(vfio_error("making an event"))
@@ -390,7 +392,7 @@ pub(super) fn create_event() -> Result<OwnedFd, VfioError> {
 mod tests {
     use super::*;
 
-    /// An answer with capabilities: number, the place of the next, and what follows.
+    /// Builds an answer with capabilities: number, offset of the next, and the contents.
     fn answer(flags: u32, first: u32, rest: &[u32]) -> Vec<u8> {
         let head = [0, flags, 0x1000, 0, first, 0];
         head.iter().chain(rest).flat_map(|w| w.to_ne_bytes()).collect()
@@ -424,7 +426,7 @@ mod tests {
             ranges(&answer(caps, 24, &two)),
             Some(vec![(0, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)])
         );
-        // One that is cut off, one that leads to itself, one of more ranges than bytes, one that runs backwards.
+        // Truncated, self-referencing, more ranges than bytes, and a reversed range.
         assert_eq!(ranges(&answer(caps, 24, &two[..14])), None);
         assert_eq!(ranges(&answer(caps, 24, &[7, 24, 0, 0])), None);
         assert_eq!(ranges(&answer(caps, 24, &[1, 0, u32::MAX, 0, 0, 0, 0, 0])), None);
@@ -440,7 +442,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(e.starts_with("opening /dev/vfio/vfio"), "{e}");
-        // A file that is not VFIO's takes none of its calls.
+        // A file that is not VFIO's accepts none of its calls.
         std::fs::create_dir_all(folder.path().join("dev/vfio")).unwrap();
         std::fs::write(folder.path().join("dev/vfio/vfio"), "").unwrap();
         assert!(Container::open(&Host::with_root(folder.path())).is_err());

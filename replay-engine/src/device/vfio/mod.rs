@@ -1,8 +1,8 @@
-//! Devices that the kernel gives to this program behind an IOMMU (VFIO): their windows, interrupt, reset, and memory at
-//! addresses of this program's choice, which are all that the device can reach.
+//! Devices that the kernel gives to this program behind an IOMMU (VFIO): their windows, interrupt, reset, and memory.
 //!
-//! The container is of type 1, version 2: every kernel that has VFIO has it, those with `iommufd` too. The mode of VFIO
-//! without an IOMMU is never used: it keeps a device from nothing.
+//! This program chooses the memory's bus addresses, and the device can access nothing else. The container is of type 1,
+//! version 2: every kernel with VFIO has it, also those with `iommufd`. The no-IOMMU mode of VFIO is never used,
+//! because it contains nothing.
 
 mod device;
 pub mod dma_faults;

@@ -1,4 +1,4 @@
-//! A device that copies between memory and a buffer of its own.
+//! Copy engines: devices that copy between memory and an internal buffer.
 
 use super::{AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is};
 use crate::plan::RegisterAccess;
@@ -8,11 +8,11 @@ use trace_core::registers::{AddressRegister, CopyEngine};
 
 pub(crate) struct CopyBus<'m> {
     engine: &'m CopyEngine,
-    /// Whether it was seen idle. Until then it may be at work for whoever had it before, and drop what is written.
+    /// Whether it was observed idle. Until then it may still be working for its previous user, and ignore writes.
     known: bool,
-    /// Registers as they were written last, since it was seen idle.
+    /// The last values written to its registers since it was observed idle.
     values: HashMap<u32, u64>,
-    /// Memory of the transfer that is not known to be over, and what the command then reads.
+    /// Memory of the transfer that is not known to be complete, and the value that the command register then reads.
     busy: Option<(Range<u64>, u64)>,
 }
 
@@ -30,7 +30,7 @@ impl<'m> CopyBus<'m> {
         self.values.get(&offset).copied()
     }
 
-    /// The address in a register, all of which must have been written.
+    /// Returns the address in a register, all of which must have been written.
     fn address(&self, register: &AddressRegister) -> Result<u64, BusError> {
         let low = self.value(register.low);
         let whole = match register.high {
@@ -51,7 +51,7 @@ impl<'m> CopyBus<'m> {
         is(&e.source, offset) || is(&e.destination, offset) || offset == e.count || offset == e.command
     }
 
-    /// Whether an access touches a register of the engine.
+    /// Returns whether an access includes a register of the engine.
     pub fn is_engine_register(&self, touch: &RegisterAccess<'_>) -> bool {
         touch.registers().any(|r| self.ours(r.offset))
     }
@@ -86,7 +86,7 @@ impl<'m> CopyBus<'m> {
         self.start(value, ground)
     }
 
-    /// A transfer begins: its memory is all the device's to reach, its other side is the device's buffer.
+    /// Starts a transfer. Its memory must be accessible to the device; its other side is the device's buffer.
     fn start(&mut self, command: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let e = self.engine;
         let Some(bytes) = self.value(e.count) else {
@@ -124,7 +124,7 @@ impl<'m> CopyBus<'m> {
         })
     }
 
-    /// What a transfer moves is not changed under it, so that its end is always the same.
+    /// Checks that a change does not affect memory under transfer, so that the result is always the same.
     pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
         match &self.busy {
             Some((range, _)) if at < range.end && at.saturating_add(bytes) > range.start => {
@@ -134,7 +134,7 @@ impl<'m> CopyBus<'m> {
         }
     }
 
-    /// Whether a transfer that was started is not known to be over.
+    /// Returns whether a started transfer is not known to be complete.
     pub fn is_busy(&self) -> bool {
         self.busy.is_some()
     }
@@ -142,7 +142,7 @@ impl<'m> CopyBus<'m> {
     pub fn settle(&self) -> Vec<CompletionCheck> {
         let (mask, expected) = match &self.busy {
             Some((_, expected)) => (u64::MAX, *expected),
-            // Its other bits are of what ran before.
+            // Its other bits belong to earlier work.
             None if !self.known => (self.engine.start, 0),
             None => return Vec::new(),
         };

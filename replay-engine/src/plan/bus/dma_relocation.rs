@@ -1,5 +1,5 @@
-//! Puts what a device that masters the bus is told into other memory: addresses in registers and in memory become the
-//! agent's, and where the next step relies on the device's being done, that is waited for.
+//! Relocation of the DMA of a bus-mastering device. Addresses in registers and in memory become addresses of the
+//! agent's memory, and waits are added where the next step needs the device to be idle.
 
 use super::{Bus, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses};
 use crate::device::space;
@@ -9,26 +9,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use trace_core::registers::RegisterMap;
 
-/// A change of memory by the CPU, with the action that makes it.
+/// A change of memory by the CPU, with its action.
 pub(crate) struct MemoryChange {
-    /// First byte, where it was before.
+    /// First byte, at the original address.
     pub at: u64,
     pub bytes: u64,
-    /// The action, with its place in the new memory.
+    /// The action, with the new address.
     pub action: Action,
 }
 
-/// How many of what was moved.
+/// Number of relocated items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RelocationCounts {
     pub registers: u64,
     pub words: u64,
-    /// Events of the waits for the device that were added.
+    /// Events of the added waits for the device.
     waits: Vec<u32>,
 }
 
 impl RelocationCounts {
-    /// The waits that were added, as rewrites.
+    /// Returns the added waits as rewrites.
     pub fn waits(&self) -> impl Iterator<Item = Rewrite> + '_ {
         self.waits.iter().map(|event| Rewrite {
             kind: RewriteKind::WaitAdded,
@@ -38,26 +38,27 @@ impl RelocationCounts {
     }
 }
 
-/// Actions in the making.
+/// The relocated actions under construction.
 pub(crate) struct DmaRelocator<'m> {
     map: &'m RegisterMap,
     bus: Bus<'m>,
-    /// Runs of memory: where they were, by their start, with their end and where they begin from the arena's start.
+    /// Runs of memory: original start, original end, and offset in the arena.
     runs: BTreeMap<u64, (u64, u64)>,
     /// Start of the arena.
     base: u64,
     /// Limit of an added wait, ns.
     limit_ns: u64,
-    /// The action that wrote an address register last, by number of queue and offset.
+    /// The action that last wrote an address register, by queue number and offset.
     written: HashMap<(u16, u32), usize>,
-    /// Words of memory that hold an address as it is now, by where they were.
+    /// Words of memory that hold a relocated address, by original address.
     fixed: HashMap<u64, u64>,
     pub actions: Vec<Action>,
     pub moved: RelocationCounts,
 }
 
 impl<'m> DmaRelocator<'m> {
-    /// `runs`: where memory was, each with its first byte's place from the start of the arena.
+    /// Creates a relocator. `runs` holds the original memory ranges, each with the offset of its first byte in the
+    /// arena.
     pub fn new(
         map: &'m RegisterMap,
         runs: impl IntoIterator<Item = (Range<u64>, u64)>,
@@ -77,7 +78,7 @@ impl<'m> DmaRelocator<'m> {
         })
     }
 
-    /// Where an address lies from the start of the arena.
+    /// Returns the arena offset of an address.
     pub fn offset(&self, at: u64) -> Option<u64> {
         let (start, (end, to)) = self.runs.range(..=at).next_back()?;
         (at < *end).then(|| at - start + to)
@@ -88,12 +89,12 @@ impl<'m> DmaRelocator<'m> {
         moved.ok_or_else(|| BusError(format!("{at:#x} is no memory that the device is given")))
     }
 
-    /// Where a change is to be apart from every other.
+    /// Returns the ranges where a change must be a separate action.
     pub fn indices(&self) -> Vec<Range<u64>> {
         self.bus.indices()
     }
 
-    /// A write of registers.
+    /// Processes a register write.
     pub fn write(
         &mut self,
         event: u32,
@@ -122,7 +123,7 @@ impl<'m> DmaRelocator<'m> {
         self.put_to_use(&taken)
     }
 
-    /// Whether a write is one that the device must be done for.
+    /// Returns whether the device must be idle for a write.
     fn relies_on_rest(&self, touch: &RegisterAccess<'_>, value: u64) -> bool {
         match &self.bus {
             Bus::Copy(c) => c.is_engine_register(touch),
@@ -130,7 +131,7 @@ impl<'m> DmaRelocator<'m> {
         }
     }
 
-    /// The registers of addresses that are put to use get the new ones.
+    /// Relocates the values of address registers that are put to use.
     fn put_to_use(&mut self, taken: &TakenAddresses) -> Result<(), BusError> {
         for used in &taken.registers {
             let new = self.address(used.value)?;
@@ -157,7 +158,7 @@ impl<'m> DmaRelocator<'m> {
         Ok(())
     }
 
-    /// The words that the device takes as addresses get the new ones.
+    /// Relocates the words that the device uses as addresses.
     fn fix(&mut self, event: u32, taken: &TakenAddresses) -> Result<(), BusError> {
         for word in &taken.words {
             let new = self.address(word.value)?;
@@ -185,7 +186,7 @@ impl<'m> DmaRelocator<'m> {
         Ok(())
     }
 
-    /// Waits until the device is known to be done with all that it was told, where it was told anything.
+    /// Waits until the device is known to have finished all its work, if it has any.
     pub fn finish(&mut self, event: u32) -> Result<(), BusError> {
         if self.bus.is_busy() { self.settle(event) } else { Ok(()) }
     }
@@ -231,7 +232,7 @@ impl<'m> DmaRelocator<'m> {
         Ok(())
     }
 
-    /// Changes of memory that were seen together. `ground` has them all.
+    /// Processes changes of memory that were observed together. `ground` already has all of them.
     pub fn change(&mut self, event: u32, pieces: Vec<MemoryChange>, ground: &dyn DeviceMemory) -> Result<(), BusError> {
         if pieces.iter().any(|p| self.bus.may_change(p.at, p.bytes).is_err()) {
             self.settle(event)?;
@@ -242,7 +243,7 @@ impl<'m> DmaRelocator<'m> {
                 .iter()
                 .any(|i| p.at < i.end && i.start < p.at.saturating_add(p.bytes))
         };
-        // What says that there is more comes behind what there is.
+        // The ring index that publishes new entries is written after the entries.
         let (last, first): (Vec<_>, Vec<_>) = pieces.into_iter().partition(of_index);
         for p in first.into_iter().chain(last) {
             self.bus.may_change(p.at, p.bytes)?;
@@ -261,7 +262,7 @@ impl<'m> DmaRelocator<'m> {
         Ok(())
     }
 
-    /// An action that changes neither registers nor memory.
+    /// Adds an action that changes neither registers nor memory.
     pub fn push_action(&mut self, action: Action, memory_at: impl Fn(u64) -> Option<u64>) {
         if let Action::Until {
             space: number,

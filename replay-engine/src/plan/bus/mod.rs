@@ -1,5 +1,5 @@
-//! Follows what a device that masters the bus is told, as its register map types it: which memory it may read and write
-//! by itself, and from when to when. The compiler and the verifier of plans ask the same questions in the same way.
+//! Tracking of a bus-mastering device through its typed registers: which memory it may read and write by itself, and
+//! when. The plan compiler and the verifier use the same code.
 
 mod copy;
 mod dma_relocation;
@@ -17,7 +17,7 @@ use trace_core::PhysAddr;
 use trace_core::recording::Page;
 use trace_core::registers::{AddressRegister, BusEngine, RegisterMap, Role};
 
-/// Why a device may not master the bus, in words for a person.
+/// The reason why a device may not use bus mastering, for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BusError(pub String);
 
@@ -27,26 +27,26 @@ impl BusError {
     }
 }
 
-/// Memory that the device is given, as the CPU left it.
+/// Memory accessible to the device, as the CPU left it.
 pub(crate) trait DeviceMemory {
-    /// The image in a frame that the device is given; `None` for others.
+    /// Returns the image of an accessible frame, or `None` for other frames.
     fn page(&self, frame: u64) -> Option<&Page>;
 
-    /// Whether all these bytes are the device's to reach, one after another.
+    /// Returns whether the device can access all these bytes contiguously.
     fn holds(&self, at: u64, bytes: u64) -> bool;
 
-    /// Takes steps of work; `false` when that is too much.
+    /// Consumes steps of work. Returns `false` if the limit is exceeded.
     fn spend(&self, _steps: u64) -> bool {
         true
     }
 }
 
-/// Whether bytes are all in a piece of memory.
+/// Returns whether bytes are completely inside a piece of memory.
 pub(crate) fn is_within(own: &Range<u64>, at: u64, bytes: u64) -> bool {
     own.contains(&at) && at.checked_add(bytes).is_some_and(|end| end <= own.end)
 }
 
-/// Takes steps of work; an error when that is too much.
+/// Consumes steps of work. Returns an error if the limit is exceeded.
 fn spend(ground: &dyn DeviceMemory, steps: u64) -> Result<(), BusError> {
     if ground.spend(steps) {
         return Ok(());
@@ -54,7 +54,7 @@ fn spend(ground: &dyn DeviceMemory, steps: u64) -> Result<(), BusError> {
     BusError::new("following what the device is told takes too many steps")
 }
 
-/// Reads bytes that may lie in several frames. `None` where a frame is none of the device's.
+/// Reads bytes that may span several frames. Returns `None` if a frame is not accessible to the device.
 pub(crate) fn read<const N: usize>(ground: &dyn DeviceMemory, at: u64) -> Option<[u8; N]> {
     let mut out = [0; N];
     for (i, to) in out.iter_mut().enumerate() {
@@ -64,10 +64,10 @@ pub(crate) fn read<const N: usize>(ground: &dyn DeviceMemory, at: u64) -> Option
     Some(out)
 }
 
-/// A word of 8 bytes in memory that the device takes as an address.
+/// An 8-byte word in memory that the device uses as an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressWord {
-    /// Where it stands.
+    /// Address of the word.
     pub at: u64,
     /// The address.
     pub value: u64,
@@ -76,7 +76,7 @@ pub(crate) struct AddressWord {
 /// An address register whose value is put to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressUse {
-    /// Number of the queue that the register was of; 0 where there are none.
+    /// Number of the register's queue, or 0 if there are no queues.
     pub queue: u16,
     /// Offset of the register or of its low half.
     pub low: u32,
@@ -86,28 +86,28 @@ pub(crate) struct AddressUse {
     pub value: u64,
 }
 
-/// What an action makes the device take as addresses.
+/// The addresses that the device uses because of an action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TakenAddresses {
     pub registers: Vec<AddressUse>,
     pub words: Vec<AddressWord>,
 }
 
-/// What must be seen before the device is known to be done.
+/// A condition that must hold before the device is known to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletionCheck {
-    /// The bits of the mask of the register at this offset read so.
+    /// The masked bits of the register at this offset have this value.
     Register {
         offset: u32,
         width: u8,
         mask: u64,
         expected: u64,
     },
-    /// The 16 bits at this address of memory read so.
+    /// The 16 bits at this memory address have this value.
     Memory { at: u64, expected: u16 },
 }
 
-/// A poll that ends before anything else happens.
+/// A poll that ends before any other action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PollEnd {
     Register {
@@ -123,17 +123,17 @@ pub(crate) enum PollEnd {
     },
 }
 
-/// A device that masters the bus, as far as it is known by what it was told.
+/// The known state of a bus-mastering device, derived from its accesses.
 pub(crate) enum Bus<'m> {
     Copy(CopyBus<'m>),
     Queues(Box<QueueBus<'m>>),
 }
 
 impl<'m> Bus<'m> {
-    /// The device that a map describes, as whoever had it before left it: nothing of it is known.
+    /// Creates the state of the device that a map describes. Nothing is known about the work of its previous user.
     ///
     /// # Errors
-    /// When the map does not tell where its addresses come from, or not of all of them.
+    /// If the map does not describe the sources of its addresses, or not all of them.
     pub fn new(map: &'m RegisterMap) -> Result<Self, BusError> {
         let Some(master) = map.bus_master() else {
             return BusError::new(format!(
@@ -150,7 +150,7 @@ impl<'m> Bus<'m> {
         })
     }
 
-    /// A write of registers, before it is made.
+    /// Processes a register write before it is made.
     pub fn write(
         &mut self,
         touch: &RegisterAccess<'_>,
@@ -164,7 +164,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// Number of the queue that address registers are of now.
+    /// Returns the number of the queue that address registers currently belong to.
     pub fn queue(&self) -> u16 {
         match self {
             Self::Copy(_) => 0,
@@ -172,7 +172,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// Whether the CPU may change these bytes now.
+    /// Checks that the CPU may change these bytes now.
     pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
         match self {
             Self::Copy(c) => c.may_change(at, bytes),
@@ -180,7 +180,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// The CPU has changed these bytes.
+    /// Processes a CPU change of these bytes.
     pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         match self {
             Self::Copy(_) => Ok(TakenAddresses::default()),
@@ -188,7 +188,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// Where the device looks for new work by itself: a change there is apart from every other.
+    /// Returns the ranges where the device looks for new work by itself. A change there must be a separate action.
     pub fn indices(&self) -> Vec<Range<u64>> {
         match self {
             Self::Copy(_) => Vec::new(),
@@ -196,7 +196,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// Steps of work that a look at all that it was told counts.
+    /// Returns the steps of work for one scan of all its work.
     pub fn steps(&self) -> u64 {
         match self {
             Self::Copy(_) => 1,
@@ -204,7 +204,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// Whether it may be at work that it was told to do.
+    /// Returns whether it may have unfinished work.
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Copy(c) => c.is_busy(),
@@ -212,7 +212,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// What must be seen before it is known to be done; nothing where it is.
+    /// Returns the conditions that must hold before it is known to be done, or none if it is.
     pub fn settle(&self) -> Vec<CompletionCheck> {
         match self {
             Self::Copy(c) => c.settle(),
@@ -220,7 +220,7 @@ impl<'m> Bus<'m> {
         }
     }
 
-    /// A poll has ended on its value. `false`: nothing of the device's work is known by it.
+    /// Processes a poll that ended with its value. Returns `false` if the poll says nothing about the device's work.
     pub fn observe_poll(&mut self, polled: PollEnd) -> bool {
         match self {
             Self::Copy(c) => c.observe_poll(polled),
@@ -229,7 +229,7 @@ impl<'m> Bus<'m> {
     }
 }
 
-/// A value that points to the device's memory goes only into registers that are typed as addresses.
+/// Refuses a value that points to the device's memory unless the register is typed as an address.
 fn refuse_untyped(touch: &RegisterAccess<'_>, value: u64, ground: &dyn DeviceMemory) -> Result<(), BusError> {
     for p in touch.parts() {
         let bits = p.bits(value);
@@ -245,7 +245,8 @@ fn refuse_untyped(touch: &RegisterAccess<'_>, value: u64, ground: &dyn DeviceMem
     Ok(())
 }
 
-/// The register that is written whole and alone; an error where only a part of one of these is, or several.
+/// Returns the register that is written completely and alone. Returns an error if the write covers only a part of one
+/// of these registers, or several.
 fn find_whole_register(touch: &RegisterAccess<'_>, ours: impl Fn(u32) -> bool) -> Result<Option<u32>, BusError> {
     let mut parts = touch.parts().iter();
     match (parts.next(), parts.next()) {

@@ -1,4 +1,5 @@
-//! A device that follows virtio's split rings: which queues it has, what waits in them, and what it may still read.
+//! Tracking of a device with virtio split rings: its queues, their pending chains, and the memory that it may still
+//! access.
 
 use super::ranges::Ranges;
 use super::walk::Chain;
@@ -10,15 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace_core::registers::{AddressRegister, QueueEngine, Role};
 
-/// Where in both rings the index of the next entry stands.
+/// Offset of the index of the next entry, in both rings.
 const INDEX_AT: u64 = 2;
-/// The words of 32 features that must be written before a queue is put to use. Those behind them are written as 0 or
-/// not at all.
+/// The 32-bit feature words that must be written before a queue is used. Later words are written as 0 or not at all.
 const FEATURE_WORDS: [u64; 2] = [0, 1];
 /// Maximum number of queues of a device.
 const MAX_QUEUES: u16 = 64;
 
-/// Where a queue's parts lie.
+/// The addresses of a queue's parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingAddresses {
     pub size: u64,
@@ -32,7 +32,7 @@ impl RingAddresses {
         self.descriptors..self.descriptors.saturating_add(16 * self.size)
     }
 
-    /// With the word behind it, in which the driver tells when to interrupt.
+    /// Returns the driver ring, including the word after it for interrupt suppression.
     fn driver_ring(&self) -> Range<u64> {
         self.driver..self.driver.saturating_add(6 + 2 * self.size)
     }
@@ -47,19 +47,19 @@ impl RingAddresses {
     }
 }
 
-/// A queue that is in use.
+/// A queue in use.
 #[derive(Clone, Debug)]
 struct Queue {
     parts: RingAddresses,
-    /// Index up to which the driver's ring was followed.
+    /// Index up to which the driver ring was followed.
     next: u16,
     /// Index up to which the device is known to be done.
     done: u16,
-    /// Descriptors of the chains that the device is not known to be done with.
+    /// Number of descriptors in chains that are not known to be done.
     waiting: u64,
-    /// What the device may still read for what waits: what descriptors name.
+    /// Memory that the device may still read for pending chains: the memory named by descriptors.
     reads: Ranges,
-    /// What the device may still write for what waits.
+    /// Memory that the device may still write for pending chains.
     writes: Ranges,
 }
 
@@ -67,31 +67,30 @@ pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// How much is known of what the device's registers hold.
+/// What is known about the contents of the device's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RegisterKnowledge {
-    /// Nothing: the device may hold addresses of whoever had it before.
+    /// Nothing: the device may hold addresses of its previous user.
     Nothing,
-    /// A reset was asked for and is not known to be over.
+    /// A reset was requested and is not known to be complete.
     Resetting,
-    /// What was written since the end of a reset, and nothing else.
+    /// Only the values written since the end of a reset.
     Written,
 }
 
 pub(crate) struct QueueBus<'m> {
     pub(super) engine: &'m QueueEngine,
     known: RegisterKnowledge,
-    /// The queue that was chosen since the reset. The device chooses one by itself in a reset; which one counts for
-    /// nothing.
+    /// The queue that was selected since the reset. The device's own selection after a reset does not count.
     selected: Option<u16>,
-    /// The word of features that was chosen since the reset.
+    /// The feature word that was selected since the reset.
     feature_word: Option<u64>,
-    /// The words of features that were written since the reset: a device may keep those from before it.
+    /// The feature words that were written since the reset. A device may keep older ones.
     features: BTreeSet<u64>,
-    /// Registers of queues as they were written last, since the reset.
+    /// The last values written to queue registers since the reset.
     values: BTreeMap<(u16, u32), u64>,
     queues: BTreeMap<u16, Queue>,
-    /// Memory that the device may have written since the CPU did.
+    /// Memory that the device may have written after the CPU.
     unknown: Ranges,
 }
 
@@ -113,7 +112,7 @@ impl<'m> QueueBus<'m> {
         self.selected.unwrap_or(0)
     }
 
-    /// Steps that a look at all queues counts.
+    /// Returns the steps of work for one scan of all queues.
     pub fn steps(&self) -> u64 {
         1 + self.queues.len() as u64
     }
@@ -138,7 +137,7 @@ impl<'m> QueueBus<'m> {
         plain.contains(&offset) || e.never.contains(&offset) || address.iter().any(|a| is(a, offset))
     }
 
-    /// Whether a write must come behind the end of a reset.
+    /// Returns whether a write must come after the end of a reset.
     pub fn needs_reset_end(&self, touch: &RegisterAccess<'_>, value: u64) -> bool {
         let again = value == 0 && touch.registers().any(|r| r.offset == self.engine.status);
         let named = touch
@@ -231,14 +230,14 @@ impl<'m> QueueBus<'m> {
                  know them"
             ));
         }
-        // Others are not kept: their number is the plan's.
+        // Other words are not stored: the plan controls their number.
         if FEATURE_WORDS.contains(&word) {
             self.features.insert(word);
         }
         Ok(())
     }
 
-    /// The address in a register; `None` where not all of it was written since the reset.
+    /// Returns the address in a register, or `None` if not all of it was written since the reset.
     fn address(&self, register: &AddressRegister) -> Option<u64> {
         let low = self.value(register.low)?;
         match register.high {
@@ -327,7 +326,7 @@ impl<'m> QueueBus<'m> {
                 "the ring that the device fills for queue {number} overlaps memory that it takes addresses from"
             ));
         }
-        // What tells that the device is done must not stand there before it has done anything.
+        // The completion index must not be in place before the device has done any work.
         let at = device.saturating_add(INDEX_AT);
         if self.is_known(&(at..at.saturating_add(2))) && read::<2>(ground, at) == Some([0; 2]) {
             self.unknown.add(written);
@@ -341,23 +340,23 @@ impl<'m> QueueBus<'m> {
         ))
     }
 
-    /// Whether memory stands as the CPU left it.
+    /// Returns whether memory is as the CPU left it.
     pub(super) fn is_known(&self, range: &Range<u64>) -> bool {
         !self.unknown.overlaps(range)
     }
 
-    /// Whether the device may still read any of these bytes for what waits in any queue.
+    /// Returns whether the device may still read any of these bytes for a pending chain in any queue.
     fn pending(&self, range: &Range<u64>) -> bool {
         self.queues.values().any(|q| q.reads.overlaps(range))
     }
 
-    /// What the device must not write: what it takes addresses from, and what tells how far it is.
+    /// Returns the memory that the device must not write: the sources of its addresses, and the completion indices.
     pub(super) fn structures(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let of = |q: &Queue| [q.parts.table(), q.parts.driver_ring(), q.parts.device_ring()];
         self.queues.values().flat_map(of)
     }
 
-    /// Follows what is new in the drivers' rings.
+    /// Follows the new entries in the driver rings.
     fn publish(&mut self, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let mut taken = TakenAddresses::default();
         let numbers: Vec<u16> = self.queues.keys().copied().collect();
@@ -418,7 +417,7 @@ impl<'m> QueueBus<'m> {
             }
             for range in written {
                 spend(ground, self.steps())?;
-                // Of one read by another chain that came with it nothing would be known.
+                // If another chain of the same batch reads it, its contents would be unknown.
                 if self.pending(&range) {
                     return BusError::new(format!(
                         "a buffer of queue {number} that the device writes, at {:#x}, overlaps one that it reads",
@@ -467,7 +466,7 @@ impl<'m> QueueBus<'m> {
     pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let range = at..at.saturating_add(bytes);
         self.unknown.remove(range.clone());
-        // What the device is still to write stays unknown, whatever the CPU puts there.
+        // Memory that the device has still to write stays unknown, whatever the CPU writes there.
         spend(ground, self.steps())?;
         for again in self.queues.values().flat_map(|q| q.writes.within(range.clone())) {
             spend(ground, 1)?;

@@ -1,4 +1,4 @@
-//! A set of bytes, as ranges that do not touch.
+//! A set of bytes, as disjoint, non-adjacent ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A set of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
-    /// Start to end, not included.
+    /// Start to end (exclusive).
     ranges: BTreeMap<u64, u64>,
 }
 
@@ -17,7 +17,7 @@ impl Ranges {
         if start >= end {
             return;
         }
-        // All that touch it become one with it.
+        // All ranges that touch it are merged with it.
         while let Some((s, e)) = self.ranges.range(..=end).next_back().map(|(s, e)| (*s, *e)) {
             if e < start {
                 break;
@@ -28,12 +28,12 @@ impl Ranges {
         self.ranges.insert(start, end);
     }
 
-    /// The ranges, rising; no two touch.
+    /// Returns the ranges, ascending; no two touch.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().map(|(s, e)| *s..*e)
     }
 
-    /// Takes bytes away.
+    /// Removes bytes.
     pub fn remove(&mut self, range: Range<u64>) {
         while let Some((s, e)) = self.overlapping(&range) {
             self.ranges.remove(&s);
@@ -46,12 +46,12 @@ impl Ranges {
         }
     }
 
-    /// Whether any of these bytes is in the set.
+    /// Returns whether any of these bytes is in the set.
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
         self.overlapping(range).is_some()
     }
 
-    /// What of these bytes is in the set, as ranges.
+    /// Returns the part of these bytes in the set, as ranges.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let before = self.ranges.range(..range.start).next_back();
         let (from, to) = (range.start, range.end.max(range.start));

@@ -1,5 +1,4 @@
-//! One chain of descriptors and the command in it: what the device reads, what it writes, which words it takes as
-//! addresses.
+//! One descriptor chain and its command: what the device reads, what it writes, and which words are addresses.
 
 use super::queues::{QueueBus, RingAddresses, overlap};
 use super::{AddressWord, BusError, DeviceMemory, read, spend};
@@ -9,20 +8,20 @@ use trace_core::registers::BusCommand;
 /// Flags of a descriptor: another follows; the device writes.
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
-/// A descriptor names a table of more.
+/// Flag of a descriptor: it refers to a table of further descriptors.
 const INDIRECT: u16 = 4;
 
-/// What a chain makes the device do.
+/// The effects of a chain.
 pub(super) struct Chain {
     pub reads: Vec<Range<u64>>,
     pub writes: Vec<Range<u64>>,
     pub words: Vec<AddressWord>,
-    /// How many descriptors it has.
+    /// Number of descriptors.
     pub descriptors: u64,
 }
 
 impl Chain {
-    /// Follows a chain of queue `number` from its head, through memory as it stands.
+    /// Follows a chain of queue `number` from its head, through the current memory.
     pub fn walk(
         bus: &QueueBus<'_>,
         number: u16,
@@ -91,7 +90,7 @@ impl Chain {
         ))
     }
 
-    /// The command that the chain's buffers begin with, and the addresses in it.
+    /// Processes the command at the start of the chain's buffers, and its addresses.
     fn command(
         &mut self,
         bus: &QueueBus<'_>,
@@ -111,7 +110,7 @@ impl Chain {
             ));
         };
         let (entries, words) = addresses(&text, command, &place)?;
-        // Behind the typed ones no word may be an address.
+        // No word after the typed ones may be an address.
         let bytes = text.bytes();
         let mut at = 0;
         while at + 8 <= bytes {
@@ -133,7 +132,7 @@ impl Chain {
     }
 }
 
-/// The addresses in a command: where the list of them stands, in bytes of the command, and the words.
+/// Returns the addresses in a command: the range of their list in the command, bytes, and the words.
 fn addresses(
     text: &ChainBytes<'_>,
     command: &BusCommand,
@@ -155,7 +154,7 @@ fn addresses(
     let end = end.filter(|end| *end <= text.bytes()).ok_or_else(short)?;
     for n in 0..count {
         spend(text.ground, 2)?;
-        // In range: the end of the last one is.
+        // No overflow: the end of the last entry is in range.
         let entry = first + n * u64::from(e.bytes);
         let (at, value) = text.u64(entry + u64::from(e.address_at)).ok_or_else(short)?;
         let length = text.u32(entry + u64::from(e.length_at)).ok_or_else(short)?;
@@ -170,9 +169,9 @@ fn addresses(
     Ok((first..end, words))
 }
 
-/// The bytes that a chain's buffers hold, one after another.
+/// The bytes of a chain's buffers, concatenated.
 struct ChainBytes<'a> {
-    /// Where each buffer begins among the bytes, and where it lies.
+    /// Start offset of each buffer in the concatenation, and its memory range.
     parts: Vec<(u64, &'a Range<u64>)>,
     bytes: u64,
     bus: &'a QueueBus<'a>,
@@ -199,7 +198,7 @@ impl<'a> ChainBytes<'a> {
         self.bytes
     }
 
-    /// Where so many bytes stand in memory, in one buffer and as the CPU left them.
+    /// Returns the memory address of `bytes` bytes, which must be in one buffer and as the CPU left them.
     fn place(&self, at: u64, bytes: u64) -> Option<u64> {
         let behind = self.parts.partition_point(|(first, _)| *first <= at);
         let (first, buffer) = self.parts.get(behind.checked_sub(1)?)?;
@@ -212,7 +211,7 @@ impl<'a> ChainBytes<'a> {
         read::<4>(self.ground, self.place(at, 4)?).map(u32::from_le_bytes)
     }
 
-    /// The word and where it stands.
+    /// Returns the word and its address.
     fn u64(&self, at: u64) -> Option<(u64, u64)> {
         let from = self.place(at, 8)?;
         Some((from, u64::from_le_bytes(read::<8>(self.ground, from)?)))

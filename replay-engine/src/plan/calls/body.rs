@@ -1,28 +1,28 @@
-//! Calls as the bytes of a plan's body, and back. `docs/plan.md` has the form.
+//! Calls as the bytes of a plan's body, and back. `docs/plan.md` has the format.
 
 use bytemuck::{Pod, Zeroable};
 use trace_core::recording::{CallEvent, EventKind, NO_CONTENT};
 
-/// A call with what it carries.
+/// A call with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallWithData {
     /// Event of the recording.
     pub event: u64,
     /// Thread that made it.
     pub thread: u32,
-    /// The row. What says where its arguments or content lie means nothing here.
+    /// The row. Its positions of arguments or contents have no meaning here.
     pub call: CallEvent,
     /// Bytes of the arguments, of a launch or another call.
     pub arguments: Vec<u8>,
-    /// Numbers of the page images that a copy's content lies in, 0 for the page of zeros; `None`: it carries none.
+    /// Numbers of the page images with a copy's contents, 0 for the page of zeros; or `None` without contents.
     pub pages: Option<Vec<u32>>,
 }
 
-/// The bytes are no calls.
+/// The error for bytes that are not calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at} of the body: {what}")]
 pub struct CallsError {
-    /// Where.
+    /// Byte offset.
     pub at: u64,
     /// What is wrong.
     pub what: String,
@@ -44,7 +44,7 @@ pub fn push(body: &mut Vec<u8>, c: &CallWithData) {
     body.extend_from_slice(row.1);
     match &c.call {
         CallEvent::Launch(_) | CallEvent::Call(_) => {
-            // As long as the row tells: whoever made the row took the length of these.
+            // The row has the length of these arguments.
             body.extend_from_slice(&c.arguments);
         }
         CallEvent::Copy(_) => {
@@ -57,7 +57,7 @@ pub fn push(body: &mut Vec<u8>, c: &CallWithData) {
     }
 }
 
-/// The calls of a body, one after another.
+/// An iterator over the calls of a body.
 #[derive(Clone, Debug)]
 pub struct Calls<'a> {
     body: &'a [u8],
@@ -67,7 +67,7 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Those of a body whose plan has this many page images.
+    /// Iterates over the calls of a body whose plan has this many page images.
     #[must_use]
     pub fn new(body: &'a [u8], images: usize) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl Iterator for Calls<'_> {
     }
 }
 
-/// The call with its content out of the plan's reach: what says where it lies says that there is none.
+/// Returns the call without contents: the position of its contents says that there are none.
 #[must_use]
 pub(super) fn without_content(call: CallEvent) -> CallEvent {
     match call {
@@ -237,7 +237,7 @@ mod tests {
             }
             assert!(read.iter().rev().skip(1).all(Result::is_ok));
         }
-        // Between calls alone a shorter body is a body.
+        // A truncated body is valid only between calls.
         assert_eq!(ends, some().len());
         let e = Calls::new(&body, 1).find_map(Result::err).unwrap();
         assert!(e.what.contains("page image 2"), "{e}");
@@ -245,7 +245,7 @@ mod tests {
         other[12] = 77;
         let e = Calls::new(&other, 2).next().unwrap().unwrap_err();
         assert_eq!((e.at, e.what.as_str()), (13, "77 is no kind of call"));
-        // A copy of more bytes than there are: nothing is taken for it.
+        // A copy of more bytes than there are: no memory is allocated for it.
         let huge = CopyRow {
             bytes: 1 << 50,
             rows: 1,

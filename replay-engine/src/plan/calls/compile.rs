@@ -1,4 +1,4 @@
-//! From a recording of calls and its edits to a plan for a CUDA device.
+//! Compiler from an API trace and its edits to a plan for a CUDA device.
 
 use super::body::{CallWithData, push, without_content};
 use super::{Calls, Images};
@@ -14,18 +14,18 @@ use trace_core::recording::{
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// Maximum number of pages that a plan of calls may have mapped, in all: 256 GiB.
+/// Maximum number of pages that an API-trace plan may map in total: 256 GiB.
 const MAX_PAGES: u64 = 1 << 26;
-/// Maximum number of pages of a module, as [`Recording::module_code`] has it: 1 GiB.
+/// Maximum number of pages of a module, as in [`Recording::module_code`]: 1 GiB.
 const MAX_CODE_PAGES: u64 = 1 << 18;
 
-/// Compiles a recording of calls and its edits into a plan for `target`.
+/// Compiles an API trace and its edits into a plan for `target`.
 ///
-/// What the program did in vain (calls that failed), what went into graphs while they were captured, and what is told
-/// for people alone is left out; what copies brought back is not part of the plan, so that no device can echo it.
+/// The plan leaves out failed calls, calls that were captured into graphs, and information for people only. Data that
+/// copies brought back is not in the plan, so that no device can echo it.
 ///
 /// # Errors
-/// When it is no recording of CUDA calls, the target takes no calls, or an edit does not fit.
+/// If the recording is not a CUDA API trace, the target takes no calls, or an edit does not fit.
 pub fn compile(
     recording: &Recording,
     edits: &Edits,
@@ -52,7 +52,7 @@ pub fn compile(
     };
     progress.set_total(recording.events.len() as u64 + 1);
     let outputs: BTreeSet<u64> = script.outputs.iter().map(|t| t.event).collect();
-    // A piece of memory that is asked for keeps its name only among all of them.
+    // The name of a requested piece of memory depends on all pieces.
     let asked = |t: &Transfer| t.snapshot && options.outputs.contains(&t.name);
     let wants_memory = options.memory || !script.has_own_outputs() || script.outputs.iter().any(asked);
     let left: BTreeMap<u64, &Transfer> = script
@@ -147,7 +147,7 @@ pub fn compile(
     })
 }
 
-/// Whether a call is done again, or says what memory there is.
+/// Returns whether a call is replayed, or describes memory.
 fn is_replayed(script: &Script, call: &CallEvent) -> bool {
     if call.result() != 0 {
         return false;
@@ -158,7 +158,7 @@ fn is_replayed(script: &Script, call: &CallEvent) -> bool {
         CallEvent::Fill(r) => r.flags,
         CallEvent::Order(r) => r.flags,
         CallEvent::Allocation(_) => return true,
-        // Of all other calls those alone that tell where memory was taken down, or is mapped twice.
+        // Of other calls only those are kept that mark a snapshot or map memory a second time.
         CallEvent::Call(r) => {
             let name = script.facts.names.get(r.name as usize);
             return name.is_some_and(|n| n.starts_with("snapshot") || n == MAPPED_TWICE);
@@ -167,7 +167,7 @@ fn is_replayed(script: &Script, call: &CallEvent) -> bool {
     flags & CALL_CAPTURED == 0
 }
 
-/// The inputs that a person changed, by event.
+/// Returns the edited inputs, by event.
 pub(in crate::plan) fn find_edited_inputs<'a>(
     script: &'a Script,
     edits: &'a Edits,
@@ -199,8 +199,8 @@ pub(in crate::plan) fn find_edited_inputs<'a>(
     Ok(changed)
 }
 
-/// The outputs, in the order in which they are brought back: the program's own, all of which are compared; and of
-/// memory behind the range all, or the pieces that are asked for.
+/// Returns the outputs in the order of their copies: the program's own, all of which are compared; and the final
+/// memory, all of it or the requested pieces.
 fn plan_outputs(
     script: &Script,
     options: &CompileOptions,
@@ -230,13 +230,13 @@ fn plan_outputs(
     Ok(script.outputs.iter().filter(asked).map(buffer).collect())
 }
 
-/// Where the content of a copy comes from.
+/// The source of a copy's contents.
 enum Content<'a> {
-    /// From the recording.
+    /// The recording.
     Recorded,
-    /// From a person.
+    /// The user.
     Given(&'a [u8]),
-    /// It has none: it is what comes back.
+    /// No contents: the copy is an output.
     None,
 }
 
@@ -300,7 +300,7 @@ impl CallCompiler<'_> {
         Ok(())
     }
 
-    /// Numbers of pages of the recording; `None` when one is not there.
+    /// Returns the numbers of pages of the recording, or `None` if one is missing.
     fn numbered(&mut self, ids: &[u32]) -> Option<Vec<u32>> {
         let store = &self.recording.memory.pages;
         let mut numbers = Vec::with_capacity(ids.len());
@@ -315,7 +315,7 @@ impl CallCompiler<'_> {
         Some(numbers)
     }
 
-    /// Bytes laid into pages, behind so many bytes that are zero.
+    /// Stores bytes in pages, after `phase` zero bytes.
     fn laid(&mut self, phase: usize, bytes: &[u8]) -> Vec<u32> {
         let mut numbers = Vec::new();
         let mut rest = bytes;
@@ -338,11 +338,11 @@ impl CallCompiler<'_> {
         numbers
     }
 
-    /// The pages of a module become images; one that is not held stays as it is told.
+    /// Turns the pages of a module into images. A module without code stays unchanged.
     fn module(&mut self, module: &mut CallModule) -> Result<(), CompileError> {
         let known = self.recording.memory.pages.len() as u64;
         let count: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
-        // A page that a module names more than once is stored once. What names pages that are not there is not whole.
+        // A page that a module uses more than once is stored once. A module that refers to missing pages is incomplete.
         let is_there = |[first, n]: &[u32; 2]| u64::from(*first) + u64::from(*n) <= known + 1;
         if count > MAX_CODE_PAGES || !module.pages.iter().all(is_there) {
             module.pages.clear();

@@ -1,4 +1,4 @@
-//! Plans of calls: what a CUDA device is told to do. Beside the actions of registers they share the envelope alone.
+//! API-trace plans: the calls for a CUDA device. They share only the envelope with register plans.
 
 pub mod body;
 mod compile;
@@ -19,29 +19,29 @@ use trace_core::recording::{
     CALL_FACTS, CallEvent, CallFacts, Digest, EventsBuilder, MemoryBuilder, PageId, PageStore, Recording, SharedBytes,
 };
 
-/// What a plan of calls says beside its body.
+/// The properties of an API-trace plan outside its body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Calls {
-    /// Functions, modules, streams, window. The pages of modules are numbers of the plan's images, from 1 on.
+    /// Functions, modules, streams, window. Pages of modules are numbers of the plan's images, starting at 1.
     pub facts: CallFacts,
-    /// Whether the range is made one graph.
+    /// Whether the range becomes one graph.
     pub graph: bool,
-    /// Whether nothing is put back between repeated runs: each goes on with memory as the one before left it.
+    /// Whether memory is not restored between repeated runs: each run starts with the memory of the one before.
     pub no_restore: bool,
-    /// Whether the device is waited for behind each launch.
+    /// Whether the replay waits after each launch.
     pub step: bool,
-    /// Whether the device's time for each launch is measured.
+    /// Whether the device time of each launch is measured.
     pub times: bool,
-    /// Buffers that end where nothing is mapped, by the events that they begin with; none in the list: all.
+    /// Buffers to guard, by their first event. An empty list means all buffers.
     pub guard: Option<Vec<u64>>,
-    /// A launch that is to be tuned in the place of a replay.
+    /// A launch to tune instead of a replay.
     pub tune: Option<TuneRequest>,
-    /// Memory that is to be watched in the place of a replay.
+    /// Memory to trace instead of a replay.
     pub watch: Option<MemoryTraceRequest>,
 }
 
-/// A file's bytes, kept as long as images in them are.
+/// The bytes of a file, kept as long as images refer to them.
 struct FileBytes(Vec<u8>);
 
 impl SharedBytes for FileBytes {
@@ -50,10 +50,10 @@ impl SharedBytes for FileBytes {
     }
 }
 
-/// Why a plan of calls is none.
+/// The reason why an API-trace plan is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanCallsError {
-    /// It is a plan of something else.
+    /// It is a plan of another kind.
     #[error("it is no plan of calls")]
     NotCalls,
     /// The plan.
@@ -62,37 +62,37 @@ pub enum PlanCallsError {
     /// The body.
     #[error(transparent)]
     Body(#[from] CallsError),
-    /// An image that the plan names is not there.
+    /// An image that the plan refers to is missing.
     #[error("page image {number} of the plan is missing")]
     Image {
         /// Its number.
         number: usize,
     },
-    /// What the calls do together.
+    /// The calls do not form a valid script.
     #[error(transparent)]
     Script(#[from] CudaReplayError),
 }
 
-/// The calls of a plan as a recording, and which event of the original each of them was.
+/// The calls of a plan as a recording, with the original event of each.
 #[derive(Debug)]
 pub struct PlanRecording {
-    /// The calls with what they carry.
+    /// The calls with their data.
     pub recording: Recording,
-    /// Event of the original, by event.
+    /// Original event, by event.
     pub events: Vec<u64>,
 }
 
 impl PlanRecording {
-    /// The calls of a plan, with its page images.
+    /// Returns the calls of a plan, with its page images.
     ///
     /// # Errors
-    /// When it is none, its body cannot be read, or an image is missing.
+    /// If it is not an API-trace plan, its body cannot be decoded, or an image is missing.
     pub fn new(plan: &Plan, pages: &dyn PageSource) -> Result<Self, PlanCallsError> {
         let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
         let mut memory = MemoryBuilder::new();
         for (n, digest) in plan.images.iter().enumerate() {
             let page = pages.page(digest).ok_or(PlanCallsError::Image { number: n + 1 })?;
-            // Images are distinct, so that their numbers stay.
+            // Images are distinct, so their numbers are kept.
             if memory.add_page(page) != PageId(u32::try_from(n + 1).unwrap_or(u32::MAX)) {
                 return Err(PlanCallsError::Image { number: n + 1 });
             }
@@ -110,11 +110,11 @@ impl PlanRecording {
         })
     }
 
-    /// The calls of a plan's file with all of its page images ([`super::encode_plan_file`]). The images stay where they are in
-    /// the bytes, and their digests are not looked at again: whoever wrote the file has just checked them.
+    /// Returns the calls of a plan file with all of its page images ([`super::encode_plan_file`]). The images are used
+    /// in place. Their digests are not checked again, because the writer of the file has just checked them.
     ///
     /// # Errors
-    /// As [`Told::of`], and when the bytes are no such file.
+    /// Same as [`Self::new`], and if the bytes are not such a file.
     pub fn from_plan_bytes(bytes: Vec<u8>) -> Result<Self, PlanCallsError> {
         let rest = bytes
             .strip_prefix(&PLAN_FILE_MAGIC)
@@ -127,7 +127,7 @@ impl PlanRecording {
         let first = (PLAN_FILE_MAGIC.len() + size_of::<u64>() + record.len()) as u64;
         let plan = Plan::from_bytes(record)?;
         let mut plan_recording = outline_recording(&plan)?;
-        // In the file they lie in the order of their digests.
+        // In the file they are ordered by digest.
         let places: BTreeMap<Digest, u64> = plan.digests().into_iter().zip(0..).collect();
         let offset = |(n, digest): (usize, &Digest)| {
             let place = places.get(digest).ok_or(PlanCallsError::Image { number: n + 1 })?;
@@ -141,10 +141,10 @@ impl PlanRecording {
         Ok(plan_recording)
     }
 
-    /// What a replay does, step by step, by the events of the original.
+    /// Returns the steps of a replay, by the original events.
     ///
     /// # Errors
-    /// When the calls name what is not there.
+    /// If the calls refer to missing data.
     pub fn script(&self) -> Result<Script, PlanCallsError> {
         let mut script = Script::new(&self.recording)?;
         let original = |event: u64| usize::try_from(event).ok().and_then(|n| self.events.get(n)).copied();
@@ -162,10 +162,10 @@ impl PlanRecording {
     }
 }
 
-/// What calls there are, without what they carry: for whoever has no images at hand.
+/// Returns the calls without their data, for use without images.
 ///
 /// # Errors
-/// When the body cannot be read.
+/// If the body cannot be decoded.
 pub(crate) fn outline_recording(plan: &Plan) -> Result<PlanRecording, PlanCallsError> {
     let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
     let (events, original) = events(plan, calls)?;
@@ -181,7 +181,7 @@ pub(crate) fn outline_recording(plan: &Plan) -> Result<PlanRecording, PlanCallsE
 }
 
 fn json(facts: &CallFacts) -> Vec<u8> {
-    // Plain values under plain names: there is nothing that could not be written.
+    // Plain values under plain names: serialization cannot fail.
     serde_json::to_vec(facts).unwrap_or_default()
 }
 
@@ -207,7 +207,7 @@ fn events(plan: &Plan, _calls: &Calls) -> Result<(trace_core::recording::Events,
     Ok((events.finish(), original))
 }
 
-/// Numbers for page images: each content once, from 1 on; the page of zeros is 0.
+/// Numbers for page images: each distinct content once, starting at 1. The page of zeros is 0.
 #[derive(Debug, Default)]
 struct Images {
     digests: Vec<Digest>,
@@ -228,7 +228,7 @@ impl Images {
     }
 }
 
-/// Calls among fixed-width fields: their JSON text, which takes fields that come later.
+/// Serializes calls among fixed-width fields as JSON text, so that fields can be added later.
 pub(super) mod calls_json {
     use super::Calls;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};

@@ -1,4 +1,4 @@
-//! What the CPU wrote between two events, as changes of a plan's memory.
+//! CPU writes between two events, as changes of a plan's memory.
 
 use super::{Content, Edit, RelocatedMemory};
 use crate::plan::{CompileError, PlanPages};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use trace_core::recording::{Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Maximum number of values that the changes of one frame become before they are told by an image instead.
+/// Maximum number of values for the changes of one frame. With more, an image is used instead.
 const MAX_PUTS: usize = 16;
 
 /// One change of the plan's memory.
@@ -18,13 +18,13 @@ pub enum Change {
     Copy { at: PhysAddr, bytes: u32, image: u32 },
 }
 
-/// Bytes of one frame that change.
+/// Changed bytes of one frame.
 pub(super) struct Patch {
     page: Box<Page>,
     touched: Box<[bool; PAGE_SIZE]>,
-    /// The page of the recording that has all these bytes, where there is one.
+    /// The page of the recording that has all these bytes, if there is one.
     stored: Option<PageId>,
-    /// Whether the bytes are from that page alone.
+    /// Whether all bytes are from that page.
     plain: bool,
 }
 
@@ -58,7 +58,7 @@ impl Patch {
         runs
     }
 
-    /// Puts the bytes over a page.
+    /// Writes the bytes over a page.
     fn over(&self, page: &mut Page) {
         for r in self.runs() {
             if let (Some(to), Some(from)) = (page.get_mut(r.clone()), self.page.get(r)) {
@@ -68,7 +68,7 @@ impl Patch {
     }
 }
 
-/// A run of bytes as aligned values: place, width, value.
+/// Splits a run of bytes into aligned values: offset, width, value.
 fn values(page: &Page, run: Range<usize>) -> Vec<(usize, u8, u64)> {
     let mut out = Vec::new();
     let mut at = run.start;
@@ -86,18 +86,18 @@ fn values(page: &Page, run: Range<usize>) -> Vec<(usize, u8, u64)> {
 }
 
 impl RelocatedMemory<'_> {
-    /// Changes some bytes of a new frame, among the changes at hand.
+    /// Changes some bytes of a new frame, in the pending changes.
     pub(super) fn patch(&mut self, new: u64, from: usize, bytes: &[u8]) {
         let patch = self.patches.entry(new).or_insert_with(Patch::new);
         patch.plain = false;
         patch.set(from, bytes);
     }
 
-    /// What the CPU wrote between two events becomes changes of the plan's memory, of which some are part of the start:
-    /// those of memory that no chain can have touched yet. `first` is the event of the first of the writes.
+    /// Turns CPU writes between two events into changes of the plan's memory. Writes to memory that no chain can have
+    /// accessed yet become part of the initial contents. `first` is the event of the first write.
     ///
     /// # Errors
-    /// When a write cannot be read, or what it makes of page tables cannot be moved.
+    /// If a write cannot be read, or its effect on page tables cannot be relocated.
     pub(in crate::plan) fn host_writes(
         &mut self,
         first: u64,
@@ -126,11 +126,11 @@ impl RelocatedMemory<'_> {
         self.take_changes()
     }
 
-    /// A chain is about to be submitted by `event`, or the recording ends: edits follow what the CPU wrote since the
-    /// latest chain was, and what of it they change comes as changes of memory.
+    /// Updates edits before `event` submits a chain, or at the end of the recording. Edits follow the CPU writes since
+    /// the last submit, and the resulting memory changes are returned.
     ///
     /// # Errors
-    /// When an edit's address space is not there.
+    /// If an edit's address space does not exist.
     pub(in crate::plan) fn follow(&mut self, event: u64, edits: &mut [Edit]) -> Result<Vec<Change>, CompileError> {
         let given = std::mem::take(&mut self.given);
         let spaces = std::mem::take(&mut self.changed_spaces);
@@ -143,7 +143,7 @@ impl RelocatedMemory<'_> {
         self.take_changes()
     }
 
-    /// The changes at hand as actions, unless they can be part of the start.
+    /// Returns the pending changes as actions, unless they can be part of the initial contents.
     fn take_changes(&mut self) -> Result<Vec<Change>, CompileError> {
         let mut out = Vec::new();
         for (new, patch) in std::mem::take(&mut self.patches) {
@@ -175,7 +175,7 @@ impl RelocatedMemory<'_> {
         Ok(out)
     }
 
-    /// Makes the changes at hand part of the start.
+    /// Makes the pending changes part of the initial contents.
     pub(super) fn patch_start(&mut self) {
         for (new, patch) in std::mem::take(&mut self.patches) {
             self.change_start(new, &patch);
@@ -192,7 +192,7 @@ impl RelocatedMemory<'_> {
         self.content.insert(new, (role, Content::Made(page)));
     }
 
-    /// The number of an image that has a frame's changed bytes.
+    /// Returns the number of an image that has a frame's changed bytes.
     fn image(&mut self, patch: &Patch, page: &Page) -> Result<u32, CompileError> {
         let pages = &self.recording.memory.pages;
         let stored = patch.stored.filter(|_| patch.plain);

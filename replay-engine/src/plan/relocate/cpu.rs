@@ -1,18 +1,18 @@
-//! Memory of the recorded machine as its CPU made it: the first snapshot, and what the CPU wrote since.
+//! Memory of the recorded machine as seen by its CPU: the first snapshot, and the later CPU writes.
 
 use std::collections::HashMap;
 use trace_core::mmu::PhysMemory;
 use trace_core::recording::{HostWriteRow, Memory, MemoryView, Page, PageId, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
-/// What the CPU put into a frame.
+/// The CPU's contents of a frame.
 enum Image {
-    /// A page of the recording, whole.
+    /// A complete page of the recording.
     Stored(PageId),
     Made(Box<Page>),
 }
 
-/// Recorded memory without what jobs wrote since the recording began.
+/// Recorded memory without the writes of jobs since the start of the recording.
 pub(in crate::plan) struct CpuMemory<'a> {
     memory: &'a Memory,
     start: MemoryView<'a>,
@@ -28,7 +28,7 @@ impl<'a> CpuMemory<'a> {
         }
     }
 
-    /// The page in a frame; `None` where the recording tells nothing of it.
+    /// Returns the page in a frame, or `None` if the recording does not have it.
     pub fn frame(&self, frame: u64) -> Option<&Page> {
         match self.written.get(&frame) {
             Some(Image::Made(page)) => Some(page),
@@ -37,7 +37,7 @@ impl<'a> CpuMemory<'a> {
         }
     }
 
-    /// The page of the recording that is in a frame, where it is one.
+    /// Returns the recorded page in a frame, if the frame holds one unchanged.
     pub fn page_id(&self, frame: u64) -> Option<PageId> {
         match self.written.get(&frame) {
             Some(Image::Made(_)) => None,
@@ -46,7 +46,7 @@ impl<'a> CpuMemory<'a> {
         }
     }
 
-    /// The CPU writes. Gives the bytes, or `None` when the row is of no piece of a page, or the page is not there.
+    /// Applies a CPU write. Returns the bytes, or `None` if the row is not a piece of a page, or the page is missing.
     pub fn write(&mut self, row: &HostWriteRow) -> Option<&'a [u8]> {
         let piece = row.piece()?;
         let bytes = self.memory.pages.page(PageId(row.page))?.get(piece.clone())?;

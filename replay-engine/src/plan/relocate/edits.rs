@@ -1,9 +1,9 @@
-//! Bytes that a person put over recorded memory, followed through what the CPU writes there later.
+//! User edits of recorded memory, followed through later CPU writes.
 //!
-//! An edit stands in for what the CPU gave first: what lies there at the start, or, where that is all zero, at the first
-//! submit before which the CPU has written something else. As long as the CPU's own bytes are these, the edit's are in
-//! their place, also where the CPU writes them anew. When a chain is submitted with other contents the edit ends: the
-//! bytes that it put come back as they were, and jobs' results stay. When it is the first contents again, so is the edit.
+//! An edit replaces the first contents that the CPU supplied. These are the contents at the start or, if those are all
+//! zero, at the first submit before which the CPU has written something else. While the CPU's contents equal these, the
+//! edit replaces them, also when the CPU writes them again. When a chain is submitted with other contents, the edit
+//! ends: its bytes are restored, and results of jobs stay. When the first contents return, the edit returns too.
 
 use super::RelocatedMemory;
 use crate::plan::{CompileError, PlanPages};
@@ -12,38 +12,38 @@ use std::ops::Range;
 use trace_core::recording::{HostWriteRow, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// A person's bytes over a range of GPU memory.
+/// The user's bytes for a range of GPU memory.
 pub struct Edit {
-    /// What it is, for messages: `input `image``.
+    /// Its description for messages: `input `image``.
     pub what: String,
     space: u32,
     va: GpuVa,
     bytes: Vec<u8>,
-    /// What the CPU gave first, and what it gave last.
+    /// The first and the last contents that the CPU supplied.
     original: Vec<u8>,
     host: Vec<u8>,
-    /// The recorded frame of each page, where it is mapped.
+    /// The recorded frame of each page, if it is mapped.
     frames: Vec<Option<u64>>,
     /// Whether a page was ever mapped.
     met: Vec<bool>,
-    /// Whether the CPU gave anything but zeros yet.
+    /// Whether the CPU has supplied anything but zeros.
     met_contents: bool,
     active: bool,
-    /// What became of it later: the event, and how.
+    /// Later changes of the edit: the event and a description.
     pub later: Vec<(u64, &'static str)>,
 }
 
-/// A part of an edit that lies in one page: range in the edit, place in the page.
+/// The part of an edit in one page: the range in the edit, and the offset in the page.
 struct Part {
     range: Range<usize>,
     place: usize,
 }
 
 impl Edit {
-    /// Puts an edit in place at the start. Gives it, to be told of what the CPU writes, and how many pages changed.
+    /// Applies an edit at the start. Returns it, for updates with CPU writes, and the number of changed pages.
     ///
     /// # Errors
-    /// When the address space is not there, or a byte is not mapped and nothing could map it later.
+    /// If the address space does not exist, or a byte is not mapped and nothing could map it later.
     pub(in crate::plan) fn place(
         what: String,
         space: u32,
@@ -79,7 +79,7 @@ impl Edit {
             let now = new
                 .and_then(|n| memory.page(n))
                 .and_then(|p| p.get(part.place..part.place + part.range.len()));
-            // An edit before this one may have been here.
+            // An earlier edit may have written here.
             if now != this.bytes.get(part.range.clone()) {
                 changed += 1;
                 this.patch_all(page, memory);
@@ -91,7 +91,7 @@ impl Edit {
         Ok((this, changed))
     }
 
-    /// A page of the edit that was never mapped.
+    /// Returns a page of the edit that was never mapped.
     #[must_use]
     pub fn find_unmapped_page(&self) -> Option<GpuVa> {
         let page = self.met.iter().position(|m| !m)?;
@@ -108,8 +108,8 @@ impl Edit {
         }
     }
 
-    /// Finds the edit's pages, and gives those that lie in another frame than before; what the CPU gave there is what
-    /// it left in that frame.
+    /// Finds the edit's pages, and returns those whose frame changed. The CPU's contents of such a page are its
+    /// contents of the new frame.
     fn find(&mut self, memory: &RelocatedMemory<'_>) -> Result<Vec<usize>, CompileError> {
         let mut moved = Vec::new();
         for page in 0..self.frames.len() {
@@ -134,13 +134,13 @@ impl Edit {
         Ok(moved)
     }
 
-    /// Puts the edit's bytes over all of its part in a page.
+    /// Writes the edit's bytes to its whole part of a page.
     fn patch_all(&self, page: usize, memory: &mut RelocatedMemory<'_>) {
         let part = self.part(page);
         self.patch_with(&self.bytes, page, part.range, memory);
     }
 
-    /// Puts some of `bytes`, as long as the edit, where they belong.
+    /// Writes some of `bytes`, which is as long as the edit, to their location.
     fn patch_with(&self, bytes: &[u8], page: usize, range: Range<usize>, memory: &mut RelocatedMemory<'_>) {
         let part = self.part(page);
         let place = part.place + range.start.saturating_sub(part.range.start);
@@ -151,7 +151,7 @@ impl Edit {
         }
     }
 
-    /// The CPU wrote these pieces, and tables of these translations, before `event` submits a chain.
+    /// Processes CPU writes to these pieces, and to tables of these translations, before `event` submits a chain.
     pub(super) fn follow(
         &mut self,
         memory: &mut RelocatedMemory<'_>,
@@ -195,7 +195,7 @@ impl Edit {
         if moved.is_empty() && given.is_empty() {
             return Ok(());
         }
-        // Zeros may be what was there before the CPU gave anything.
+        // Zeros may be the contents from before the first CPU write.
         if !self.met_contents && self.host.iter().any(|b| *b != 0) {
             self.met_contents = true;
             self.original.clone_from(&self.host);
@@ -211,7 +211,7 @@ impl Edit {
             }
         }
         if was != now {
-            // What the recording shows as the original's is not a job's.
+            // Contents that the recording shows as the original are not a job's.
             self.exchange(memory, event, now);
         }
         self.later.push((
@@ -226,7 +226,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Puts the edit in the place of the original, or the other way, wherever the recording shows the original.
+    /// Replaces the original by the edit, or the reverse, wherever the recording shows the original.
     fn exchange(&self, memory: &mut RelocatedMemory<'_>, event: u64, edited: bool) {
         let view = memory.recording.memory.at(event);
         for page in 0..self.frames.len() {

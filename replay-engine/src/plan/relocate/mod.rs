@@ -1,5 +1,5 @@
-//! Moves page tables and memory of a recording into the agent's arena, as they are at its start and as the CPU changes
-//! them later.
+//! Relocation of page tables and memory of a recording into the agent's arena: the state at its start, and the later
+//! changes by the CPU.
 
 mod changes;
 mod cpu;
@@ -21,18 +21,18 @@ use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
-/// Bits of a physical address that an entry can hold.
+/// Number of bits of a physical address in an entry.
 const PHYSICAL_BITS: u32 = 48;
 
-/// Maximum number of mapped pages that are looked at, all translations together, a block counting as all its pages, and
-/// a page again whenever it is mapped anew: 64 GiB of addresses. Tables can map one piece of memory any number of
-/// times, so neither the recording's size nor the arena's bounds this.
+/// Maximum number of checked mapped pages, for all translations together: 64 GiB of addresses. A block counts as all
+/// its pages, and a page counts again whenever it is mapped again. Tables can map one piece of memory any number of
+/// times, so neither the recording's size nor the arena's limits this.
 pub const MAX_VISITED_PAGES: u64 = 1 << 24;
 
-/// Mapped pages between two looks at whether the work was cancelled.
+/// Number of mapped pages between two checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 16;
 
-/// What a new frame holds.
+/// The contents of a new frame.
 enum Content<'a> {
     Stored(&'a Page, Digest),
     Made(Box<Page>),
@@ -47,62 +47,63 @@ impl Content<'_> {
     }
 }
 
-/// Page tables and memory, moved.
+/// Relocated page tables and memory.
 pub struct RelocatedMemory<'a> {
     recording: &'a Recording,
     spaces: &'a [AddressSpace],
     progress: &'a Progress,
-    /// Recorded memory, with what the CPU wrote so far.
+    /// Recorded memory, with the CPU writes so far.
     cpu: CpuMemory<'a>,
-    /// Frames that the CPU writes at some time of the recording.
+    /// Frames that the CPU writes at any time of the recording.
     written: HashSet<u64>,
-    /// New frames of data, by recorded frame.
+    /// New data frames, by recorded frame.
     data: HashMap<u64, u64>,
-    /// How often each recorded frame is mapped now.
+    /// Number of current mappings of each recorded frame.
     mapped: HashMap<u64, u32>,
     tables: Vec<Table>,
     /// Tables by translation and recorded frame, and by recorded frame.
     table_at: HashMap<(usize, u64), usize>,
     tables_of: HashMap<u64, Vec<usize>>,
-    /// What the plan puts in place before it runs.
+    /// The initial contents of the plan.
     content: BTreeMap<u64, (FrameRole, Content<'a>)>,
-    /// Frames that are otherwise now, for what the CPU changed while the plan runs.
+    /// Current contents of changed frames, for CPU changes while the plan runs.
     now: HashMap<u64, Box<Page>>,
-    /// Changes at hand, by new frame.
+    /// Pending changes, by new frame.
     patches: BTreeMap<u64, Patch>,
-    /// What the CPU wrote since the latest submit, and the translations whose tables that changed.
+    /// The CPU writes since the last submit, and the translations whose tables they changed.
     given: Vec<(HostWriteRow, &'a [u8])>,
     changed_spaces: BTreeSet<usize>,
-    /// Whether no chain has been submitted yet; new frames that first came into use since the latest was.
+    /// Whether no chain has been submitted yet; and the new frames that were first used since the last submit.
     untouched: bool,
     fresh: HashSet<u64>,
-    /// Images that changes take bytes from, in the order of their numbers.
+    /// Images that changes take bytes from, by number.
     images: Vec<Digest>,
     image_numbers: HashMap<Digest, u32>,
     image_pages: BTreeMap<Digest, Box<Page>>,
-    /// Whether the start is still being laid out.
+    /// Whether the initial contents are still under construction.
     starting: bool,
     next: u64,
     arena: Arena,
-    /// Mapped pages looked at so far.
+    /// Number of checked mapped pages so far.
     visited: u64,
     leaves: u64,
     /// The translations.
     pub moved: Vec<RelocatedSpace>,
 }
 
-/// A translation that was moved.
+/// A relocated translation.
 #[derive(Clone, Copy, Debug)]
 pub struct RelocatedSpace {
-    /// What the plan says of it.
+    /// Its entry in the plan.
     pub space: PlanSpace,
-    /// Tables moved, of those that there are at the start.
+    /// Number of relocated tables at the start.
     pub tables: u64,
-    /// Pages and blocks moved, likewise.
+    /// Number of relocated pages and blocks at the start.
     pub leaves: u64,
 }
 
-/// What a plan needs of moved memory: pages to put in place, images of later changes, and all of them by digest.
+/// The pages that a plan needs of relocated memory: the initial pages, the images of later changes, and all of them by
+/// digest.
 pub(super) struct RelocatedPages {
     pub pages: Vec<PlanPage>,
     pub images: Vec<Digest>,
@@ -110,12 +111,12 @@ pub(super) struct RelocatedPages {
 }
 
 impl<'a> RelocatedMemory<'a> {
-    /// Moves everything that the recording's translations reach at its start: first the tables, then data by rising
-    /// address. What they reach later follows when it is met.
+    /// Relocates everything that the recording's translations map at its start: first the tables, then data by
+    /// ascending address. Later mappings are relocated when they occur.
     ///
     /// # Errors
-    /// When tables cannot be walked, are mapped for the GPU, map more than [`MAX_VISITED_PAGES`], the arena is too
-    /// small, or the work was cancelled.
+    /// If tables cannot be walked, are mapped for the GPU, map more than [`MAX_VISITED_PAGES`], the arena is too small,
+    /// or the work was cancelled.
     pub fn new(recording: &'a Recording, arena: Arena, progress: &'a Progress) -> Result<Self, CompileError> {
         if arena.base.in_page() != 0 || arena.end() >> PHYSICAL_BITS != 0 {
             return Err(CompileError::ArenaOutOfReach);
@@ -178,7 +179,7 @@ impl<'a> RelocatedMemory<'a> {
         Ok(this)
     }
 
-    /// Takes `count` frames, the first a multiple of `align`.
+    /// Allocates `count` frames, the first a multiple of `align`.
     fn take(&mut self, count: u64, align: u64) -> Result<u64, CompileError> {
         let small = CompileError::ArenaTooSmall {
             pages: self.arena.pages,
@@ -194,8 +195,8 @@ impl<'a> RelocatedMemory<'a> {
         }
     }
 
-    /// Gives every table of a translation its place, the root first. Gives the root's number and how many there are:
-    /// none where the CPU makes the root only later.
+    /// Allocates a frame for every table of a translation, the root first. Returns the root's number and the number of
+    /// tables: none if the CPU creates the root only later.
     fn place_tables(&mut self, index: usize, space: &AddressSpace) -> Result<(usize, u64), CompileError> {
         let root = space.root.frame();
         if self.cpu.frame(root).is_none() && self.written.contains(&root) {
@@ -218,7 +219,7 @@ impl<'a> RelocatedMemory<'a> {
         Ok((first, found.len() as u64))
     }
 
-    /// Counts mapped pages that are about to be looked at.
+    /// Counts mapped pages before they are checked.
     fn visit(&mut self, pages: u64) -> Result<(), CompileError> {
         let before = self.visited / CHECK_EVERY;
         self.visited = self.visited.saturating_add(pages);
@@ -255,7 +256,7 @@ impl<'a> RelocatedMemory<'a> {
         Ok(())
     }
 
-    /// Puts what the CPU left in a recorded frame into a new one that nothing used before.
+    /// Puts the CPU's contents of a recorded frame into a new, unused one.
     fn place_page(&mut self, old: u64, new: u64) -> Result<(), CompileError> {
         let content = match self.cpu.page_id(old) {
             Some(PageId::ZERO) => return Ok(()),
@@ -276,10 +277,10 @@ impl<'a> RelocatedMemory<'a> {
         Ok(())
     }
 
-    /// Checks that a range is mapped now.
+    /// Checks that a range is currently mapped.
     ///
     /// # Errors
-    /// When the address space is not there or a byte is not mapped.
+    /// If the address space does not exist or a byte is not mapped.
     pub fn check(&self, what: &str, space: u32, va: GpuVa, bytes: u64) -> Result<(), CompileError> {
         let mut done = 0u64;
         while done < bytes {
@@ -294,10 +295,10 @@ impl<'a> RelocatedMemory<'a> {
         Ok(())
     }
 
-    /// The recorded frame that an address lies in now, where it is mapped.
+    /// Returns the recorded frame of an address, if it is currently mapped.
     ///
     /// # Errors
-    /// When the address space is not there.
+    /// If the address space does not exist.
     fn old_frame(&self, what: &str, space: u32, va: GpuVa) -> Result<Option<u64>, CompileError> {
         let index = space as usize;
         let a = self.spaces.get(index).ok_or_else(|| CompileError::NoAddressSpace {
@@ -309,30 +310,30 @@ impl<'a> RelocatedMemory<'a> {
         Ok(frame.filter(|f| self.data.contains_key(f)))
     }
 
-    /// A chain is submitted: from here on jobs may have written whatever is mapped.
+    /// Notes the submit of a chain: from here on jobs may have written all mapped memory.
     pub fn note_submit(&mut self) {
         self.untouched = false;
         self.fresh.clear();
     }
 
-    /// What the GPU sees through a translation now.
+    /// Returns the GPU's current view through a translation.
     pub fn gpu(&self, space: &PlanSpace) -> PlanGpuMemory<'_, Self> {
         PlanGpuMemory::new(self, space)
     }
 
-    /// Frames in use from the arena's start on.
+    /// Returns the number of used frames from the start of the arena.
     #[must_use]
     pub fn used_pages(&self) -> u64 {
         self.next - self.arena.base.frame()
     }
 
-    /// Frames of data: where they lie now, and where they lay.
+    /// Returns the data frames: new and recorded frame numbers.
     #[must_use]
     pub(super) fn frames(&self) -> HashMap<u64, u64> {
         self.data.iter().map(|(old, new)| (*new, *old)).collect()
     }
 
-    /// The pages to put in place, sorted by frame, and the images of changes.
+    /// Returns the initial pages, sorted by frame, and the images of changes.
     #[must_use]
     pub(super) fn into_pages(self) -> RelocatedPages {
         let mut by_digest = self.image_pages;
@@ -384,7 +385,7 @@ mod tests {
 
     const F: MmuFormat = MmuFormat::Aarch64_4k;
 
-    /// 512 tables, one image in all of them, of 512 blocks of 1 GiB each that lie at one place.
+    /// Builds 512 tables with the same contents: 512 blocks of 1 GiB each, all at one address.
     fn blocks_again_and_again() -> Recording {
         let mut m = MemoryBuilder::new();
         let page = |entry: &dyn Fn(u64) -> u64| {

@@ -1,4 +1,4 @@
-//! Page tables of a recording, table by table: where each lies in the arena, what it points at, and how that changes.
+//! Page tables of a recording, table by table: their location in the arena, their targets, and their changes.
 
 use super::{Content, RelocatedMemory};
 use crate::plan::CompileError;
@@ -7,7 +7,7 @@ use trace_core::mmu::{EntryKind, MAX_TABLES, MmuError, entry_address, entry_kind
 use trace_core::recording::{FrameRole, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
-/// A table of one translation. It keeps its place in the arena for the whole plan, also while nothing points at it.
+/// A table of one translation. It keeps its frame in the arena for the whole plan, even without references.
 pub(super) struct Table {
     pub space: usize,
     /// Its recorded frame, and its frame in the arena.
@@ -16,11 +16,11 @@ pub(super) struct Table {
     pub level: u8,
     /// First address that it translates.
     pub va: GpuVa,
-    /// How many entries point at it; a root counts one when it is there.
+    /// Number of entries that point at it. An existing root counts as one.
     pub refs: u32,
-    /// Whether it was ever there: its contents in the arena are `made`.
+    /// Whether it ever existed: its contents in the arena are `made`.
     pub filled: bool,
-    /// Its entries as recorded and as they stand in the arena, as of when it was last looked at.
+    /// Its entries as recorded and as in the arena, at the last update.
     pub raw: Box<Page>,
     pub made: Box<Page>,
 }
@@ -52,7 +52,7 @@ fn set_word(page: &mut Page, index: usize, value: u64) {
 }
 
 impl RelocatedMemory<'_> {
-    /// Keeps a table in mind. Gives its number.
+    /// Adds a table. Returns its number.
     pub(super) fn add_table(&mut self, table: Table) -> usize {
         let number = self.tables.len();
         self.table_at.insert((table.space, table.old), number);
@@ -61,7 +61,7 @@ impl RelocatedMemory<'_> {
         number
     }
 
-    /// An entry begins to point at a table. Gives the table's frame in the arena.
+    /// Notes that an entry points at a table. Returns the table's frame in the arena.
     fn link(&mut self, space: usize, old: u64, level: u8, va: GpuVa) -> Result<u64, CompileError> {
         let number = match self.table_at.get(&(space, old)) {
             Some(number) => *number,
@@ -79,7 +79,7 @@ impl RelocatedMemory<'_> {
         let Some(t) = self.tables.get_mut(number) else {
             return Err(CompileError::PageMissing { frame: old });
         };
-        // A table that is one of another level can be neither moved nor proved.
+        // A table with two levels can be neither relocated nor proved.
         if t.level != level {
             return Err(self.bad_tables(space, shared));
         }
@@ -100,7 +100,7 @@ impl RelocatedMemory<'_> {
         CompileError::Tables { number, source }
     }
 
-    /// Takes a table's contents as the CPU made them. The first time they are part of what is there at the start.
+    /// Reads a table's contents as the CPU wrote them. The first time they become part of the initial contents.
     pub(super) fn fill(&mut self, number: usize) -> Result<(), CompileError> {
         let Some((old, new, first)) = self.tables.get(number).map(|t| (t.old, t.new, !t.filled)) else {
             return Ok(());
@@ -109,7 +109,7 @@ impl RelocatedMemory<'_> {
         let Some(t) = self.tables.get_mut(number) else {
             return Ok(());
         };
-        // What it pointed at before was let go when it was taken out.
+        // Its former targets were released when it was removed.
         (t.filled, t.raw) = (true, Box::new(ZERO_PAGE));
         let before = std::mem::replace(&mut t.made, Box::new(ZERO_PAGE));
         self.entries(number, &raw, 0..PAGE_SIZE / 8)?;
@@ -125,7 +125,7 @@ impl RelocatedMemory<'_> {
         Ok(())
     }
 
-    /// Takes some entries of a table as they are in `now`, and what they point at with them.
+    /// Updates some entries of a table from `now`, and their targets.
     fn entries(&mut self, number: usize, now: &Page, range: Range<usize>) -> Result<(), CompileError> {
         for index in range {
             let Some(t) = self.tables.get(number) else {
@@ -147,7 +147,7 @@ impl RelocatedMemory<'_> {
         Ok(())
     }
 
-    /// An entry as it stands in the arena.
+    /// Returns an entry in its relocated form.
     fn point(&mut self, space: usize, level: u8, va: GpuVa, raw: u64) -> Result<u64, CompileError> {
         let Some(format) = self.spaces.get(space).map(|s| s.format) else {
             return Ok(raw);
@@ -158,11 +158,11 @@ impl RelocatedMemory<'_> {
             EntryKind::Invalid => return Ok(raw),
             EntryKind::Reserved => return Err(self.bad_tables(space, MmuError::BadEntry { level, va, raw })),
         };
-        // Every bit that is not address stays as it was recorded.
+        // All bits outside the address stay as recorded.
         Ok(raw & !entry_address(u64::MAX).0 | target << 12)
     }
 
-    /// A page or block is mapped. Gives its first frame in the arena.
+    /// Maps a page or block. Returns its first frame in the arena.
     fn map(&mut self, va: GpuVa, old: u64, bytes: u64) -> Result<u64, CompileError> {
         let count = bytes / PAGE_SIZE as u64;
         self.leaves += 1;
@@ -181,7 +181,7 @@ impl RelocatedMemory<'_> {
         Ok(new)
     }
 
-    /// An entry points at something else from here on.
+    /// Releases the former target of an entry.
     fn release(&mut self, space: usize, level: u8, was: u64) {
         let Some(format) = self.spaces.get(space).map(|s| s.format) else {
             return;
@@ -203,7 +203,7 @@ impl RelocatedMemory<'_> {
         }
     }
 
-    /// Depth is bounded: a table entry is only found above the last level.
+    /// Recursion depth is limited: a table entry exists only above the last level.
     fn unlink(&mut self, space: usize, old: u64) {
         let number = self.table_at.get(&(space, old)).copied();
         let Some(t) = number.and_then(|n| self.tables.get_mut(n)) else {
@@ -219,7 +219,7 @@ impl RelocatedMemory<'_> {
         }
     }
 
-    /// The CPU wrote a piece of a frame: where it is a table, its entries change.
+    /// Processes a CPU write to a piece of a frame. If the frame is a table, its entries change.
     pub(super) fn rewrite_tables(&mut self, frame: u64, piece: &Range<usize>) -> Result<(), CompileError> {
         let Some(of) = self.tables_of.get(&frame).cloned() else {
             return Ok(());
@@ -250,7 +250,7 @@ impl RelocatedMemory<'_> {
         Ok(())
     }
 
-    /// Puts the words of a table that differ among the changes at hand.
+    /// Adds the changed words of a table to the pending changes.
     fn patch_words(&mut self, new: u64, before: &Page, made: &Page) {
         for index in 0..PAGE_SIZE / 8 {
             if word(before, index) != word(made, index) {

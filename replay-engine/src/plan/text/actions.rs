@@ -1,4 +1,4 @@
-//! The lines of a plan's text that are its actions.
+//! The action lines of a plan's text.
 
 use super::TextError;
 use super::lines::Fields;
@@ -73,7 +73,7 @@ pub(super) fn print_action(action: &Action, out: &mut String) -> std::fmt::Resul
     }
 }
 
-/// The words of operations.
+/// The keywords of operations.
 const OPERATIONS: [&str; 13] = [
     "write",
     "write-slot",

@@ -1,4 +1,4 @@
-//! The lines of a plan's text that hold page images, and what follows from a body that was written by hand.
+//! The page image lines of a plan's text, and the values that are derived from a handwritten body.
 
 use super::TextError;
 use super::lines::Fields;
@@ -9,18 +9,18 @@ use std::fmt::Write as _;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 
-/// Bytes of a printed line.
+/// Bytes per printed line.
 const ROW: usize = 32;
 
-/// Maximum number of page images of a text: 256 MiB. A line of few bytes makes one.
+/// Maximum number of page images of a text: 256 MiB. A line of few bytes can create one.
 const MAX_CONTENTS: usize = 1 << 16;
 
-/// Gives the bytes of a file that a plan's text names.
+/// Reads files that a plan's text refers to.
 pub trait Files {
-    /// The file's bytes, of which no more than `most` are needed.
+    /// Returns the file's bytes, of which at most `most` are needed.
     ///
     /// # Errors
-    /// Why they cannot be had, in words.
+    /// A message why they cannot be read.
     fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, String>;
 }
 
@@ -38,13 +38,13 @@ fn hex(digest: &Digest) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }
 
-/// Page images by the name that the text gives them: a digest, or any other in quotes.
+/// Page images by their name in the text: a digest, or any other name in quotes.
 pub(super) struct Contents {
     by_name: BTreeMap<String, Box<Page>>,
 }
 
 impl Contents {
-    /// Reads the lines `content`, of those before the body.
+    /// Reads the `content` lines before the body.
     pub fn read<'t>(rows: impl Iterator<Item = (usize, &'t str)>, files: &dyn Files) -> Result<Self, TextError> {
         let mut by_name: BTreeMap<String, Box<Page>> = BTreeMap::new();
         let mut named = Vec::new();
@@ -107,7 +107,7 @@ impl Contents {
             .ok_or_else(|| f.error(format!("there is no content \"{name}\"")))
     }
 
-    /// A digest, or that of a page image by its name.
+    /// Parses a digest, or the name of a page image.
     pub fn digest(&self, f: &mut Fields<'_>) -> Result<Digest, TextError> {
         if f.is_quoted() {
             return Ok(*blake3::hash(self.page(f)?).as_bytes());
@@ -117,7 +117,7 @@ impl Contents {
         Ok(*hash.as_bytes())
     }
 
-    /// A digest, or that of the first bytes of a page image.
+    /// Parses a digest, or the name of a page image for the digest of its first bytes.
     pub fn digest_of(&self, f: &mut Fields<'_>, bytes: u64) -> Result<Digest, TextError> {
         if !f.is_quoted() {
             return self.digest(f);
@@ -128,7 +128,7 @@ impl Contents {
         Ok(*blake3::hash(part).as_bytes())
     }
 
-    /// All of them by their digests.
+    /// Returns all of them by digest.
     pub fn pages(self) -> BTreeMap<Digest, Box<Page>> {
         let all = self.by_name.into_values().map(|p| (*blake3::hash(&*p).as_bytes(), p));
         all.filter(|(d, _)| *d != zero_digest()).collect()
@@ -147,7 +147,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// The images that a plan names. Rows of zeros are left out.
+/// Prints the images of a plan. Rows of zeros are left out.
 pub(super) fn print(plan: &Plan, pages: &dyn PageSource, out: &mut String) {
     for digest in plan.digests() {
         let Some(page) = pages.page(&digest) else { continue };
@@ -159,7 +159,7 @@ pub(super) fn print(plan: &Plan, pages: &dyn PageSource, out: &mut String) {
     }
 }
 
-/// Counts what the body does, and names what it waits for.
+/// Counts the operations of the body, and fills in what it waits for.
 pub(super) fn count(plan: &mut Plan) {
     let mut reads = ReadClasses::default();
     let (mut interrupts, mut rewrites) = (0, Vec::new());

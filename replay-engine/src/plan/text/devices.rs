@@ -1,5 +1,5 @@
-//! The lines of a plan's text that tell of a device on a bus: itself, its windows, expected effects; and of the recording
-//! that the plan was made of.
+//! The device lines of a plan's text: bus identity, windows, expected effects; and the lines about the source
+//! recording.
 
 use super::TextError;
 use super::content::Contents;
@@ -18,7 +18,7 @@ const KINDS: [(SpaceKind, &str); 5] = [
 ];
 
 pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
-    // It always has a JSON form: text keys, numbers and strings.
+    // It always has a JSON form: string keys, numbers and strings.
     if let Some(json) = plan.hardware.as_ref().and_then(|h| serde_json::to_string(h).ok()) {
         writeln!(out, "hardware {}", quote(&json))?;
     }

@@ -2,7 +2,7 @@
 
 use super::TextError;
 
-/// Text in quotes, with escapes.
+/// Returns text in quotes, with escapes.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -25,14 +25,14 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// The fields of a line, taken one after another.
+/// The fields of a line, read in order.
 pub(super) struct Fields<'a> {
     line: usize,
     whole: &'a str,
     rest: &'a str,
-    /// Byte of the line at which what was taken last begins.
+    /// Byte position of the last field in the line.
     at: usize,
-    /// Start of the arena, once it is told.
+    /// Start of the arena, once it is known.
     base: Option<u64>,
 }
 
@@ -56,17 +56,17 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What is taken next begins here.
+    /// Marks the start of the next field.
     fn begin(&mut self) {
         self.at = self.whole.len() - self.rest.len();
     }
 
-    /// Whether quoted text is next.
+    /// Returns whether quoted text is next.
     pub fn is_quoted(&self) -> bool {
         self.rest.starts_with('"')
     }
 
-    /// The next word, quoted or not.
+    /// Reads the next word, quoted or not.
     pub fn any(&mut self, what: &str) -> Result<String, TextError> {
         self.begin();
         if self.rest.is_empty() {
@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
         Ok(word.to_owned())
     }
 
-    /// A number, or an address of the arena, `arena+0x1000`: how far that is from the arena's start.
+    /// Reads a number, or an address of the arena, `arena+0x1000`, as its offset from the arena's start.
     fn relative(&mut self, what: &str) -> Result<(u64, bool), TextError> {
         let word = self.any(what)?;
         match word.strip_prefix("arena+") {
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number; `arena+0x1000` is that address.
+    /// Reads a number; `arena+0x1000` is that address.
     pub fn address(&mut self, what: &str) -> Result<u64, TextError> {
         match self.relative(what)? {
             (n, false) => Ok(n),
@@ -101,12 +101,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number; `arena+0x1000` is the offset alone.
+    /// Reads a number; `arena+0x1000` is only the offset.
     pub fn offset(&mut self, what: &str) -> Result<u64, TextError> {
         Ok(self.relative(what)?.0)
     }
 
-    /// A frame's number; `arena+0x1000` is the frame there.
+    /// Reads a frame number; `arena+0x1000` is the frame there.
     pub fn frame(&mut self, what: &str) -> Result<u64, TextError> {
         let mut ahead = Self { ..*self };
         if ahead.any(what)?.starts_with("arena+") {
@@ -126,7 +126,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number, decimal or with `0x`, that fits its type.
+    /// Reads a number, decimal or with `0x`, that fits its type.
     pub fn number<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, TextError> {
         let word = self.any(what)?;
         self.parse(&word, what)
@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
 
     pub fn parse<T: TryFrom<u64>>(&self, word: &str, what: &str) -> Result<T, TextError> {
         let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |hex| (hex, 16));
-        // What reads numbers would take a sign, too.
+        // The number parser would accept a sign, too.
         let value = Some(digits).filter(|d| !d.starts_with('+'));
         value
             .and_then(|d| u64::from_str_radix(d, radix).ok())
@@ -142,13 +142,13 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.error(format!("{what}: `{word}` is not a number that fits")))
     }
 
-    /// A word and the number after it.
+    /// Reads a keyword and the number after it.
     pub fn named<T: TryFrom<u64>>(&mut self, name: &str) -> Result<T, TextError> {
         self.word(name)?;
         self.number(name)
     }
 
-    /// A number, or `-` for none.
+    /// Reads a number, or `-` for none.
     pub fn optional(&mut self, what: &str) -> Result<Option<u64>, TextError> {
         let word = self.any(what)?;
         if word == "-" {
@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Quoted text.
+    /// Reads quoted text.
     pub fn text(&mut self, what: &str) -> Result<String, TextError> {
         self.begin();
         let Some(inner) = self.rest.strip_prefix('"') else {
@@ -194,7 +194,7 @@ impl<'a> Fields<'a> {
         Err(self.error(format!("{what} has no closing quote")))
     }
 
-    /// Nothing is left but a comment.
+    /// Checks that only a comment is left.
     pub fn end(&mut self) -> Result<(), TextError> {
         self.begin();
         if self.rest.is_empty() || self.rest.starts_with('#') {

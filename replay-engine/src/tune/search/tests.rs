@@ -1,4 +1,4 @@
-//! Searches over an artificial device: a surface that is known, with noise, and points that are wrong, refused or fatal.
+//! Searches over an artificial device: a known surface with noise, and points that are wrong, refused or fatal.
 
 use super::*;
 use crate::tune::{Axes, Limits, OutputMismatch, ReplacementCode, run_with_resume};
@@ -9,7 +9,7 @@ const RECORDED: RecordedLaunch = RecordedLaunch {
     shared: 0,
 };
 
-/// What becomes of a point on the artificial device.
+/// The behavior of a point on the artificial device.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Right,
@@ -67,7 +67,7 @@ impl<F: Fn(&Point) -> Kind> Evaluator for Artificial<F> {
         let rejected = match (self.kind)(point) {
             Kind::Right => None,
             Kind::Wrong => {
-                // What is wrong is the fastest of all.
+                // Wrong points are the fastest of all.
                 times.fill(1);
                 Some(RejectReason::Wrong(OutputMismatch {
                     at: 0x1000,
@@ -219,7 +219,8 @@ fn halving_finds_the_best_of_a_noisy_surface_with_a_part_of_the_launches() {
     for seed in 0..40 {
         let mut device = Artificial::new(1500, seed, right);
         let tuned = run(&ask(halving(0, seed)), &mut device);
-        // 30 points once, 10 of them once, 4 twice, 2 five times; the recorded launch before and behind.
+        // Cumulative repeats: 30 points once, 10 of them once, 4 twice, 2 five times; the recorded launch before and
+        // after.
         assert_eq!(device.launches(), 30 + 4 + 2 * 3 + 2 * 5, "seed {seed}");
         let best = tuned.best().unwrap();
         assert_eq!(best.measured.times.len(), 5);
@@ -276,7 +277,7 @@ fn the_time_for_the_whole_is_kept() {
     assert_eq!(tuned.ended, TuneEnd::TimeOver);
     assert!((2..30).contains(&tuned.points.len()), "{}", tuned.points.len());
     assert!(tuned.points.iter().all(|t| t.measured.times.len() == 5));
-    // The last that was begun may be over by one point.
+    // The last point that was started may exceed the limit.
     assert!(device.now < 1_000_000 + 5 * 60_000, "{}", device.now);
     assert!(tuned.best().is_some());
 }
@@ -321,7 +322,7 @@ fn a_point_that_breaks_a_process_is_rejected_and_the_next_process_goes_on() {
         assert_eq!(words, ["failed", "failed"]);
         assert_eq!(tuned.best().unwrap().point.block[0], 128);
         if search == Search::Grid {
-            // Each point once, the recorded one at first and at last; a fatal one is one more try.
+            // Each point once, the recorded one first and last; a fatal one is one more try.
             assert_eq!(launches, 5 * (30 + 2));
         }
     }
@@ -335,7 +336,7 @@ fn a_process_that_breaks_without_a_reason_is_not_begun_for_ever() {
         if processes == 3 {
             return Err("it is gone");
         }
-        // The same point breaks it again: it is known, and must not be tried.
+        // The same point would break it again: it is known, and must not be tried.
         assert!(ask.known.iter().all(|t| t.point.block[0] != 9999));
         let kind = |p: &Point| if p.grid[0] == 160 { Kind::Fatal } else { Kind::Right };
         Ok(run(ask, &mut Artificial::new(0, 1, kind)))
@@ -349,7 +350,7 @@ fn a_process_that_breaks_without_a_reason_is_not_begun_for_ever() {
         }
     );
     assert_eq!(tuned.rejected().count(), 2);
-    // One that breaks at the recorded launch tells that, once.
+    // A process that breaks at the recorded launch reports that once.
     let mut processes = 0;
     let tuned = run_with_resume(&ask(Search::Grid), |ask| {
         processes += 1;

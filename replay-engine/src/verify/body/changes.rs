@@ -1,4 +1,4 @@
-//! Changes of memory along the body: what the CPU of the recording did there, proved like the memory of the start.
+//! Memory changes along the body: writes of the recorded CPU, proved like the initial memory.
 
 use super::Walker;
 use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
@@ -6,13 +6,13 @@ use crate::verify::{Reason, Refusal};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
 
-/// Bytes of a page-table entry.
+/// Size of a page-table entry, bytes.
 const ENTRY: u32 = 8;
-/// Bytes that count as one step of the check.
+/// Number of bytes that count as one step of the check.
 const STEP_BYTES: u64 = 64;
 
 impl Walker<'_> {
-    /// `bytes` at `offset` of the arena change.
+    /// Processes a change of `bytes` bytes at `offset` of the arena.
     pub(super) fn change(&mut self, action: &Action, offset: u64, bytes: u32) -> Result<(), Refusal> {
         let outside = Reason::ChangeOutside { offset, bytes };
         let Some(at) = self.plan.arena.base.checked_add(offset) else {
@@ -60,8 +60,8 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// No chain is under way that the change could be felt by: any, where it is of a page table; one whose headers lie
-    /// in the page.
+    /// Checks that no active chain could be affected by the change. For a page table this means any chain; otherwise a
+    /// chain with headers in the page.
     fn at_rest(&self, offset: u64, frame: u64, table: bool) -> Result<(), Refusal> {
         for slot in self.doing.busy_slots() {
             let headers = self.chains.get(&slot).is_some_and(|f| f.contains(&frame));

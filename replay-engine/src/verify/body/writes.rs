@@ -12,15 +12,15 @@ use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};
 use trace_core::{GpuVa, PhysAddr};
 
-/// The mode in the translation-configuration register.
+/// Mask of the mode in the translation-configuration register.
 const MODE: u64 = 0xf;
 const MODE_LEGACY: u64 = 0;
 const MODE_UNMAPPED: u64 = 1;
 const MODE_AARCH64_4K: u64 = 6;
-/// What may stand beside the mode in the newer format: tables cached while they are walked, reads of them allocate.
-/// The drivers of all known recordings set exactly this.
+/// Allowed bits other than the mode in the newer format: page tables are cached during walks, and reads of them
+/// allocate. The drivers of all known recordings set exactly these.
 const BESIDE_MODE: u64 = 0x4200_0000;
-/// Bytes that are cleared in a header before its chain is submitted: status and first incomplete task.
+/// Number of bytes that are cleared in a header before its chain is submitted: status and first incomplete task.
 const STATUS_BYTES: u8 = 8;
 
 impl<'a> Walker<'a> {
@@ -32,7 +32,7 @@ impl<'a> Walker<'a> {
         pair_in(&self.written, r)
     }
 
-    /// The low half, or the only part, of the register with a role in the block that `r` belongs to.
+    /// Returns the low half, or the only part, of the register with a role in the block of `r`.
     fn beside(&self, r: &Register, role: Role) -> Option<&'a Register> {
         self.roles.get(&(role, r.index)).copied()
     }
@@ -102,8 +102,8 @@ impl<'a> Walker<'a> {
         )
     }
 
-    /// Counts the root rewrites of an address space, or of all: its halves are rewritten when the root that they make
-    /// is not 0.
+    /// Counts the root rewrites of an address space, or of all: the halves are rewritten if the resulting root is not
+    /// 0.
     pub(super) fn settle_roots(&mut self, index: Option<Option<u8>>) {
         let waiting = std::mem::take(&mut self.waiting_roots);
         for (of, (r, writes)) in waiting {
@@ -115,9 +115,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A configuration is refused as soon as it is written: a mode that no format of the plan's tables has, and
-    /// whatever stands beside the mode and is not known to be harmless. It could change what the tables mean: how many
-    /// bits of an address they translate, where their walk begins, whose rights count.
+    /// Refuses a configuration as soon as it is written. Its mode must fit a format of the plan's tables, and its other
+    /// bits must be known to be harmless. Other bits could change the meaning of the tables: the number of translated
+    /// address bits, the start of the walk, the effective permissions.
     fn mode(&self, r: &Register, value: u64) -> Result<(), Refusal> {
         let register = r.name.clone();
         let config = |known| Reason::TranslationConfig {
@@ -141,14 +141,14 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Root and mode take effect together.
+    /// Processes an update: root and mode take effect together.
     fn update(&mut self, command: &Register) -> Result<(), Refusal> {
         let number = command.index.unwrap_or(0);
         self.settle_roots(Some(command.index));
         let root = self.beside(command, Role::Root).map_or(0, |r| self.pair(r));
         let cfg = self.beside(command, Role::TransCfg);
         let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset) & MODE);
-        // In the LPAE format a root of 0 says by its low bits that nothing is translated.
+        // In the LPAE format, the low bits of a root of 0 disable translation.
         let lpae = self.plan.spaces.iter().any(|s| s.format == MmuFormat::MaliLpae);
         let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
             ActiveTranslation::Unmapped
@@ -221,7 +221,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// Rule 5: the job is the one that the plan lists here.
+    /// Rule 5: checks that the job is the one that the plan lists here.
     fn same_job(&self, event: u32, head: u64, slot: u8) -> Result<(), Refusal> {
         let describe =
             |(event, head, slot): (u64, u64, u8)| format!("submit at event {event}, head {head:#x}, slot {slot}");
@@ -277,7 +277,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// The 64-bit value of the pair that `r` is a half of.
+/// Returns the 64-bit value of the pair that `r` is a half of.
 fn pair_in(values: &HashMap<u32, u64>, r: &Register) -> u64 {
     let value = |offset: u32| values.get(&offset).copied().unwrap_or(0);
     match r.pair {

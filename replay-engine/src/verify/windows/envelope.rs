@@ -1,4 +1,4 @@
-//! The rules for plans of a device's windows beside the body: the device, its windows, memory, expected effects.
+//! Rules for window plans outside the body: the device, its windows, memory, expected effects.
 
 use crate::device::{DeviceInfo, Window, space};
 use crate::plan::{Effect, MAX_WINDOW_BYTES, Plan};
@@ -8,17 +8,17 @@ use trace_core::recording::{Hardware, SpaceKind};
 
 /// Maximum number of windows of a device.
 const MAX_WINDOWS: usize = 16;
-/// Maximum number of effects that a plan expects.
+/// Maximum number of expected effects of a plan.
 const MAX_EXPECTATIONS: u64 = 1024;
 
-/// Checks all of it.
+/// Checks all of these rules.
 pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
     device(plan, target)?;
     memory(plan)?;
     expectations(plan)
 }
 
-/// The plan is for this device, and its windows are the device's.
+/// Checks that the plan is for this device, and that its windows are the device's.
 fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
     let same = match (&plan.hardware, &target.hardware) {
         (Some(a), Some(b)) => a.is_same_device(b),
@@ -48,7 +48,7 @@ fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A plan of windows has nothing that the device could reach, unless it masters the bus.
+/// Checks that a window plan has no memory for the device, unless it uses bus mastering.
 fn memory(plan: &Plan) -> Result<(), Refusal> {
     let lists = [
         ("translations", plan.spaces.len() as u64, true),

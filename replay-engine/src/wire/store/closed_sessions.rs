@@ -1,4 +1,4 @@
-//! What a running agent tells those who forget a key: how many of its connections are closed.
+//! The report of a running agent after a key was removed: the number of its closed connections.
 
 use super::{KeyStore, KeyStoreError, io};
 use crate::wire::PublicKey;
@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Name of the file beside the key file.
+/// Name of the file next to the key file.
 const CLOSED_FILE: &str = "keys.closed";
-/// How often the file is looked for.
+/// Polling interval for the file.
 const TICK: Duration = Duration::from_millis(20);
-/// Maximum number of bytes of it that are read.
+/// Maximum size of the file, bytes.
 const MAX_BYTES: u64 = 1 << 16;
 
 impl KeyStore {
@@ -21,20 +21,20 @@ impl KeyStore {
         self.path().with_file_name(CLOSED_FILE)
     }
 
-    /// What was told of keys that were forgotten before counts no more.
+    /// Discards reports about keys that were removed earlier.
     pub(super) fn clear_closed(&self) {
-        // That it is not there is what was wanted.
+        // The file may already be missing.
         let _ = fs::remove_file(self.closed_file());
     }
 
-    /// Tells how many connections of each key that was forgotten are closed.
+    /// Reports how many connections of each removed key are closed.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_closed(&self, closed: &[(PublicKey, usize)]) -> Result<(), KeyStoreError> {
         let (path, mut text) = (self.closed_file(), String::new());
         for (key, count) in closed {
-            // Writing to a text does not fail.
+            // Writing to a String does not fail.
             let _ = writeln!(text, "{} {count}", key.to_hex());
         }
         let beside = path.with_extension(format!("closed-{}", std::process::id()));
@@ -42,8 +42,8 @@ impl KeyStore {
         written.map_err(|e| io(&path, &e))
     }
 
-    /// Returns how many connections of a key that was just forgotten the running agent closed, or `None` when it says
-    /// nothing within `limit`.
+    /// Returns how many connections of a removed key the running agent closed, or `None` if it does not report within
+    /// `limit`.
     #[must_use]
     pub fn wait_for_closed(&self, key: &PublicKey, limit: Duration) -> Option<usize> {
         let (path, by) = (self.closed_file(), Instant::now() + limit);
@@ -80,7 +80,7 @@ mod tests {
         store.write_closed(&[(keys[0], 2), (keys[1], 0)]).unwrap();
         let options = keys.map(|k| store.wait_for_closed(&k, at_once));
         assert_eq!(options, [Some(2), Some(0), None]);
-        // Whoever forgets the next one is not told of the one before.
+        // A later removal does not get the report of an earlier one.
         store.pin("x", keys[2], "").unwrap();
         store.forget("x").unwrap();
         assert_eq!(store.wait_for_closed(&keys[0], at_once), None);

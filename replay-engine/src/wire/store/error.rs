@@ -1,9 +1,9 @@
-//! Why keys could not be read or kept, with what to do.
+//! Reasons why keys could not be read or stored, with advice.
 
 use crate::wire::keys::KeyError;
 use std::path::PathBuf;
 
-/// Why keys could not be read or kept.
+/// The reason why keys could not be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyStoreError {
     /// The operating system refused.
@@ -11,13 +11,13 @@ pub enum KeyStoreError {
     Io {
         /// File or folder.
         path: PathBuf,
-        /// What it said.
+        /// Its message.
         reason: String,
     },
     /// There is no key file.
     #[error("{path}: there is no key file")]
     Missing {
-        /// The file, or the folder that it would be in.
+        /// The file, or the folder for it.
         path: PathBuf,
     },
     /// The file is not a key store.
@@ -36,7 +36,7 @@ pub enum KeyStoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Somebody else owns the key file or its folder.
+    /// Another user owns the key file or its folder.
     #[error(
         "{path}: this belongs to user {owner}, who could replace the keys; only user {user} and root may own it. If the \
          keys are yours, run: chown {user} {path}"
@@ -46,7 +46,7 @@ pub enum KeyStoreError {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// The user that this process acts as.
+        /// The effective user of this process.
         user: u32,
     },
     /// Others can replace the key file.
@@ -60,7 +60,7 @@ pub enum KeyStoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Somebody else decides where a link on the way to the keys leads.
+    /// Another user controls a link on the path to the keys.
     #[error(
         "{path}: this link belongs to user {owner}, who decides where it leads; name the folder of the keys itself with \
          --keys"
@@ -71,16 +71,16 @@ pub enum KeyStoreError {
         /// Its owner.
         owner: u32,
     },
-    /// There is no folder to keep keys in.
+    /// There is no folder for keys.
     #[error("no configuration folder is known for this user; name one with --keys")]
     NoFolder,
-    /// The name is not one that a peer can have.
+    /// The name is not valid for a peer.
     #[error("`{0}` is no name for a peer: use 1 to 64 letters, digits, `-`, `_` and `.`")]
     BadName(String),
     /// The name belongs to another key.
     #[error("a peer called `{0}` is known already with another key; forget it first, or choose another name")]
     NameTaken(String),
-    /// No key pair could be made.
+    /// No key pair could be generated.
     #[error(transparent)]
     Key(#[from] KeyError),
 }

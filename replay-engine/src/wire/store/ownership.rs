@@ -1,5 +1,5 @@
-//! Who could change a key store: its file, the folder that it lies in, and the links on the way there, as ssh looks at
-//! its own.
+//! Ownership checks of a key store: its file, its folder, and the links on the path to it, similar to the checks of
+//! ssh.
 
 use super::KeyStoreError;
 use std::fs::{self, File, Metadata};
@@ -7,17 +7,17 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Permission bits that let others than the owner read a file.
+/// Permission bits that let other users read a file.
 const OTHERS: u32 = 0o077;
-/// Permission bits that let others than the owner change what is in a folder.
+/// Permission bits that let other users change the contents of a folder.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Whether a user is this one or root: whoever is root could do everything anyway.
+/// Returns whether a user is this one or root, who has full access anyway.
 fn is_trusted(user: u32) -> bool {
     user == 0 || user == current_user()
 }
 
-/// The user that this process acts as.
+/// Returns the effective user of this process.
 pub(super) fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -43,8 +43,7 @@ fn check_owner(path: &Path, meta: &Metadata) -> Result<(), KeyStoreError> {
     })
 }
 
-/// Refuses a folder that somebody else owns or may change: whoever may could put another key file in the place of this
-/// one.
+/// Refuses a folder that other users own or can change: they could replace the key file.
 fn folder(path: &Path) -> Result<(), KeyStoreError> {
     let meta = fs::metadata(path).map_err(|e| io_error(path, &e))?;
     check_owner(path, &meta)?;
@@ -58,10 +57,10 @@ fn folder(path: &Path) -> Result<(), KeyStoreError> {
     })
 }
 
-/// Refuses links that somebody else owns, anywhere on the way to a file: their owner decides where they lead.
+/// Refuses links owned by other users anywhere on the path to a file: the owner decides where they lead.
 fn links(whole: &Path) -> Result<(), KeyStoreError> {
     for part in whole.ancestors() {
-        // What is not there is no link; that it is missing shows when it is opened.
+        // A missing part is not a link. The open call reports it.
         let Ok(meta) = fs::symlink_metadata(part) else { continue };
         if meta.is_symlink() && !is_trusted(meta.uid()) {
             return Err(KeyStoreError::ForeignLink {
@@ -73,15 +72,15 @@ fn links(whole: &Path) -> Result<(), KeyStoreError> {
     Ok(())
 }
 
-/// Opens a key file for reading, when nobody but this user and root could have written it or can read it. The file is
-/// looked at as it is open, not by its name.
+/// Opens a key file for reading, if only this user and root could have written it or can read it. The open file is
+/// checked, not its name.
 pub(super) fn open(path: &Path) -> Result<(File, Metadata), KeyStoreError> {
     let whole = std::path::absolute(path).map_err(|e| io_error(path, &e))?;
     links(&whole)?;
     if let Some(parent) = whole.parent() {
         folder(parent)?;
     }
-    // Where the file is a link, what it leads to lies in a folder, too.
+    // If the file is a link, its target's folder is checked too.
     let real = whole.canonicalize().map_err(|e| io_error(path, &e))?;
     if let Some(parent) = real.parent() {
         folder(parent)?;
@@ -129,7 +128,7 @@ mod tests {
             mode(&keys, closed);
             KeyStore::open(&keys).unwrap();
         }
-        // A folder that is there before the store is: no keys are made in it.
+        // A folder that existed before the store: no keys are created in it.
         let empty = dir.path().join("empty");
         fs::create_dir(&empty).unwrap();
         mode(&empty, 0o777);
@@ -144,7 +143,7 @@ mod tests {
         let own = KeyStore::open(&keys).unwrap().key_pair().public();
         symlink(&keys, &link).unwrap();
         assert_eq!(KeyStore::open(&link).unwrap().key_pair().public(), own);
-        // The file alone as a link into a folder that others may write.
+        // Only the file is a link, into a folder that other users can write.
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
         mode(&open, 0o777);
@@ -159,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_belongs_to_somebody_else_is_refused_with_what_to_do() {
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         if current_user() != 0 {
             return;
         }

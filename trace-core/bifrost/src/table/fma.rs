@@ -1,4 +1,4 @@
-//! Encodings of the FMA unit, those with more fixed bits first: the first that fits is the instruction.
+//! Encodings of the FMA unit. Encodings with more fixed bits come first: the first match is the instruction.
 // Copyright (C) 2020 Collabora Ltd.: the encodings are derived from Mesa's ISA.xml, under the MIT licence
 // (see the notice in `table/NOTICE`).
 

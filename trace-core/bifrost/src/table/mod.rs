@@ -1,21 +1,21 @@
-//! What an encoding is, and how bits find theirs.
+//! The table of operation encodings and the decoder of operations.
 
 mod add;
 mod fma;
 
 use crate::{Modifier, Op, Value};
 
-/// One of the two units that a tuple feeds.
+/// One of the two units that execute the operations of a tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// Multiplies and adds, shifts.
+    /// Multiplication, addition, shifts.
     Fma,
-    /// Adds, converts, compares, sends messages, branches.
+    /// Addition, conversion, comparison, messages, branches.
     Add,
 }
 
 impl Unit {
-    /// Bits of an operation of this unit.
+    /// Returns the number of bits of an operation of this unit.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -24,7 +24,7 @@ impl Unit {
         }
     }
 
-    /// The sign that the field puts before an operation of this unit.
+    /// Returns the sign that Mesa's disassembler writes before an operation of this unit.
     #[must_use]
     pub const fn sign(self) -> char {
         match self {
@@ -34,27 +34,27 @@ impl Unit {
     }
 }
 
-/// Where an operand comes from.
+/// The source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Register read at port 0, 1 or 2.
     Port(u8),
-    /// For FMA the constant 0, for ADD what FMA gives in the same tuple.
+    /// The constant 0 for FMA; the FMA result of the same tuple for ADD.
     Stage,
     /// Low or high word of the tuple's uniform or constant.
     Uniform {
         /// Whether it is the high word.
         high: bool,
     },
-    /// What FMA or ADD gave in the tuple before.
+    /// The FMA or ADD result of the previous tuple.
     Passed {
-        /// Whether it is the one of ADD.
+        /// Whether it is the ADD result.
         add: bool,
     },
 }
 
 impl Source {
-    /// The source with this three-bit selector.
+    /// Returns the source with this three-bit selector.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         match bits & 7 {
@@ -68,34 +68,34 @@ impl Source {
     }
 }
 
-/// Where the value of a modifier stands.
+/// The encoding of a modifier's value.
 #[derive(Clone, Copy, Debug)]
 enum ModifierField {
-    /// In a field: first bit, width, values by content.
+    /// A field: first bit, width, values by content.
     Direct(u32, u32, &'static [Value]),
-    /// In the derived fields taken together, values by content.
+    /// The derived fields together: values by content.
     Derived(&'static [Value]),
-    /// The same, but with other values when the selector of the first source is the greater one.
+    /// Like `Derived`, with other values if the selector of the first source is the greater one.
     Ordered(&'static [Value], &'static [Value]),
-    /// The same, but with the first values only when the selector of the first source is the smaller one: equal ones
-    /// count as falling. Branches that compare two sources are told so.
+    /// Like `Derived`, with the first values only if the selector of the first source is the smaller one. Equal
+    /// selectors count as descending. Branches that compare two sources use this form.
     Below(&'static [Value], &'static [Value]),
 }
 
-/// One encoding of an operation. An operation whose modifiers do not all fit one encoding has several.
+/// One encoding of an operation. An operation has several encodings if its modifiers do not all fit one.
 #[derive(Debug)]
 struct Encoding {
     op: Op,
-    /// Bits that are fixed, and what they are.
+    /// Mask of the fixed bits, and their values.
     mask: u32,
     exact: u32,
-    /// First bit of each source's selector, and the selectors that it takes, a bit each.
+    /// First bit of each source's selector, and the allowed selectors, one bit each.
     sources: &'static [(u32, u32)],
-    /// Modifiers in the order of the text, with the value that the text leaves out.
+    /// Modifiers in the order of the text, each with the value that the text omits.
     modifiers: &'static [(Modifier, Option<Value>, ModifierField)],
     /// Fields that select the values of derived modifiers: first bit and width.
     derived: &'static [(u32, u32)],
-    /// Numbers: name, first bit, width.
+    /// Immediate numbers: name, first bit, width.
     immediates: &'static [(&'static str, u32, u32)],
 }
 
@@ -104,7 +104,7 @@ fn field(bits: u32, at: u32, width: u32) -> u32 {
 }
 
 impl Encoding {
-    /// Content of the derived fields, the first in the lowest bits.
+    /// Returns the combined content of the derived fields, the first in the lowest bits.
     fn derived_index(&self, bits: u32) -> usize {
         let mut shift = 0;
         let mut index = 0;
@@ -115,7 +115,7 @@ impl Encoding {
         index as usize
     }
 
-    /// The selector of a source.
+    /// Returns the selector of a source.
     fn selector(&self, n: usize, bits: u32) -> u32 {
         self.sources.get(n).map_or(0, |(at, _)| field(bits, *at, 3))
     }
@@ -144,7 +144,7 @@ impl Encoding {
         values.get(index).copied().unwrap_or(Value::Reserved)
     }
 
-    /// Whether bits are this encoding, with no field that is reserved.
+    /// Whether bits match this encoding and use no reserved field value.
     fn fits(&self, bits: u32) -> bool {
         bits & self.mask == self.exact
             && self.modifiers.iter().all(|(_, _, place)| {
@@ -170,7 +170,7 @@ impl PartialEq for Instruction {
 impl Eq for Instruction {}
 
 impl Instruction {
-    /// The operation that these bits mean to a unit; `None` when the table has none.
+    /// Decodes the operation of a unit with these bits. Returns `None` if the table has none.
     #[must_use]
     pub fn decode(unit: Unit, bits: u32) -> Option<Self> {
         let bits = bits & ((1 << unit.bits()) - 1);
@@ -182,7 +182,7 @@ impl Instruction {
         Some(Self { unit, bits, encoding })
     }
 
-    /// Every encoding of a unit, in the order in which they are tried: mask and value of the fixed bits.
+    /// Returns every encoding of a unit in the order of the decoder: mask and value of the fixed bits.
     pub fn encodings(unit: Unit) -> impl Iterator<Item = (Op, u32, u32)> {
         let encodings = match unit {
             Unit::Fma => fma::ENCODINGS,
@@ -191,52 +191,52 @@ impl Instruction {
         encodings.iter().map(|e| (e.op, e.mask, e.exact))
     }
 
-    /// The unit.
+    /// Returns the unit.
     #[must_use]
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// The operation.
+    /// Returns the operation.
     #[must_use]
     pub fn op(&self) -> Op {
         self.encoding.op
     }
 
-    /// The bits: 23 of FMA, 20 of ADD.
+    /// Returns the bits: 23 for FMA, 20 for ADD.
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// How many sources it has, at most four.
+    /// Returns the number of sources, at most four.
     #[must_use]
     pub fn source_count(&self) -> usize {
         self.encoding.sources.len()
     }
 
-    /// A source, by its number from 0.
+    /// Returns a source, by its number from 0.
     #[must_use]
     pub fn source(&self, n: usize) -> Option<Source> {
         let (at, _) = self.encoding.sources.get(n)?;
         Some(Source::from_bits(field(self.bits, *at, 3)))
     }
 
-    /// Whether a source's selector is one that this operation may have.
+    /// Whether the operation allows a source's selector.
     #[must_use]
     pub fn source_allowed(&self, n: usize) -> bool {
         let allowed = |(at, mask): &(u32, u32)| mask >> field(self.bits, *at, 3) & 1 != 0;
         self.encoding.sources.get(n).is_some_and(allowed)
     }
 
-    /// What a modifier is set to; [`Value::None`] when the operation has no such modifier.
+    /// Returns the value of a modifier, or [`Value::None`] if the operation has no such modifier.
     #[must_use]
     pub fn get(&self, modifier: Modifier) -> Value {
         let found = self.encoding.modifiers.iter().find(|(m, _, _)| *m == modifier);
         found.map_or(Value::None, |(_, _, place)| self.encoding.value(*place, self.bits))
     }
 
-    /// Its modifiers in the order of the text: the modifier, what it is set to, whether the text shows it.
+    /// Returns the modifiers in the order of the text: the modifier, its value, whether the text shows it.
     pub fn modifiers(&self) -> impl Iterator<Item = (Modifier, Value, bool)> + '_ {
         self.encoding.modifiers.iter().map(|(m, default, place)| {
             let value = self.encoding.value(*place, self.bits);
@@ -244,19 +244,19 @@ impl Instruction {
         })
     }
 
-    /// Its numbers: name and value.
+    /// Returns the immediate numbers: name and value.
     pub fn immediates(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         let number = |(name, at, width): &(&'static str, u32, u32)| (*name, field(self.bits, *at, *width));
         self.encoding.immediates.iter().map(number)
     }
 
-    /// One of its numbers; 0 when it has none of that name.
+    /// Returns one of the immediate numbers, or 0 if the operation has none of that name.
     #[must_use]
     pub fn immediate(&self, name: &str) -> u32 {
         self.immediates().find(|(n, _)| *n == name).map_or(0, |(_, v)| v)
     }
 
-    /// Whether no modifier stands on a reserved value and every source is one that the operation may have.
+    /// Whether no modifier has a reserved value and the operation allows every source.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         (0..self.source_count()).all(|n| self.source_allowed(n))
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// A branch that compares a source with itself was read as another comparison than the one that it makes.
+    /// Regression test: a branch that compares a source with itself decoded to another comparison.
     #[test]
     fn a_branch_with_equal_sources_counts_as_one_with_falling_ones() {
         for (bits, cmp) in [
@@ -316,7 +316,7 @@ mod tests {
     fn operations_are_told_apart_by_their_bits() {
         let i = Instruction::decode(Unit::Fma, 0x701963).unwrap();
         assert_eq!((i.op(), i.source_count()), (Op::Nop, 0));
-        // `*IMUL.i32 t0, r?, ...` has two sources and is none of the shifts.
+        // `*IMUL.i32 t0, r?, ...` has two sources and is not a shift.
         let found = Instruction::encodings(Unit::Fma)
             .find(|(op, _, _)| *op == Op::ImulI32)
             .unwrap();

@@ -1,4 +1,4 @@
-//! The ELF file under a cubin: its sections and symbols, and names within a bound.
+//! The ELF structure of a cubin: sections, symbols and length-limited names.
 
 use object::LittleEndian;
 use object::elf::{FileHeader64, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader64, Sym64};
@@ -12,17 +12,16 @@ type Header = FileHeader64<LittleEndian>;
 pub(super) type Section = SectionHeader64<LittleEndian>;
 pub(super) type Symbol = Sym64<LittleEndian>;
 
-/// Bytes of a section's header.
+/// Size of a section header, bytes.
 const SECTION_BYTES: u64 = 64;
-/// Bytes of a symbol.
+/// Size of a symbol, bytes.
 const SYMBOL_BYTES: u64 = 24;
-/// Of a symbol's `st_other`: a kernel (`STO_CUDA_ENTRY`).
+/// Value of a symbol's `st_other`: a kernel (`STO_CUDA_ENTRY`).
 const ENTRY: u8 = 0x10;
-/// How many times the bytes of the file its names may have together. Compilers let short names be tails of long ones,
-/// no more.
+/// Maximum total size of the names, as a multiple of the file size. Compilers share the tails of names, nothing more.
 const NAMES: u64 = 8;
 
-/// The tables of a cubin. What they point to is looked at when it is asked for.
+/// The tables of a cubin. Their contents are read on request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elf<'a> {
     bytes: &'a [u8],
@@ -34,7 +33,7 @@ pub(super) struct Elf<'a> {
     symbol_names: &'a [u8],
 }
 
-/// An error of the ELF reader, in the part at `at`.
+/// Returns a function that converts an error of the ELF reader in the part at `at`.
 fn broken(at: u64) -> impl Fn(object::read::Error) -> Error {
     move |e| Error::Elf {
         at,
@@ -71,7 +70,7 @@ impl<'a> Elf<'a> {
         Ok(elf)
     }
 
-    /// The bytes of a table of names; none where there is no such section.
+    /// Returns the bytes of a table of names; empty if there is no such section.
     fn strings(&self, index: SectionIndex) -> Result<&'a [u8], Error> {
         if index.0 == 0 {
             return Ok(&[]);
@@ -92,7 +91,7 @@ impl<'a> Elf<'a> {
         self.header.e_flags.get(LittleEndian).0
     }
 
-    /// Where the header of a section is.
+    /// Returns the offset of a section header.
     pub(super) fn section_at(&self, index: usize) -> u64 {
         self.header
             .e_shoff
@@ -100,13 +99,13 @@ impl<'a> Elf<'a> {
             .saturating_add((index as u64).saturating_mul(SECTION_BYTES))
     }
 
-    /// Where a symbol is.
+    /// Returns the offset of a symbol.
     pub(super) fn symbol_at(&self, index: usize) -> u64 {
         let table = self.sections.section(self.symbols.section()).map_or(0, offset);
         table.saturating_add((index as u64).saturating_mul(SYMBOL_BYTES))
     }
 
-    /// All sections with their numbers, but for section 0, which stands for none.
+    /// Returns all sections with their numbers, except section 0, which means none.
     pub(super) fn sections(&self) -> impl Iterator<Item = (usize, &'a Section)> + use<'a> {
         self.sections
             .enumerate()
@@ -114,12 +113,12 @@ impl<'a> Elf<'a> {
             .map(|(index, section)| (index.0, section))
     }
 
-    /// All symbols with their numbers.
+    /// Returns all symbols with their numbers.
     pub(super) fn symbols(&self) -> impl Iterator<Item = (usize, &'a Symbol)> + use<'a> {
         self.symbols.enumerate().map(|(index, symbol)| (index.0, symbol))
     }
 
-    /// The section that a symbol is in; `None` where it is in none, as a symbol of another file.
+    /// Returns the section of a symbol, or `None` if it is in none, such as a symbol of another file.
     pub(super) fn section_of(&self, index: usize, symbol: &'a Symbol) -> Result<Option<(usize, &'a Section)>, Error> {
         let at = self.symbol_at(index);
         let section = self
@@ -130,14 +129,14 @@ impl<'a> Elf<'a> {
         Ok(Some((section.0, self.sections.section(section).map_err(broken(at))?)))
     }
 
-    /// The bytes of a section; none where the file holds none of them.
+    /// Returns the bytes of a section; empty if the file holds none.
     pub(super) fn data(&self, index: usize, section: &'a Section) -> Result<&'a [u8], Error> {
         section
             .data(LittleEndian, self.bytes)
             .map_err(broken(self.section_at(index)))
     }
 
-    /// A reader of names, with its bound.
+    /// Returns a reader of names with a length limit.
     pub(super) fn names(&self) -> Names<'a> {
         let left = self.len().saturating_mul(NAMES);
         Names { elf: *self, left }
@@ -153,21 +152,21 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Reads names. Their lengths together are bound: many names may lie in the same bytes of a file that means harm.
+/// A reader of names with a limit on their total length: in a hostile file many names may share the same bytes.
 pub(super) struct Names<'a> {
     elf: Elf<'a>,
     left: u64,
 }
 
 impl<'a> Names<'a> {
-    /// The name of a section.
+    /// Returns the name of a section.
     pub(super) fn section(&mut self, index: usize) -> Result<&'a str, Error> {
         let at = self.elf.section_at(index);
         let section = self.elf.sections.section(SectionIndex(index)).map_err(broken(at))?;
         self.name(self.elf.section_names, section.sh_name.get(LittleEndian), at)
     }
 
-    /// The name of a symbol.
+    /// Returns the name of a symbol.
     pub(super) fn symbol(&mut self, symbol: &Symbol) -> Result<&'a str, Error> {
         let at = self.elf.symbol_at(0);
         self.name(self.elf.symbol_names, symbol.st_name.get(LittleEndian), at)
@@ -193,27 +192,27 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Whether a symbol is a kernel that is in this file.
+/// Whether a symbol is a kernel defined in this file.
 pub(super) fn is_kernel(symbol: &Symbol) -> bool {
     symbol.st_type() == STT_FUNC && symbol.st_other.0 & ENTRY != 0 && !symbol.is_undefined(LittleEndian)
 }
 
-/// Bytes of a section in memory.
+/// Returns the size of a section in memory, bytes.
 pub(super) fn size(section: &Section) -> u64 {
     section.sh_size.get(LittleEndian)
 }
 
-/// Where the bytes of a section are in the file.
+/// Returns the file offset of a section's bytes.
 pub(super) fn offset(section: &Section) -> u64 {
     section.sh_offset.get(LittleEndian)
 }
 
-/// Whether the file holds no bytes of a section: they are zero at first.
+/// Whether the file holds no bytes of a section, which is then initially zero.
 pub(super) fn is_zero(section: &Section) -> bool {
     section.sh_type.get(LittleEndian) == SHT_NOBITS
 }
 
-/// The number of the constant bank that a section's name says, and the kernel that it belongs to.
+/// Returns the number of the constant bank in a section's name, and the kernel that it belongs to.
 pub(super) fn bank(section: &str) -> Option<(u32, Option<&str>)> {
     let rest = section.strip_prefix(".nv.constant")?;
     let (number, kernel) = match rest.split_once('.') {

@@ -1,41 +1,41 @@
-//! Facts that the compiler leaves for the driver: records of a format, an attribute and a value.
+//! Records of metadata that the compiler leaves for the driver: a format, an attribute and a value.
 //!
-//! Sections `.nv.info`, `.nv.info.NAME` and `.nv.compat` are runs of them. A record is four bytes, the third and fourth
-//! of which are the value or, for the format with bytes, how many bytes of value follow.
+//! Sections `.nv.info`, `.nv.info.NAME` and `.nv.compat` are sequences of records. A record has four bytes. The third
+//! and fourth are the value; for the format with bytes they are the number of value bytes that follow.
 
 use crate::{Error, read};
 
-/// Threads of a block at most, x, y and z (`.maxntid`).
+/// Maximum number of threads of a block, x, y and z (`.maxntid`).
 pub(super) const MAX_THREADS: u8 = 0x05;
-/// Where the parameters are: symbol of the section, offset in bank 0, size.
+/// Location of the parameters: symbol of the section, offset in bank 0, size.
 pub(super) const PARAM_CBANK: u8 = 0x0a;
-/// Threads that a block must have, x, y and z (`.reqntid`).
+/// Required number of threads of a block, x, y and z (`.reqntid`).
 pub(super) const REQUIRED_THREADS: u8 = 0x10;
-/// Symbol of a function, and bytes of its stack frame.
+/// Symbol of a function, and the size of its stack frame, bytes.
 pub(super) const FRAME_SIZE: u8 = 0x11;
-/// Symbol of a function, and bytes of stack that it and what it calls need.
+/// Symbol of a function, and the stack that it and its callees need, bytes.
 pub(super) const MIN_STACK_SIZE: u8 = 0x12;
 /// A parameter.
 pub(super) const KPARAM_INFO: u8 = 0x17;
-/// Bytes of the parameters.
+/// Size of the parameters, bytes.
 pub(super) const CBANK_PARAM_SIZE: u8 = 0x19;
-/// Registers that the compiler was held to; 255 where it was not.
+/// Register limit of the compiler; 255 for no limit.
 pub(super) const MAX_REGISTERS: u8 = 0x1b;
-/// Symbol of a function, and how many registers a thread of it takes.
+/// Symbol of a function, and the number of registers of a thread.
 pub(super) const REGISTERS: u8 = 0x2f;
 /// Blocks of a cluster, x, y and z (`.reqnctapercluster`).
 pub(super) const CLUSTER: u8 = 0x3d;
-/// Blocks of a cluster at most.
+/// Maximum number of blocks of a cluster.
 pub(super) const MAX_CLUSTER: u8 = 0x3f;
-/// A parameter of a kernel with more than 4 KiB of them.
+/// A parameter of a kernel with more than 4 KiB of parameters.
 pub(super) const KPARAM_INFO_2: u8 = 0x45;
-/// Barriers, as ABI version 8 writes them.
+/// Barriers, in the form of ABI version 8.
 pub(super) const BARRIERS: u8 = 0x4c;
 
 /// The value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
-    /// The attribute says all.
+    /// No value: the attribute is enough.
     None,
     /// One byte.
     Byte(u8),
@@ -45,22 +45,23 @@ pub(super) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// One fact.
+/// A metadata record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
-    /// Where it is in the file.
+    /// Offset in the file.
     pub at: u64,
-    /// What it is about.
+    /// The attribute.
     pub attribute: u8,
-    /// What it says.
+    /// The value.
     pub value: Value<'a>,
 }
 
 impl<'a> Record<'a> {
-    /// The bytes of the value.
+    /// Returns the bytes of the value.
     ///
     /// # Errors
-    /// [`Error::Field`] where the value is of another form.
+    ///
+    /// [`Error::Field`] if the value has another form.
     pub(super) fn bytes(&self) -> Result<&'a [u8], Error> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
@@ -68,10 +69,11 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The two bytes of the value as a number.
+    /// Returns the two bytes of the value as a number.
     ///
     /// # Errors
-    /// [`Error::Field`] where the value is of another form.
+    ///
+    /// [`Error::Field`] if the value has another form.
     pub(super) fn half(&self) -> Result<u16, Error> {
         match self.value {
             Value::Half(half) => Ok(half),
@@ -94,9 +96,10 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A symbol and a number about it.
+    /// Returns a symbol and its number.
     ///
     /// # Errors
+    ///
     /// [`Error::Field`] and [`Error::Short`] for another value.
     pub(super) fn symbol_value(&self) -> Result<(u32, u32), Error> {
         let bytes = self.bytes()?;
@@ -107,7 +110,7 @@ impl<'a> Record<'a> {
         ))
     }
 
-    /// An error of reading the value, counted from the start of the file.
+    /// Converts the offset of an error in the value to a file offset.
     pub(super) fn with_context<T>(&self, read: Result<T, Error>) -> Result<T, Error> {
         read.map_err(|e| match e {
             Error::Short { at, what, need, left } => Error::Short {
@@ -121,7 +124,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a section whose bytes begin at `at` in the file. The first broken one ends them with its error.
+/// Returns the records of a section whose bytes start at file offset `at`. The first broken record ends the iteration
+/// with its error.
 pub(super) fn records(bytes: &[u8], at: u64) -> Records<'_> {
     Records {
         bytes,
@@ -130,7 +134,7 @@ pub(super) fn records(bytes: &[u8], at: u64) -> Records<'_> {
     }
 }
 
-/// Walks records.
+/// An iterator over records.
 pub(super) struct Records<'a> {
     bytes: &'a [u8],
     start: u64,

@@ -1,4 +1,4 @@
-//! Kernels of a cubin: what a launch of each takes.
+//! Kernels of a cubin and the resources that a launch needs.
 
 use std::collections::HashMap;
 
@@ -9,69 +9,69 @@ use super::elf::{self, Elf, Section};
 use super::{Bank, NEW_FLAGS, info};
 use crate::{Error, read};
 
-/// Shared memory that the system keeps for itself at the start of a block's, in bytes. From architecture 90 on it is
-/// counted in the size of `.nv.shared.NAME`.
+/// Shared memory that the system reserves at the start of a block's shared memory, bytes. From architecture 90 on, the
+/// size of `.nv.shared.NAME` includes it.
 const RESERVED_SHARED: u64 = 1024;
-/// The section that says so.
+/// Name of the section that marks the reservation.
 const RESERVED_SECTION: &str = ".nv.shared.reserved.0";
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Parameter {
-    /// Its place among the parameters, from 0.
+    /// Index among the parameters, from 0.
     pub ordinal: u16,
     /// Offset in bytes from the first parameter.
     pub offset: u16,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u16,
-    /// Of a pointer, the alignment in bytes of what it points to, where the compiler was told; 1 otherwise.
+    /// Alignment of a pointer's target in bytes, if the compiler knew it; 1 otherwise.
     pub pointee_alignment: u32,
 }
 
-/// A kernel. Everything is per thread or block as the driver counts it; sizes are in bytes.
+/// A kernel. All values are per thread or per block, as the driver counts them; sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel<'a> {
-    /// Its name, mangled as in the file.
+    /// Mangled name.
     pub name: &'a str,
-    /// Where its instructions are in the file.
+    /// File offset of its instructions.
     pub code_at: u64,
-    /// Bytes of instructions, with what fills them up.
+    /// Size of the instructions with padding, bytes.
     pub code_bytes: u64,
     /// Registers of a thread.
     pub registers: Option<u32>,
-    /// Registers that the compiler was held to (`.maxnreg`, or what `.maxntid` leaves); 255 where it was not.
+    /// Register limit of the compiler (`.maxnreg`, or what `.maxntid` leaves); 255 for no limit.
     pub register_limit: Option<u16>,
-    /// Shared memory that the kernel declares. What a launch adds is not counted, nor what the system reserves.
+    /// Shared memory that the kernel declares, without dynamic shared memory and the reserved part.
     pub static_shared_bytes: u64,
-    /// Shared memory that the system reserves, where the file counts it: 1024 from architecture 90 on.
+    /// Shared memory that the system reserves, if the file includes it: 1024 from architecture 90 on.
     pub reserved_shared_bytes: u64,
     /// Stack frame of a thread.
     pub frame_bytes: u64,
-    /// Stack of a thread, with what is called; the local memory that a driver reports.
+    /// Stack of a thread, callees included; the local memory size that a driver reports.
     pub stack_bytes: u64,
-    /// Size of the section `.nv.local.NAME`, which compilers have left out for long.
+    /// Size of the section `.nv.local.NAME`. Compilers stopped writing it long ago.
     pub local_bytes: u64,
     /// Barriers of a block.
     pub barriers: u32,
-    /// Threads of a block at most, by the source (`.maxntid`).
+    /// Maximum number of threads of a block in the source (`.maxntid`).
     pub max_threads: Option<[u32; 3]>,
-    /// Threads that a block must have (`.reqntid`).
+    /// Required number of threads of a block (`.reqntid`).
     pub required_threads: Option<[u32; 3]>,
     /// Blocks of a cluster (`.reqnctapercluster`).
     pub cluster: Option<[u32; 3]>,
-    /// Blocks of a cluster at most (`.maxclusterrank`).
+    /// Maximum number of blocks of a cluster (`.maxclusterrank`).
     pub max_cluster: Option<u32>,
-    /// Bytes of all parameters.
+    /// Size of all parameters, bytes.
     pub parameter_bytes: u32,
-    /// Where the first parameter is in constant bank 0.
+    /// Offset of the first parameter in constant bank 0.
     pub parameter_base: u32,
     /// The parameters, by ordinal.
     pub parameters: Vec<Parameter>,
-    /// Constant banks of its own, by number.
+    /// Constant banks of the kernel, by number.
     pub banks: Vec<Bank>,
 }
 
-/// What sections named after a kernel say of it.
+/// The sections named after a kernel.
 #[derive(Default)]
 struct Parts<'a> {
     info: Option<(usize, &'a Section)>,
@@ -80,7 +80,7 @@ struct Parts<'a> {
     banks: Vec<Bank>,
 }
 
-/// What `.nv.info` says of a symbol.
+/// Metadata of a symbol in `.nv.info`.
 #[derive(Clone, Copy, Default)]
 struct SymbolInfo {
     registers: Option<u32>,
@@ -88,12 +88,13 @@ struct SymbolInfo {
     stack: u64,
 }
 
-/// All kernels, or the one named `only`.
+/// Reads all kernels, or the one named `only`.
 pub(super) fn read<'a>(elf: &Elf<'a>, only: Option<&str>) -> Result<Vec<Kernel<'a>>, Error> {
     let mut names = elf.names();
     let mut parts = HashMap::<&str, Parts<'a>>::new();
     let mut of_symbols = HashMap::<u32, SymbolInfo>::new();
-    // All bytes of records are within the file; sections that share them are not read more often than that.
+    // All record bytes are within the file. Sections that share bytes are not read more often than the file size
+    // allows.
     let mut left = elf.len();
     let mut reserved = 0;
     for (index, section) in elf.sections() {
@@ -175,7 +176,7 @@ pub(super) fn read<'a>(elf: &Elf<'a>, only: Option<&str>) -> Result<Vec<Kernel<'
     Ok(kernels)
 }
 
-/// The bytes of a section of records, counted against the bytes of the file.
+/// Returns the bytes of a section of records and subtracts their number from the remaining budget.
 fn once<'a>(elf: &Elf<'a>, index: usize, section: &'a Section, left: &mut u64) -> Result<&'a [u8], Error> {
     let bytes = elf.data(index, section)?;
     let overlap = || Error::Overlap {
@@ -186,7 +187,7 @@ fn once<'a>(elf: &Elf<'a>, index: usize, section: &'a Section, left: &mut u64) -
     Ok(bytes)
 }
 
-/// Facts about symbols, from `.nv.info`.
+/// Reads metadata of symbols from `.nv.info`.
 fn of_all<'a>(
     elf: &Elf<'a>,
     index: usize,
@@ -213,8 +214,8 @@ fn of_all<'a>(
     Ok(())
 }
 
-/// What ABI versions before 8 keep in the header of the section of instructions: barriers in bits 20 to 26 of its
-/// flags, and registers in the top byte of its `sh_info`, where no record has said them.
+/// Reads what ABI versions before 8 store in the header of the code section. Bits 20 to 26 of its flags are barriers.
+/// The top byte of its `sh_info` is the number of registers, unless a record gave it.
 fn of_text(text: &Section, kernel: &mut Kernel<'_>) {
     let flags = text.sh_flags.get(LittleEndian).0;
     kernel.barriers = u32::try_from(flags >> 20 & 0x7f).unwrap_or_default();
@@ -224,7 +225,7 @@ fn of_text(text: &Section, kernel: &mut Kernel<'_>) {
     }
 }
 
-/// Takes one record of `.nv.info.NAME`; what is not known is passed over.
+/// Applies one record of `.nv.info.NAME`; unknown records are skipped.
 fn apply(record: &info::Record<'_>, kernel: &mut Kernel<'_>) -> Result<(), Error> {
     let threads = |what| record.with_context(read::three(record.bytes()?, 0, what));
     match record.attribute {
@@ -254,9 +255,9 @@ fn apply(record: &info::Record<'_>, kernel: &mut Kernel<'_>) -> Result<(), Error
     Ok(())
 }
 
-/// A parameter: an index that is always 0, ordinal, offset, and 32 bits. Of these the first form has the logarithm of
-/// the pointee's alignment in bits 0 to 7 and the size in bits 18 to 31; the second form, for more than 4 KiB of
-/// parameters, the size in bits 0 to 15 and that logarithm in bits 16 to 23.
+/// Decodes a parameter: an index that is always 0, ordinal, offset, and 32 bits. In the first form, bits 0 to 7 are the
+/// logarithm of the pointee's alignment and bits 18 to 31 the size. In the second form, for more than 4 KiB of
+/// parameters, bits 0 to 15 are the size and bits 16 to 23 that logarithm.
 fn parameter(record: &info::Record<'_>) -> Result<Parameter, Error> {
     let what = "a parameter";
     let bytes = record.bytes()?;

@@ -1,4 +1,4 @@
-//! Variables of a cubin: memory that the module brings along, by name.
+//! Variables of a cubin: named memory that the module defines.
 
 use object::LittleEndian;
 use object::elf::{Rela64, SHT_RELA, STT_OBJECT};
@@ -7,15 +7,15 @@ use object::read::elf::{SectionHeader, Sym};
 use super::elf::{self, Elf, Section};
 use crate::Error;
 
-/// Of a symbol's `st_other`: memory that host and device share (`__managed__`).
+/// Value of a symbol's `st_other`: memory that host and device share (`__managed__`).
 const MANAGED: u8 = 0x04;
 
 /// The memory that a variable is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VariableMemory {
-    /// `.nv.global`: device memory, zero at first.
+    /// `.nv.global`: device memory, initially zero.
     Global,
-    /// `.nv.global.init`: device memory that begins with bytes from the file.
+    /// `.nv.global.init`: device memory with initial bytes in the file.
     GlobalInit,
     /// `.nv.constantN`: the constant bank of this number, 3 for `__constant__`.
     Constant(u32),
@@ -24,28 +24,28 @@ pub enum VariableMemory {
 /// A variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable<'a> {
-    /// Its name, as a program asks the driver for it.
+    /// Its name in driver calls.
     pub name: &'a str,
-    /// Where it is.
+    /// The memory that it is in.
     pub place: VariableMemory,
-    /// Offset in bytes in the section of that place.
+    /// Offset in the section of that memory, bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
-    /// What it holds at first; `None` where it is zero.
+    /// Initial contents, or `None` if zero.
     pub initial: Option<&'a [u8]>,
-    /// Whether the driver writes addresses into it when it loads the file, so that `initial` is not the whole truth.
+    /// Whether the driver writes addresses into it when it loads the file, so that `initial` is incomplete.
     pub relocated: bool,
     /// Whether host and device share it (`__managed__`).
     pub managed: bool,
 }
 
-/// A section that variables are in.
+/// A section with variables.
 struct VariableSection<'a> {
     place: VariableMemory,
     section: &'a Section,
     data: &'a [u8],
-    /// Offsets at which addresses are written, rising.
+    /// Offsets of address relocations, ascending.
     patched: Vec<u64>,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn read<'a>(elf: &Elf<'a>) -> Result<Vec<Variable<'a>>, Error> {
                     .ok_or_else(past)?,
             )
         };
-        // An address of eight bytes that begins up to seven bytes before the variable reaches into it.
+        // An eight-byte address that starts up to seven bytes before the variable reaches into it.
         let first = holder.patched.partition_point(|&at| at.saturating_add(8) <= offset);
         variables.push(Variable {
             name: names.symbol(symbol)?,
@@ -127,7 +127,7 @@ pub(super) fn read<'a>(elf: &Elf<'a>) -> Result<Vec<Variable<'a>>, Error> {
     Ok(variables)
 }
 
-/// Finds where addresses are written into sections of variables.
+/// Finds the address relocations in sections of variables.
 fn patches(elf: &Elf<'_>, holders: &mut std::collections::HashMap<usize, VariableSection<'_>>) -> Result<(), Error> {
     let mut left = elf.len();
     for (index, section) in elf.sections() {

@@ -1,55 +1,55 @@
-//! One entry of a fatbin: its header, and where its code is.
+//! An entry of a fatbin: its header and the location of its code.
 
 use std::borrow::Cow;
 
 use super::unpack;
 use crate::{Arch, Error, Form, Variant, read};
 
-/// Minimum number of bytes of an entry's header: all fields up to its flags.
+/// Minimum size of an entry header with all fields up to its flags, bytes.
 const MIN_HEADER: u32 = 48;
-/// Bytes of the header in which the unpacked size is.
+/// Size of a header that has the unpacked size, bytes.
 const HEADER_WITH_SIZE: u32 = 64;
 
-/// What an entry holds. Numbers and names as `cuobjdump` 13.5 gives them.
+/// The content of an entry. Numbers and names are those of `cuobjdump` 13.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// 1: PTX text, ended by zero bytes.
+    /// 1: PTX text, terminated by zero bytes.
     Ptx,
     /// 2: a cubin.
     Elf,
-    /// 8: NVVM's intermediate code, for linking with optimisation.
+    /// 8: NVVM intermediate code, for link-time optimisation.
     Nvvm,
-    /// Another number: 4 is a cubin older than ELF, 0x20 an index, 0x40 PTX to be linked, 0x80 code of tiles, 0x100
-    /// several entries in one.
+    /// Another number: 4 is a cubin older than ELF, 0x20 an index, 0x40 PTX to be linked, 0x80 tile code, 0x100 several
+    /// entries in one.
     Other(u16),
 }
 
-/// Facts of an entry in bits.
+/// Flags of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u64);
 
 impl Flags {
-    /// Made for 64-bit addresses.
+    /// For 64-bit addresses.
     pub const BITS_64: u64 = 0x1;
     /// Compiled for debugging.
     pub const DEBUG: u64 = 0x2;
-    /// Made for a Linux host.
+    /// For a Linux host.
     pub const LINUX: u64 = 0x10;
-    /// Compressed in a way that is not known.
+    /// Compressed by an unknown method.
     pub const COMPRESSED_1000: u64 = 0x1000;
     /// Compressed as one block of LZ4.
     pub const LZ4: u64 = 0x2000;
-    /// Compressed in a way that is not known.
+    /// Compressed by an unknown method.
     pub const COMPRESSED_4000: u64 = 0x4000;
     /// Compressed as one frame of zstd.
     pub const ZSTD: u64 = 0x8000;
-    /// Scrambled in a way that is not known, after it was compressed: intermediate code is.
+    /// Compressed, then scrambled by an unknown method: intermediate code is.
     pub const SCRAMBLED: u64 = 0x1_0000;
-    /// Made for its architecture alone (`sm_90a`).
+    /// For its architecture alone (`sm_90a`).
     pub const EXACT: u64 = 0x10_0000;
-    /// Made for its family (`sm_100f`).
+    /// For its family (`sm_100f`).
     pub const FAMILY: u64 = 0x20_0000;
-    /// What stands where options are is the section `.nv.compat` of the cubin instead.
+    /// The options field holds the section `.nv.compat` of the cubin instead.
     pub const COMPAT: u64 = 0x100_0000;
 
     /// Whether all bits of `mask` are set.
@@ -61,50 +61,50 @@ impl Flags {
 /// How the code of an entry is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// As it is.
+    /// Uncompressed.
     None,
     /// One block of LZ4, without a frame.
     Lz4,
     /// One frame of zstd.
     Zstd,
-    /// Compressed or scrambled in a way that is not known.
+    /// Compressed or scrambled by an unknown method.
     Unknown,
 }
 
-/// One entry. Its code is not unpacked before [`Entry::code`].
+/// An entry. [`Entry::code`] unpacks its code.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Offset of its header in the bytes given.
+    /// Offset of its header in the input.
     pub at: u64,
-    /// What it holds.
+    /// The content.
     pub kind: Kind,
-    /// Bytes of its header; the stored code follows.
+    /// Size of its header, bytes; the stored code follows.
     pub header_bytes: u32,
-    /// Bytes of the stored code with what fills it up.
+    /// Size of the stored code with padding, bytes.
     pub padded_bytes: u64,
-    /// Bytes of the compressed code without what fills it up; 0 where it is not compressed.
+    /// Size of the compressed code without padding, bytes; 0 if it is not compressed.
     pub compressed_bytes: u32,
-    /// Version of the code, major and minor: of PTX the version of the language, of a cubin 1 and its ABI.
+    /// Version of the code, major and minor: the language version for PTX; 1 and the ABI version for a cubin.
     pub code_version: (u16, u16),
-    /// What it was made for.
+    /// The target architecture.
     pub arch: Arch,
-    /// Facts in bits.
+    /// The flags.
     pub flags: Flags,
-    /// Bytes of the code when it is unpacked; 0 where it is not compressed.
+    /// Size of the unpacked code, bytes; 0 if it is not compressed.
     pub unpacked_bytes: u64,
-    /// Name of the source file, where one was given to the compiler that wrote the image.
+    /// Name of the source file, if the compiler that wrote the image knew it.
     pub name: Option<&'a [u8]>,
-    /// Options for compiling PTX (`-O1 -dlcm=cg`); with [`Flags::COMPAT`] records of what the code needs.
+    /// Options for compiling PTX (`-O1 -dlcm=cg`); with [`Flags::COMPAT`], records of the requirements of the code.
     pub options: Option<&'a [u8]>,
-    /// The stored code with what fills it up.
+    /// The stored code with padding.
     stored: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
-    /// The entry at `at`, in an image that ends at `end`.
+    /// Returns the entry at `at`, in an image that ends at `end`.
     pub(super) fn at(bytes: &'a [u8], at: u64, end: u64) -> Result<Self, Error> {
         let left = end.saturating_sub(at);
-        // `end` is within `bytes`, `Fatbin` has seen to it.
+        // `Fatbin` has checked that `end` is within `bytes`.
         let rest = read::range(bytes, at, left, "an entry")?;
         let fixed = read::range(rest, 0, MIN_HEADER.into(), "the header of an entry").map_err(|e| shift(e, at))?;
         let header_bytes = read::u32(fixed, 4, "header size")?;
@@ -160,17 +160,17 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// Offset behind the entry.
+    /// Returns the offset after the entry.
     pub(super) fn end(&self) -> u64 {
         self.code_at().saturating_add(self.padded_bytes)
     }
 
-    /// Offset of the stored code in the bytes given.
+    /// Returns the offset of the stored code in the input.
     pub fn code_at(&self) -> u64 {
         self.at.saturating_add(self.header_bytes.into())
     }
 
-    /// What the code is to a driver that looks for some to run; `None` for what it does not run.
+    /// Returns the form of the code for a driver that selects code to run, or `None` for code that it does not run.
     pub fn form(&self) -> Option<Form> {
         match self.kind {
             Kind::Ptx => Some(Form::Ptx),
@@ -179,7 +179,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// How the code is stored.
+    /// Returns how the code is stored.
     pub fn compression(&self) -> Compression {
         let unknown = Flags::COMPRESSED_1000 | Flags::COMPRESSED_4000 | Flags::SCRAMBLED;
         match (self.flags.has(Flags::LZ4), self.flags.has(Flags::ZSTD)) {
@@ -191,13 +191,14 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The code, unpacked where it is compressed. PTX is given without the zero bytes behind it; a stored cubin with
-    /// what fills it up to eight bytes, where anything does.
+    /// Returns the code, unpacked if it is compressed. PTX comes without its trailing zero bytes; a stored cubin keeps
+    /// its padding to eight bytes.
     ///
     /// # Errors
-    /// [`Error::Short`] where the compressed code is longer than the entry; [`Error::Field`] where it claims to unpack
-    /// to more than [`MAX_CODE_BYTES`](crate::MAX_CODE_BYTES), or than its bytes can; [`Error::Unpack`] where it does
-    /// not unpack, or to another size than the header says.
+    ///
+    /// [`Error::Short`] if the compressed code is longer than the entry; [`Error::Field`] if its stated unpacked size
+    /// is more than [`MAX_CODE_BYTES`](crate::MAX_CODE_BYTES), or more than its bytes can give; [`Error::Unpack`] if it
+    /// does not unpack, or to another size than the header gives.
     pub fn code(&self) -> Result<Cow<'a, [u8]>, Error> {
         let stored = match self.compression() {
             Compression::None => Cow::Borrowed(self.stored),
@@ -221,7 +222,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Cuts the zero bytes off that PTX text ends with.
+/// Removes the trailing zero bytes of PTX text.
 fn without_zeros(code: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let len = code.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     match code {
@@ -233,7 +234,7 @@ fn without_zeros(code: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     }
 }
 
-/// An error in a part that begins at `by` of the bytes given.
+/// Shifts an error by the offset `by` of its part in the input.
 fn shift(error: Error, by: u64) -> Error {
     match error {
         Error::Short { at, what, need, left } => Error::Short {
@@ -246,8 +247,8 @@ fn shift(error: Error, by: u64) -> Error {
     }
 }
 
-/// A text in the header of an entry without the zero bytes behind it, where there is one. Old headers have other things
-/// in these fields, so that a place outside of the header means none.
+/// Returns a text in the header of an entry without its trailing zero bytes, if there is one. Old headers use these
+/// fields for other data, so a location outside of the header means none.
 fn text(header: &[u8], at: u32, len: u32) -> Option<&[u8]> {
     if at < HEADER_WITH_SIZE || len == 0 {
         return None;
@@ -257,7 +258,7 @@ fn text(header: &[u8], at: u32, len: u32) -> Option<&[u8]> {
     text.get(..len)
 }
 
-/// The options: at `at` there are an offset from the start of the entry and a length.
+/// Returns the options. At `at` are an offset from the start of the entry and a length.
 fn options(header: &[u8], at: u32) -> Option<&[u8]> {
     if at < HEADER_WITH_SIZE {
         return None;

@@ -1,18 +1,19 @@
-//! Unpacking the code of an entry, to the size that its header gives and no further.
+//! Decompression of an entry's code, limited to the size in its header.
 
 use std::io::Read;
 
 use super::Compression;
 use crate::{Error, MAX_CODE_BYTES};
 
-/// Most bytes that one byte of an LZ4 block stands for: a run whose length is one more byte of 255.
+/// Maximum number of bytes that one byte of an LZ4 block expands to: a run whose length has one more byte of 255.
 const LZ4_RATIO: u64 = 255;
-/// Most bytes that one byte of a zstd frame stands for: a block of 128 KiB that repeats one byte takes four.
+/// Maximum number of bytes that one byte of a zstd frame expands to: a block of 128 KiB that repeats one byte takes
+/// four.
 const ZSTD_RATIO: u64 = 128 * 1024 / 4;
-/// Window of a zstd frame that is always granted, in bytes. Larger ones have to be within the unpacked size.
+/// Window size of a zstd frame that is always allowed, bytes. Larger windows must be within the unpacked size.
 const SMALL_WINDOW: u64 = 1 << 20;
 
-/// Unpacks `packed` to exactly `size` bytes. `entry` and `at` are where the entry and the packed bytes are.
+/// Unpacks `packed` to exactly `size` bytes. `entry` and `at` are the offsets of the entry and of the packed bytes.
 pub(super) fn unpack(method: Compression, packed: &[u8], size: u64, entry: u64, at: u64) -> Result<Vec<u8>, Error> {
     let (name, ratio) = match method {
         Compression::Lz4 => ("LZ4", LZ4_RATIO),
@@ -61,7 +62,7 @@ pub(super) fn unpack(method: Compression, packed: &[u8], size: u64, entry: u64, 
     Ok(out)
 }
 
-/// One frame of zstd. Memory grows with what comes out, and stops at one byte beyond `size`.
+/// Unpacks one zstd frame. Memory grows with the output and stops at one byte more than `size`.
 fn zstd(packed: &[u8], size: u64) -> Result<Vec<u8>, String> {
     let window = size.max(SMALL_WINDOW);
     let stream = ruzstd::decoding::StreamingDecoder::new_with_max_window_size(packed, window);

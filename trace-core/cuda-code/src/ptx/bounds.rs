@@ -1,4 +1,4 @@
-//! Launch bounds written into PTX text, for trying out what makes a kernel faster.
+//! Launch bounds written into PTX text, for performance experiments.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ const MAX_THREADS: u64 = 1024;
 /// Maximum number of registers that a thread can have.
 const MAX_REGISTERS: u32 = 255;
 
-/// A directive that bounds launches.
+/// A launch-bound directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     /// `.maxntid`
@@ -24,7 +24,7 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// The directive of this name.
+    /// Returns the directive of this name.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         Some(match text {
             b".maxntid" => Self::MaxThreads,
@@ -36,20 +36,20 @@ impl Bound {
     }
 }
 
-/// What becomes of one directive.
+/// The change of one directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
-    /// It stays as it is, there or not.
+    /// Keep it, present or not.
     #[default]
     Keep,
-    /// It is taken out.
+    /// Remove it.
     Remove,
-    /// It gets this value.
+    /// Set this value.
     Set(T),
 }
 
 impl<T: Copy> Change<T> {
-    /// What holds afterwards, where `now` holds before.
+    /// Returns the value after the change of `now`.
     fn then(self, now: Option<T>) -> Option<T> {
         match self {
             Self::Keep => now,
@@ -62,20 +62,21 @@ impl<T: Copy> Change<T> {
 /// Changes of a kernel's launch bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
-    /// `.maxntid`: threads of a block at most, x, y and z, each at least 1 and together at most 1024.
+    /// `.maxntid`: maximum number of threads of a block, x, y and z, each at least 1 and together at most 1024.
     pub max_threads: Change<[u32; 3]>,
-    /// `.minnctapersm`: blocks that a multiprocessor has to have room for, at least 1.
+    /// `.minnctapersm`: minimum number of blocks that must fit a multiprocessor, at least 1.
     pub min_blocks: Change<u32>,
-    /// `.maxnreg`: registers of a thread at most, 1 to 255.
+    /// `.maxnreg`: maximum number of registers of a thread, 1 to 255.
     pub max_registers: Change<u32>,
 }
 
-/// The text with other launch bounds of the kernel `name`. Everything else stays as it is, byte for byte; zero bytes at
-/// the end and what follows them are cut off.
+/// Returns the text with other launch bounds of the kernel `name`. Everything else stays as it is, byte for byte; zero
+/// bytes at the end and what follows them are removed.
 ///
 /// # Errors
-/// Those of [`Ptx::of`]. [`Error::Bounds`] for a kernel that is not there; for values out of range; for `.maxntid` set
-/// beside `.reqntid`, which PTX forbids; and for `.minnctapersm` without either, which compilers pass over.
+///
+/// Same as [`Ptx::parse`]. [`Error::Bounds`] for a missing kernel; for values out of range; for `.maxntid` together
+/// with `.reqntid`, which PTX forbids; and for `.minnctapersm` without either, which compilers ignore.
 pub fn with_launch_bounds(text: &[u8], name: &str, change: &LaunchBounds) -> Result<Vec<u8>, Error> {
     let ptx = Ptx::parse(text)?;
     let entry = ptx
@@ -111,7 +112,7 @@ pub fn with_launch_bounds(text: &[u8], name: &str, change: &LaunchBounds) -> Res
         &mut new,
     );
     if !new.is_empty() {
-        // Before what separates the declaration from its body: a comment there may run to the end of its line.
+        // Inserts before the text between declaration and body: a comment there may reach to the end of its line.
         edits.push((entry.head_end..entry.head_end, new));
     }
     edits.sort_by_key(|(range, _)| (range.start, range.end));
@@ -129,7 +130,7 @@ pub fn with_launch_bounds(text: &[u8], name: &str, change: &LaunchBounds) -> Res
     Ok(out)
 }
 
-/// Whether the bounds that come of it can be.
+/// Checks that the resulting bounds are valid.
 fn check(entry: &Entry<'_>, change: &LaunchBounds) -> Result<(), Error> {
     if let Change::Set(threads) = change.max_threads {
         let all = threads.iter().map(|&n| u64::from(n)).try_fold(1, u64::checked_mul);
@@ -160,8 +161,8 @@ fn check(entry: &Entry<'_>, change: &LaunchBounds) -> Result<(), Error> {
     Ok(())
 }
 
-/// Edits that one change makes: the first directive of its kind is replaced, further ones go, and a new one is added to
-/// `new`.
+/// Collects the edits of one change: the first directive of its kind is replaced, further ones are removed, and a new
+/// one is added to `new`.
 fn edit<T>(
     entry: &Entry<'_>,
     bound: Bound,

@@ -1,17 +1,17 @@
-//! Declarations of PTX: kernels with their parameters, and variables.
+//! Parser of PTX declarations: kernels with their parameters, and variables.
 
 use super::bounds::Bound;
 use super::{Cursor, Entry, Parameter, Pointer, Space, Token, Type, Variable};
 use crate::Error;
 
-/// What stands before a name: `.align 8 .v2 .f32`.
+/// The part of a declaration before the name: `.align 8 .v2 .f32`.
 pub(super) struct Declaration<'a> {
     element: Type<'a>,
     alignment: Option<u64>,
     pointer: Option<Pointer<'a>>,
 }
 
-/// Bytes of a type; `None` where it is no type that has a size.
+/// Returns the size of a type in bytes, or `None` if it is no type with a size.
 fn bytes(name: &str) -> Option<u64> {
     Some(match name {
         "b8" | "u8" | "s8" => 1,
@@ -23,7 +23,7 @@ fn bytes(name: &str) -> Option<u64> {
     })
 }
 
-/// A kernel, behind `.entry`; `None` where it is declared and its body is elsewhere.
+/// Parses a kernel after `.entry`. Returns `None` if it is only declared and its body is elsewhere.
 pub(super) fn entry<'a>(cursor: &mut Cursor<'a>, start: Token<'a>) -> Result<Option<Entry<'a>>, Error> {
     let mut entry = Entry {
         name: cursor.word("the name of a kernel")?,
@@ -58,7 +58,7 @@ pub(super) fn entry<'a>(cursor: &mut Cursor<'a>, start: Token<'a>) -> Result<Opt
             b".maxclusterrank" => entry.max_cluster = Some(cursor.number("a number of blocks")?),
             b".minnctapersm" => entry.min_blocks = Some(cursor.number("a number of blocks")?),
             b".maxnreg" => entry.max_registers = Some(cursor.number("a number of registers")?),
-            // Ends with a semicolon that does not end the declaration.
+            // Its semicolon does not end the declaration.
             b".pragma" => while cursor.next().is_some_and(|t| t.text != b";") {},
             _ => {}
         }
@@ -69,7 +69,7 @@ pub(super) fn entry<'a>(cursor: &mut Cursor<'a>, start: Token<'a>) -> Result<Opt
     }
 }
 
-/// One to three numbers; what is missing is 1.
+/// Parses one to three numbers; missing ones are 1.
 fn three(cursor: &mut Cursor<'_>) -> Result<[u32; 3], Error> {
     let mut out = [1; 3];
     for (i, number) in out.iter_mut().enumerate() {
@@ -81,11 +81,11 @@ fn three(cursor: &mut Cursor<'_>) -> Result<[u32; 3], Error> {
     Ok(out)
 }
 
-/// A parameter that follows others of `before` bytes.
+/// Parses a parameter after `before` bytes of other parameters.
 fn parameter<'a>(cursor: &mut Cursor<'a>, before: u64) -> Result<Parameter<'a>, Error> {
     cursor.expect(b".param", "\".param\"")?;
     let declared = declared(cursor)?;
-    // Textures and the like are passed as handles of 64 bits.
+    // Textures and similar types are passed as 64-bit handles.
     let handle = matches!(declared.element.name, "texref" | "samplerref" | "surfref").then_some(8);
     let size = declared
         .element
@@ -122,7 +122,7 @@ fn parameter<'a>(cursor: &mut Cursor<'a>, before: u64) -> Result<Parameter<'a>, 
     })
 }
 
-/// The variables of one declaration, behind `.global` or `.const`, up to its semicolon.
+/// Parses the variables of one declaration after `.global` or `.const`, up to its semicolon.
 pub(super) fn variables<'a>(
     cursor: &mut Cursor<'a>,
     space: Space,
@@ -178,7 +178,7 @@ pub(super) fn variables<'a>(
     cursor.expect(b";", "\",\" or \";\"")
 }
 
-/// What stands between the space and the name: alignment, vector, type, attributes, what a pointer points to.
+/// Parses what is between the state space and the name: alignment, vector, type, attributes, pointer target.
 fn declared<'a>(cursor: &mut Cursor<'a>) -> Result<Declaration<'a>, Error> {
     let (mut alignment, mut vector, mut name) = (None, 1, None);
     let mut pointer: Option<Pointer<'a>> = None;
@@ -197,7 +197,7 @@ fn declared<'a>(cursor: &mut Cursor<'a>) -> Result<Declaration<'a>, Error> {
                     alignment: 4,
                 })
             }
-            // Behind `.ptr` a space; otherwise the type.
+            // After `.ptr` comes a state space; otherwise the type.
             (word, Some(pointer)) => pointer.space = without_point(word),
             (word, None) => name = without_point(word),
         }
@@ -211,12 +211,12 @@ fn declared<'a>(cursor: &mut Cursor<'a>) -> Result<Declaration<'a>, Error> {
     })
 }
 
-/// A directive's name.
+/// Returns a directive's name without its leading point.
 fn without_point(word: &[u8]) -> Option<&str> {
     std::str::from_utf8(word.get(1..)?).ok().filter(|name| !name.is_empty())
 }
 
-/// An alignment: a power of two.
+/// Parses an alignment: a power of two.
 fn align(cursor: &mut Cursor<'_>) -> Result<u64, Error> {
     let number: u64 = cursor.number("an alignment")?;
     if number.is_power_of_two() {
@@ -226,7 +226,7 @@ fn align(cursor: &mut Cursor<'_>) -> Result<u64, Error> {
     }
 }
 
-/// Attributes in parentheses.
+/// Skips attributes in parentheses.
 fn attributes(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     cursor.expect(b"(", "\"(\"")?;
     let mut depth = 1u64;
@@ -241,8 +241,8 @@ fn attributes(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The dimensions of an array behind its name: the product of those that are given, `None` for no array, and whether
-/// the first is left open.
+/// Parses the array dimensions after a name. Returns the product of the given ones, `None` for no array, and whether
+/// the first one is open.
 fn dimensions(cursor: &mut Cursor<'_>) -> Result<(Option<u64>, bool), Error> {
     let (mut elements, mut open) = (None::<u64>, false);
     while cursor.take(b"[") {
@@ -258,10 +258,10 @@ fn dimensions(cursor: &mut Cursor<'_>) -> Result<(Option<u64>, bool), Error> {
     Ok((elements, open))
 }
 
-/// Passes over values behind `=`. How many there are at the outer level of braces; `None` for a value without them.
+/// Skips values after `=`. Returns their number at the outer level of braces, or `None` for a value without braces.
 fn values(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Error> {
     let (mut braces, mut parentheses) = (0u64, 0u64);
-    // Values of the outer level, and whether something stands behind the last comma.
+    // Values of the outer level, and whether there is text after the last comma.
     let (mut count, mut pending, mut seen) = (0u64, false, false);
     while let Some(token) = cursor.peek() {
         match token.text {

@@ -1,9 +1,9 @@
-//! PTX text cut into words and marks, comments left out.
+//! Tokens of PTX text: words and marks, without comments.
 
 use crate::Error;
 
-/// A piece of the text: a word, a mark of one byte, or a string with its quotes. A word that begins with a point ends
-/// before the next one, so that `.param.u64` is two.
+/// A token: a word, a one-byte mark, or a string with its quotes. A word that starts with a point ends before the next
+/// point, so `.param.u64` is two tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     /// Offset of its first byte.
@@ -13,13 +13,13 @@ pub(super) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// Offset behind its last byte.
+    /// Returns the offset after its last byte.
     pub(super) fn end(&self) -> usize {
         self.at + self.text.len()
     }
 }
 
-/// Walks the pieces of a text.
+/// An iterator over the tokens of a text.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -27,13 +27,13 @@ pub(super) struct Cursor<'a> {
     taken: Option<Token<'a>>,
 }
 
-/// Whether a word may go on with this byte.
+/// Whether a word can continue with this byte.
 fn in_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'%') || b >= 0x80
 }
 
 impl<'a> Cursor<'a> {
-    /// The text up to its first zero byte.
+    /// Creates a cursor over the text up to its first zero byte.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
         Self {
@@ -43,12 +43,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The piece that was taken last.
+    /// Returns the last token taken.
     pub(super) fn taken(&self) -> Option<Token<'a>> {
         self.taken
     }
 
-    /// An error: not what was expected here. `None` is the end of the text.
+    /// Returns the error for an unexpected token at this position. `None` is the end of the text.
     pub(super) fn expected(&self, expected: &'static str, found: Option<Token<'_>>) -> Error {
         let text = found.map_or(&b"the end"[..], |t| t.text);
         let mut text = String::from_utf8_lossy(text.get(..40).unwrap_or(text)).into_owned();
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over space and comments.
+    /// Skips white space and comments.
     fn skip_space(&mut self) {
         while let Some(&b) = self.bytes.get(self.at) {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -82,12 +82,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next piece without taking it.
+    /// Returns the next token without taking it.
     pub(super) fn peek(&self) -> Option<Token<'a>> {
         self.clone().next()
     }
 
-    /// Takes the next piece if it is `text`.
+    /// Takes the next token if it is `text`.
     pub(super) fn take(&mut self, text: &[u8]) -> bool {
         let mut ahead = self.clone();
         let takes = ahead.next().is_some_and(|token| token.text == text);
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         takes
     }
 
-    /// Takes the next piece, which has to be `text`.
+    /// Takes the next token, which must be `text`.
     pub(super) fn expect(&mut self, text: &[u8], expected: &'static str) -> Result<(), Error> {
         match self.next() {
             Some(token) if token.text == text => Ok(()),
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.expected(expected, token))
     }
 
-    /// Takes a number: decimal, `0x` and octal as C writes them, with or without `U` behind.
+    /// Takes a number: decimal, `0x` or octal in C notation, with or without a `U` suffix.
     pub(super) fn number<N: TryFrom<u64>>(&mut self, expected: &'static str) -> Result<N, Error> {
         let token = self.next();
         let text = token.and_then(|t| std::str::from_utf8(t.text).ok()).unwrap_or_default();
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.expected(expected, token))
     }
 
-    /// Passes over what is between a brace that was just taken and the one that closes it.
+    /// Skips to the brace that closes the one just taken.
     pub(super) fn skip_braces(&mut self, open: Token<'_>) -> Result<(), Error> {
         let mut depth = 1u64;
         for token in self.by_ref() {
@@ -156,7 +156,7 @@ impl<'a> Iterator for Cursor<'a> {
         let rest = self.bytes.get(self.at..)?;
         let (&first, tail) = rest.split_first()?;
         let len = if first == b'"' {
-            // No escape makes a quote part of a string; a string that does not end takes the rest.
+            // No escape makes a quote part of a string; an unterminated string takes the rest.
             tail.iter().position(|&b| b == b'"').map_or(rest.len(), |end| end + 2)
         } else if first == b'.' {
             1 + tail.iter().take_while(|&&b| in_word(b)).count()

@@ -1,4 +1,4 @@
-//! Fields of rules-ng-ng: bitfields, the bitsets that types name, and how their values are shown.
+//! Fields of rules-ng-ng: bitfields, the bitsets that types name, and the types of their values.
 
 use super::{Definitions, MAX_USES, TreeNode, doc_of, varset};
 use crate::draft::{Draft, DraftField, Kind};
@@ -14,7 +14,7 @@ pub(super) struct Frame {
     pub depth: usize,
 }
 
-/// The fields of a register or field: those inside it, and those of the bitset that its type names.
+/// Collects the fields of a register or field: nested ones, and those of the bitset that its type names.
 pub(super) fn contents<'t>(
     known: &mut Definitions<'t>,
     draft: &mut Draft,
@@ -93,7 +93,7 @@ fn bitfields<'t>(
         };
         let before = out.len();
         if inner.depth <= MAX_USES {
-            // Fields inside a field are told with its name before theirs, instead of it.
+            // Nested fields replace their outer field and get its name as a prefix.
             let nested = Frame {
                 depth: inner.depth + 1,
                 ..inner
@@ -116,7 +116,7 @@ fn bitfields<'t>(
     Ok(())
 }
 
-/// How a value is shown; `None` where nothing is said of it.
+/// Returns the type of a value, or `None` if the file gives none.
 pub(super) fn kind<'t>(
     known: &mut Definitions<'t>,
     draft: &mut Draft,

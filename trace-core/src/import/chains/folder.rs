@@ -1,4 +1,4 @@
-//! The files of a folder of job chains, each read under the name that another one gives.
+//! The files of a folder of job chains, each read under the name that another file gives.
 
 use super::{HEAP_BYTES, LIST, MAX_OBJECTS, MAX_TEXT, Object, ObjectEntry, PAGE, Submit, SubmitFile};
 use crate::GpuVa;
@@ -19,7 +19,7 @@ impl Folder<'_> {
         ImportError::malformed(&self.path.join(name), FilePosition::Whole, message)
     }
 
-    /// A file of the folder itself that another one names; names that lead elsewhere are refused.
+    /// Returns the path of a file of this folder that another file names; names that lead elsewhere are refused.
     pub fn file(&self, by: &str, name: &str) -> Result<PathBuf, ImportError> {
         let plain = Path::new(name).file_name().is_some_and(|f| f == name);
         if plain {
@@ -44,7 +44,7 @@ impl Folder<'_> {
         self.malformed(name, message)
     }
 
-    /// Bytes of a file that another one names.
+    /// Returns the size of a file that another file names, bytes.
     pub fn size(&self, by: &str, name: &str) -> Result<u64, ImportError> {
         let known = std::fs::metadata(self.file(by, name)?).map_err(|e| self.missing_file(by, name, e))?;
         if known.is_file() {
@@ -54,7 +54,7 @@ impl Folder<'_> {
         }
     }
 
-    /// A file's bytes, at most one more than `most`.
+    /// Reads a file's bytes, at most one more than `most`.
     pub fn bytes(&self, by: &str, name: &str, most: u64) -> Result<Vec<u8>, ImportError> {
         let size = self.size(by, name)?.min(most);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
@@ -64,7 +64,7 @@ impl Folder<'_> {
         Ok(bytes)
     }
 
-    /// A text file; `name` is the list itself, or named by it.
+    /// Reads a text file; `name` is the list itself, or named by it.
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, ImportError> {
         let bytes = self.bytes(LIST, name, MAX_TEXT)?;
         if bytes.len() as u64 > MAX_TEXT {

@@ -1,15 +1,15 @@
-//! Folders of job chains that Mesa's driver for Mali made: what they hold, read and checked.
+//! Folders of job chains that Mesa's driver for Mali wrote: a checked reader.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `spec.json` | the program, its GPU, its named buffers, the list of its submits |
 //! | one a submit, `submitNNN.json` | the chain's head, and the driver's buffer objects with address, size and image |
-//! | images | what a buffer object held before the submit, as the CPU had left it |
+//! | images | the contents of a buffer object before the submit, as the CPU left it |
 //!
-//! Nothing in such a folder was executed: a recording comes of it when a GPU runs the chains, which the project's own
-//! driver has one do. Each image is from before its submit and holds no results, those of earlier submits neither. So
-//! where two images of an object differ the CPU wrote in between; what is the same in both is what the GPU left, or,
-//! which nothing tells apart, what the CPU wrote again as it had been.
+//! Nothing in such a folder was executed. It becomes a recording when a GPU runs the chains, through the project's own
+//! driver. Each image shows the state before its submit and holds no results, not even of earlier submits. Where two
+//! images of an object differ, the CPU wrote in between. Where they are equal, the GPU left the bytes, or the CPU wrote
+//! the same bytes again; the two cases cannot be distinguished.
 
 mod folder;
 #[cfg(test)]
@@ -26,42 +26,42 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Name of the list of a folder.
+/// File name of a folder's list.
 const LIST: &str = "spec.json";
-/// Maximum number of bytes of a text file, and of all buffer objects of a submit together.
+/// Maximum size of a text file, and of all buffer objects of a submit together, bytes.
 const MAX_TEXT: u64 = 4 << 20;
 const MAX_OBJECTS: u64 = 256 << 20;
-/// Maximum number of submits, and most buffer objects of all of them together.
+/// Maximum number of submits, and maximum number of buffer objects of all of them together.
 const MAX_SUBMITS: usize = 4096;
 const MAX_LISTED: usize = 1 << 16;
-/// Bytes of a heap that grows on demand: as much as Linux maps at the first fault.
+/// Size of a heap that grows on demand: as much as Linux maps at the first fault.
 const HEAP_BYTES: u64 = 2 << 20;
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// The work of a folder. Images are read when they are asked for: [`Chains::image`].
+/// The work of a folder. Images are read on request: [`Chains::image`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chains {
     /// The folder.
     pub path: PathBuf,
-    /// What the program is called.
+    /// Name of the program.
     pub program: String,
-    /// GPU and driver as GLES names them; empty where the folder does not tell.
+    /// Names of GPU and driver in GLES; empty if the folder has none.
     pub renderer: String,
-    /// Version of GLES and of the driver; empty where the folder does not tell.
+    /// Versions of GLES and of the driver; empty if the folder has none.
     pub gl_version: String,
-    /// The GPU as an id register tells it: the product in the upper half, no revision.
+    /// The GPU id register: the product in the upper half, no revision.
     pub gpu_id: u32,
-    /// The program's buffers, in the order of the list. Each lies in buffer objects of some submit.
+    /// The program's buffers, in list order. Each lies in buffer objects of some submit.
     pub buffers: Vec<NamedBuffer>,
-    /// Shaders that the list tells: address and bytes.
+    /// Shaders in the list: address and size in bytes.
     pub shaders: Vec<(GpuVa, u64)>,
     /// Submits, in order.
     pub submits: Vec<Submit>,
-    /// What of the list could not be used, and why.
+    /// List entries that could not be used, with the reason.
     pub findings: Vec<Finding>,
 }
 
-/// A range that the program has a name for.
+/// A memory range that the program names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedBuffer {
     /// Name, unique in a folder.
@@ -72,37 +72,37 @@ pub struct NamedBuffer {
     pub bytes: u64,
     /// Type of its elements.
     pub element: ElementType,
-    /// What it is for, where the list tells: it gives a role, or contents that are expected of it.
+    /// Its role, if the list gives a role or expected contents.
     pub role: Option<BufferRole>,
 }
 
-/// A chain, and memory as it is when it is handed over.
+/// A chain, and memory at its submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submit {
     /// Name of its file in the folder.
     pub file: String,
     /// Head of the chain.
     pub head: GpuVa,
-    /// It is fragment work, which has a slot of its own.
+    /// Whether it is fragment work, which has its own slot.
     pub fragment: bool,
-    /// The driver's buffer objects, by rising address; none covers another.
+    /// The driver's buffer objects, by ascending address; none covers another.
     pub objects: Vec<Object>,
 }
 
 /// A buffer object at a submit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// The driver's number for it, which may be given again once it is gone; 0 where it is not told.
+    /// The driver's handle, which may be reused after release; 0 if unknown.
     pub handle: u64,
-    /// First byte, at a page.
+    /// First byte, page-aligned.
     pub va: GpuVa,
-    /// Bytes that have memory, whole pages: all of it, or the beginning of a heap that grows on demand.
+    /// Size of the backed part in whole pages, bytes: the whole object, or the start of a heap that grows on demand.
     pub bytes: u64,
-    /// Shaders may run from it.
+    /// Whether shaders may run from it.
     pub executable: bool,
-    /// The submit names it.
+    /// Whether the submit names it.
     pub used: bool,
-    /// Name of the file with its image; `None`: it is zero.
+    /// Name of the file with its image; `None`: all zero.
     pub file: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl Object {
         of(self) == of(other)
     }
 
-    /// First byte behind it.
+    /// Returns the address after its last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.va.0.saturating_add(self.bytes)
@@ -188,7 +188,7 @@ pub fn fits(path: &Path) -> bool {
     path.join(LIST).is_file()
 }
 
-/// The files of a folder that are read: the list and all that it leads to, as far as it can be read.
+/// Returns the files of a folder that are read: the list and all files that it leads to, as far as it is readable.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     let folder = Folder { path };
@@ -206,11 +206,12 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     names.iter().filter_map(|n| folder.file(LIST, n).ok()).collect()
 }
 
-/// Reads the list of a folder and of each of its submits, and looks that the images are there and have their sizes.
+/// Reads the list of a folder and of each of its submits, and checks presence and size of the images.
 ///
 /// # Errors
-/// When a file is missing, is not what another says of it, or something in it does not hold together; the error names
-/// the file.
+///
+/// When a file is missing, does not match its description in another file, or is inconsistent; the error names the
+/// file.
 pub fn read(path: &Path) -> Result<Chains, ImportError> {
     let folder = Folder { path };
     let spec: Spec = folder.json(LIST)?;
@@ -260,10 +261,11 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
 }
 
 impl Chains {
-    /// The image of a buffer object: as many bytes as the object has, or none, when it is zero.
+    /// Returns the image of a buffer object: as many bytes as the object has, or none if it is zero.
     ///
     /// # Errors
-    /// When its file cannot be read, or has another size than a moment ago.
+    ///
+    /// When its file cannot be read, or its size changed in the meantime.
     pub fn image(&self, submit: &Submit, object: &Object) -> Result<Vec<u8>, ImportError> {
         let folder = Folder { path: &self.path };
         let Some(name) = &object.file else {
@@ -334,7 +336,7 @@ fn is_covered(submits: &[Submit], va: GpuVa, bytes: u64) -> bool {
     })
 }
 
-/// The element type that a description begins with or has in it: `f32x4`, `std140 f32[9]`.
+/// Returns the element type at the start of a description or in it: `f32x4`, `std140 f32[9]`.
 fn element(text: &str) -> ElementType {
     ElementType::ALL
         .into_iter()
@@ -342,7 +344,7 @@ fn element(text: &str) -> ElementType {
         .unwrap_or(ElementType::U8)
 }
 
-/// Shaders that the jobs of a list name, each with its size, by rising address.
+/// Returns the shaders that the jobs of a list name, each with its size, by ascending address.
 fn shaders(folder: &Folder<'_>, spec: &Spec) -> Result<Vec<(GpuVa, u64)>, ImportError> {
     let mut all = BTreeMap::new();
     let states = spec.submits.iter().flat_map(|s| &s.jobs).filter_map(|j| j.rsd.as_ref());

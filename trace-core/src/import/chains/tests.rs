@@ -1,8 +1,8 @@
-//! Folders that are read, and those that are refused with the file and the reason.
+//! Tests of readable folders, and of refused ones with file and reason.
 
 use super::*;
 
-/// A folder with one submit of one object, and a change of a file's text.
+/// Returns a folder with one submit of one object, and a change of a file's text.
 fn folder(change: impl Fn(&str, String) -> String) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let spec = r#"{"program": "p", "gpu_id": "0x6000", "submits": [{"submit": "submit000.json"}], "buffers": [
@@ -87,7 +87,7 @@ fn what_is_missing_or_lies_is_told_by_the_file() {
         e.contains("a.bin: it has 4095 bytes, and submit000.json says 4096"),
         "{e}"
     );
-    // What became shorter since is told as well.
+    // A file that became shorter in the meantime is reported too.
     let dir = folder(|_, t| t);
     let chains = read(dir.path()).unwrap();
     std::fs::write(dir.path().join("a.bin"), [9; 100]).unwrap();

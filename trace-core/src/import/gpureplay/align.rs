@@ -1,4 +1,4 @@
-//! Which line of the timeline tells of which access of the history, and what the history has lost.
+//! The alignment of timeline lines with accesses of the history, and detection of accesses that the history lost.
 
 use super::integrated::TimelineAccess;
 use crate::diff::Step;
@@ -6,21 +6,21 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{Events, LostEvents};
 use std::collections::{HashMap, VecDeque};
 
-/// How many lines of the timeline are looked through for an access.
+/// Number of timeline lines that are searched for an access.
 const WINDOW: usize = 64;
-/// Of so many accesses of a history one may be missing in a timeline that lacks nothing else.
+/// One in this many accesses of a history may be missing from an otherwise complete timeline.
 const MISSING_IN: usize = 50;
-/// Maximum number of accesses and lines together that are aligned as sequences, which can take a thousand times as long
-/// as reading them: four times what the recorder's ring holds, on both sides.
+/// Maximum number of accesses and lines together that are aligned as sequences: four times the capacity of the
+/// recorder's ring, on both sides. Alignment can take a thousand times as long as reading.
 const MAX_ALIGNED: usize = 1 << 18;
 
-/// How far apart what the alignment as sequences leaves over may lie and still go together: a swapped line moves a
-/// whole wait by one of its reads.
+/// Maximum distance of leftovers of the sequence alignment that still match: a swapped line moves a whole wait by one
+/// of its reads.
 const NEAR: usize = 1024;
-/// How often sequences are divided before the rest is searched.
+/// Maximum number of divisions of a sequence before the rest is searched.
 const DEPTH: usize = 8;
 
-/// What makes two accesses the same: direction, offset, value.
+/// Identity of an access: direction, offset, value.
 type Key = (bool, u32, u64);
 
 impl TimelineAccess {
@@ -29,8 +29,8 @@ impl TimelineAccess {
     }
 }
 
-/// What the history has lost: accesses that the timeline tells of more often than the history, wherever in either they
-/// stand. What is merely in another order is not lost.
+/// Finds what the history lost: accesses that the timeline has more often than the history, at any position. Reordered
+/// accesses are not lost.
 pub(super) fn find_missing_lines(
     events: &Events,
     lines: &[TimelineAccess],
@@ -49,7 +49,7 @@ pub(super) fn find_missing_lines(
     if count == 0 {
         return None;
     }
-    // The first line of such an access that no event was matched with, and the first event matched beyond it.
+    // The first unmatched line of such an access, and the first event matched after it.
     let mut used = vec![false; lines.len()];
     for at in matched.iter().flatten() {
         if let Some(u) = used.get_mut(*at) {
@@ -67,7 +67,7 @@ pub(super) fn find_missing_lines(
     })
 }
 
-/// For each event the line of the timeline that tells of it; each line is used once.
+/// Returns the timeline line of each event; each line is used once.
 pub(super) fn align(
     events: &Events,
     lines: &[TimelineAccess],
@@ -78,15 +78,16 @@ pub(super) fn align(
     if matched(&near) == events.len().max(lines.len()) || events.len() + lines.len() > MAX_ALIGNED {
         return Ok(near);
     }
-    // One of the two lacks something: equal accesses then lead the search by threads astray.
+    // One of the two is incomplete: equal accesses then mislead the search by threads.
     let whole = align_as_sequences(events, lines, progress)?;
     let most = matched(&whole);
-    // Two recordings have much in common, polls above all; a history that lost something still lies in its timeline.
+    // Two recordings have much in common, polls above all; a history that lost something is still contained in its
+    // timeline.
     let of_this = most >= events.len() - events.len() / MISSING_IN;
     if !of_this || most < matched(&near) {
         return Ok(near);
     }
-    // Without the lines that go with nothing, the search by threads stays on its way and tells swapped lines better.
+    // Without the unmatched lines, the search by threads stays aligned and handles swapped lines better.
     let mut used: Vec<usize> = whole.iter().flatten().copied().collect();
     used.sort_unstable();
     let kept: Vec<TimelineAccess> = used.iter().filter_map(|j| lines.get(*j).cloned()).collect();
@@ -97,10 +98,10 @@ pub(super) fn align(
     Ok(if matched(&by_thread) >= most { by_thread } else { whole })
 }
 
-/// An access of either side: its place there, and what it is.
+/// An access of either side: its index there, and its identity.
 type Placed = (usize, Key);
 
-/// Both in order, as [`Pairs`] finds them; what is then left over on both sides goes together where it is near.
+/// Aligns both sides in order with [`Pairs`], then matches leftovers of both sides that are near each other.
 fn align_as_sequences(
     events: &Events,
     lines: &[TimelineAccess],
@@ -118,7 +119,7 @@ fn align_as_sequences(
     };
     pairs.find(&of_events, &of_lines, DEPTH)?;
     let Pairs { mut out, mut left, .. } = pairs;
-    // The line of the event before; it only rises, so that lines that are too far behind are never asked for again.
+    // The line of the previous event only increases, so lines that are too far back are never searched again.
     let mut at = 0usize;
     for (e, key) in of_events {
         let Some(slot) = out.get_mut(e) else { continue };
@@ -137,11 +138,11 @@ fn align_as_sequences(
     Ok(out)
 }
 
-/// The pairs of two sequences that are found so far.
+/// The matched pairs of two sequences so far.
 struct Pairs<'a> {
     /// The line of each event.
     out: Vec<Option<usize>>,
-    /// Lines that go with no event, by what they are, rising.
+    /// Unmatched lines by identity, ascending.
     left: HashMap<Key, VecDeque<usize>>,
     progress: &'a Progress,
 }
@@ -153,9 +154,9 @@ impl Pairs<'_> {
         }
     }
 
-    /// What is the same at both ends goes together; in between, what both have exactly once divides them into parts
-    /// that are gone through alike; and where there is no such thing, as long a common sequence as can be found is
-    /// taken. So one stretch that one side lacks stays one, however much else is alike.
+    /// Matches equal starts and ends. In between, accesses that occur exactly once in both divide the sequences into
+    /// parts, which are aligned recursively. Where there are none, the longest common sequence found is used. A gap in
+    /// one side thus stays one gap, however many accesses are equal.
     fn find(&mut self, a: &[Placed], b: &[Placed], depth: usize) -> Result<(), Cancelled> {
         let same = |(x, y): &(&Placed, &Placed)| x.1 == y.1;
         let prefix = a.iter().zip(b).take_while(same).count();
@@ -203,7 +204,7 @@ impl Pairs<'_> {
     }
 }
 
-/// Places of accesses that both sides have exactly once: the longest list of them that is in the order of both.
+/// Returns the positions of accesses that occur exactly once in both sides: the longest list that is in order in both.
 fn anchors(a: &[Placed], b: &[Placed]) -> Vec<(usize, usize)> {
     let mut places: HashMap<Key, [(usize, usize); 2]> = HashMap::new();
     for (side, list) in [a, b].into_iter().enumerate() {
@@ -218,7 +219,7 @@ fn anchors(a: &[Placed], b: &[Placed]) -> Vec<(usize, usize)> {
         .filter_map(|[(n, i), (m, j)]| (n == 1 && m == 1).then_some((i, j)))
         .collect();
     once.sort_unstable();
-    // For each length the list that ends earliest in `b`, by the index of its end in `once`; and what comes before
+    // For each length, the list that ends earliest in `b`, by the index of its end in `once`; and the predecessor of
     // each.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(once.len());
@@ -241,7 +242,7 @@ fn anchors(a: &[Placed], b: &[Placed]) -> Vec<(usize, usize)> {
     out
 }
 
-/// Each thread's lines in their order; only where that finds nothing may a line pass others of its thread.
+/// Matches each thread's lines in order. A line may only pass others of its thread if nothing else matches.
 fn align_by_thread(events: &Events, lines: &[TimelineAccess]) -> Vec<Option<usize>> {
     let mut used = vec![false; lines.len()];
     let mut first = 0;

@@ -1,7 +1,7 @@
-//! `*_integrated`: the authors' timeline for people. It has what the history lacks, absolute times and thread ids.
+//! `*_integrated`: the authors' readable timeline, with absolute times and thread ids that the history lacks.
 //!
-//! Its accesses are those of the history, but where two threads ran at once their order may differ. The history's
-//! order stays; times and threads are matched to it, each thread's accesses in their own order.
+//! Its accesses are those of the history, but where two threads ran at once the order may differ. The order of the
+//! history stays; times and threads are matched to it, each thread's accesses in their own order.
 
 use super::super::error::ImportError;
 use super::FileTally;
@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of bytes in a line, its end included: far more than the authors' script writes.
+/// Maximum size of a line with its line end, bytes: far more than the authors' script writes.
 const LINE_MAX: u64 = 1 << 16;
-/// Maximum number of other timelines, and other streams, that are told by name.
+/// Maximum number of other timelines, and of other streams, that are named.
 const MAX_OTHERS: usize = 16;
 
-/// How often progress is told, in bytes.
+/// Number of bytes between two progress reports.
 const STEP: u64 = 1 << 20;
 
-/// A register access as the timeline tells it.
+/// A register access in the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineAccess {
     /// Nanoseconds on the machine's monotonic clock.
@@ -38,15 +38,15 @@ pub struct TimelineAccess {
     pub text: String,
 }
 
-/// What the file holds.
+/// The contents of the file.
 pub(super) struct Timeline {
     name: String,
     bytes: u64,
     used: u64,
     accesses: Vec<TimelineAccess>,
-    /// Lines of the other streams.
+    /// Number of lines of the other streams.
     others: BTreeMap<String, u64>,
-    /// Lines that are in no form that is known, and the first of them.
+    /// Number of lines of unknown form, and the first of them.
     odd: (u64, u64),
 }
 
@@ -66,8 +66,8 @@ pub(super) fn is_timeline(path: &Path) -> bool {
     path.file_name().is_some_and(named) && path.is_file()
 }
 
-/// The timeline of the folder: the only `*_integrated` in it, or the one that has the folder's name. What is passed
-/// over is told.
+/// Finds the timeline of the folder: the only `*_integrated` in it, or the one with the folder's name. Reports skipped
+/// ones.
 pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<PathBuf>, ImportError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
@@ -92,9 +92,10 @@ pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<
     Ok(found.pop())
 }
 
-/// The accesses of a timeline file, in its order.
+/// Returns the accesses of a timeline file in file order.
 ///
 /// # Errors
+///
 /// When the file cannot be read, or the work was cancelled.
 pub fn accesses(path: &Path, progress: &Progress) -> Result<Vec<TimelineAccess>, ImportError> {
     read(path, progress).map(|t| t.accesses)
@@ -119,7 +120,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportE
     let mut reported = 0;
     for number in 0u64.. {
         line.clear();
-        // A line without an end is cut into pieces, none of which is in a form that is known.
+        // A line without an end is cut into pieces, none of which has a known form.
         let read = (&mut from).take(LINE_MAX).read_until(b'\n', &mut line);
         if read.map_err(|e| ImportError::io(path, e))? == 0 {
             break;
@@ -187,15 +188,15 @@ fn parse_line(line: &str) -> Option<Parsed<'_>> {
     }))
 }
 
-/// The first word of a text, and what follows it.
+/// Splits a text after its first word.
 fn word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     if end == 0 { None } else { text.split_at_checked(end) }
 }
 
-/// Gives the events the timeline's times and threads; tells what differs, and what the history has lost. Whether they
-/// were given.
+/// Sets the times and threads of the events from the timeline; reports differences and what the history lost. Returns
+/// whether they were set.
 pub(super) fn apply(
     timeline: &Timeline,
     events: &mut Events,
@@ -266,7 +267,7 @@ pub(super) fn apply(
         lost.push(l);
     }
     let relative: Vec<u64> = events.time.iter().collect();
-    // How far the machine's clock is ahead of the history's, by the nearest match before, or else the first one.
+    // Offset between the machine's clock and the history's, from the nearest earlier match, or else the first one.
     let ahead = |e: usize, j: usize| Some(timeline.accesses.get(j)?.time.wrapping_sub(*relative.get(e)?));
     let mut offset = pairs.first().and_then(|(e, j)| ahead(*e, *j)).unwrap_or(0);
     let mut thread = 0;
@@ -288,7 +289,7 @@ pub(super) fn apply(
     Ok(true)
 }
 
-/// Tells how many lines stand elsewhere than in the history, and how many of them are neighbours swapped.
+/// Reports how many lines have another position than in the history, and how many of them are swapped neighbours.
 fn report_order(name: &str, pairs: &[(usize, usize)], findings: &mut Vec<Finding>) {
     let mut sorted: Vec<usize> = pairs.iter().map(|p| p.1).collect();
     sorted.sort_unstable();
@@ -396,7 +397,7 @@ mod tests {
 
     #[test]
     fn longer_interleavings_keep_each_threads_order() {
-        // Thread 1 polls the same register with the same value; thread 2's accesses lie between in the history.
+        // Thread 1 polls the same register with the same value; thread 2's accesses are between them in the history.
         let mut e = events(&[(8, 1), (8, 1), (8, 1), (0x10, 5), (0x14, 6), (8, 0)]);
         let t = timeline(&[
             (1, 2, 0x10, 5),
@@ -478,7 +479,7 @@ mod tests {
         assert_eq!(describe(&short), [Some(101)]);
     }
 
-    /// Many accesses are alike: however many are missing, the others keep their own times.
+    /// Many accesses are equal: however many are missing, the others keep their own times.
     #[test]
     fn what_follows_a_lost_stretch_keeps_its_own_times() {
         let all: Vec<(u32, u64)> = (0..2000u64)
@@ -501,7 +502,7 @@ mod tests {
             let history: Vec<_> = kept.iter().map(|i| all[*i]).collect();
             let (mut e, mut f, mut lost) = (events(&history), Vec::new(), Vec::new());
             assert!(apply(&timeline(&lines), &mut e, &mut lost, &mut f, &Progress::new()).unwrap());
-            // An access at the border may be taken for its equal on the other side of the gap.
+            // An access at the border may match its equal on the other side of the gap.
             let right = kept
                 .iter()
                 .zip(e.time.iter())

@@ -1,7 +1,7 @@
-//! `gr_io_history`: one line a register access, read in parallel blocks straight into columns.
+//! `gr_io_history`: one register access per line, read in parallel blocks straight into columns.
 //!
-//! A line is `DELTA,R|W,OFFSET,VALUE`: nanoseconds since the line before in decimal, offset and value in
-//! hexadecimal, with or without `0x`, padded or not.
+//! A line is `DELTA,R|W,OFFSET,VALUE`: nanoseconds since the previous line in decimal, offset and value in hexadecimal,
+//! with or without `0x`, padded or not.
 
 use super::super::error::ImportError::Cancelled;
 use super::super::error::{FilePosition, ImportError};
@@ -12,23 +12,23 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes that one worker reads at a time: stays in its cache, and is long enough to hide the system call.
+/// Size of a worker's block in bytes: it fits in the cache and is long enough to hide the system call.
 const BLOCK: usize = 1 << 20;
-/// Maximum number of bytes in a line, its end included. The longest that the recorder writes has 42.
+/// Maximum size of a line with its line end, bytes. The longest line of the recorder has 42.
 const LINE_MAX: usize = 256;
-/// Bytes in the shortest line of the padded spelling; only a hint for how much room to take.
+/// Size of the shortest padded line; only a hint for the memory to reserve.
 const LINE_HINT: usize = 24;
-/// Bytes a register access moves.
+/// Width of a register access, bytes.
 const WIDTH: u8 = 4;
 
-/// What the file holds.
+/// The contents of the file.
 pub(super) struct History {
     pub(super) events: Events,
     pub(super) lines: usize,
-    /// Bytes of the file, and those of them that belong to whole lines.
+    /// Size of the file, and of its whole lines, bytes.
     pub(super) bytes: u64,
     pub(super) used: u64,
-    /// Number of the line that lacks its end, and the bytes it has.
+    /// Number of an unterminated last line, and its size in bytes.
     pub(super) cut: Option<(u64, u64)>,
 }
 
@@ -44,7 +44,7 @@ struct Rows {
     sum: u64,
 }
 
-/// What is wrong with a line, and its number in its block.
+/// A malformed line: the reason, and its number in its block.
 struct BadLine {
     line: u64,
     message: String,
@@ -69,7 +69,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<History, ImportEr
         .collect();
     progress.advance(bytes - used)?;
 
-    // Bases of time and row, block by block; the first bad line in the file's order is the one that is told.
+    // Base time and row of each block; the first bad line in file order is reported.
     let mut blocks = Vec::with_capacity(parsed.len());
     let (mut time, mut row) = (0u64, 0u64);
     for block in parsed {
@@ -144,12 +144,12 @@ fn constant<T: bytemuck::Pod>(value: T, len: usize) -> Column<T> {
     b.finish()
 }
 
-/// Bytes of the file up to and with its last line end.
+/// Returns the number of bytes up to and including the last line end.
 fn whole_lines(path: &Path, file: &File, bytes: u64, progress: &Progress) -> Result<u64, ImportError> {
     let mut end = bytes;
     let mut buffer = [0u8; 4096];
     while end > 0 {
-        // A file of nothing, which takes no room on a disk, has no line end however far one looks.
+        // A sparse file without a line end would be searched to its start, so check for cancellation.
         progress.check()?;
         let start = end.saturating_sub(buffer.len() as u64);
         let Some(part) = buffer.get_mut(..(end - start) as usize) else {
@@ -164,9 +164,9 @@ fn whole_lines(path: &Path, file: &File, bytes: u64, progress: &Progress) -> Res
     Ok(0)
 }
 
-/// Parses the lines that begin in the block at `start`; the last of them may end in the next one.
+/// Parses the lines that start in the block at `start`; the last of them may end in the next block.
 fn parse_block(file: &File, buffer: &mut Vec<u8>, start: u64, used: u64) -> std::io::Result<Result<Rows, BadLine>> {
-    // The byte before the block tells whether a line begins with it.
+    // The byte before the block shows whether a line starts with it.
     let from = start.saturating_sub(1);
     let want = (used - from).min((BLOCK + LINE_MAX + 1) as u64) as usize;
     buffer.resize(want, 0);
@@ -185,7 +185,7 @@ fn parse_block(file: &File, buffer: &mut Vec<u8>, start: u64, used: u64) -> std:
     Ok(parse_lines(text, in_block))
 }
 
-/// Parses the lines that begin in the first `limit` bytes of `text`.
+/// Parses the lines that start in the first `limit` bytes of `text`.
 fn parse_lines(text: &[u8], limit: usize) -> Result<Rows, BadLine> {
     let room = limit / LINE_HINT + 1;
     let mut rows = Rows {
@@ -231,10 +231,10 @@ struct Line {
     bytes: usize,
 }
 
-/// Bytes after the delta in the padded spelling: `,R,0x00000000,60a00002` and the line end.
+/// Size of the padded line after the delta: `,R,0x00000000,60a00002` and the line end.
 const PADDED_TAIL: usize = 23;
 
-/// A line in the spelling of the published recordings; `None` for anything else.
+/// Parses a line in the notation of the published recordings. Returns `None` for others.
 #[inline]
 fn padded_line(text: &[u8]) -> Option<Line> {
     let mut delta = 0u64;
@@ -295,12 +295,12 @@ fn kind_of(letter: u8) -> Option<u8> {
     }
 }
 
-/// Every byte of a word.
+/// Returns a word with `byte` in every byte.
 const fn each(byte: u8) -> u64 {
     0x0101_0101_0101_0101 * byte as u64
 }
 
-/// Eight hexadecimal digits at once, one a byte lane.
+/// Parses eight hexadecimal digits at once, one per byte lane.
 #[inline]
 fn hex8(text: [u8; 8]) -> Option<u32> {
     let v = u64::from_le_bytes(text);
@@ -319,7 +319,7 @@ fn hex8(text: [u8; 8]) -> Option<u32> {
     Some((halves | (halves >> 16)) as u32)
 }
 
-/// A line in any spelling that the recorder is known to write.
+/// Parses a line in any notation that the recorder is known to write.
 #[cold]
 fn any_line(text: &[u8]) -> Result<Line, String> {
     let end = text

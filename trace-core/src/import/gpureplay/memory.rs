@@ -1,4 +1,4 @@
-//! `gr_mem_contents`: regions that the driver allocated, with the pages of those that the CPU touched.
+//! `gr_mem_contents`: regions that the driver allocated, with the pages of those that the CPU accessed.
 
 use super::super::bytes::Stream;
 use super::super::error::ImportError;
@@ -14,23 +14,23 @@ use std::path::Path;
 
 const FILE: &str = "gr_mem_contents";
 const PAGE: u64 = 4096;
-/// Bytes of a page with the two addresses before it.
+/// Size of a page with the two addresses before it, bytes.
 const ENTRY_BYTES: u64 = 16 + PAGE;
-/// How often progress is told, in bytes.
+/// Number of bytes between two progress reports.
 const STEP: u64 = 1 << 20;
 
-/// What the file holds, apart from the pages themselves.
+/// The contents of the file, without the pages themselves.
 #[derive(Default)]
 pub(super) struct Contents {
     pub(super) regions: Vec<Region>,
     /// Page images, repeats and zeros included.
     pub(super) pages: u64,
     pub(super) zero_pages: u64,
-    /// Bytes of the file that were used.
+    /// Number of bytes of the file that were used.
     pub(super) used: u64,
 }
 
-/// Things that can go wrong with many pages, told once each.
+/// Anomalies of many pages, each reported once.
 #[derive(Default)]
 struct Oddities {
     strayed: Tally,
@@ -83,8 +83,7 @@ fn header(r: &mut Stream<impl Read>) -> std::io::Result<Option<Header>> {
     })
 }
 
-/// Reads the regions of the file at `path` and places their pages in `frames`. Stops at the first header that cannot be
-/// one.
+/// Reads the regions of the file at `path` and places their pages in `frames`. Stops at the first invalid header.
 pub(super) fn parse(
     r: &mut Stream<impl Read>,
     path: &Path,
@@ -113,8 +112,7 @@ pub(super) fn parse(
             break;
         };
         let room = end.checked_sub(start).map(|b| b / PAGE);
-        // A region of no pages is none: without this a file of zeros, which takes no room on a disk, would be regions
-        // without end.
+        // A region of no pages is invalid: otherwise a sparse file of zeros would give endless regions.
         let fits = room.is_some_and(|pages| pages > 0 && nents <= pages);
         if start % PAGE != 0 || end % PAGE != 0 || valid > 1 || !fits {
             findings.push(damage(
@@ -300,7 +298,7 @@ mod tests {
         assert_eq!(f[0].place, "gr_mem_contents, byte 0x104a");
     }
 
-    /// A file of a terabyte that takes no room on the disk is neither held in memory nor gone through.
+    /// A sparse file of a terabyte is neither held in memory nor read to its end.
     #[test]
     fn a_file_of_zeros_is_no_regions_without_end() {
         let mut f = Vec::new();

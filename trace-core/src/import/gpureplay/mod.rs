@@ -1,15 +1,16 @@
-//! GPUReplay's recordings of Mali GPUs: a folder of four files, and sometimes the authors' merged timeline beside them.
+//! The importer of GPUReplay's recordings of Mali GPUs: a folder of four files, sometimes with the authors' merged
+//! timeline.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `gr_io_history` | one line a register access, in program order |
 //! | `gr_pgt` | the GPU's page tables, once |
-//! | `gr_mem_contents` | regions that the driver allocated, with the contents of those that the CPU touched |
+//! | `gr_mem_contents` | regions that the driver allocated, with the contents of those that the CPU accessed |
 //! | `gr_sync_as` | ranges that CPU and GPU shared |
-//! | `*_integrated` | a timeline for people, with absolute times and thread ids |
+//! | `*_integrated` | a readable timeline, with absolute times and thread ids |
 //!
-//! The recorder dumps page tables and memory once, when the work is over. The snapshot therefore stands at event 0
-//! for want of anything better, and job headers in it carry the status that the GPU wrote back.
+//! The recorder dumps page tables and memory once, at the end of the work. The snapshot is nevertheless at event 0, for
+//! lack of anything better, and job headers in it carry the status that the GPU wrote back.
 
 mod align;
 mod integrated;
@@ -34,29 +35,29 @@ use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Bytes of the register window of a Mali job-manager GPU.
+/// Size of the register window of a Mali job-manager GPU, bytes.
 const WINDOW_BYTES: u64 = 0x4000;
 
-/// Entries that the recorder's ring of accesses holds; a history of exactly this length may have lost its beginning.
+/// Number of entries in the recorder's ring of accesses; a history of exactly this length may have lost its start.
 const RING_ENTRIES: usize = 32768;
 
 /// The recorder's files.
 const PARTS: [&str; 4] = ["gr_io_history", "gr_pgt", "gr_mem_contents", "gr_sync_as"];
-/// Maximum number of bytes of `gr_pgt` and of `gr_sync_as`, which are read as a whole: twice as many page tables as a
-/// walk enters.
+/// Maximum size of `gr_pgt` and of `gr_sync_as`, which are read as a whole, bytes: twice as many page tables as a walk
+/// enters.
 const MAX_PART: u64 = 1 << 29;
-/// Maximum number of unknown files of the recorder, and most other entries of the folder, that are told by name.
+/// Maximum number of unknown recorder files, and of other folder entries, that are named.
 const MAX_UNKNOWN: usize = 16;
-/// Bits of the translation configuration that tell the mode, the mode that this importer reads, and where in `gr_pgt`
-/// the configuration stands.
+/// Mode bits of the translation configuration, the mode that this importer reads, and the position of the configuration
+/// in `gr_pgt`.
 const TRANSCFG_MODE: u64 = 0xf;
 const MODE_AARCH64_4K: u64 = 6;
 const TRANSCFG_AT: u64 = 24;
 
-/// How to import.
+/// Import options.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Take absolute times and thread ids from an `*_integrated` file where one lies in the folder.
+    /// Whether to take absolute times and thread ids from an `*_integrated` file if the folder has one.
     pub timeline: bool,
 }
 
@@ -66,14 +67,14 @@ impl Default for Options {
     }
 }
 
-/// How many bytes of a source file an import used.
+/// Number of bytes of a source file that an import used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTally {
     /// Name in the folder.
     pub name: String,
-    /// Bytes that the file has.
+    /// Size of the file, bytes.
     pub bytes: u64,
-    /// Bytes of them that were read as something.
+    /// Number of bytes that were used.
     pub used: u64,
 }
 
@@ -83,13 +84,13 @@ pub fn fits(path: &Path) -> bool {
     path.is_dir() && path.join("gr_io_history").is_file()
 }
 
-/// The recorder's files in the folder, and the authors' timelines.
+/// Returns the recorder's files in the folder, and the authors' timelines.
 #[must_use]
 pub fn parts(folder: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = PARTS.iter().map(|p| folder.join(p)).collect();
     let own = folder.file_name().map(|n| n.to_string_lossy().into_owned());
     parts.extend(own.map(|n| folder.join(format!("{n}_integrated"))));
-    // What cannot be listed cannot be imported either.
+    // A folder that cannot be listed cannot be imported either.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     parts.extend(entries.map(|e| e.path()).filter(|p| integrated::is_timeline(p)));
     parts
@@ -98,16 +99,18 @@ pub fn parts(folder: &Path) -> Vec<PathBuf> {
 /// Imports the folder.
 ///
 /// # Errors
-/// When `gr_io_history` is missing or a line of it is not an access, a file cannot be read, or the work was
-/// cancelled. Damage to the other files is not an error: what can be read is, and a finding tells the rest.
+///
+/// When `gr_io_history` is missing or a line of it is not an access, a file cannot be read, or the work was cancelled.
+/// Damage to the other files is not an error: the readable part is imported, and a finding reports the rest.
 pub fn import(folder: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     import_with_tally(folder, options, progress).map(|(recording, _)| recording)
 }
 
-/// Imports the folder, and tells how many bytes of each file were used.
+/// Imports the folder, and returns how many bytes of each file were used.
 ///
 /// # Errors
-/// As [`import`].
+///
+/// Same as [`import`].
 pub fn import_with_tally(
     folder: &Path,
     options: &Options,
@@ -284,7 +287,7 @@ pub fn import_with_tally(
     ))
 }
 
-/// Names of which the first few, in alphabetical order, are kept and all are counted.
+/// A list of names that keeps the first few in alphabetical order and counts all.
 #[derive(Default)]
 struct Names {
     kept: BTreeSet<String>,
@@ -305,15 +308,14 @@ impl Names {
     }
 }
 
-/// Tells what lies in the folder and is not used: files whose names say that the recorder wrote them one by one,
-/// whatever else there is in one note.
+/// Reports unused files of the folder: files with recorder names one by one, all others in one note.
 fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) -> Result<(), ImportError> {
     let (mut recorders, mut others) = (Names::default(), Names::default());
     for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
         let entry = entry.map_err(|e| ImportError::io(folder, e))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_folder = entry.path().is_dir();
-        // Timelines are told where one of them is chosen.
+        // Timelines are reported where one of them is chosen.
         let timeline = options.timeline && name.ends_with("_integrated") && !is_folder;
         if PARTS.contains(&&*name) || timeline {
             continue;
@@ -345,7 +347,7 @@ fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) 
     Ok(())
 }
 
-/// A file of the folder and its length; a missing one is a finding.
+/// Returns a file of the folder and its length; a missing file becomes a finding.
 fn present(path: &Path, findings: &mut Vec<Finding>, what: &str) -> Result<Option<(File, u64)>, ImportError> {
     let io = |e| ImportError::io(path, e);
     match File::open(path) {
@@ -363,7 +365,7 @@ fn present(path: &Path, findings: &mut Vec<Finding>, what: &str) -> Result<Optio
     }
 }
 
-/// The contents of a file of the folder that is never longer than [`MAX_PART`]; a missing one is a finding.
+/// Returns the contents of a file of at most [`MAX_PART`] bytes; a missing file becomes a finding.
 fn optional(
     folder: &Path,
     name: &str,
@@ -384,11 +386,11 @@ fn optional(
     Ok(Some(out))
 }
 
-/// The value of the first read of register 0, the GPU's id; 0 when it was never read.
+/// Returns the value of the first read of register 0, the GPU id; 0 if it was never read.
 fn first_read_of_zero(events: &crate::recording::Events, progress: &Progress) -> Result<u32, Cancelled> {
     let reads = events.kind.iter().zip(events.offset.iter()).zip(events.value.iter());
     for (n, ((kind, offset), value)) in reads.enumerate() {
-        // In a history every event is an access, so that the columns run side by side.
+        // In a history every event is an access, so the columns have equal rows.
         if offset == 0 && kind == EventKind::Read as u8 {
             return Ok(u32::try_from(value).unwrap_or(0));
         }
@@ -399,7 +401,7 @@ fn first_read_of_zero(events: &crate::recording::Events, progress: &Progress) ->
     Ok(0)
 }
 
-/// A finding about damage to a file's structure.
+/// Returns a finding about damage to a file's structure.
 fn damage(file: &str, byte: u64, message: impl Into<String>) -> Finding {
     Finding::new(
         FindingKind::TruncatedSection,
@@ -414,7 +416,7 @@ const _: () = assert!(PAGE_SIZE == 4096, "the format's pages are 4 KiB");
 mod tests {
     use super::*;
 
-    /// A folder with a history, page tables in this mode, and a last buffer.
+    /// Returns a folder with a history, page tables in this mode, and a last buffer.
     fn folder(history: &str, transcfg: u64) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();

@@ -1,4 +1,4 @@
-//! `gr_pgt`: the page tables, one block a table, depth first, each before its children.
+//! `gr_pgt`: the page tables, one block per table, depth first, each before its children.
 
 use super::super::bytes::Reader;
 use super::damage;
@@ -8,7 +8,7 @@ use crate::recording::{Page, PhysAddr};
 use std::collections::HashMap;
 
 const FILE: &str = "gr_pgt";
-/// What stands after the last table.
+/// Marker after the last table.
 const END_MARKER: u64 = 0xff_ffff_ffff;
 /// Bits of an entry that hold an address: bits 47 to 12.
 const ADDRESS_MASK: u64 = 0x0000_ffff_ffff_f000;
@@ -23,14 +23,14 @@ pub(super) struct Table {
     pub(super) image: Box<Page>,
 }
 
-/// The tables and what stands before them.
+/// The tables and the data before them.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) root: Option<u64>,
     pub(super) memattr: u64,
     pub(super) transcfg: u64,
     pub(super) tables: Vec<Table>,
-    /// Bytes of the file that were used.
+    /// Number of bytes of the file that were used.
     pub(super) used: u64,
     by_address: HashMap<u64, usize>,
 }
@@ -42,7 +42,7 @@ impl Tables {
         Some(u64::from_le_bytes(*image.get(at..)?.first_chunk()?))
     }
 
-    /// Where a page of GPU memory lies, by the tables of this file; blocks do not occur in it.
+    /// Returns the physical location of a page of GPU memory by the tables of this file, which has no blocks.
     pub(super) fn page(&self, va: u64) -> Option<u64> {
         let mut table = self.root?;
         for level in 0..=LEAF_LEVEL {
@@ -56,7 +56,7 @@ impl Tables {
     }
 }
 
-/// The tables of the file. Stops at the first thing that does not fit, and tells it.
+/// Parses the tables of the file. Stops at the first mismatch and reports it.
 pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
     let mut r = Reader::new(bytes);
     let mut t = Tables::default();
@@ -74,7 +74,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
     }
     (t.root, t.memattr, t.transcfg) = (Some(root & ADDRESS_MASK), memattr, transcfg);
 
-    // Tables that must still come, the next one last.
+    // Tables that are still expected, the next one last.
     let mut expected = vec![(root & ADDRESS_MASK, 0u64)];
     while let Some((address, level)) = expected.pop() {
         let at = r.at();
@@ -178,7 +178,7 @@ pub(super) mod tests {
         p
     }
 
-    /// Four levels that map 0x0000_0040_2000 to 0x9000 and the page after it to 0xa000.
+    /// Returns four levels that map 0x0000_0040_2000 to 0x9000 and the page after it to 0xa000.
     pub(in super::super) fn file() -> Vec<u8> {
         let blocks = [
             (0x1000u64, table(&[(0, 0x2003)])),

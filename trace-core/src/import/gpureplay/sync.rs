@@ -8,7 +8,7 @@ use crate::recording::{Buffer, BufferRole, ElementType, GpuVa};
 const FILE: &str = "gr_sync_as";
 const ENTRY_BYTES: u64 = 24;
 
-/// The buffers, and the bytes used.
+/// Returns the buffers, and the number of bytes used.
 pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, u64) {
     let mut r = Reader::new(bytes);
     let Some(count) = r.u32() else {
@@ -41,8 +41,8 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
             ));
             continue;
         }
-        // Which one is which is told by position alone: the program's last flush is the result, the one before it
-        // the data it gave in. The roles hold only when the list is whole.
+        // Position alone identifies them: the program's last flush is the result, the one before it the input data. The
+        // roles only hold if the list is complete.
         let (name, role) = match count - index {
             1 => ("output".to_owned(), BufferRole::Output),
             2 => ("input".to_owned(), BufferRole::Input),

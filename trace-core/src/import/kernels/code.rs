@@ -1,4 +1,4 @@
-//! The code of a database: LLVM bitcode, which no driver loads, or a module that lies beside it and that one does.
+//! The code of a database: LLVM bitcode, which no driver loads, or a loadable module next to it.
 
 use super::Database;
 use super::mneme::before_internal;
@@ -13,15 +13,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a module at most.
+/// Maximum size of a module, bytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// Bytes that the code in a module may unpack to, all of it together.
+/// Maximum unpacked size of all code in a module, bytes.
 const MAX_UNPACKED: u64 = 512 << 20;
-/// What modules that a driver loads are named by.
+/// File name extensions of loadable modules.
 const ENDINGS: [&str; 3] = ["cubin", "fatbin", "ptx"];
 
-/// For each module of a database, and one more where it names none, the files that would be taken in its place, in this
-/// order: beside the bitcode, beside the database, and for a single module one that is named as the database is.
+/// Returns the candidate files of each module of a database, and of one more if it names none. The order is: next to
+/// the bitcode, next to the database, and for a single module a file with the database's name.
 pub(super) fn find_code_files(database: &Database) -> Vec<Vec<PathBuf>> {
     let folder = database.path.parent().unwrap_or(Path::new(""));
     let own = |only: bool| if only { database.path.file_stem() } else { None };
@@ -49,7 +49,7 @@ pub(super) fn find_code_files(database: &Database) -> Vec<Vec<PathBuf>> {
     all
 }
 
-/// Files of a stem in a folder.
+/// Returns the files of a stem in a folder.
 fn named(folder: &Path, stem: &std::ffi::OsStr) -> Vec<PathBuf> {
     let file = |ending: &str| {
         let mut name = stem.to_owned();
@@ -60,7 +60,7 @@ fn named(folder: &Path, stem: &std::ffi::OsStr) -> Vec<PathBuf> {
     ENDINGS.iter().map(|e| file(e)).collect()
 }
 
-/// A module that a driver loads.
+/// A module that a driver can load.
 pub(super) struct Loadable {
     /// Its file.
     pub path: PathBuf,
@@ -68,29 +68,29 @@ pub(super) struct Loadable {
     pub kind: CodeKind,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The code in it, unpacked where it is a container of several.
+    /// The code in it, unpacked if it is a container of several.
     codes: Vec<(Form, Vec<u8>)>,
-    /// Variables in any of it, with their bytes where these are told.
+    /// Variables in any of its code, with their size in bytes if known.
     variables: BTreeMap<String, Option<u64>>,
 }
 
-/// What code tells of a kernel.
+/// Properties of a kernel in code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KernelInfo {
     /// The kernel's name in the module.
     pub name: String,
     /// Offset and size of each parameter.
     pub parameters: Vec<[u32; 2]>,
-    /// Registers a thread; 0: not told.
+    /// Registers per thread; 0: unknown.
     pub registers: u32,
-    /// Bytes of shared memory of its own.
+    /// Size of its own shared memory, bytes.
     pub shared: u32,
-    /// Bytes of local memory a thread.
+    /// Size of local memory per thread, bytes.
     pub local: u32,
 }
 
 impl Loadable {
-    /// The module in a file; `None` where the file is none, or not there.
+    /// Reads the module in a file. Returns `None` if the file is no module or missing.
     pub fn read(path: &Path) -> Result<Option<Self>, ImportError> {
         if !path.is_file() {
             return Ok(None);
@@ -121,7 +121,7 @@ impl Loadable {
         Ok(Some(module))
     }
 
-    /// The code in it.
+    /// Returns the code in it.
     fn all(&self) -> Vec<(Form, &[u8])> {
         let own = match self.kind {
             CodeKind::Cubin => Some((Form::Machine, self.bytes.as_slice())),
@@ -138,8 +138,8 @@ impl Loadable {
         known.is_some_and(|size| size.is_none_or(|s| s == bytes))
     }
 
-    /// What the module tells of a kernel; `None` where it has none of the name. One that was made internal for a
-    /// recording is looked for by the name that it had before as well.
+    /// Returns the properties of a kernel, or `None` if the module has none of the name. A kernel that was made
+    /// internal for a recording is also searched by its earlier name.
     pub fn kernel(&self, name: &str) -> Option<KernelInfo> {
         let all = self.all();
         let names = [Some(name), before_internal(name)];
@@ -151,7 +151,7 @@ impl Loadable {
     }
 }
 
-/// The code of a fatbin; what does not unpack is left out, the driver says more of it.
+/// Returns the code of a fatbin; code that does not unpack is left out, the driver reports more about it.
 fn unpacked(bytes: &[u8]) -> Vec<(Form, Vec<u8>)> {
     let mut left = MAX_UNPACKED;
     let mut codes = Vec::new();
@@ -203,23 +203,23 @@ fn find_in_ptx(code: &[u8], name: &str) -> Option<KernelInfo> {
     })
 }
 
-/// The parameter buffer of a launch: the values at the offsets that code tells, or by the sizes alone where it tells
-/// none that fit them.
+/// The parameter buffer of a launch: values at the offsets from the code, or by the sizes alone if the code has no
+/// offsets that fit.
 pub(super) struct ParameterBuffer {
     /// Offset and size of each parameter.
     pub parameters: Vec<[u32; 2]>,
     /// The buffer.
     pub bytes: Vec<u8>,
-    /// What was taken for granted or passed over, in words.
+    /// A note about assumed or skipped data.
     pub note: Option<&'static str>,
 }
 
-/// Lays values out.
+/// Lays out values in a parameter buffer.
 pub(super) fn lay_out(values: &[Vec<u8>], info: Option<&KernelInfo>) -> ParameterBuffer {
     let sizes = || values.iter().map(|v| v.len() as u64);
     let fitting = info.filter(|t| {
         let same = t.parameters.iter().map(|p| u64::from(p[1])).eq(sizes());
-        // Parameters of code that means harm may lie anywhere.
+        // Hostile code may give parameters any location.
         same && t.parameters.iter().all(|p| u64::from(p[0]) < u64::from(u16::MAX))
     });
     let (parameters, note) = match (fitting, info) {
@@ -228,7 +228,7 @@ pub(super) fn lay_out(values: &[Vec<u8>], info: Option<&KernelInfo>) -> Paramete
             let mut at = 0u64;
             let mut parameters = Vec::new();
             for size in sizes() {
-                // A number lies at a multiple of its own size, other things at that of their largest number.
+                // A number is aligned to its own size, other values to that of their largest number.
                 let aligned = at.next_multiple_of(alignment(size));
                 parameters.push([aligned as u32, size as u32]);
                 at = aligned + size;
@@ -262,7 +262,7 @@ pub(super) fn lay_out(values: &[Vec<u8>], info: Option<&KernelInfo>) -> Paramete
     }
 }
 
-/// The greatest power of two up to eight that divides a size.
+/// Returns the greatest power of two up to eight that divides a size.
 fn alignment(size: u64) -> u64 {
     1 << size.trailing_zeros().min(3)
 }
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(laid.parameters, [[0, 4], [8, 8], [16, 1], [18, 2]]);
         assert_eq!(laid.note, None);
         assert_eq!(laid.bytes, [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 0, 4, 4]);
-        // 12 bytes may be three words, or something that begins at a multiple of 16.
+        // 12 bytes may be three words, or something aligned to 16.
         let laid = lay_out(&[vec![1; 1], vec![2; 12]], None);
         assert_eq!(laid.parameters, [[0, 1], [4, 12]]);
         assert!(laid.note.is_some());

@@ -1,4 +1,4 @@
-//! The files of a database: modules that a driver loads in the place of bitcode, and launches whose memory is at hand.
+//! The files of a database: loadable modules in place of bitcode, and launches with available memory.
 
 use super::code::{self, KernelInfo, Loadable};
 use super::recording::{RecordingBuilder, format_path, kernel};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl<'a> RecordingBuilder<'a> {
-    /// Lists the modules: those that a driver loads with their code, the others with why they have none.
+    /// Lists the modules: loadable ones with their code, the others with the reason why they have none.
     pub(super) fn modules(&mut self) -> Result<(), ImportError> {
         let database = self.database;
         for (n, files) in code::find_code_files(database).into_iter().enumerate() {
@@ -20,7 +20,7 @@ impl<'a> RecordingBuilder<'a> {
             let summary = text.map(|t| format_path(Path::new(t)));
             let mut found = None;
             for file in files {
-                // What stands for one module stands for no other: no file is read twice.
+                // A file that replaces one module replaces no other: no file is read twice.
                 if self.code.iter().flatten().any(|c| c.path == file) {
                     continue;
                 }
@@ -80,7 +80,7 @@ impl<'a> RecordingBuilder<'a> {
         Ok(())
     }
 
-    /// Launches whose memory is at hand, and the files that have it.
+    /// Lists launches with available memory, and their files.
     pub(super) fn list_available_launches(&mut self) -> Vec<(&'a Launch, PathBuf, Option<PathBuf>)> {
         let database = self.database;
         let mut used = BTreeSet::new();
@@ -96,7 +96,7 @@ impl<'a> RecordingBuilder<'a> {
                 self.note(FindingKind::NotRecorded, format_path(&before), message);
                 continue;
             }
-            // A file that is named again and again costs no more than once.
+            // A file that is named again costs no more than once.
             if !used.insert(before.canonicalize().unwrap_or_else(|_| before.clone())) {
                 let message = format!("the launch of {name} is left out: its memory is told to be another launch's");
                 self.note(FindingKind::NotUsed, format_path(&before), message);
@@ -126,14 +126,14 @@ impl<'a> RecordingBuilder<'a> {
         out
     }
 
-    /// The module of a function, and what its code tells of it.
+    /// Returns the module of a function, and its properties in the code.
     pub(super) fn code_of(&mut self, name: &Arc<str>) -> (u32, Option<KernelInfo>) {
         if let Some(known) = self.known.get(name) {
             return known.clone();
         }
         let mut all = (0..).zip(&self.code);
         let found = all.find_map(|(n, code)| Some((n, Some(code.as_ref()?.kernel(name)?))));
-        // Where none has it, one that cannot be loaded may: what it lacks is what the replay lacks.
+        // If no module has it, one that cannot be loaded may have it: then the replay lacks that module.
         let found = found.unwrap_or_else(|| {
             let lacking = self.code.iter().position(Option::is_none);
             (u32::try_from(lacking.unwrap_or(0)).unwrap_or(0), None)
@@ -142,7 +142,7 @@ impl<'a> RecordingBuilder<'a> {
         found
     }
 
-    /// Variables of a launch that a module at hand does not have.
+    /// Returns variables of a launch that an available module does not have.
     pub(super) fn find_missing_variables(&self, module: u32, state: &State) -> BTreeSet<String> {
         let Some(Some(code)) = self.code.get(module as usize) else {
             return BTreeSet::new();
@@ -153,7 +153,7 @@ impl<'a> RecordingBuilder<'a> {
     }
 }
 
-/// Stores code in pages, the last one filled up with zeros.
+/// Stores code in pages, the last one padded with zeros.
 fn pages_of(store: &mut MemoryBuilder, code: &[u8]) -> Vec<u32> {
     let page = |part: &[u8]| {
         let mut image = [0; PAGE_SIZE];
@@ -165,7 +165,7 @@ fn pages_of(store: &mut MemoryBuilder, code: &[u8]) -> Vec<u32> {
     code.chunks(PAGE_SIZE).map(page).collect()
 }
 
-/// Pages as runs: the first one, and how many follow each other.
+/// Returns pages as runs: first page and number of consecutive pages.
 fn runs(pages: &[u32]) -> Vec<[u32; 2]> {
     let mut out: Vec<[u32; 2]> = Vec::new();
     for id in pages {

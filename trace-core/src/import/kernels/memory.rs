@@ -1,4 +1,4 @@
-//! Memory by the device's addresses: buffers with their names, snapshots before and behind launches, tables for them.
+//! Memory by device address: named buffers, snapshots before and after launches, page tables for them.
 
 use super::super::generated_tables::{self, EVERY_RIGHT, PagePlacement};
 use super::recording::{BufferDetails, RecordingBuilder, pieces};
@@ -12,7 +12,7 @@ impl RecordingBuilder<'_> {
     /// Names an allocation, once.
     pub(super) fn buffer(&mut self, at: u64, blob: &Blob) {
         let bytes = blob.content.bytes;
-        // A replay numbers copies of memory by the first use of a place; a buffer has the number of its first copy.
+        // A replay numbers copies of memory by the first use of a location; a buffer has the number of its first copy.
         let mut number = None;
         for (done, length) in pieces(&blob.content) {
             let count = self.copies.len();
@@ -50,10 +50,10 @@ impl RecordingBuilder<'_> {
         name
     }
 
-    /// Takes memory down as it is before the next event.
+    /// Records memory as it is before the next event.
     pub(super) fn remember(&mut self, state: &State) {
         let mut changed = BTreeMap::new();
-        // Pages that allocations share are put together first, and stored once.
+        // Pages that allocations share are assembled first and stored once.
         let mut shared: BTreeMap<u64, Box<Page>> = BTreeMap::new();
         let variables = state.variables.values().map(|v| (v.at.unwrap_or(0), &v.content));
         for (at, content) in state.blobs.iter().map(|(at, b)| (*at, &b.content)).chain(variables) {
@@ -89,7 +89,7 @@ impl RecordingBuilder<'_> {
         self.changes.push((self.events.len() as u64, changed));
     }
 
-    /// Makes page tables for what is known, and the snapshots. Gives the root.
+    /// Builds page tables for the known memory, and the snapshots. Returns the root.
     pub(super) fn tables(&mut self) -> PhysAddr {
         let placed = |frame: &u64| {
             let placed = PagePlacement {
@@ -127,7 +127,7 @@ impl RecordingBuilder<'_> {
         made.root
     }
 
-    /// Names variables, behind allocations.
+    /// Names variables, after allocations.
     pub(super) fn name_variables(&mut self) {
         let variables = self.variables.clone();
         for (name, (at, bytes)) in variables {
@@ -146,7 +146,7 @@ impl RecordingBuilder<'_> {
     }
 }
 
-/// What a label tells, as it is written.
+/// Formats the description of a buffer from its label.
 fn describe_buffer(name: &str, label: &Label) -> BufferDetails {
     BufferDetails {
         name: name.to_owned(),

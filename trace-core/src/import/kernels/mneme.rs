@@ -1,23 +1,22 @@
-//! Databases of Mneme: one JSON file a kernel, and for each recorded launch the memory of the device before it and,
-//! whole or as what changed, behind it.
+//! The importer of Mneme databases: one JSON file per kernel, and for each recorded launch the device memory before and
+//! after it. The memory after it is complete or a list of changes.
 //!
-//! The form is that of github.com/Olympus-HPC/Mneme, commit 4442a49: `include/mneme/MnemeSnapshot.hpp` writes JSON and
-//! snapshots, `MnemeMemory.hpp` an allocation, `src/MnemeAnnotationInternal.cpp` what is told of one;
+//! The format is that of github.com/Olympus-HPC/Mneme, commit 4442a49. `include/mneme/MnemeSnapshot.hpp` writes JSON
+//! and snapshots, `MnemeMemory.hpp` an allocation, `src/MnemeAnnotationInternal.cpp` its label.
 //! `python/mneme/recorded_execution.py` writes the JSON again, with other spaces, when a database is moved. Numbers
-//! have 64 bits and are little-endian where nothing else is said. A whole snapshot:
+//! have 64 bits and are little-endian unless stated otherwise. A full snapshot:
 //!
 //! - the number of variables, and for each the length of its name, the name, its size, its address, its bytes
-//! - the number of allocations, and for each the bytes that were taken, the bytes that were asked for, the address, the
-//!   bytes that were asked for themselves, and a label: type of the elements (8 bits), threshold (binary64), whether it
-//!   is absolute or relative (8 bits), a norm (8 bits), the length of a tag, the tag
+//! - the number of allocations, and for each the bytes allocated, the bytes requested, the address, the contents of the
+//!   requested bytes, and a label: type of the elements (8 bits), threshold (binary64), whether it is absolute or
+//!   relative (8 bits), a norm (8 bits), the length of a tag, the tag
 //! - the number of arguments, and for each its size and its value
 //!
-//! What changed begins with [`DIFF`]. Then come all variables and all allocations again, without their bytes: in their
-//! place stand, behind an allocation's label, the number of ranges and for each offset, length and bytes. There are no
-//! arguments. Files that the database names lie beside it, or where an absolute path says.
+//! A snapshot of changes starts with [`DIFF`]. Then come all variables and all allocations again, without their bytes.
+//! In their place, after an allocation's label, are the number of ranges and for each offset, length and bytes. There
+//! are no arguments. Files that the database names are next to it, or at an absolute path.
 //!
-//! Launches that differ in nothing but arguments and memory are one to Mneme: the first is recorded, the others
-//! counted.
+//! Mneme treats launches that differ only in arguments and memory as one: it records the first and counts the others.
 
 use super::snapshot_reader::Snapshot;
 use super::{Blob, Database, Dimensions, Form, Label, Launch, State, Variable, hexadecimal};
@@ -30,13 +29,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What [`crate::recording::Identity::source`] says of a recording made of such a database.
+/// Value of [`crate::recording::Identity::source`] for a recording made from such a database.
 pub const SOURCE: &str = "mneme";
-/// The first bytes of a snapshot that tells what changed.
+/// First bytes of a snapshot of changes.
 pub const DIFF: &[u8; 13] = b"MNEME_DIFF_V1";
-/// Bytes of a tag at most.
+/// Maximum size of a tag, bytes.
 const MAX_TAG_BYTES: u64 = 1 << 16;
-/// What the names of kernels have behind them that were made internal to their module.
+/// Suffix of the names of kernels that were made internal to their module.
 const INTERNAL: &str = "__intern__";
 
 /// The JSON file.
@@ -91,7 +90,7 @@ pub fn fits(path: &Path) -> bool {
     super::begins_as_json(path, has_both)
 }
 
-/// The files that a database names, and modules that would be taken in the place of its bitcode.
+/// Returns the files that a database names, and modules that could replace its bitcode.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     database(path).map_or_else(|_| Vec::new(), |d| d.parts())
@@ -100,8 +99,9 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// Imports a database.
 ///
 /// # Errors
-/// When a file cannot be read or does not hold what its form says, no launch of the database has its memory at hand, or
-/// the work was cancelled.
+///
+/// When a file cannot be read or does not follow its format, no launch of the database has its memory available, or the
+/// work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let form = Form {
         before: read_full_snapshot,
@@ -148,18 +148,18 @@ fn database(path: &Path) -> Result<Database, ImportError> {
     database.validate()
 }
 
-/// The name of a kernel before it was made internal; `None` where it was not.
+/// Returns the name of a kernel before it was made internal, or `None` if it was not.
 pub(super) fn before_internal(name: &str) -> Option<&str> {
     name.split_once(INTERNAL).map(|(plain, _)| plain)
 }
 
-/// A whole snapshot.
+/// Reads a full snapshot.
 fn read_full_snapshot(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     let first = file.u64("the number of variables")?;
     whole_from(file, first, store)
 }
 
-/// A whole snapshot whose first number was read.
+/// Reads a full snapshot whose first number was already read.
 fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     let mut state = State::default();
     file.check_count(0, variables, 24, "the number of variables")?;
@@ -189,7 +189,7 @@ fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder
     Ok(state)
 }
 
-/// The memory behind a launch: whole, or what changed since before it.
+/// Reads the memory after a launch: complete, or the changes since before it.
 fn read_diff_snapshot(
     file: &mut Snapshot<'_>,
     before: &State,
@@ -257,7 +257,7 @@ fn read_diff_snapshot(
     Ok(state)
 }
 
-/// Name, size and address of a variable.
+/// Reads name, size and address of a variable.
 fn variable(file: &mut Snapshot<'_>) -> Result<(String, u64, u64), ImportError> {
     let name = file.name("the name of a variable")?;
     let field = file.at();
@@ -267,7 +267,7 @@ fn variable(file: &mut Snapshot<'_>) -> Result<(String, u64, u64), ImportError> 
     Ok((name, bytes, address))
 }
 
-/// Bytes that were taken, bytes that were asked for, and the address of an allocation.
+/// Reads the allocated bytes, requested bytes and address of an allocation.
 fn allocation(file: &mut Snapshot<'_>) -> Result<(u64, u64, u64), ImportError> {
     let taken = file.u64("the size of an allocation")?;
     let field = file.at();
@@ -277,7 +277,7 @@ fn allocation(file: &mut Snapshot<'_>) -> Result<(u64, u64, u64), ImportError> {
     Ok((taken, bytes, address))
 }
 
-/// What the program told of an allocation; `None` for what all have of which it told nothing.
+/// Reads the program's label of an allocation. Returns `None` for the default label.
 fn label(file: &mut Snapshot<'_>) -> Result<Option<Label>, ImportError> {
     let at = file.at();
     let element = file.u8("the type of an allocation")?;

@@ -1,8 +1,8 @@
-//! Databases of tools that record single kernels: what the memory of the device held before a launch and behind it, the
-//! launch, and the code as LLVM bitcode. They become recordings of calls, one launch after the other.
+//! Importers of databases of tools that record single kernels: the device memory before and after a launch, the launch,
+//! and the code as LLVM bitcode. They become API traces, one launch after the other.
 //!
-//! [`record_replay`] and [`mneme`] say what the files hold; what both tell is here, how it becomes a recording in
-//! `recording.rs`.
+//! [`record_replay`] and [`mneme`] read the files; the common data is here, and `recording.rs` converts it to a
+//! recording.
 
 mod code;
 mod files;
@@ -29,32 +29,32 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a database's JSON at most.
+/// Maximum size of a database's JSON, bytes.
 const MAX_JSON: u64 = 64 << 20;
-/// Bytes that are looked at to tell whether a file is such a database.
+/// Number of bytes that are read to detect such a database.
 const FIRST_LOOK: u64 = 1 << 18;
-/// Launches of a database at most; the tools record one, or four, of a kernel.
+/// Maximum number of launches of a database; the tools record one, or four, of a kernel.
 const MAX_LAUNCHES: usize = 4096;
-/// Variables of a launch at most, and allocations: each takes a page, however short it is.
+/// Maximum number of variables, and of allocations, of a launch: each takes a page, however short it is.
 const MAX_PER_KIND: usize = 1 << 17;
-/// Modules of a database at most; the tools write one.
+/// Maximum number of modules of a database; the tools write one.
 const MAX_MODULES: usize = 256;
-/// Bytes of a hash, as text, at most.
+/// Maximum size of a hash as text, bytes.
 const MAX_HASH: usize = 256;
 
-/// What a database tells.
+/// The contents of a database.
 struct Database {
     /// Its JSON file.
     path: PathBuf,
     source: &'static str,
     tool: &'static str,
-    /// Addresses that allocations were served from.
+    /// Address range of allocations.
     window: CallWindow,
     /// Files of LLVM bitcode.
     modules: Vec<String>,
     launches: Vec<Launch>,
     argument_names: Vec<String>,
-    /// What the tool knows the kernel's code by.
+    /// The tool's identifier of the kernel's code.
     static_hash: Option<String>,
 }
 
@@ -62,17 +62,17 @@ struct Database {
 struct Launch {
     /// Mangled.
     name: Arc<str>,
-    /// As its author wrote it; empty where that is not told.
+    /// Source name; empty if unknown.
     demangled: Arc<str>,
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
     before: String,
-    /// Empty where the program ended before it was written.
+    /// Empty if the program ended before the file was written.
     after: String,
-    /// What the tool knows it by among launches of its kernel.
+    /// The tool's identifier among launches of its kernel.
     dynamic_hash: Option<String>,
-    /// How many launches are told to be like it, itself included.
+    /// Reported number of equal launches, itself included.
     occurrences: Option<u64>,
 }
 
@@ -90,10 +90,10 @@ impl From<Dimensions> for [u32; 3] {
     }
 }
 
-/// What a snapshot file holds.
+/// The contents of a snapshot file.
 #[derive(Default)]
 struct State {
-    /// Values of the launch's arguments; none where only changes are told.
+    /// Values of the launch's arguments; empty in a snapshot of changes.
     arguments: Vec<Vec<u8>>,
     /// By name.
     variables: BTreeMap<String, Variable>,
@@ -103,7 +103,7 @@ struct State {
 
 /// A variable of a module.
 struct Variable {
-    /// Where it lay, where that is told.
+    /// Its address, if known.
     at: Option<u64>,
     content: Content,
 }
@@ -114,25 +114,25 @@ struct Blob {
     label: Option<Label>,
 }
 
-/// What the program told of an allocation.
+/// The program's label of an allocation.
 #[derive(Clone)]
 struct Label {
     element: ElementType,
-    /// Largest distance of results that count as alike.
+    /// Maximum difference of results that count as equal.
     threshold: f64,
     threshold_kind: &'static str,
     norm: &'static str,
     tag: String,
 }
 
-/// How the snapshots of a tool are read.
+/// The snapshot format of a tool.
 struct Form {
     before: fn(&mut Snapshot<'_>, &mut MemoryBuilder) -> Result<State, ImportError>,
     after: fn(&mut Snapshot<'_>, &State, &mut MemoryBuilder) -> Result<State, ImportError>,
 }
 
 impl State {
-    /// Adds a variable that stands at byte `field` of the file.
+    /// Adds the variable at byte `field` of the file.
     fn add_variable(
         &mut self,
         file: &Snapshot<'_>,
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Adds an allocation at `address` that stands at byte `field` of the file.
+    /// Adds an allocation at `address`, from byte `field` of the file.
     fn add_blob(&mut self, file: &Snapshot<'_>, field: u64, address: u64, blob: Blob) -> Result<(), ImportError> {
         if self.blobs.len() >= MAX_PER_KIND {
             return Err(file.malformed(field, format!("there are more than {MAX_PER_KIND} allocations")));
@@ -171,7 +171,7 @@ impl State {
 }
 
 impl Database {
-    /// The same, where it is of a size that tools write: what is told of each launch is told again in notes.
+    /// Returns the database if its size is plausible for the tools: data of each launch is repeated in notes.
     fn validate(self) -> Result<Self, ImportError> {
         let wrong = |message: String| Err(ImportError::malformed(&self.path, FilePosition::Whole, message));
         if self.modules.len() > MAX_MODULES {
@@ -191,7 +191,7 @@ impl Database {
         Ok(self)
     }
 
-    /// Where a file lies that the database names: where its path says, or beside the database.
+    /// Returns the path of a file that the database names: at its path, or next to the database.
     fn file(&self, message: &str) -> PathBuf {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let report = Path::new(message);
@@ -202,7 +202,7 @@ impl Database {
         }
     }
 
-    /// All files that belong to it.
+    /// Returns all files that belong to it.
     fn parts(&self) -> Vec<PathBuf> {
         let snapshots = self
             .launches
@@ -220,7 +220,7 @@ impl Database {
     }
 }
 
-/// Whether a path is a JSON file whose beginning holds what `has` looks for.
+/// Whether a path is a JSON file whose first bytes satisfy `has`.
 pub(super) fn begins_as_json(path: &Path, has: impl Fn(&[u8]) -> bool) -> bool {
     let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     if !is_json || !path.is_file() {
@@ -231,7 +231,7 @@ pub(super) fn begins_as_json(path: &Path, has: impl Fn(&[u8]) -> bool) -> bool {
     read.is_ok() && text.trim_ascii_start().first() == Some(&b'{') && has(&text)
 }
 
-/// The JSON of a database.
+/// Reads the JSON of a database.
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ImportError> {
     let io = |e| ImportError::io(path, e);
     let file = File::open(path).map_err(io)?;
@@ -251,7 +251,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ImportError> {
     })
 }
 
-/// A hexadecimal number of a database, with or without `0x`.
+/// Parses a hexadecimal number of a database, with or without `0x`.
 fn hexadecimal(path: &Path, key: &str, text: &str) -> Result<u64, ImportError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|_| {

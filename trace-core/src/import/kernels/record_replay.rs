@@ -1,15 +1,15 @@
-//! Databases of RecordReplay, the first form of what is Mneme now: one JSON file, and for each kernel the memory of the
-//! device before and behind one launch.
+//! The importer of RecordReplay databases, the predecessor of Mneme: one JSON file, and for each kernel the device
+//! memory before and after one launch.
 //!
-//! The form is that of github.com/koparasy/Mneme, commit d9627fa: `src/record.cpp` writes the JSON (keys in the order of
-//! the alphabet) and the head of a snapshot, `src/memory.cpp` its allocations, `src/replay.cpp` reads both. A snapshot
-//! has no magic and no version. In it are, little-endian, numbers of 64 bits:
+//! The format is that of github.com/koparasy/Mneme, commit d9627fa. `src/record.cpp` writes the JSON (keys in
+//! alphabetical order) and the head of a snapshot, `src/memory.cpp` its allocations; `src/replay.cpp` reads both. A
+//! snapshot has no magic and no version. It holds little-endian 64-bit numbers:
 //!
-//! - the number of arguments, their sizes, their values one behind the other
+//! - the number of arguments, their sizes, their values one after the other
 //! - the number of variables, and for each the length of its name, the name, its size, its bytes
 //! - to the end of the file allocations: address, size, bytes. The size is rounded up to what the driver maps, 2 MiB
 //!
-//! Not told are the addresses of variables, the order of kernels, the device, times and threads.
+//! The database lacks the addresses of variables, the order of kernels, the device, times and threads.
 
 use super::snapshot_reader::Snapshot;
 use super::{Blob, Database, Dimensions, Form, Launch, State, Variable, hexadecimal};
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What [`crate::recording::Identity::source`] says of a recording made of such a database.
+/// Value of [`crate::recording::Identity::source`] for a recording made from such a database.
 pub const SOURCE: &str = "record-replay";
 
 /// The JSON file.
@@ -59,7 +59,7 @@ pub fn fits(path: &Path) -> bool {
     super::begins_as_json(path, has_both)
 }
 
-/// The files that a database names, and modules that would be taken in the place of its bitcode.
+/// Returns the files that a database names, and modules that could replace its bitcode.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     database(path).map_or_else(|_| Vec::new(), |d| d.parts())
@@ -68,8 +68,9 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// Imports a database.
 ///
 /// # Errors
-/// When a file cannot be read or does not hold what its form says, no launch of the database has its memory at hand, or
-/// the work was cancelled.
+///
+/// When a file cannot be read or does not follow its format, no launch of the database has its memory available, or the
+/// work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let form = Form { before, after };
     super::build_recording(database(path)?, &form, progress)
@@ -105,7 +106,7 @@ fn database(path: &Path) -> Result<Database, ImportError> {
     database.validate()
 }
 
-/// The memory before a launch.
+/// Reads the memory before a launch.
 fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     let mut state = State {
         arguments: file.read_split_arguments()?,
@@ -116,7 +117,7 @@ fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, I
         let name = file.name("the name of a variable")?;
         let field = file.at();
         let bytes = file.u64("the size of a variable")?;
-        // Where it lay is not told; it gets pages of its own.
+        // Its address is unknown; it gets pages of its own.
         let content = file.content(field, bytes, 0, store, "a variable")?;
         state.add_variable(file, at, name, Variable { at: None, content })?;
     }
@@ -133,7 +134,7 @@ fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, I
     Ok(state)
 }
 
-/// The memory behind a launch has the same form, whatever was before.
+/// Reads the memory after a launch, which has the same format.
 fn after(file: &mut Snapshot<'_>, _before: &State, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     before(file, store)
 }

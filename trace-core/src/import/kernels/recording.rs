@@ -1,9 +1,9 @@
-//! What a database tells, as a recording of calls: allocations, variables, and for each launch the memory before it,
-//! the launch, and the memory behind it.
+//! The conversion of a database to an API trace: allocations, variables, and for each launch the memory before it, the
+//! launch, and the memory after it.
 //!
-//! A launch has its memory as copies that no call made, as the recorder of CUDA programs takes it down for launches by
-//! themselves: `snapshot before launch` and `snapshot after launch`. The same memory stands in snapshots of the
-//! recording, by the device's addresses, so that two databases compare and buffers show.
+//! The memory of a launch is stored as copies without a call, as the recorder of CUDA programs stores it for single
+//! launches: `snapshot before launch` and `snapshot after launch`. The same memory is in snapshots of the recording, by
+//! device address, so that two databases can be compared and buffers can be shown.
 
 use super::code::{self, KernelInfo, Loadable, ParameterBuffer};
 use super::snapshot_reader::{Content, Snapshot};
@@ -23,18 +23,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Name of the extra that holds what a database tells beyond calls, as JSON; `docs/format.md` has it.
+/// Name of the extra with the database's data beyond calls, as JSON; see `docs/format.md`.
 pub const DATABASE: &str = "kernel-database";
-/// Bytes of a copy at most: what is longer is several.
+/// Maximum size of a copy, bytes: longer ranges become several copies.
 const PIECE: u64 = 64 << 20;
-/// Where variables are put whose place is not told, should there be no room behind the window.
+/// Address of variables with an unknown location, if there is no room after the allocation range.
 const SPARE: u64 = 0x1000_0000;
-/// Characters of a kernel's name in notes at most.
+/// Maximum number of characters of a kernel's name in notes.
 const MAX_NAME_CHARS: usize = 240;
-/// Calls that stand before copies of memory, by number in the list of names.
+/// Names of the calls for copies of memory, in the order of the list of names.
 const NAMES: [&str; 2] = ["snapshot before launch", "snapshot after launch"];
 
-/// What a database tells beyond calls.
+/// The data of a database beyond calls.
 #[derive(Serialize)]
 struct DatabaseDetails<'a> {
     tool: &'a str,
@@ -65,7 +65,7 @@ pub(super) struct BufferDetails {
     pub norm: &'static str,
 }
 
-/// Makes the recording.
+/// Builds the recording.
 pub(super) fn build_recording(database: Database, form: &Form, progress: &Progress) -> Result<Recording, ImportError> {
     let mut work = RecordingBuilder::new(&database);
     work.modules()?;
@@ -92,32 +92,32 @@ pub(super) fn build_recording(database: Database, form: &Form, progress: &Progre
     work.finish()
 }
 
-/// A recording while it is made.
+/// A recording under construction.
 pub(super) struct RecordingBuilder<'a> {
     pub database: &'a Database,
     pub store: MemoryBuilder,
     pub events: EventsBuilder,
     pub facts: CallFacts,
     pub code: Vec<Option<Loadable>>,
-    /// Module of a kernel, and what its code tells of it.
+    /// Module of a kernel, and its properties in the code.
     pub known: BTreeMap<Arc<str>, (u32, Option<KernelInfo>)>,
     pub findings: Vec<Finding>,
-    /// Allocations at this moment: address and bytes.
+    /// Current allocations: address and size in bytes.
     pub taken: BTreeMap<u64, u64>,
-    /// Variables by name: address and bytes.
+    /// Variables by name: address and size in bytes.
     pub variables: BTreeMap<String, (u64, u64)>,
-    /// Where the next variable is put whose place is not told.
+    /// Address of the next variable with an unknown location.
     pub next: u64,
-    /// What is known of each frame.
+    /// Known contents of each frame.
     pub frames: BTreeMap<u64, PageId>,
-    /// Frames that changed, by the event before which they had.
+    /// Changed frames, by the event before which they changed.
     pub changes: Vec<(u64, BTreeMap<u64, PageId>)>,
     pub buffers: Vec<Buffer>,
-    /// Names of buffers, each with the number that the next one gets that would have it.
+    /// Names of buffers, each with the number of the next buffer of that name.
     pub names: BTreeMap<String, u32>,
-    /// Buffers: address and bytes.
+    /// Buffers: address and size in bytes.
     pub placed: BTreeSet<(u64, u64)>,
-    /// Copies of memory before a launch so far, by address and bytes: a replay numbers them so.
+    /// Number of copies of memory before a launch so far, by address and size: a replay uses these numbers.
     pub copies: BTreeMap<(u64, u64), usize>,
     /// Variables that are listed with their module.
     pub globals: BTreeSet<(u32, String)>,
@@ -260,7 +260,7 @@ impl<'a> RecordingBuilder<'a> {
         for (name, v) in &mut after.variables {
             self.place_variable(name, v)?;
         }
-        // What a launch cannot have made is not what it made.
+        // Bytes that a launch cannot have written are not its output.
         let same = |state: &State, at: u64, bytes: u64| state.blobs.get(&at).is_some_and(|b| b.content.bytes == bytes);
         let all = after.blobs.len() + after.variables.len();
         after.blobs.retain(|at, b| same(&before, *at, b.content.bytes));
@@ -282,7 +282,7 @@ impl<'a> RecordingBuilder<'a> {
         Ok(())
     }
 
-    /// Allocations as they are before a launch: what is gone is given back, what is new is taken.
+    /// Updates allocations to their state before a launch: frees the missing ones, allocates the new ones.
     fn allocate(&mut self, blobs: &BTreeMap<u64, Blob>) {
         let stays = |at: u64, bytes: u64| blobs.get(&at).is_some_and(|b| b.content.bytes == bytes);
         let gone = self.taken.iter().filter(|(at, bytes)| !stays(**at, **bytes));
@@ -309,7 +309,7 @@ impl<'a> RecordingBuilder<'a> {
         self.events.allocation(0, 0, row);
     }
 
-    /// The tool waited for the device.
+    /// Adds the tool's wait for the device.
     fn waited(&mut self) {
         let row = OrderRow {
             kind: OrderKind::ContextDone as u32,
@@ -320,7 +320,7 @@ impl<'a> RecordingBuilder<'a> {
         self.events.order(0, 0, row);
     }
 
-    /// What is at an address of the device, as pieces of a snapshot: copies that no call made.
+    /// Adds the contents at a device address as pieces of a snapshot: copies without a call.
     fn copies_of(&mut self, at: u64, content: &Content) {
         for (done, bytes) in pieces(content) {
             let from = content.phase as u64 + done;
@@ -341,7 +341,7 @@ impl<'a> RecordingBuilder<'a> {
         }
     }
 
-    /// Gives a variable its place, the same in every launch.
+    /// Assigns a variable its address, the same in every launch.
     fn place_variable(&mut self, name: &str, v: &mut Variable) -> Result<(), ImportError> {
         let bytes = v.content.bytes;
         let known = self.variables.get(name).copied();
@@ -372,7 +372,7 @@ impl<'a> RecordingBuilder<'a> {
         Ok(())
     }
 
-    /// Number of a launch's function.
+    /// Returns the number of a launch's function.
     fn function(
         &mut self,
         launch: &Launch,
@@ -487,8 +487,8 @@ impl<'a> RecordingBuilder<'a> {
     }
 }
 
-/// The pieces that content is copied in: first byte and bytes of each. They end where pages do, so that none shares a
-/// page with the next.
+/// Returns the pieces that content is copied in: first byte and size of each. They end at page ends, so that no two
+/// share a page.
 pub(super) fn pieces(content: &Content) -> impl Iterator<Item = (u64, u64)> + use<> {
     let (phase, all) = (content.phase as u64, content.bytes);
     let mut done = 0;
@@ -499,7 +499,7 @@ pub(super) fn pieces(content: &Content) -> impl Iterator<Item = (u64, u64)> + us
     })
 }
 
-/// A launch's kernel for a person.
+/// Returns a launch's kernel name for display.
 pub(super) fn kernel(launch: &Launch) -> String {
     let name = if launch.demangled.is_empty() {
         &launch.name
@@ -512,7 +512,7 @@ pub(super) fn kernel(launch: &Launch) -> String {
     }
 }
 
-/// The name of a file for a person.
+/// Returns a file name for display.
 pub(super) fn format_path(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()

@@ -1,4 +1,4 @@
-//! A snapshot file while it is read: fields with the place in every error, and bytes that become pages.
+//! A reader of snapshot files: fields with the position in every error, and bytes that become pages.
 
 use super::super::bytes::Stream;
 use super::super::error::{FilePosition, ImportError};
@@ -11,29 +11,28 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Bytes of a name at most: mangled names of templates are long.
+/// Maximum size of a name, bytes: mangled names of templates are long.
 pub(super) const MAX_NAME: u64 = 1 << 16;
-/// Bytes of all arguments of a launch at most; no device takes a quarter of it.
+/// Maximum size of all arguments of a launch, bytes; no device accepts a quarter of it.
 const MAX_ARGUMENTS: u64 = 1 << 17;
-/// Arguments of a launch at most.
+/// Maximum number of arguments of a launch.
 const MAX_VALUES: u64 = 1 << 15;
-/// Pages read between two reports of progress.
+/// Number of pages between two progress reports.
 const REPORT_EVERY: u64 = 256;
 
-/// Bytes of the device's memory in pages of the recording: what the first page has before them and the last one behind
-/// them is zero.
+/// Device memory as pages of the recording: bytes of the first page before it and of the last page after it are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     /// Number of bytes.
     pub bytes: u64,
-    /// Where they begin in the first page.
+    /// Offset in the first page.
     pub phase: usize,
     /// The pages.
     pub pages: Vec<PageId>,
 }
 
 impl Content {
-    /// The bytes of page `n` that are of the content.
+    /// Returns the range of content bytes in page `n`.
     pub fn part(&self, n: usize) -> std::ops::Range<usize> {
         let from = if n == 0 { self.phase } else { 0 };
         let end = (self.phase as u64 + self.bytes).saturating_sub(n as u64 * PAGE_SIZE as u64);
@@ -61,17 +60,17 @@ impl<'a> Snapshot<'a> {
         })
     }
 
-    /// Bytes used so far.
+    /// Returns the number of bytes used so far.
     pub fn at(&self) -> u64 {
         self.from.at()
     }
 
-    /// Bytes that the file has.
+    /// Returns the size of the file, bytes.
     pub fn bytes(&self) -> u64 {
         self.from.bytes()
     }
 
-    /// An error at a byte of the file.
+    /// Returns an error at a byte of the file.
     pub fn malformed(&self, at: u64, message: impl Into<String>) -> ImportError {
         ImportError::malformed(self.path, FilePosition::Byte(at), message)
     }
@@ -84,19 +83,19 @@ impl<'a> Snapshot<'a> {
         ImportError::io(self.path, e)
     }
 
-    /// A number of 64 bits.
+    /// Reads a 64-bit number.
     pub fn u64(&mut self, what: &str) -> Result<u64, ImportError> {
         let read = self.from.u64().map_err(|e| ImportError::io(self.path, e))?;
         read.ok_or_else(|| self.ends(what))
     }
 
-    /// A number of 8 bits.
+    /// Reads an 8-bit number.
     pub fn u8(&mut self, what: &str) -> Result<u8, ImportError> {
         let read = self.from.u8().map_err(|e| ImportError::io(self.path, e))?;
         read.ok_or_else(|| self.ends(what))
     }
 
-    /// How many of something there are that take `least` bytes each, at least.
+    /// Reads a count of items that take at least `least` bytes each.
     pub fn count(&mut self, least: u64, what: &str) -> Result<u64, ImportError> {
         let at = self.at();
         let count = self.u64(what)?;
@@ -104,7 +103,7 @@ impl<'a> Snapshot<'a> {
         Ok(count)
     }
 
-    /// Whether `count` things of `least` bytes each, at least, can follow; the number was read at byte `field`.
+    /// Checks that `count` items of at least `least` bytes each can follow; the count was read at byte `field`.
     pub fn check_count(&self, field: u64, count: u64, least: u64, what: &str) -> Result<(), ImportError> {
         let left = self.from.left();
         if count <= left / least {
@@ -113,7 +112,7 @@ impl<'a> Snapshot<'a> {
         Err(self.malformed(field, format!("{what} is {count}, and {left} bytes follow")))
     }
 
-    /// As many bytes as a number before them says, kept apart from pages.
+    /// Reads a size and as many bytes, which do not become pages.
     pub fn read_sized(&mut self, most: u64, what: &str) -> Result<Vec<u8>, ImportError> {
         let at = self.at();
         let bytes = self.u64(what)?;
@@ -133,13 +132,13 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// A name with its length before it.
+    /// Reads a name with its length before it.
     pub fn name(&mut self, what: &str) -> Result<String, ImportError> {
         let bytes = self.read_sized(MAX_NAME, what)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Arguments whose sizes stand before all of them: their number, the sizes, the values.
+    /// Reads arguments with all sizes first: their number, the sizes, the values.
     pub fn read_split_arguments(&mut self) -> Result<Vec<Vec<u8>>, ImportError> {
         let at = self.at();
         let count = self.count(8, "the number of arguments")?;
@@ -167,7 +166,7 @@ impl<'a> Snapshot<'a> {
         Ok(values)
     }
 
-    /// Arguments with the size of each before it.
+    /// Reads arguments, each after its size.
     pub fn arguments(&mut self) -> Result<Vec<Vec<u8>>, ImportError> {
         let at = self.at();
         let count = self.count(8, "the number of arguments")?;
@@ -190,7 +189,7 @@ impl<'a> Snapshot<'a> {
         Ok(values)
     }
 
-    /// A range of the device's addresses whose size was read at byte `field`.
+    /// Checks a range of device addresses whose size was read at byte `field`.
     pub fn check_range(&self, field: u64, at: u64, bytes: u64, what: &str) -> Result<(), ImportError> {
         let fits = at.checked_add(bytes).is_some_and(|end| end <= 1 << VA_BITS);
         if fits {
@@ -202,7 +201,7 @@ impl<'a> Snapshot<'a> {
         ))
     }
 
-    /// `bytes` bytes that begin at `phase` of their first page, whose number was read at byte `field`.
+    /// Reads `bytes` bytes of content from offset `phase` of their first page; their number was read at byte `field`.
     pub fn content(
         &mut self,
         field: u64,
@@ -246,7 +245,7 @@ impl<'a> Snapshot<'a> {
         Ok(content)
     }
 
-    /// Content with as many changed ranges as a number before them says: offset, number of bytes, bytes.
+    /// Reads changed ranges after their count, each with offset, size and bytes, and applies them to content.
     pub fn read_changes(
         &mut self,
         base: &Content,
@@ -254,7 +253,7 @@ impl<'a> Snapshot<'a> {
         what: &str,
     ) -> Result<Content, ImportError> {
         let count = self.count(16, "the number of changed ranges")?;
-        // Pages are stored when all ranges are known: ranges in any order change no page twice in the store.
+        // Pages are stored after all ranges are known: ranges in any order then store no page twice.
         let mut changed: BTreeMap<usize, Box<Page>> = BTreeMap::new();
         for n in 0..count {
             let at = self.at();
@@ -299,7 +298,7 @@ impl<'a> Snapshot<'a> {
         Ok(content)
     }
 
-    /// The file has to end here.
+    /// Checks that the file ends here.
     pub fn end(&self) -> Result<(), ImportError> {
         match self.from.left() {
             0 => Ok(()),

@@ -1,5 +1,5 @@
-//! Databases made here in the form that the tools' sources write; `tests/hostile.rs` beside this file has those that lie,
-//! and `tests/kernels.rs` of the crate those that an independent writer made.
+//! Tests with databases in the format of the tools' sources. `tests/hostile.rs` in the same folder has hostile ones,
+//! and `tests/kernels.rs` of the crate those of an independent writer.
 
 mod hostile;
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const BASE: u64 = 0x7f0a_4000_0000;
 
-/// Little-endian numbers and bytes, one behind the other.
+/// Little-endian numbers and bytes, one after the other.
 #[derive(Clone, Default)]
 struct Bytes(Vec<u8>);
 
@@ -33,7 +33,7 @@ impl Bytes {
         self.n(name.len() as u64).b(name.as_bytes())
     }
 
-    /// What Mneme tells of an allocation.
+    /// Appends Mneme's label of an allocation.
     fn label(self, element: u8, threshold: f64, kind: u8, norm: u8, tag: &str) -> Self {
         let with = self.b(&[element]).b(&threshold.to_le_bytes()).b(&[kind, norm]);
         with.name(tag)
@@ -72,7 +72,7 @@ impl Folder {
         std::fs::write(self.folder.path().join(name), bytes).unwrap();
     }
 
-    /// Where and why it cannot be read.
+    /// Returns position and message of its read error.
     fn fails(&self) -> (String, FilePosition, String) {
         match self.open() {
             Err(ImportError::Malformed { path, place, message }) => {
@@ -118,7 +118,7 @@ fn mneme_json(instances: &[(&str, &str, &str)]) -> String {
     )
 }
 
-/// One variable, two allocations of which the second crosses pages, one argument.
+/// Returns one variable, two allocations of which the second crosses pages, one argument.
 fn mneme_whole(steps: u8, first: &[u8], second: &[u8]) -> Vec<u8> {
     let out = bytes().n(1).name("steps").n(2).n(0x1234).b(&[steps, 9]);
     let out = out.n(2).n(512).n(first.len() as u64).n(BASE).b(first).plain();
@@ -126,7 +126,7 @@ fn mneme_whole(steps: u8, first: &[u8], second: &[u8]) -> Vec<u8> {
     out.label(9, 0.25, 1, 2, "weights").n(1).n(8).n(BASE).0
 }
 
-/// The events of a recording in words.
+/// Returns the events of the recording as text.
 fn told(r: &Recording) -> Vec<String> {
     let facts = r.call_facts().unwrap();
     let one = |at| match r.events.call(at) {
@@ -152,7 +152,7 @@ fn messages(r: &Recording, kind: FindingKind) -> Vec<String> {
     found.map(|f| format!("{}, {}", f.place, f.message)).collect()
 }
 
-/// What is read is a sound file, and the same again.
+/// Checks that the recording is a valid file and reads back equal.
 fn kept(r: &Recording) {
     let bytes = crate::container::to_bytes(r).unwrap();
     let report = crate::container::verify_bytes(bytes.clone()).unwrap();
@@ -179,7 +179,7 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
     ]);
     assert!(record_replay::fits(&f.database) && !mneme::fits(&f.database));
     let r = f.open().unwrap();
-    // The variable lies behind the window of 1 GiB.
+    // The variable is after the allocation range of 1 GiB.
     let variable = BASE + (1 << 30);
     assert_eq!(
         told(&r),
@@ -271,7 +271,7 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
         (r.facts.identity.source.as_str(), r.facts.identity.tool.as_str()),
         ("record-replay", "RecordReplay")
     );
-    // Memory by the device's addresses, before each launch and behind it.
+    // Memory by device address, before and after each launch.
     let at = |event, address: u64| r.memory.at(event).frame(address >> 12).map(|p| p[0]);
     let events: Vec<u64> = r.memory.snapshots.iter().map(|s| s.event).collect();
     assert_eq!(events, [8, 14, 22, 28]);
@@ -388,7 +388,7 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
         })
     );
     assert!(messages(&r, FindingKind::NotRecorded)[1].contains("nothing tells what it made"));
-    // Two allocations share a page: both stand in it.
+    // Two allocations share a page: both are in it.
     let page = r.memory.at(8).frame(BASE >> 12).unwrap();
     assert_eq!((page[299], page[300], page[1024], page[1025]), (299u32 as u8, 0, 0, 3));
     assert_eq!(r.memory.at(14).frame(BASE >> 12).unwrap()[299], 0xaa);
@@ -451,7 +451,7 @@ fn a_module_at_hand_takes_the_place_of_bitcode() {
         kept(&r);
         std::fs::remove_file(f.folder.path().join(name)).unwrap();
     }
-    // What is none is not taken, and said.
+    // An invalid module is not used, and reported.
     f.put("runmodule.ptx", b"BC\xc0\xde");
     let r = f.open().unwrap();
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("neither a cubin, a fatbin nor PTX"));
@@ -486,7 +486,7 @@ fn variables_that_a_module_does_not_have_are_left_out_of_a_replay() {
 
 #[test]
 fn long_memory_is_several_copies_whose_pages_are_apart() {
-    // 64 MiB and 5000 bytes that begin in the middle of a page.
+    // 64 MiB and 5000 bytes that start in the middle of a page.
     let at = BASE + 100;
     let mut content = vec![0u8; (64 << 20) + 5000];
     for (n, b) in content.iter_mut().enumerate().step_by(4099) {

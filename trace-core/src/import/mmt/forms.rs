@@ -1,7 +1,7 @@
-//! The records of valgrind's tool mmt: which there are, and what fields each has. The facts are from what the tool
-//! writes and what envytools' decoder reads, those of older releases included.
+//! The record types of valgrind's tool mmt and their fields. The facts come from the tool's output and from envytools'
+//! decoder, older releases included.
 
-/// A field of a record, with its name. Little-endian.
+/// A named field of a record, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     /// 32 bits.
@@ -12,51 +12,51 @@ pub(super) enum Field {
     Short,
     /// A length of 32 bits, and as many bytes.
     Bytes(&'static str),
-    /// The same, text that a byte of zero ends.
+    /// Like `Bytes`: text that ends with a zero byte.
     Text(&'static str),
 }
 
-/// What a record is.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A load from a mapped range, by its number and the offset in it.
+    /// A load from a mapped range, by range number and offset.
     Read,
-    /// A store to one.
+    /// A store to a mapped range, by range number and offset.
     Write,
     /// A load from an address.
     ReadAt,
     /// A store to an address.
     WriteAt,
-    /// Where the instruction of the next load or store is.
+    /// Address of the instruction of the next load or store.
     Instruction,
     /// A file that was opened.
     Open,
     /// A file descriptor that was copied.
     Duplicate,
-    /// A range that was mapped.
+    /// A range was mapped.
     Map,
-    /// A range that is mapped no more.
+    /// A range was unmapped.
     Unmap,
-    /// A range that was moved.
+    /// A range was moved.
     Remap,
-    /// An ioctl before it is made.
+    /// An ioctl before its execution.
     IoctlBefore,
-    /// An ioctl when it has come back.
+    /// An ioctl after its return.
     IoctlAfter,
     /// Memory that an ioctl points at.
     Memory,
-    /// What the program printed.
+    /// Output of the program.
     Printed,
-    /// What valgrind printed.
+    /// Output of valgrind.
     Message,
-    /// A mark for whoever waits for the tool.
+    /// A marker for processes that wait for the tool.
     Sync,
-    /// What the tool made of an ioctl of NVIDIA's driver or of nouveau.
+    /// The tool's decoding of an ioctl of NVIDIA's driver or of nouveau.
     Nvidia,
 }
 
 impl Kind {
-    /// What it is, in words.
+    /// Returns a description of the type.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,22 +81,22 @@ impl Kind {
     }
 }
 
-/// A form of records.
+/// A record format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Its first byte, and of [`NVIDIA`] records the second.
+    /// Its first byte, and the second byte of [`NVIDIA`] records.
     pub(super) code: (u8, Option<u8>),
     pub(super) kind: Kind,
-    /// What it is called in a note.
+    /// Its name in a note.
     pub(super) name: &'static str,
     pub(super) fields: &'static [Field],
 }
 
-/// First byte of records that have a second one for what they are.
+/// First byte of records with a type in the second byte.
 pub(super) const NVIDIA: u8 = b'n';
 /// First bytes of lines of text.
 pub(super) const TEXT: [u8; 2] = [b'=', b'-'];
-/// What every record ends with.
+/// Last byte of every record.
 pub(super) const END: u8 = b'\n';
 
 use Field::{Bytes, Long, Short, Text, Word};
@@ -131,7 +131,7 @@ const MAP_OF_FILE: &[Field] = &[
 ];
 const OBJECTS: &[Field] = &[Word("object1"), Word("object2")];
 
-/// All forms.
+/// All record formats.
 pub(super) const FORMS: &[Form] = &[
     form(b'r', Kind::Read, "load", &[Word("id"), Word("offset"), Short]),
     form(b'w', Kind::Write, "store", &[Word("id"), Word("offset"), Short]),

@@ -1,9 +1,8 @@
-//! Logs of valgrind's tool mmt: what a program did to the memory that it mapped from devices, and its ioctls. Binary,
-//! plain or packed by gzip.
+//! The importer of logs of valgrind's tool mmt: a program's accesses to memory mapped from devices, and its ioctls.
+//! Binary, plain or compressed by gzip.
 //!
-//! Loads and stores become accesses: a file that was mapped is a space, and the offsets are those of the file. What
-//! else the log tells (files, ranges, ioctls with what they carry, output) are notes, in their place. There are no
-//! times in it.
+//! Loads and stores become accesses: a mapped file is a space, and offsets are file offsets. All other records (files,
+//! ranges, ioctls with their data, output) become notes in their order. The log has no times.
 
 mod forms;
 mod records;
@@ -27,33 +26,33 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What [`Identity::source`] says of a recording made of such a log.
+/// Value of [`Identity::source`] for a recording made from such a log.
 pub const SOURCE: &str = "valgrind-mmt";
 
-/// The first bytes of a file packed by gzip.
+/// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// First bytes that a log is known by, and what the tool says of itself in its first line.
+/// Number of first bytes that identify a log, and the tool's name in its first line.
 const HEAD: u64 = 1 << 14;
 const BANNER: &[u8] = b"mmaptrace, an MMAP tracer";
-/// Bytes that an event takes in memory: those of the columns.
+/// Memory of an event in all columns, bytes.
 const EVENT_BYTES: u64 = 31;
-/// Maximum number of bytes of all notes together.
+/// Maximum size of all notes together, bytes.
 const MAX_NOTE_BYTES: usize = 256 << 20;
-/// Records between two looks at whether the work is still wanted.
+/// Number of records between two checks for cancellation.
 const LOOK_EVERY: u64 = 1 << 12;
 
-/// How many records of each kind a log has, and what came of them.
+/// The number of records of each type in a log, and their results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Records by kind.
+    /// Number of records by type.
     pub records: BTreeMap<Kind, u64>,
-    /// Loads and stores of more bytes than an access has, and how many accesses they became.
+    /// Number of loads and stores wider than an access.
     pub wide: u64,
-    /// Accesses that these became.
+    /// Number of accesses that they became.
     pub pieces: u64,
-    /// Bytes that ioctls and their memory carry, and those of them that notes hold.
+    /// Number of bytes that ioctls and their memory carry.
     pub carried: u64,
-    /// Bytes of them that notes hold.
+    /// Number of these bytes in notes.
     pub noted: u64,
 }
 
@@ -75,15 +74,15 @@ fn is_packed(file: &File) -> bool {
     file.read_exact_at(&mut first, 0).is_ok() && first == GZIP
 }
 
-/// Whether a path is such a log, plain or packed by gzip: by what the tool says of itself, or because its first bytes
-/// are records.
+/// Whether a path is such a log, plain or compressed by gzip: by the tool's banner, or because its first bytes are
+/// records.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     let read = Arc::new(AtomicU64::new(0));
     let head = || -> io::Result<Vec<u8>> {
         let mut head = Vec::new();
         let from = unpacked(File::open(path)?, &read, &Progress::new())?;
-        // Of a packed file that is damaged what comes before the damage is enough.
+        // For a damaged compressed file, the data before the damage is enough.
         let _ = from.take(HEAD).read_to_end(&mut head);
         Ok(head)
     };
@@ -96,7 +95,7 @@ fn is_log(head: &[u8]) -> bool {
     if line.starts_with(b"==") && line.ends_with(BANNER) {
         return true;
     }
-    // Without its banner: up to where the head ends nothing but records, and one that opens or maps a file.
+    // Without the banner, the head must hold only records, and one that opens or maps a file.
     let mut records = Records::new(head);
     let mut maps = false;
     loop {
@@ -112,16 +111,18 @@ fn is_log(head: &[u8]) -> bool {
 /// Imports a log.
 ///
 /// # Errors
-/// When the file cannot be read, begins with something else, has no record, or the work was cancelled. A log that is
-/// damaged further on is read as far as it goes, and a finding tells the rest.
+///
+/// When the file cannot be read, starts with other data, has no record, or the work was cancelled. A log with later
+/// damage is read up to the damage, and a finding reports the rest.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     import_with_tally(path, progress).map(|(recording, _)| recording)
 }
 
-/// Imports a log, and tells what it is made of.
+/// Imports a log, and returns its record counts.
 ///
 /// # Errors
-/// As [`import`].
+///
+/// Same as [`import`].
 pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording, Tally), ImportError> {
     let io = |e| ImportError::io(path, e);
     let file = File::open(path).map_err(io)?;
@@ -149,7 +150,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
                 break End::Broken(why, records.at());
             }
             Ok(Err(end)) => break end,
-            // A packed file that is damaged is damage like any other; one that cannot be read is not.
+            // Damage of a compressed file is like other damage; a file that cannot be read is an error.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -184,25 +185,25 @@ struct Import {
     findings: Vec<Finding>,
     events: EventsBuilder,
     spaces: Spaces,
-    /// What valgrind says it is.
+    /// Valgrind's version.
     version: Option<String>,
-    /// Accesses to more spaces than a recording has, and such without a byte.
+    /// Number of accesses left out: to more spaces than a recording can have, or without a byte.
     left_out: u64,
     empty: u64,
-    /// Bytes of notes, and notes that are too many.
+    /// Size of the notes, and number of excess notes.
     noted: usize,
     unnoted: u64,
 }
 
 impl Import {
-    /// Whether no more events fit: a record becomes 32 at most.
+    /// Whether the events are full: a record becomes 32 events at most.
     fn is_full(&self) -> bool {
         self.events.len() as u64 + 64 > u64::from(u32::MAX)
     }
 
     fn take(&mut self, r: &Record) {
         *self.tally.records.entry(r.form.kind).or_default() += 1;
-        // Descriptors, numbers of ranges and offsets in them have 32 bits in every form.
+        // Descriptors, range numbers and offsets have 32 bits in every format.
         let word = |name: &str| r.number(name) as u32;
         match r.form.kind {
             Kind::Read | Kind::Write => {
@@ -292,7 +293,7 @@ impl Import {
     }
 
     fn note(&mut self, text: String) {
-        // What a note takes beside its text.
+        // Memory of a note besides its text.
         self.noted = self.noted.saturating_add(text.len() + 64);
         match self.noted <= MAX_NOTE_BYTES {
             true => self.events.mark(0, text),
@@ -300,7 +301,7 @@ impl Import {
         }
     }
 
-    /// A note with the bytes that a record carries, as words.
+    /// Adds a note with the bytes that a record carries, as words.
     fn carrying(&mut self, r: &Record, mut text: String) {
         if let Some(data) = &r.data {
             self.tally.carried += data.bytes;
@@ -322,7 +323,7 @@ impl Import {
         self.note(text);
     }
 
-    /// A load or store: one access, or one for every eight bytes, and then for what is left.
+    /// Adds a load or store: one access, or one for every eight bytes and one for the rest.
     fn access(&mut self, r: &Record, at: Option<SpaceOffset>, write: bool) {
         let bytes = r.data.as_ref().map_or(&[][..], |d| &d.kept);
         if bytes.is_empty() {
@@ -382,7 +383,7 @@ impl Import {
         (recording, self.tally)
     }
 
-    /// What could not be held, and what was taken for granted.
+    /// Reports data that did not fit and assumptions.
     fn report_findings(&mut self) {
         let tally = &self.tally;
         let of = |kind: Kind| tally.records.get(&kind).copied().unwrap_or(0);
@@ -439,7 +440,7 @@ impl Import {
     }
 }
 
-/// An ioctl by its number, with the driver's letter and the number among the driver's own: `0xc0406400 (d 0x0)`.
+/// Formats an ioctl number with the driver's letter and its own number: `0xc0406400 (d 0x0)`.
 fn ioctl(id: u32) -> String {
     let letter = (id >> 8) as u8;
     let letter = match letter.is_ascii_graphic() {

@@ -1,15 +1,15 @@
-//! The records of a log, one after the other: a byte for what it is, the fields of its form, and a byte for its end; and
-//! lines of valgrind's between them.
+//! The record reader of a log: a type byte, the fields of the record format, an end byte, and lines of valgrind between
+//! records.
 
 use super::forms::{END, FORMS, Field, Form, Kind, NVIDIA, TEXT};
 use std::io::{self, Read};
 
-/// Most bytes that are kept of what a record carries; lengths beyond are counted and passed over.
+/// Maximum number of payload bytes that are kept; the rest is counted and skipped.
 pub(super) const KEPT: usize = 256;
-/// Most bytes that are kept of a line or of a text.
+/// Maximum number of bytes of a line or text that are kept.
 const KEPT_TEXT: usize = 200;
 
-/// What a record carries: the first bytes, and how many there are in all.
+/// The payload of a record: its first bytes, and its total size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecordPayload {
     pub(super) kept: Vec<u8>,
@@ -20,42 +20,42 @@ pub(super) struct RecordPayload {
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) form: &'static Form,
-    /// Numbers, by their names.
+    /// Numbers by name.
     numbers: Vec<(&'static str, u64)>,
-    /// Text, where it has one: without the byte that ends it.
+    /// Text, if the format has one, without the terminating byte.
     pub(super) text: Option<String>,
-    /// Bytes, where it has some.
+    /// Bytes, if the format has some.
     pub(super) data: Option<RecordPayload>,
 }
 
 impl Record {
-    /// The number of this name; 0 where its form has none.
+    /// Returns the number of this name, or 0 if its format has none.
     pub(super) fn number(&self, name: &str) -> u64 {
         self.has(name).unwrap_or(0)
     }
 
-    /// The number of this name, where its form has one.
+    /// Returns the number of this name, if its format has one.
     pub(super) fn has(&self, name: &str) -> Option<u64> {
         self.numbers.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
     }
 
-    /// Its numbers in words: `offset 0x0, id 0x1`.
+    /// Formats its numbers: `offset 0x0, id 0x1`.
     pub(super) fn describe(&self) -> String {
         let all: Vec<String> = self.numbers.iter().map(|(n, v)| format!("{n} {v:#x}")).collect();
         all.join(", ")
     }
 }
 
-/// Why there are no more records.
+/// The reason why there are no more records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The log ends behind one.
+    /// The log ends after a record.
     Whole,
-    /// It does not, and why; the byte of the unpacked log at which the record begins.
+    /// The log is damaged: the reason, and the byte of the unpacked log where the record starts.
     Broken(String, u64),
 }
 
-/// A line of text between records is a record of this form.
+/// The record format of a line of text between records.
 static LINE: Form = Form {
     code: (b'=', None),
     kind: Kind::Message,
@@ -69,12 +69,12 @@ pub(super) struct Records<R> {
     at: u64,
 }
 
-/// Why a record is none.
+/// The reason why a record is invalid.
 enum Stop {
     Io(io::Error),
-    /// The log ends in it.
+    /// The log ends in the record.
     Cut,
-    /// What is wrong with it.
+    /// A description of the error.
     Wrong(String),
 }
 
@@ -89,12 +89,12 @@ impl<R: Read> Records<R> {
         Self { from, at: 0 }
     }
 
-    /// Bytes of the unpacked log that were read.
+    /// Returns the number of bytes of the unpacked log that were read.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Reads up to `bytes` bytes; what is missing the log does not have.
+    /// Reads up to `bytes` bytes; fewer if the log ends.
     fn some(&mut self, bytes: u64, out: &mut Vec<u8>) -> io::Result<u64> {
         let read = (&mut self.from).take(bytes).read_to_end(out)? as u64;
         self.at += read;
@@ -118,7 +118,7 @@ impl<R: Read> Records<R> {
         Ok(out)
     }
 
-    /// `bytes` bytes, of which the first are kept.
+    /// Reads `bytes` bytes and keeps the first ones.
     fn carried(&mut self, bytes: u64, most: usize) -> Result<RecordPayload, Stop> {
         let mut kept = Vec::new();
         let first = bytes.min(most as u64);
@@ -134,7 +134,7 @@ impl<R: Read> Records<R> {
         Ok(RecordPayload { kept, bytes })
     }
 
-    /// The next record, or how the log ends.
+    /// Returns the next record, or the end of the log.
     pub(super) fn next(&mut self) -> io::Result<Result<Record, End>> {
         let begin = self.at;
         match self.record() {
@@ -200,7 +200,7 @@ impl<R: Read> Records<R> {
         Ok(u32::from_le_bytes(self.exact()?))
     }
 
-    /// The rest of a line; one that the log ends in is a line too.
+    /// Reads the rest of a line; the end of the log ends a line too.
     fn line(&mut self, first: u8) -> Result<Record, Stop> {
         let mut kept = vec![first];
         loop {
@@ -220,7 +220,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// A text up to its first byte of zero, as far as it can be shown.
+/// Returns a text up to its first zero byte, as far as it is printable.
 fn text(bytes: &[u8]) -> String {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
@@ -276,7 +276,7 @@ mod tests {
         for (n, form) in FORMS.iter().enumerate() {
             assert!(FORMS[..n].iter().all(|f| f.code != form.code), "{form:?}");
         }
-        // A length of 4 GiB that is not there.
+        // A length of 4 GiB without the data.
         let mut bytes = vec![b'y'];
         bytes.extend([0; 8]);
         bytes.extend([0xff; 4]);

@@ -1,5 +1,5 @@
-//! Where accesses go: the ranges that a program mapped, the files that they are of, and the spaces of the recording
-//! that come of them. A space is a file, its offsets are those of the file: what is mapped twice is there once.
+//! The spaces of an mmt recording, from the mapped ranges and their files. A space is a file, and offsets are file
+//! offsets: a file that is mapped twice is one space.
 
 use crate::recording::{Space, SpaceKind};
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ const MAX_SPACES: usize = 255;
 /// Maximum number of mapped ranges and open files that are kept at a time.
 const MAX_KEPT: usize = 1 << 16;
 
-/// What an access is to.
+/// The target of accesses to a space.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SpaceKey {
     /// A file, by its path.
     File(String),
-    /// A range that is mapped from a file that the log does not name.
+    /// A range mapped from a file that the log does not name.
     Unnamed,
-    /// A range of which the log does not tell how it was mapped, by its number.
+    /// A range whose mapping is not in the log, by its number.
     Range(u32),
     /// Memory of the program.
     Memory,
@@ -30,11 +30,11 @@ struct Range {
     offset: u64,
     start: u64,
     bytes: u64,
-    /// Upper half of the offset and number of the space of the access before.
+    /// Upper half of the offset and number of the space of the previous access.
     last: Option<(u64, u8)>,
 }
 
-/// Files, ranges and spaces as they are known so far.
+/// Known files, ranges and spaces so far.
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
     /// Path by descriptor.
@@ -42,18 +42,18 @@ pub(super) struct Spaces {
     ranges: BTreeMap<u32, Range>,
     /// Numbers of the ranges by their first address.
     by_start: BTreeMap<u64, u32>,
-    /// Number of the space by what it is of and the upper half of the offset.
+    /// Number of each space by its target and the upper half of the offset.
     numbers: BTreeMap<(SpaceKey, u64), u8>,
     pub(super) all: Vec<Space>,
-    /// Ranges and files that were not kept, because there are too many.
+    /// Number of ranges and files that were dropped because there are too many.
     pub(super) not_kept: u64,
-    /// Whether an access was to a range that the log does not tell of.
+    /// Whether an access went to a range that is not in the log.
     pub(super) unknown_range: bool,
-    /// Whether a range is of a file that the log does not name.
+    /// Whether a range belongs to a file that the log does not name.
     pub(super) unnamed: bool,
 }
 
-/// Where an access goes, in the recording's words.
+/// The space and offset of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpaceOffset {
     pub(super) space: u8,
@@ -61,7 +61,7 @@ pub(super) struct SpaceOffset {
 }
 
 impl Spaces {
-    /// Takes up that a file was opened.
+    /// Records that a file was opened.
     pub(super) fn open(&mut self, fd: u32, path: &str) {
         if self.files.len() >= MAX_KEPT && !self.files.contains_key(&fd) {
             self.not_kept += 1;
@@ -70,19 +70,19 @@ impl Spaces {
         self.files.insert(fd, path.to_owned());
     }
 
-    /// Takes up that a descriptor was copied.
+    /// Records that a descriptor was copied.
     pub(super) fn duplicate(&mut self, fd: u32, other: u32) {
         if let Some(path) = self.files.get(&fd).cloned() {
             self.open(other, &path);
         }
     }
 
-    /// The path that a descriptor is of.
+    /// Returns the path of a descriptor.
     pub(super) fn path(&self, fd: u32) -> Option<&str> {
         self.files.get(&fd).map(String::as_str)
     }
 
-    /// Takes up that a range was mapped from an offset of a file.
+    /// Records that a range was mapped from an offset of a file.
     pub(super) fn map(&mut self, id: u32, fd: Option<u32>, offset: u64, start: u64, bytes: u64) {
         if self.ranges.len() >= MAX_KEPT && !self.ranges.contains_key(&id) {
             self.not_kept += 1;
@@ -103,7 +103,7 @@ impl Spaces {
         self.by_start.insert(start, id);
     }
 
-    /// Takes up that a range was moved.
+    /// Records that a range was moved.
     pub(super) fn remap(&mut self, id: u32, start: u64, bytes: u64) {
         if let Some(range) = self.ranges.get(&id) {
             let range = Range {
@@ -118,7 +118,7 @@ impl Spaces {
         }
     }
 
-    /// Takes up that a range is mapped no more.
+    /// Records that a range was unmapped.
     pub(super) fn unmap(&mut self, id: u32) {
         if let Some(range) = self.ranges.remove(&id)
             && self.by_start.get(&range.start) == Some(&id)
@@ -127,7 +127,7 @@ impl Spaces {
         }
     }
 
-    /// Where an access goes that is told by a range's number; `None` where there are too many spaces.
+    /// Returns the location of an access by range number, or `None` if there are too many spaces.
     pub(super) fn in_range(&mut self, id: u32, offset: u64) -> Option<SpaceOffset> {
         let Some(range) = self.ranges.get(&id) else {
             self.unknown_range = true;
@@ -148,7 +148,7 @@ impl Spaces {
         Some(found)
     }
 
-    /// Where an access goes that is told by an address.
+    /// Returns the location of an access by address.
     pub(super) fn at_address(&mut self, address: u64) -> Option<SpaceOffset> {
         let before = self.by_start.range(..=address).next_back().map(|(_, id)| *id);
         let range = before.and_then(|id| Some((id, self.ranges.get(&id)?)));
@@ -159,14 +159,14 @@ impl Spaces {
         }
     }
 
-    /// Makes the space of a place reach `bytes` further.
+    /// Extends the space of a location by `bytes` bytes.
     pub(super) fn extend(&mut self, at: SpaceOffset, bytes: u64) {
         if let Some(space) = self.all.get_mut(usize::from(at.space)) {
             space.bytes = space.bytes.max((u64::from(at.offset) + bytes).min(1 << 32));
         }
     }
 
-    /// The space and offset of a place; the space is made as long as `end`.
+    /// Returns the space and offset of a location; the space is extended to `end`.
     fn place(&mut self, of: SpaceKey, at: u64, end: u64) -> Option<SpaceOffset> {
         let upper = at >> 32;
         let number = match self.numbers.get(&(of.clone(), upper)) {
@@ -199,7 +199,7 @@ impl Spaces {
     }
 }
 
-/// What a space is called: by the path as it was opened, and how far in it begins.
+/// Returns the name of a space: the path as it was opened, and the offset of its start.
 fn name(of: &SpaceKey, upper: u64) -> String {
     let name = match of {
         SpaceKey::File(path) if path.is_empty() => "file".to_owned(),
@@ -228,7 +228,7 @@ mod tests {
         let first = s.in_range(1, 0x10).unwrap();
         assert_eq!((first, s.in_range(2, 0x10).unwrap()), (first, first));
         assert_eq!((s.all[0].name.as_str(), s.all[0].bytes), ("/dev/nvidia0", 0xf600_2000));
-        // Its upper half is a space of its own, another file too.
+        // The upper half of its offset is a space of its own, and so is another file.
         s.map(3, Some(4), 0x38_0000_0000, 0x2_0000, 0x1000);
         assert_eq!(s.in_range(3, 4), Some(SpaceOffset { space: 1, offset: 4 }));
         assert_eq!(s.all[1].name, "/dev/nvidia0+0x3800000000");

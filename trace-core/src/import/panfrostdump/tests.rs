@@ -1,4 +1,4 @@
-//! Dumps held against Mesa's reader, and damaged ones.
+//! Tests of dumps against Mesa's reader, and of damaged dumps.
 
 use super::*;
 use crate::memory::GpuMemoryView;
@@ -12,7 +12,7 @@ fn crc(parts: &[&[u8]]) -> u32 {
     crc.sum()
 }
 
-/// A header of this type, with the words that differ.
+/// Returns a header of this type, with the words that depend on it.
 fn header(kind: u32, bytes: u32, offset: u32, rest: &[u32]) -> Vec<u8> {
     let words = [MAGIC, kind, bytes, offset];
     let mut out: Vec<u8> = words.iter().chain(rest).flat_map(|w| w.to_le_bytes()).collect();
@@ -20,7 +20,7 @@ fn header(kind: u32, bytes: u32, offset: u32, rest: &[u32]) -> Vec<u8> {
     out
 }
 
-/// A dump of one object of two pages at 0x10000, its pages at 0x80000000 and 0x70000000; the root is told at 0x5000.
+/// Returns a dump of one object of two pages at 0x10000, its pages at 0x80000000 and 0x70000000; the root is at 0x5000.
 fn dump() -> Vec<u8> {
     let at = 4 * HEADER_BYTES as u32;
     let mut out = header(TYPE_REGISTERS, 32, at, &[0x10040, 0, 0x6000, 1, 0, 0, 1, 0]);
@@ -74,7 +74,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
     let whole = dump();
     let e = read(&whole[..1999]).unwrap_err().to_string();
     assert!(e.contains("does not begin with registers"), "{e}");
-    // Cut anywhere behind the first header it is read as far as it goes, and the damage is told.
+    // A dump cut anywhere after the first header is read as far as possible, and the damage is reported.
     for cut in (2000..whole.len()).step_by(37) {
         let r = read(&whole[..cut]).unwrap();
         assert!(
@@ -110,12 +110,12 @@ fn damage_is_told_and_what_is_sound_is_read() {
             r.facts.findings
         );
     }
-    // Page addresses that are none.
+    // Invalid page addresses.
     for address in [0x8000_0001u64, 1 << 48] {
         let r = change(8000 + 32 + 8, &address.to_le_bytes());
         assert!(kinds(&r).contains(&FindingKind::NotUsed));
     }
-    // The root lies where an object lies: the tables go elsewhere.
+    // The root is inside an object: the tables go elsewhere.
     let r = change(8000 + 12, &0x8000_0007u32.to_le_bytes());
     assert_ne!(r.facts.address_spaces[0].root, PhysAddr(0x8000_0000));
     let view = GpuMemoryView::new(r.memory.at(0), &r.facts.address_spaces[0]);

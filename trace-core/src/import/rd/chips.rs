@@ -1,10 +1,11 @@
-//! Models of Adreno: numbers (`630`), chip ids (`0x06030001`), names and generations.
+//! Models of Adreno GPUs: numbers (`630`), chip ids (`0x06030001`), names and generations.
 //!
-//! Facts: the lists of devices of Mesa (`freedreno_devices.py`) and of the Linux kernel's msm driver.
+//! Facts: the device lists of Mesa (`freedreno_devices.py`) and of the Linux kernel's msm driver.
 
-/// Lowest byte of a chip id, the patch level: a model that is not listed with its own is known by the others'.
+/// Lowest byte of a chip id, the patch level: a model whose own patch level is not listed matches the other patch
+/// levels.
 const PATCH: u32 = 0xff;
-/// Models whose chip id does not spell their number, or whose registers are of another generation than it says.
+/// Models whose chip id does not contain their number, or whose registers are of another generation than it says.
 const MODELS: [(u32, &str, u32); 9] = [
     // Its registers are those of the sixth generation.
     (0x0700_0200, "Adreno 702", 6),
@@ -18,7 +19,7 @@ const MODELS: [(u32, &str, u32); 9] = [
     (0x4405_0a31, "Adreno 840", 8),
 ];
 
-/// What a file says of its GPU: a number in some, a chip id in others, both in many.
+/// The GPU of a file: some files have a number, others a chip id, many have both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chip {
     number: u32,
@@ -26,27 +27,27 @@ pub(super) struct Chip {
 }
 
 impl Chip {
-    /// Takes a number, `630`. The first that is not 0 counts.
+    /// Sets the number, `630`. The first that is not 0 counts.
     pub(super) fn take_number(&mut self, number: u32) {
         if self.number == 0 {
             self.number = number;
         }
     }
 
-    /// Takes a chip id; its upper half holds fuses, which tell no models apart. The first that is not 0 counts.
+    /// Sets the chip id; its upper half holds fuses, which do not identify the model. The first that is not 0 counts.
     pub(super) fn take_id(&mut self, id: u64) {
         if self.id as u32 == 0 {
             self.id = id;
         }
     }
 
-    /// Whether the file says nothing.
+    /// Whether the file has neither.
     pub(super) fn is_unknown(self) -> bool {
         self.number == 0 && self.id as u32 == 0
     }
 
-    /// Returns the chip id without fuses: as told, or as the number spells it, with a patch level of 0xff for any. 0 if
-    /// nothing is known.
+    /// Returns the chip id without fuses: as given, or derived from the number, with a patch level of 0xff for any.
+    /// Returns 0 if nothing is known.
     pub(super) fn gpu_id(self) -> u32 {
         match (self.id as u32, self.number) {
             (0, 0) => 0,
@@ -62,7 +63,7 @@ impl Chip {
         found.map(|(_, name, generation)| (*name, *generation))
     }
 
-    /// Generation of the commands and registers; 0 if nothing is known.
+    /// Returns the generation of commands and registers, or 0 if nothing is known.
     pub(super) fn generation(self) -> u32 {
         match (self.model(), self.gpu_id() >> 24) {
             (Some((_, generation)), _) => generation,
@@ -72,7 +73,7 @@ impl Chip {
         }
     }
 
-    /// Name of the model; empty if nothing is known.
+    /// Returns the name of the model; empty if nothing is known.
     pub(super) fn name(self) -> String {
         let id = self.gpu_id();
         let [generation, major, minor, _] = id.to_be_bytes();

@@ -1,9 +1,9 @@
-//! Recordings of Adreno GPUs that freedreno's tools make: `.rd` and `.rd.gz`, buffers with their contents and the
-//! commands that were submitted.
+//! The importer of Adreno recordings of freedreno's tools: `.rd` and `.rd.gz`, buffers with their contents and the
+//! submitted commands.
 //!
-//! The recorder looks at memory when commands are submitted, so that memory is known from submit to submit. There are
-//! no page tables and no physical addresses: the import makes both, and tells. The registers that the commands write
-//! are the writes of the recording, in the order in which the command processor comes to them; see [`pm4`].
+//! The recorder reads memory when commands are submitted, so memory is known at each submit. The format has no page
+//! tables and no physical addresses: the import generates both, and reports it. The register writes of the commands are
+//! the writes of the recording, in the order of the command processor; see [`pm4`].
 
 mod chips;
 mod pm4;
@@ -28,29 +28,29 @@ use sections::{End, Section, Sections, address, word};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What [`Identity::source`] says of a recording made of such a file.
+/// Value of [`Identity::source`] for a recording made from such a file.
 pub const SOURCE: &str = "freedreno-rd";
 
-/// Number of the first frame that pages of buffers are put in; tables lie below.
+/// Number of the first frame for pages of buffers; tables are below it.
 const FIRST_FRAME: u64 = 0x10_0000;
-/// Maximum number of different pages of GPU memory that are placed: 8 GiB.
+/// Maximum number of distinct pages of GPU memory: 8 GiB.
 const MAX_PAGES: usize = 1 << 21;
-/// Maximum number of regions that are told one by one.
+/// Maximum number of regions that are listed.
 const MAX_REGIONS: usize = 1 << 16;
-/// How many words of commands may be executed for each word of the file, and at most in all.
+/// Maximum number of executed command words per word of the file, and in total.
 const WALKED_A_WORD: u64 = 64;
 const MAX_WALKED: u64 = 1 << 26;
 
-/// How many sections of each kind a file has, and what its commands do.
+/// The number of sections of each kind in a file, and the results of its commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Sections by kind.
+    /// Number of sections by kind.
     pub sections: BTreeMap<Kind, u64>,
-    /// Bytes of buffer contents.
+    /// Size of the buffer contents, bytes.
     pub content_bytes: u64,
-    /// Registers written by commands.
+    /// Number of registers written by commands.
     pub register_writes: u64,
-    /// What else the commands came across.
+    /// Other results of the command walk.
     pub walked: WalkSummary,
 }
 
@@ -64,16 +64,18 @@ pub fn fits(path: &Path) -> bool {
 /// Imports a file.
 ///
 /// # Errors
-/// When the file cannot be read, does not begin with a section, an address in it has no two words, or the work was
-/// cancelled. A file that is damaged further on is read as far as it goes, and a finding tells the rest.
+///
+/// When the file cannot be read, does not start with a section, an address in it lacks its two words, or the work was
+/// cancelled. A file with later damage is read up to the damage, and a finding reports the rest.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     import_with_tally(path, progress).map(|(recording, _)| recording)
 }
 
-/// Imports a file, and tells what it is made of.
+/// Imports a file, and returns its section counts.
 ///
 /// # Errors
-/// As [`import`].
+///
+/// Same as [`import`].
 pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording, Tally), ImportError> {
     let mut sections = Sections::open(path, progress)?;
     let mut import = Import::new(path);
@@ -84,7 +86,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
         }
     };
     if let End::Broken(why, at) = &end {
-        // Sections of kinds that nobody knows are counted apart.
+        // Sections of unknown kinds are counted separately.
         if import.tally.sections.is_empty() {
             return Err(ImportError::malformed(path, FilePosition::Byte(*at), why.clone()));
         }
@@ -108,17 +110,17 @@ struct Import<'a> {
     unknown: BTreeMap<u32, u64>,
     events: EventsBuilder,
     chip: Chip,
-    /// Buffer that was told last.
+    /// The latest buffer.
     buffer: Option<(u64, u32)>,
-    /// Buffers of the submit that comes, and whether it came.
+    /// Buffers of the next submit, and whether it came.
     buffers: Buffers,
     submitted: bool,
     builder: MemoryBuilder,
-    /// The page of GPU memory that is in place, by its number, and its frame.
+    /// The current page of each GPU page number, and its frame.
     pages: BTreeMap<u64, (PageId, u64)>,
     changed: BTreeMap<u64, PageId>,
     snapshots: Vec<(u64, BTreeMap<u64, PageId>)>,
-    /// Bytes of contents by address and length of the buffer.
+    /// Size of the contents by address and length of the buffer.
     regions: BTreeMap<(u64, u32), u32>,
     source_pages: u64,
     source_zero_pages: u64,
@@ -161,7 +163,7 @@ impl<'a> Import<'a> {
             .push(Finding::new(kind, format!("byte {byte:#x}"), message));
     }
 
-    /// Takes a section; `read` bytes of the file were read with it.
+    /// Handles a section; `read` bytes of the file were read so far.
     fn take(&mut self, section: Section, read: u64) -> Result<(), ImportError> {
         let Some(kind) = section.kind else {
             *self.unknown.entry(section.number).or_default() += 1;
@@ -195,7 +197,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Contents of the buffer that was told last.
+    /// Handles the contents of the latest buffer.
     fn contents(&mut self, section: Section) {
         self.tally.content_bytes += section.bytes.len() as u64;
         let Some((at, length)) = self.buffer else {
@@ -219,7 +221,7 @@ impl<'a> Import<'a> {
             };
             to = next;
         }
-        // A piece of a buffer may be told once more by itself, as commands: it stays a part of the buffer.
+        // A piece of a buffer may appear again as commands: it stays a part of the buffer.
         let around = self.buffers.range_mut(..at).next_back();
         let piece = around.and_then(|(start, all)| {
             let from = usize::try_from(at - start).ok()?;
@@ -233,7 +235,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Puts bytes into a page of GPU memory.
+    /// Writes bytes into a page of GPU memory.
     fn piece(&mut self, page: u64, from: usize, bytes: &[u8]) {
         let known = self.pages.get(&page).copied();
         if known.is_none() && (self.pages.len() >= MAX_PAGES || page >> (VA_BITS - 12) != 0) {
@@ -252,7 +254,7 @@ impl<'a> Import<'a> {
         self.changed.insert(frame, id);
     }
 
-    /// Commands are handed to the GPU: memory stands as told, and the commands run.
+    /// Handles a submit of commands: memory gets a snapshot, and the commands are walked.
     fn submit(&mut self, at: u64, words: u32, read: u64) {
         self.submitted = true;
         if !self.changed.is_empty() {
@@ -346,7 +348,7 @@ impl<'a> Import<'a> {
                 has_content: *there > 0,
             });
             let bytes = u64::from((*there).min(*length));
-            // One buffer for each address: the longest that was told there.
+            // One buffer per address: the longest one.
             match buffers.last_mut().filter(|b| b.va.0 == *at) {
                 Some(known) => known.bytes = known.bytes.max(bytes),
                 None if bytes > 0 => buffers.push(Buffer {
@@ -396,7 +398,7 @@ impl<'a> Import<'a> {
         (recording, self.tally)
     }
 
-    /// What was taken for granted, and what was not used.
+    /// Reports assumptions and unused data.
     fn report_findings(&mut self) {
         let mut describe = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
         describe(
@@ -486,7 +488,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// The text of a section: up to its first byte of zero, at most 200 characters that can be shown.
+/// Returns the text of a section: up to its first zero byte, at most 200 printable characters.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());

@@ -1,22 +1,22 @@
-//! Command streams of Adreno GPUs, as far as they write registers: packets of type 0 and 4 do, some of type 3 and 7 do,
-//! and some lead to further commands.
+//! Command streams of Adreno GPUs, decoded for register writes: packets of type 0 and 4, some of type 3 and 7, and
+//! packets that lead to further commands.
 //!
-//! Facts: Mesa's `adreno_pm4.xml` and the comments of its decoder. Nothing is computed: what a packet writes from memory
-//! or from another register is not known, and conditions count as met.
+//! Facts: Mesa's `adreno_pm4.xml` and the comments of its decoder. Nothing is computed: a value that a packet takes
+//! from memory or from another register is unknown, and conditions count as true.
 
 use std::collections::BTreeMap;
 
-/// Deepest nesting of commands that lead to commands; the hardware has less.
+/// Maximum nesting depth of indirect commands; the hardware has less.
 const MAX_DEPTH: u8 = 8;
-/// Registers that a packet can name.
+/// Number of registers that a packet can address.
 pub(super) const REGISTERS: u32 = 1 << 19;
 
-/// Modes of drawing that a group of state can be for, one bit each: for each bin what is visible, each bin, all at once.
+/// Draw modes that a state group can apply to, one bit each: binning, each bin, direct rendering.
 const BINNING: u32 = 1;
 const BINS: u32 = 2;
 const DIRECT: u32 = 4;
 
-// Packets of type 3 and 7 by their numbers; the comment tells the generations that have them where not all do.
+// Packet numbers of type 3 and 7; a comment gives the generations that have them, if not all do.
 const INDIRECT_BUFFER: u32 = 0x3f;
 const INDIRECT_BUFFER_PFD: u32 = 0x37;
 const INDIRECT_BUFFER_CHAIN: u32 = 0x57; // 5 on
@@ -35,30 +35,30 @@ const COMPUTE_CHECKPOINT: u32 = 0x6e; // 5
 const START_BIN: u32 = 0x50; // 6 on
 const DRAW_TABLE: u32 = 0x7f; // 7 on
 const CONDITIONS: [u32; 4] = [0x44, 0x47, 0x3a, 0x32];
-/// Draws and dispatches: what groups of state were set is loaded before them.
+/// Draws and dispatches: pending state groups are loaded before them.
 const DRAWS: [u32; 8] = [0x22, 0x38, 0x28, 0x29, 0x2a, 0x24, 0x33, 0x41];
 const DRAW_INDX_2: u32 = 0x36; // 2 to 4; later it loads state
 
-/// What a walk of commands came across.
+/// The results of a command walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkSummary {
-    /// Packets, those of commands that are executed again and again each time.
+    /// Number of packets, repeated executions included.
     pub packets: u64,
-    /// Draws and dispatches.
+    /// Number of draws and dispatches.
     pub draws: u64,
-    /// Packets that write registers with what is not in them.
+    /// Number of packets that write registers with values that are not in the packet.
     pub computed: u64,
-    /// Packets after which commands are executed only if something holds.
+    /// Number of packets that make following commands conditional.
     pub conditions: u64,
-    /// Commands that packets lead to and that the file does not hold.
+    /// Number of indirect commands that are not in the file.
     pub missing: u64,
-    /// Words that begin no packet.
+    /// Number of words that start no packet.
     pub no_packet: u64,
-    /// Whether the walk ended early: the commands lead to more commands than a file of this size has.
+    /// Whether the walk ended early: the commands lead to more commands than a file of this size can hold.
     pub endless: bool,
 }
 
-/// A register and what is written to it.
+/// A register write.
 pub(super) struct RegisterWrite {
     /// Number of the register: its byte offset divided by four.
     pub register: u32,
@@ -68,7 +68,7 @@ pub(super) struct RegisterWrite {
 /// Buffers with their contents, by address.
 pub(super) type Buffers = BTreeMap<u64, Vec<u8>>;
 
-/// A group of state that draws load.
+/// A state group that draws load.
 #[derive(Clone, Copy)]
 struct Group {
     at: u64,
@@ -82,15 +82,15 @@ pub(super) struct Walk<'a> {
     generation: u32,
     modes: u32,
     groups: [Option<Group>; 32],
-    /// Words that may be walked before the walk counts as endless.
+    /// Number of words left before the walk counts as endless.
     left: u64,
     pub walked: WalkSummary,
     write: &'a mut dyn FnMut(RegisterWrite),
 }
 
 impl<'a> Walk<'a> {
-    /// A walk of commands in `buffers` for a GPU of this generation. `modes` is what a walk before left, or
-    /// [`every_mode`].
+    /// Creates a walk of commands in `buffers` for a GPU of this generation. `modes` is the result of the previous
+    /// walk, or [`every_mode`].
     pub(super) fn new(
         buffers: &'a Buffers,
         generation: u32,
@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The modes at the end, and how many words may still be walked.
+    /// Returns the summary, the modes at the end, and the number of words left.
     pub(super) fn end(self) -> (WalkSummary, u32, u64) {
         (self.walked, self.modes, self.left)
     }
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
         self.run(at, words, 0);
     }
 
-    /// The bytes of a buffer from an address on.
+    /// Returns the bytes of a buffer from an address on.
     fn bytes(&self, at: u64) -> Option<&'a [u8]> {
         let (start, contents) = self.buffers.range(..=at).next_back()?;
         let rest = contents.get(usize::try_from(at - start).ok()?..)?;
@@ -148,7 +148,8 @@ impl<'a> Walk<'a> {
             }
             let Some((packet, count)) = packet(header) else {
                 self.walked.no_packet += 1;
-                // From generation 5 on headers have parity bits, so that the next one can be found; before, none can.
+                // From generation 5 on headers have parity bits, so the next header can be found after an error;
+                // before, it cannot.
                 if self.generation < 5 {
                     return;
                 }
@@ -188,7 +189,7 @@ impl<'a> Walk<'a> {
         let wide = |n: usize| u64::from(word(n + 1)) << 32 | u64::from(word(n));
         if DRAWS.contains(&opcode) || (opcode == DRAW_INDX_2 && generation < 5) {
             self.walked.draws += 1;
-            // Taken first: nothing in a group may load groups again.
+            // Taken out first, so that a group cannot load groups again.
             for group in std::mem::take(&mut self.groups) {
                 self.load(group, depth);
             }
@@ -200,7 +201,7 @@ impl<'a> Walk<'a> {
             }
             INDIRECT_BUFFER | INDIRECT_BUFFER_PFD => self.run(u64::from(word(0)), word(1), depth + 1),
             SET_DRAW_STATE if generation >= 4 => self.draw_state(words, depth),
-            // Kind 4 is registers; with the top bit the value is added to that of another register.
+            // Kind 4 is registers; if the top bit is set, the value is added to that of another register.
             SET_CONSTANT if generation == 2 && word(0) >> 16 & 0xf == 4 => {
                 if word(0) >> 31 == 1 {
                     self.walked.computed += 1;
@@ -241,7 +242,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Commands that lie one after the other, for each bin or draw.
+    /// Executes consecutive command buffers, one for each bin or draw.
     fn repeated(&mut self, at: u64, words: u32, times: u32, depth: u8) {
         for n in 0..u64::from(times) {
             if self.left == 0 {
@@ -253,7 +254,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Sets, forgets or loads groups of state.
+    /// Sets, removes or loads state groups.
     fn draw_state(&mut self, words: &[u32], depth: u8) {
         let each = if self.generation >= 5 { 3 } else { 2 };
         for group in words.chunks_exact(each) {
@@ -264,7 +265,7 @@ impl<'a> Walk<'a> {
                 words: word(0) & 0xffff,
                 modes: word(0) >> 20 & 0xf,
             };
-            // Bit 2 forgets all groups, bit 1 this one, bit 3 loads it at once.
+            // Bit 2 removes all groups, bit 1 removes this one, bit 3 loads it at once.
             if flags & 4 != 0 {
                 self.groups = [None; 32];
                 continue;
@@ -288,19 +289,19 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// All modes of drawing: what holds before commands tell one.
+/// Returns all draw modes: the state before commands set one.
 pub(super) fn every_mode() -> u32 {
     BINNING | BINS | DIRECT
 }
 
 enum Packet {
     Nop,
-    /// Writes registers from this one on.
+    /// Writes consecutive registers from this one on.
     Registers(u32),
     Opcode(u32),
 }
 
-/// What a header begins, and how many words follow it.
+/// Decodes a packet header. Returns the packet and the number of words that follow.
 fn packet(header: u32) -> Option<(Packet, u32)> {
     let odd = |bits: u32| bits.count_ones().is_multiple_of(2);
     let bit = |n: u32| header >> n & 1 == 1;
@@ -339,7 +340,7 @@ mod tests {
         (writes, walked)
     }
 
-    /// Headers with their parity bits.
+    /// Returns the headers with their parity bits.
     fn type4(register: u32, count: u32) -> u32 {
         let odd = |b: u32| u32::from(b.count_ones().is_multiple_of(2));
         4 << 28 | odd(register) << 27 | register << 8 | odd(count) << 7 | count
@@ -413,7 +414,7 @@ mod tests {
         assert!(walked.packets < 10_000 && walked.missing > 0);
         let bins = [type7(START_BIN, 4), u32::MAX, 0x1000, 0, 5];
         assert!(walk(6, &[(0x1000, &bins)]).1.endless);
-        // What is no packet is passed over, and commands that are cut are told.
+        // Invalid words are skipped, and truncated commands are reported.
         let (writes, walked) = walk(6, &[(0x1000, &[0xffff_ffff, type4(0x10, 3), 1])]);
         assert_eq!((writes, walked.no_packet), (vec![(0x10, 1)], 1));
     }

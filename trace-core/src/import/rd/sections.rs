@@ -1,4 +1,4 @@
-//! The sections of a file, one after the other: a type, a length, and the contents.
+//! The section reader of a file: a type, a length, and the contents.
 
 use crate::import::counting_reader::CountingReader;
 use crate::import::decompress::LimitedReader;
@@ -11,34 +11,34 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of sections of unknown kinds that follow each other: a file with more is none, or damaged.
+/// Maximum number of consecutive sections of unknown kinds: a file with more is another format, or damaged.
 const MAX_UNKNOWN_SECTIONS: u64 = 1 << 12;
-/// Maximum number of bytes of a section: a buffer of the GPU.
+/// Maximum size of a section, bytes: a buffer of the GPU.
 const MAX_BYTES: u32 = 1 << 30;
-/// The first bytes of a file packed by gzip.
+/// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Two words that recorders put between sections to be found again after damage.
+/// Two words that recorders put between sections for resynchronisation after damage.
 const SYNC: u32 = u32::MAX;
 
-/// What a section holds. The numbers are those of Mesa's `redump.h`.
+/// The content of a section. The numbers are those of Mesa's `redump.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Kind {
     /// Name of a test.
     Test = 1,
-    /// The process that submits: its name, its id, a fence.
+    /// The submitting process: its name, its id, a fence.
     Command = 2,
     /// Address and length of a buffer.
     Address = 3,
     /// State of a context.
     Context = 4,
-    /// Commands by themselves.
+    /// Commands.
     Commands = 5,
-    /// Address and length of the commands that are submitted.
+    /// Address and length of submitted commands.
     CommandsAt = 6,
     /// A parameter of a surface.
     Parameter = 7,
-    /// Forgets the parameters.
+    /// Clears the parameters.
     Flush = 8,
     /// A program.
     Program = 9,
@@ -46,17 +46,17 @@ pub enum Kind {
     VertexShader = 10,
     /// A fragment shader.
     FragmentShader = 11,
-    /// Contents of the buffer that was told before.
+    /// Contents of the previous buffer.
     Contents = 12,
     /// Number of the GPU, 630.
     GpuId = 13,
-    /// The GPU's own number of itself.
+    /// The chip id of the GPU.
     ChipId = 14,
     /// Buffer that shaders log to.
     ShaderLog = 15,
     /// Buffer that the command processor logs to.
     CommandLog = 16,
-    /// Buffer to be written to a file.
+    /// A buffer to be written to a file.
     WriteBuffer = 17,
 }
 
@@ -82,7 +82,7 @@ impl Kind {
         Self::WriteBuffer,
     ];
 
-    /// What it holds, in words.
+    /// Returns a description of the content.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -109,33 +109,33 @@ impl Kind {
 
 /// A section.
 pub(super) struct Section {
-    /// Byte of the unpacked file that it begins at.
+    /// Offset in the unpacked file.
     pub at: u64,
-    /// What it holds; `None`: a number that is not known, the second.
+    /// The kind; `None`: unknown, with the number in the second field.
     pub kind: Option<Kind>,
     pub number: u32,
     pub bytes: Vec<u8>,
 }
 
-/// Why there are no more sections.
+/// The reason why there are no more sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The file ends behind one.
+    /// The file ends after a section.
     Whole,
-    /// It does not, and why; the byte of the unpacked file.
+    /// The file is damaged: the reason, and the byte of the unpacked file.
     Broken(String, u64),
 }
 
-/// Reads sections out of a file, packed by gzip or not.
+/// A reader of sections from a file, compressed by gzip or not.
 pub(super) struct Sections<'a> {
     from: Box<dyn Read>,
     path: &'a Path,
     progress: &'a Progress,
-    /// Bytes of the file that were read, packed as they are.
+    /// Number of bytes of the file that were read, compressed ones counted as they are.
     read: Arc<AtomicU64>,
     reported: u64,
     at: u64,
-    /// Sections of unknown kinds since the last known one, and the byte of the first of them.
+    /// Number of sections of unknown kinds since the last known one, and the offset of the first of them.
     unknown: (u64, u64),
 }
 
@@ -165,12 +165,12 @@ impl<'a> Sections<'a> {
         })
     }
 
-    /// Bytes of the unpacked file that were read.
+    /// Returns the number of bytes of the unpacked file that were read.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Reads up to `bytes` bytes; what is missing the file does not have.
+    /// Reads up to `bytes` bytes; fewer if the file ends.
     fn take(&mut self, bytes: u32) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let read = (&mut self.from).take(u64::from(bytes)).read_to_end(&mut out);
@@ -178,7 +178,7 @@ impl<'a> Sections<'a> {
         read.map(|_| out)
     }
 
-    /// The next section, or how the file ends.
+    /// Returns the next section, or the end of the file.
     pub(super) fn next(&mut self) -> Result<Result<Section, End>, ImportError> {
         let read = self.read.load(Ordering::Relaxed);
         self.progress.advance(read - self.reported)?;
@@ -186,7 +186,7 @@ impl<'a> Sections<'a> {
         let at = self.at;
         match self.section() {
             Ok(found) => Ok(found),
-            // A packed file that is damaged is damage like any other; one that cannot be read is not.
+            // Damage of a compressed file is like other damage; a file that cannot be read is an error.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -248,12 +248,12 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// A little-endian word of four bytes.
+/// Reads a little-endian word of four bytes.
 pub(super) fn word(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).rev().fold(0, |n, b| n << 8 | u32::from(*b))
 }
 
-/// Address and length that a section tells: two words, and a third with the upper half of the address.
+/// Reads address and length from a section: two words, and a third with the upper half of the address.
 pub(super) fn address(section: &Section, path: &Path) -> Result<(u64, u32), ImportError> {
     let mut words = section.bytes.chunks_exact(4).map(word);
     let (Some(low), Some(length)) = (words.next(), words.next()) else {

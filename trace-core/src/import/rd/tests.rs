@@ -1,4 +1,4 @@
-//! Mesa's own recordings held against what Mesa's tools tell of them, and damaged files.
+//! Tests of Mesa's own recordings against the output of Mesa's tools, and of damaged files.
 
 use super::*;
 use crate::memory::GpuMemoryView;
@@ -6,8 +6,8 @@ use flate2::read::GzDecoder;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 
-/// The recordings that Mesa holds its decoder by, with the number of the first submit that its reference decodes, and how
-/// many; see `sample-traces/freedreno/README.md`.
+/// Mesa's decoder test recordings, with the first submit that the reference decodes and the number of submits; see
+/// `sample-traces/freedreno/README.md`.
 const SAMPLES: [(&str, u64, u64); 6] = [
     ("compute-a540", 0, 3),
     (
@@ -39,7 +39,7 @@ fn unpacked(name: &str) -> Vec<u8> {
     out
 }
 
-/// Registers and values that a reference tells: of packets that write registers, and of those others that Mesa's decoder
+/// Returns registers and values of a reference: from packets that write registers, and from others that Mesa's decoder
 /// takes for such writes.
 fn reference(name: &str) -> Vec<(u32, u32)> {
     let log = String::from_utf8_lossy(&unpacked(&format!("{name}.log.gz"))).into_owned();
@@ -64,7 +64,7 @@ fn reference(name: &str) -> Vec<(u32, u32)> {
         if write.is_none() && !matches!(opcode, Some(0x2d | 0x5c | 0x6d)) {
             continue;
         }
-        // The packet follows in lines of `ADDRESS: OFFSET: WORDS`; before it there may be what its values point at.
+        // The packet follows in lines of `ADDRESS: OFFSET: WORDS`; the targets of its values may come before it.
         let is_header = |w: u32| match (write, opcode) {
             (Some(r), _) => (w >> 28 == 4 && w >> 8 & 0x7_ffff == r) || (w >> 30 == 0 && w & 0x7fff == r),
             (_, Some(o)) => (w >> 28 == 7 && w >> 16 & 0x7f == o) || (w >> 30 == 3 && w >> 8 & 0xff == o),
@@ -81,7 +81,7 @@ fn reference(name: &str) -> Vec<(u32, u32)> {
             7 => words[0] & 0x3fff,
             _ => (words[0] >> 16 & 0x3fff) + 1,
         } as usize;
-        // Rows of zeros are told by a star.
+        // A star stands for rows of zeros.
         while let Some(line) = lines.get(next).filter(|_| words.len() < whole) {
             match words_of(line) {
                 Some((offset, more)) if offset > 0 => {
@@ -108,7 +108,7 @@ fn reference(name: &str) -> Vec<(u32, u32)> {
     out
 }
 
-/// Registers and values that the commands of some submits write.
+/// Returns registers and values that the commands of some submits write.
 fn written(recording: &Recording, first: u64, count: u64) -> Vec<(u32, u32)> {
     let events = &recording.events;
     let mut submit = 0;
@@ -123,7 +123,7 @@ fn written(recording: &Recording, first: u64, count: u64) -> Vec<(u32, u32)> {
     out
 }
 
-/// Sections by their numbers from 1 on and bytes of contents, as a loop over Mesa's own `parse_rd_section` counts them.
+/// Number of sections by kind from 1 on, and size of the contents, as counted with Mesa's own `parse_rd_section`.
 const SECTIONS: [(&str, [u64; 14], u64); 7] = [
     (
         "compute-a540",
@@ -162,7 +162,7 @@ fn sections_are_counted_as_mesas_reader_counts_them() {
             "{name}"
         );
         assert_eq!(recording.events.submits.len() as u64, report[5], "{name}");
-        // What was told last of each buffer is what its addresses hold at the end.
+        // The latest contents of each buffer are at its addresses at the end.
         assert!(
             recording
                 .facts
@@ -184,7 +184,7 @@ fn registers_are_written_as_mesas_reference_decodes_tell() {
     for (name, first, count) in SAMPLES {
         let (recording, _) = import_with_tally(&sample(&format!("{name}.rd.gz")), &Progress::new()).unwrap();
         let (own, entries) = (written(&recording, first, count), reference(name));
-        // The references tell commands that are executed for each tile or draw once, the recording each time.
+        // The references list commands that run for each tile or draw once, the recording each time.
         let set = |v: &[(u32, u32)]| v.iter().copied().collect::<BTreeSet<_>>();
         assert_eq!(set(&own), set(&entries), "{name}");
         let (n, m) = match name {
@@ -210,7 +210,7 @@ fn memory_is_known_from_submit_to_submit() {
         (identity.gpu_name.as_str(), identity.gpu_id),
         ("Adreno 420", 0x0402_00ff)
     );
-    // The file once more, by hand: what stands at each submit is what was told last before it.
+    // Independent check: the memory at each submit is the latest contents before it.
     let bytes = unpacked(name);
     let (mut at, mut buffer, mut compared) = (0, (0, 0), 0);
     let mut now: BTreeMap<u64, &[u8]> = BTreeMap::new();
@@ -249,7 +249,7 @@ fn memory_is_known_from_submit_to_submit() {
     );
 }
 
-/// A file of sections.
+/// Returns a file of sections.
 fn file(sections: &[(u32, &[u8])]) -> Vec<u8> {
     let head = |a: u32, b: u32| [a.to_le_bytes(), b.to_le_bytes()].concat();
     sections
@@ -288,7 +288,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
     );
     let view = GpuMemoryView::new(r.memory.at(0), &r.facts.address_spaces[0]);
     assert_eq!(view.read_range(GpuVa(0x10ffc), 12).bytes, commands, "across two pages");
-    // Sync words are passed over; other ends are told.
+    // Sync words are skipped; other ends are reported.
     assert_eq!(
         read(&[words(&[u32::MAX, u32::MAX]), sound.clone()].concat())
             .unwrap()
@@ -324,7 +324,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
                 .iter()
                 .any(|f| f.message.contains("unpacked further"))
     );
-    // Zeros are sections of no kind: known after a few thousand, not when all is unpacked.
+    // Zeros are sections of no kind: detected after a few thousand, not after all is unpacked.
     let mut zeros = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     for _ in 0..256 {
         std::io::Write::write_all(&mut zeros, &[0; 1 << 20]).unwrap();
@@ -333,7 +333,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
     let begin = std::time::Instant::now();
     refused(&zeros, "4096 sections of unknown kinds follow each other");
     assert!(begin.elapsed().as_secs() < 2, "{:?}", begin.elapsed());
-    // Behind what is sound they end it, and are told.
+    // After valid sections they end the file, and are reported.
     let mut behind = sound.clone();
     behind.resize(sound.len() + (64 << 10), 0);
     let recording = read(&behind).unwrap();
@@ -345,7 +345,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
         .find(|f| f.message.contains("unknown kinds"))
         .unwrap();
     assert_eq!(finding.place, format!("byte {:#x}", sound.len()));
-    // Kinds that are not known, contents without a buffer, an address that no table maps.
+    // Unknown kinds, contents without a buffer, an address that no table maps.
     let odd = file(&[
         (99, &[]),
         (12, &[1]),

@@ -1,4 +1,4 @@
-//! The device that a log is of: which of the machine's functions it is, and which spaces its accesses go to.
+//! The device of a log: its function among those of the machine, and the spaces of its accesses.
 
 use super::super::error::{FilePosition, ImportError};
 use super::mmio_regions::{MmioRegion, Owner};
@@ -8,12 +8,12 @@ use std::path::Path;
 
 /// Maximum number of spaces of a recording: an event names its space in a byte.
 const MAX_SPACES: usize = 255;
-/// What a port of x86 is told from an address of memory by: its number above this.
+/// Offset that distinguishes x86 port numbers from memory addresses.
 pub(super) const PORTS: u64 = 1 << 63;
-/// Fewest bytes of a prefetchable window that is taken for a framebuffer.
+/// Minimum size of a prefetchable BAR that counts as a framebuffer, bytes.
 const FRAMEBUFFER_BYTES: u64 = 1 << 20;
 
-/// A PCI function of the machine, and its driver as far as the log tells it.
+/// A PCI function of the machine, and its driver if the log gives it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Function {
     pub(super) pci: PciFunction,
@@ -22,18 +22,18 @@ pub(super) struct Function {
     pub(super) place: u32,
 }
 
-/// Where a function is, as people write it.
+/// Formats the address of a function.
 pub(super) fn address(place: u32) -> String {
     let (bus, slot, function) = (place >> 8 & 0xff, place >> 3 & 0x1f, place & 7);
     format!("{:04x}:{bus:02x}:{slot:02x}.{function}", place >> 16)
 }
 
-/// What the accesses to a window of a device are to.
+/// Returns the kind of the space of a BAR.
 ///
-/// Where a register map knows the device, it says which windows hold registers and which display memory. Otherwise a
-/// window of memory whose reads have no side effects (the function says so: prefetchable) and that has a MiB or more is
-/// display memory, any other one registers; the expansion ROM is memory to read. Prefetchable windows of registers
-/// exist, virtio's for one, and are small.
+/// If a register map knows the device, the map says which BARs hold registers and which display memory. Otherwise a
+/// prefetchable memory BAR (reads without side effects, as the function declares) of at least one MiB is display
+/// memory, and any other BAR holds registers. The expansion ROM is memory. Prefetchable register BARs exist, virtio's
+/// for example, and are small.
 pub(super) fn space_kind(bar: &Bar, map: Option<&RegisterMap>) -> SpaceKind {
     let name = bar.space_name();
     match bar {
@@ -52,20 +52,20 @@ pub(super) fn space_kind(bar: &Bar, map: Option<&RegisterMap>) -> SpaceKind {
     }
 }
 
-/// The register map of a function, where one knows it.
+/// Returns the register map of a function, if there is one.
 fn map_of(f: &Function) -> Option<&'static RegisterMap> {
     RegisterMap::for_hardware(&Hardware::Pci(f.pci.clone()))
 }
 
-/// The device that a person named: `1002:5159`, where it is, `0000:00:03.0` or `00:03.0`, or for a device of the device
-/// tree what it is compatible with, `arm,mali-t860`.
+/// The device that a user names: `1002:5159`, its address `0000:00:03.0` or `00:03.0`, or the `compatible` string of a
+/// device-tree device, `arm,mali-t860`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceName {
     /// Vendor and device id.
     Id(u16, u16),
-    /// Where it is.
+    /// PCI address.
     Address(String),
-    /// What it is compatible with.
+    /// Device-tree `compatible` string.
     Compatible(String),
 }
 
@@ -113,11 +113,12 @@ impl DeviceName {
     }
 }
 
-/// The function that a log is of: the named one, or the one whose registers are accessed most. Names of devices that no
-/// bus tells of ([`DeviceName::Compatible`], and ids where the only function of the log has none) choose nothing.
+/// Returns the function of a log: the named one, or the one whose registers are accessed most. Names that no bus
+/// provides select nothing: [`DeviceName::Compatible`], and ids if the only function of the log has none.
 ///
 /// # Errors
-/// When a device was named and is not there.
+///
+/// When the named device is missing.
 pub(super) fn choose(
     path: &Path,
     functions: &[Function],
@@ -143,7 +144,7 @@ pub(super) fn choose(
     }
     let best = |fits: &dyn Fn(usize) -> bool| {
         let all = scores.iter().enumerate().filter(|(i, _)| fits(*i));
-        // The first of those that are alike.
+        // The first of equal ones.
         all.rev().max_by_key(|(_, s)| **s).map(|(i, _)| i)
     };
     let unnamed = functions.iter().all(|f| (f.pci.vendor, f.pci.device) == (0, 0));
@@ -165,7 +166,7 @@ pub(super) fn choose(
     }
 }
 
-/// A function, for a person: `0000:00:03.0 (1002:5159)`.
+/// Formats a function for display: `0000:00:03.0 (1002:5159)`.
 pub(super) fn name_of(f: &Function) -> String {
     format!("{} ({:04x}:{:04x})", f.pci.address, f.pci.vendor, f.pci.device)
 }
@@ -174,7 +175,7 @@ fn bar_of(f: &PciFunction, number: u8) -> Option<&Bar> {
     f.bars.iter().find(|b| b.number == number)
 }
 
-/// The spaces of a recording, and which of them each window is; windows of other devices are none.
+/// The spaces of a recording, and the space of each window; windows of other devices have none.
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
     pub(super) spaces: Vec<Space>,
@@ -182,9 +183,9 @@ pub(super) struct Spaces {
     pub(super) of_window: Vec<Option<u8>>,
 }
 
-/// Makes the spaces of a device out of the windows of a log: its registers first, the most used before the others,
-/// then display memory, and then what lies beside the device. Windows of memory that belong to no device are its
-/// registers where the log tells of no function, unless they lie in the first MiB, where PCs have their BIOS.
+/// Creates the spaces of a device from the windows of a log. Its registers come first, the most used before the others,
+/// then display memory, then other memory of the machine. If the log has no function, memory windows without a device
+/// are registers, except in the first MiB, where PCs have their BIOS.
 pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[MmioRegion]) -> Spaces {
     struct SpaceCandidate {
         order: (u8, std::cmp::Reverse<u64>, usize),
@@ -200,7 +201,7 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
             .filter(|(_, w)| fits(&w.owner) && w.accesses > 0);
         all.rev().max_by_key(|(_, w)| w.accesses).map(|(n, _)| n)
     };
-    // Accessors of one device alone, and configuration space of the one that is not known by its function.
+    // Accessors of one device only, and the configuration space of a device whose function is unknown.
     let accessors = busiest(&|o| *o == Owner::Accessors);
     let config = match function {
         Some(f) => busiest(&|o| *o == Owner::Config { place: f.place }),
@@ -222,7 +223,7 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
                 if !used && !always {
                     continue;
                 }
-                // What offsets do not reach, and where it was before it was moved, is a space of its own.
+                // A part beyond the offset range, or at an earlier BAR address, is a space of its own.
                 let name = match w.first.checked_sub(base) {
                     Some(0) => bar.space_name(),
                     Some(more) if more < bar.bytes => format!("{}+{more:#x}", bar.space_name()),
@@ -282,7 +283,7 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
     Spaces { spaces: all, of_window }
 }
 
-/// Whether a function shows pictures, by its class.
+/// Whether a function is a display controller, by its class.
 fn is_display(f: &Function) -> bool {
     f.pci.class.is_some_and(|c| c >> 16 == 3)
 }

@@ -1,16 +1,16 @@
-//! Lines of the kernel's ftrace, as `trace` and `trace_pipe` print them: who, where, when, which event, and the event's
-//! text. Tracepoints of interrupts and of register accesses, and probes of functions.
+//! Lines of the kernel's ftrace, as `trace` and `trace_pipe` print them: task, CPU, time, event and text. They hold
+//! tracepoints of interrupts and register accesses, and function probes.
 //!
 //! ```text
 //! TASK-PID [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: TEXT
 //! ```
 //!
-//! A probe's text begins with the place in brackets: `(FUNCTION+0x0/0x60 [MODULE])` where it is entered,
-//! `(CALLER+0x12/0x34 <- FUNCTION)` where it returns; then come fields, `KEY=VALUE`.
+//! A probe's text starts with the location in brackets: `(FUNCTION+0x0/0x60 [MODULE])` at the entry, `(CALLER+0x12/0x34
+//! <- FUNCTION)` at the return. Fields follow, `KEY=VALUE`.
 
 use super::text::{self, Line};
 
-/// A line's head.
+/// The head of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Thread, 0 for a CPU's idle task.
@@ -27,9 +27,9 @@ pub(super) struct Event<'a> {
     pub(super) text: &'a [u8],
 }
 
-/// Reads a line; `None` when it is none.
+/// Parses a line. Returns `None` for other lines.
 pub(super) fn event(line: &[u8]) -> Option<Event<'_>> {
-    // A task's name may hold anything but is short; the CPU stands behind it in square brackets.
+    // A task name may hold any character but is short; the CPU follows in square brackets.
     let open = memchr::memchr_iter(b'[', line).find(|at| line.get(at.wrapping_sub(1)) == Some(&b' '))?;
     let (task, rest) = line.split_at_checked(open)?;
     let dash = memchr::memrchr(b'-', task)?;
@@ -39,7 +39,7 @@ pub(super) fn event(line: &[u8]) -> Option<Event<'_>> {
     let mut cpu = Line::new(rest.get(1..close)?);
     let cpu = cpu.decimal()?;
     let mut l = Line::new(rest.get(close + 1..)?);
-    // The flags may be left out by an option.
+    // An option can remove the flags.
     let mut word = l.word()?;
     if !word.ends_with(b":") {
         word = l.word()?;
@@ -56,7 +56,7 @@ pub(super) fn event(line: &[u8]) -> Option<Event<'_>> {
     })
 }
 
-/// How many events a line says are lost: `CPU:0 [LOST 12 EVENTS]`.
+/// Returns the number of lost events in a line such as `CPU:0 [LOST 12 EVENTS]`.
 pub(super) fn lost(line: &[u8]) -> Option<u64> {
     let mut l = Line::new(line);
     l.blanks();
@@ -70,7 +70,7 @@ pub(super) fn lost(line: &[u8]) -> Option<u64> {
     Some(u64::from(count))
 }
 
-/// A number as a probe prints it: hexadecimal behind `0x`, otherwise decimal.
+/// Parses a number of a probe: hexadecimal after `0x`, otherwise decimal.
 pub(super) fn number(field: &[u8]) -> Option<u64> {
     if field.starts_with(b"0x") {
         return text::hex(field);
@@ -84,7 +84,7 @@ pub(super) fn number(field: &[u8]) -> Option<u64> {
     (!field.is_empty()).then_some(value)
 }
 
-/// The fields of a text, `KEY=VALUE`; words without `=` are passed over.
+/// Returns the fields of a text, `KEY=VALUE`; words without `=` are skipped.
 pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut l = Line::new(text);
     std::iter::from_fn(move || {
@@ -97,27 +97,27 @@ pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The number of a field.
+/// Returns the value of a numeric field.
 pub(super) fn field(text: &[u8], name: &[u8]) -> Option<u64> {
     fields(text)
         .find(|(key, _)| *key == name)
         .and_then(|(_, value)| number(value))
 }
 
-/// A probe's place.
+/// The location of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe<'a> {
     /// The function that is probed.
     pub(super) function: &'a [u8],
-    /// Whether it returns here.
+    /// Whether it is the return.
     pub(super) returns: bool,
-    /// The module of the function where it is entered, of its caller where it returns; empty when it is in the kernel.
+    /// The module of the function at an entry, of its caller at a return; empty for the kernel itself.
     pub(super) module: &'a [u8],
-    /// The fields behind the place.
+    /// The fields after the location.
     pub(super) fields: &'a [u8],
 }
 
-/// The place that a probe's text begins with.
+/// Parses the location at the start of a probe's text.
 pub(super) fn probe(text: &[u8]) -> Option<Probe<'_>> {
     let inner = text.strip_prefix(b"(")?;
     let end = memchr::memchr(b')', inner)?;
@@ -136,7 +136,7 @@ pub(super) fn probe(text: &[u8]) -> Option<Probe<'_>> {
     })
 }
 
-/// The module in a place such as `f+0x1/0x2 [radeon]`.
+/// Returns the module in a location such as `f+0x1/0x2 [radeon]`.
 pub(super) fn module(place: &[u8]) -> &[u8] {
     let of = || {
         let open = memchr::memrchr(b'[', place)?;

@@ -1,12 +1,12 @@
-//! What a recording of a log says of its device: what it is on its bus, and what it is called.
+//! The device description of an imported log: its bus identity and its name.
 
 use super::device::DeviceName;
 use crate::check::{Finding, FindingKind};
 use crate::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording, SpaceKind};
 
-/// Sets the device of a recording: a PCI function; where the log tells of none and was made by a kernel that traces all
-/// register accesses, a device of the device tree, whose windows are those that the driver mapped. `guessed`: the log does
-/// not say what was mapped, so that spaces go by their addresses and no device is known.
+/// Sets the device of a recording: a PCI function, or a device-tree device. The latter applies if the log has no
+/// function and comes from a kernel that traces all register accesses; its windows are those that the driver mapped.
+/// `guessed`: the log does not say what was mapped, so spaces are named by address and no device is known.
 pub(super) fn describe(
     recording: &mut Recording,
     function: Option<PciFunction>,
@@ -49,13 +49,13 @@ pub(super) fn describe(
     }
 }
 
-/// Calls the device what a register map calls it.
+/// Sets the device's name from a register map.
 fn name(recording: &mut Recording, vendor: u16, device: u16) {
     let known = crate::registers::device_name(vendor, device);
     recording.facts.identity.gpu_name = known.unwrap_or_default().to_owned();
 }
 
-/// A device whose windows are known by their physical addresses alone.
+/// Sets a device whose windows are only known by physical address.
 fn platform(recording: &mut Recording, named: Option<&DeviceName>) {
     let mut windows = Vec::new();
     for space in recording
@@ -94,7 +94,7 @@ fn platform(recording: &mut Recording, named: Option<&DeviceName>) {
 /// Drivers of Arm's Mali GPUs with a job manager, whose first register is the GPU's id.
 const MALI_DRIVERS: [&str; 2] = ["panfrost", "mali_kbase"];
 
-/// Sets the GPU's id where the driver is of GPUs that tell it in their first register, and the name where it is known.
+/// Sets the GPU id if the driver's GPUs have it in their first register, and the name if it is known.
 pub(super) fn identify(recording: &mut Recording) {
     let identity = &recording.facts.identity;
     if !MALI_DRIVERS.contains(&identity.driver.as_str()) {

@@ -1,15 +1,15 @@
-//! Which interrupts of a log are the device's, and which of its lines each is.
+//! The interrupts of a log that belong to the device, and their lines.
 
 use super::log::Log;
 use super::rows::Rows;
 use crate::check::{Finding, FindingKind};
 use crate::recording::EventKind;
 
-/// Maximum number of names of other interrupts that are told.
+/// Maximum number of names of other interrupts that are listed.
 const MAX_NAMES: usize = 8;
 
-/// Gives the interrupts of the device their lines, and takes those of others out. The device's are those that the
-/// driver asked for, in that order; else the one that the bus gave it; else those whose handlers have the driver's
+/// Assigns lines to the interrupts of the device and removes the others. The device's interrupts are those that the
+/// driver requested, in that order; else the one that the bus assigned; else those whose handlers have the driver's
 /// name.
 pub(super) fn settle(log: &mut Log, pieces: &mut [Rows], given: Option<u32>, driver: &str) {
     let mut lines = log.requested.clone();

@@ -1,22 +1,24 @@
-//! What an ftrace log says of a driver and its device, line by line: what one line means, before it is put together
-//! with others. The probes are known by the functions that they are of, not by the names that somebody gave them.
+//! The meaning of single ftrace lines about a driver and its device, before they are combined. Probes are recognised by
+//! their functions, not by the names that somebody gave them.
 //!
 //! | line | says |
 //! |---|---|
 //! | `irq_handler_entry`, `irq_handler_exit` | an interrupt is handled |
-//! | `rwmmio_write`, `rwmmio_post_read` | a register access of a kernel built with `CONFIG_TRACE_MMIO_ACCESS`, at a virtual address |
+//! | `rwmmio_write`, `rwmmio_post_read` | a register access at a virtual address (`CONFIG_TRACE_MMIO_ACCESS`) |
 //! | `ioremap*` and its return | which physical addresses the virtual ones are |
 //! | `dma_alloc_attrs`, `dma_map_page_attrs`, `dma_map_sg_attrs` and returns | memory for the device |
 //! | `request_threaded_irq` | which interrupts are the device's |
 //! | `pci_conf1_read`, `pci_conf1_write` | an access to configuration space, a read without its value |
-//! | a place with `at` and `st8` to `st64`, or with `at` alone and then `ld8` to `ld64` | a store or a load of a register in the driver's own code, at a virtual address |
+//! | a location with `at` and `st8` to `st64` | a register store in the driver's own code, at a virtual address |
+//! | a location with `at` alone, then `ld8` to `ld64` | a register load in the driver's own code, likewise |
 //! | any other function with an offset | a register accessor of the driver |
 //!
-//! From the kernel's `include/trace/events/rwmmio.h` and `irq.h`, `Documentation/trace/kprobetrace.rst`, and the logs.
+//! Sources: the kernel's `include/trace/events/rwmmio.h` and `irq.h`, `Documentation/trace/kprobetrace.rst`, and the
+//! logs.
 
 use super::ftrace::{self, Event, Head, Probe};
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KernelEvent {
     IrqEntry {
@@ -31,12 +33,12 @@ pub(super) enum KernelEvent {
         config: bool,
         module: u16,
     },
-    /// A load of a register is about to be done, by the probe of this name.
+    /// A register load is about to execute, reported by the probe of this name.
     Load {
         probe: u16,
         at: u64,
     },
-    /// The load that the probe of this name told of is done.
+    /// The load reported by the probe of this name was executed.
     Loaded {
         probe: u16,
         width: u8,
@@ -89,14 +91,14 @@ pub(super) enum KernelEvent {
     Lost(u64, Box<str>),
 }
 
-/// A line that means something.
+/// A line with a meaning.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) head: Head,
     pub(super) event: KernelEvent,
 }
 
-/// Names by number: a log has few of them and many lines with each.
+/// Names by number: a log has few names and many lines with each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     all: Vec<Box<[u8]>>,
@@ -124,19 +126,19 @@ impl Names {
         name.unwrap_or_default()
     }
 
-    /// The numbers that these names have among others.
+    /// Returns the numbers of these names in another list.
     pub(super) fn numbers_in(&self, others: &mut Self) -> Vec<u16> {
         self.all.iter().map(|n| others.number(n)).collect()
     }
 }
 
-/// What a line is to the importer.
+/// The result of parsing a line.
 pub(super) enum ParsedLine {
-    /// It means something.
+    /// A line with a meaning.
     Item(Item),
-    /// It means nothing, as it should: a comment, the other half of an access, an event of something else.
+    /// A line to ignore: a comment, the other half of an access, an event of another subject.
     Nothing,
-    /// It is none of the format, or lacks something.
+    /// Not a line of the format, or an incomplete one.
     Unusable,
 }
 
@@ -170,7 +172,7 @@ pub(super) fn parse_line(line: &[u8], names: &mut Names) -> ParsedLine {
     }
 }
 
-/// What an event means: `Some(None)` when nothing, `None` when it lacks something.
+/// Interprets an event. Returns `Some(None)` for an event to ignore, `None` for an incomplete one.
 fn parse_event(e: &Event<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
     Some(Some(match e.name {
         b"irq_handler_entry" => {
@@ -194,7 +196,7 @@ fn parse_event(e: &Event<'_>, names: &mut Names) -> Option<Option<KernelEvent>> 
     }))
 }
 
-/// A register access; widths are told in bits.
+/// Parses a register access, whose width is in bits.
 fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<KernelEvent> {
     let at = memchr::memmem::find(text, b"width=")?;
     let (place, fields) = text.split_at_checked(at)?;
@@ -215,7 +217,7 @@ fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<KernelEvent> {
     })
 }
 
-/// A load or store in the driver's code.
+/// Parses a load or store in the driver's code.
 fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<KernelEvent> {
     let field = |name: &[u8]| ftrace::field(p.fields, name);
     let wide = |of: [&[u8]; 4]| {
@@ -248,7 +250,7 @@ fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<KernelEv
     })
 }
 
-/// The bits that a value of a width has.
+/// Returns the mask of a value of a width.
 pub(super) fn mask(width: u8) -> u64 {
     match width {
         8.. => u64::MAX,
@@ -276,8 +278,8 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
             allocated: true,
             bytes: field(b"size")?,
         },
-        // What it gives back is where the CPU reaches the memory; a recorder that follows the pointer tells the
-        // device's.
+        // Its result is the CPU's address of the memory; a recorder that follows the pointer gives the device's
+        // address.
         (b"dma_alloc_attrs", true) => KernelEvent::DmaDone {
             allocated: true,
             bus: any_field(p.fields, &[b"dma", b"bus"]),
@@ -326,10 +328,10 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
         },
         (f, false) => {
             let Some(offset) = any_field(p.fields, &[b"off", b"offset", b"reg", b"register", b"addr"]) else {
-                // Some other function: it is of no interest here.
+                // Another function, which is not relevant here.
                 return Some(None);
             };
-            // What is an address tells one device of a driver from another.
+            // An address argument distinguishes the devices of a driver.
             let instance = ftrace::fields(p.fields)
                 .next()
                 .and_then(|(_, v)| ftrace::number(v))
@@ -345,7 +347,7 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
     }))
 }
 
-/// The width in bytes that the name of a register accessor tells: `rd32`, `readw`. 0: it tells none.
+/// Returns the width in bytes in the name of a register accessor: `rd32`, `readw`. Returns 0 if the name has none.
 pub(super) fn width_of(function: &str) -> u8 {
     let name = function.trim_end_matches('_');
     for (end, width) in [("64", 8), ("32", 4), ("16", 2), ("8", 1)] {

@@ -1,5 +1,5 @@
-//! An ftrace log put together: virtual addresses made physical, entries of accessors joined with their returns,
-//! interrupts told apart. What it leaves are the rows of a recording and what is known of the device.
+//! The combination of ftrace lines: virtual addresses become physical, accessor entries are joined with their returns,
+//! interrupts are distinguished. The results are the rows of a recording and the facts about the device.
 
 use super::device::Function;
 use super::ftrace::Head;
@@ -12,14 +12,14 @@ use crate::check::{Finding, FindingKind};
 use crate::recording::{DmaKind, DmaMapRow, InterruptRow, UndecodedRow};
 use std::collections::{BTreeMap, HashMap};
 
-/// Maximum number of calls of a thread that are open at once, most windows of accessors, and most names of interrupts.
+/// Maximum number of open calls of a thread, of windows of accessors, and of names of interrupts.
 const MAX_OPEN_CALLS: usize = 64;
 const MAX_INSTANCES: usize = 16;
 const MAX_IRQS: usize = 256;
 /// Maximum number of ranges of virtual addresses.
 const MAX_RANGES: usize = 1 << 16;
 
-/// What a block says: what its lines mean, each by itself.
+/// The parsed lines of a block, each by itself.
 pub(super) struct Parsed {
     items: Vec<Item>,
     names: Names,
@@ -36,32 +36,32 @@ struct Open {
     offset: u64,
 }
 
-/// The format, with what the log told so far.
+/// The format, with the state of the log so far.
 #[derive(Default)]
 pub(super) struct KernelLog {
-    /// The device, as a file beside the log tells it.
+    /// The device from a file next to the log.
     function: Option<Function>,
-    /// First and last addresses that alone count; all do where there are none.
+    /// First and last addresses of the only ranges that count; empty: all count.
     only: Vec<(u64, u64)>,
     windows: MmioRegions,
     names: Names,
-    /// Virtual ranges: last address and physical address by the first.
+    /// Virtual ranges: last address and physical address by first address.
     ranges: BTreeMap<u64, (u64, u64)>,
-    /// Physical ranges that were mapped.
+    /// Mapped physical ranges.
     mapped: Vec<(u64, u64)>,
     ioremaps: HashMap<u64, Vec<(u64, u64)>>,
     dmas: HashMap<u64, Vec<(bool, u64)>>,
     calls: HashMap<u64, Vec<Open>>,
-    /// Loads in the driver's code whose value is not there yet, by the probes' names.
+    /// Loads in the driver's code without a value yet, by probe name.
     loads: HashMap<u64, Vec<(u16, u64)>>,
-    /// Window of each instance of a driver's device.
+    /// Window of each device instance of a driver.
     instances: HashMap<u64, Option<u16>>,
     /// Windows of configuration spaces.
     configs: HashMap<u32, Option<u16>>,
-    /// Interrupts by number: what handles them, and how many there were.
+    /// Interrupts by number: handler name and count.
     irqs: BTreeMap<u32, (Box<str>, u64)>,
     requested: Vec<u32>,
-    /// Accesses by the module that made them.
+    /// Number of accesses by module.
     modules: HashMap<u16, u64>,
     virtual_accesses: u64,
     instructions: u64,
@@ -73,7 +73,7 @@ pub(super) struct KernelLog {
     last_time: u64,
 }
 
-/// Whose call it is: a thread's, or that of a CPU's idle task.
+/// Returns the caller of a function: a thread, or a CPU's idle task.
 fn thread(head: &Head) -> u64 {
     match head.pid {
         0 => 1 << 32 | u64::from(head.cpu),
@@ -82,7 +82,7 @@ fn thread(head: &Head) -> u64 {
 }
 
 impl KernelLog {
-    /// A log of a device whose windows are known.
+    /// Creates a log of a device with known windows.
     pub(super) fn new(function: Option<Function>) -> Self {
         let mut windows = MmioRegions::default();
         for bar in function.iter().flat_map(|f| &f.pci.bars).filter(|b| !b.ports) {
@@ -102,7 +102,7 @@ impl KernelLog {
         }
     }
 
-    /// Takes accesses to these windows alone, each a first address and a size; where there are none, to all.
+    /// Keeps only accesses to these windows, each a first address and a size; an empty list keeps all.
     pub(super) fn within(mut self, windows: &[(u64, u64)]) -> Self {
         let last = |first: u64, bytes: u64| Some(first.saturating_add(bytes.checked_sub(1)?));
         self.only = windows.iter().filter_map(|(f, n)| Some((*f, last(*f, *n)?))).collect();
@@ -120,7 +120,7 @@ impl KernelLog {
         counts.then_some(physical)
     }
 
-    /// Takes a mapping up; what it lies over is no longer mapped as it was.
+    /// Records a mapping; mappings that it overlaps end there.
     fn map(&mut self, at: u64, physical: u64, bytes: u64) {
         let (Some(more), true) = (bytes.checked_sub(1), self.ranges.len() < MAX_RANGES) else {
             return;
@@ -159,7 +159,7 @@ impl KernelLog {
         }
     }
 
-    /// Takes what a line means.
+    /// Handles a parsed line.
     fn item(&mut self, item: Item, modules: &[u16], rows: &mut Rows) {
         let head = item.head;
         let number = |n: u16| modules.get(usize::from(n)).copied().unwrap_or(0);
@@ -169,7 +169,7 @@ impl KernelLog {
                 if self.irqs.len() < MAX_IRQS || self.irqs.contains_key(&irq) {
                     self.irqs.entry(irq).or_insert((name, 0)).1 += 1;
                 }
-                // Which line of the device it is, if any, is known at the end.
+                // Its line of the device, if any, is known at the end.
                 rows.interrupt(head.time, InterruptRow { line: irq, status: 0 });
             }
             KernelEvent::Mmio {
@@ -186,8 +186,8 @@ impl KernelLog {
                         *self.modules.entry(number(module)).or_insert(0) += 1;
                         rows.access(write, head.time, AccessTarget::Address(physical), width, value);
                     }
-                    // Configuration spaces of a host bridge lie in a row: 4096 bytes for each function, from a multiple
-                    // of the megabyte that a bus has.
+                    // Configuration spaces of a host bridge are contiguous: 4096 bytes for each function, from a
+                    // multiple of the megabyte of a bus.
                     (None, true) => {
                         let place = (at >> 12 & 0xff) as u32;
                         if let Some(window) = self.config(place) {
@@ -312,7 +312,7 @@ impl KernelLog {
         }
     }
 
-    /// A load or store in the driver's code, when its value is known.
+    /// Handles a load or store in the driver's code once its value is known.
     fn instruction(&mut self, head: &Head, write: bool, at: u64, of: (u8, u64), module: u16, rows: &mut Rows) {
         self.instructions += 1;
         match self.mapped_to(at) {
@@ -324,7 +324,7 @@ impl KernelLog {
         }
     }
 
-    /// An access by a function of the driver, when its value is known.
+    /// Handles an access by a driver function once its value is known.
     fn accessor(&mut self, head: &Head, call: Open, write: bool, value: u64, rows: &mut Rows) {
         let name = self.names.name(call.function);
         let width = match kernel::width_of(&name) {
@@ -350,7 +350,7 @@ impl KernelLog {
         }
     }
 
-    /// The module that made the most accesses.
+    /// Returns the module with the most accesses.
     fn driver(&self) -> String {
         let named = self
             .modules
@@ -400,7 +400,7 @@ impl KernelLog {
     }
 }
 
-/// Notes a call that is to return.
+/// Records a call that has not returned yet.
 fn open<T>(calls: &mut HashMap<u64, Vec<T>>, head: &Head, call: T, alone: &mut u64) {
     let of = calls.entry(thread(head)).or_default();
     if of.len() >= MAX_OPEN_CALLS {
@@ -457,7 +457,7 @@ impl Format for KernelLog {
         };
         log.tool = log.source.to_owned();
         log.driver = self.driver();
-        // Configuration space tells where the device is, where nothing else does.
+        // Configuration space gives the device's address if nothing else does.
         let mut function = self.function;
         let busiest = self
             .windows

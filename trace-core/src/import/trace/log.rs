@@ -1,4 +1,4 @@
-//! A log on its way to a recording: what a format makes of each block, put together in order and finished once.
+//! The import of a log in blocks: a format parses each block, and the results are combined in order.
 
 use super::super::decompress::check_memory;
 use super::super::error::{FilePosition, ImportError};
@@ -18,27 +18,26 @@ use bytemuck::Pod;
 use rayon::prelude::*;
 use std::path::Path;
 
-/// A format of logs: blocks of lines are parsed each by itself, on several threads, and what they say is then taken in
-/// order.
+/// A log format: blocks of lines are parsed independently on several threads, then handled in order.
 pub(super) trait Format: Sync {
-    /// What a block says.
+    /// The content of a block.
     type Parsed: Send;
 
-    /// Reads a block of whole lines. What earlier blocks said may not all be known yet.
+    /// Parses a block of whole lines. The content of earlier blocks may not be known yet.
     fn parse(&self, block: &[u8]) -> Self::Parsed;
 
-    /// Takes what a block says; blocks come in order.
+    /// Handles the content of a block; blocks come in order.
     fn take(&mut self, parsed: Self::Parsed, log: &mut Log);
 
-    /// Hands over what is told of the device.
+    /// Hands over the facts about the device.
     fn finish(self, log: &mut Log);
 }
 
-/// What a log told so far.
+/// The content of a log so far.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pieces: Vec<Rows>,
-    /// Bytes that the pieces take in memory.
+    /// Memory of the pieces, bytes.
     bytes: u64,
     lines: u64,
     unusable: UnusableLines,
@@ -48,15 +47,15 @@ pub(super) struct Log {
     pub(super) source: &'static str,
     pub(super) tool: String,
     pub(super) clock: Clock,
-    /// The driver, where the function does not tell it.
+    /// The driver, if the function does not give it.
     pub(super) driver: String,
-    /// Interrupts that the driver asked for, in order, and all that there were: number, handler's name, count.
+    /// Interrupts that the driver requested, in order, and all that occurred: number, handler's name, count.
     pub(super) requested: Vec<u32>,
     pub(super) irqs: Vec<(u32, String, u64)>,
 }
 
 impl Log {
-    /// Adds a piece of events, whose windows are settled.
+    /// Adds a piece of events with resolved windows.
     pub(super) fn push(&mut self, rows: Rows) {
         self.unusable.append(&rows.unusable, self.lines);
         self.lines += rows.lines;
@@ -92,7 +91,7 @@ pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -
     Ok(log)
 }
 
-/// What there is to tell of how a file ended behind so many whole lines; nothing, where it ended with one.
+/// Describes how a file ended after `lines` whole lines; nothing if it ended with one.
 pub(super) fn describe_end(end: &End, lines: u64) -> Option<Finding> {
     let (place, message) = match end {
         End::Whole => return None,
@@ -109,9 +108,9 @@ pub(super) fn describe_end(end: &End, lines: u64) -> Option<Finding> {
 }
 
 impl Log {
-    /// Puts what another log of the same clock says between what this one does. `name` is that of its file.
+    /// Merges another log of the same clock into this one. `name` is its file name.
     pub(super) fn merge(&mut self, other: Self, name: &str) {
-        // The windows of the other log that say something here are those of configuration spaces.
+        // The only relevant windows of the other log are those of configuration spaces.
         let numbers: Vec<u16> = other
             .windows
             .all()
@@ -131,7 +130,7 @@ impl Log {
         }));
     }
 
-    /// Takes out of losses that `totals` says what `places` says again, where it was lost.
+    /// Removes losses that `totals` and `places` both report, and keeps them at their position.
     pub(super) fn lost_once(&mut self, totals: impl Fn(&str) -> bool, places: impl Fn(&str) -> bool) {
         let lost = |p: &Rows| -> u64 {
             let all = p.lost.iter().filter(|l| places(&l.reason));
@@ -151,7 +150,7 @@ impl Log {
         }
     }
 
-    /// Tells how the file ended, and which lines were of no use.
+    /// Reports how the file ended, and its unusable lines.
     fn ended(&mut self, end: End) {
         if self.unusable.count > 0 {
             let n = self.unusable.count;
@@ -258,7 +257,7 @@ impl Log {
         Ok(recording)
     }
 
-    /// Tells of accesses that are no part of the recording, because they are to other devices.
+    /// Reports accesses that are not part of the recording, because they go to other devices.
     fn report_other_devices(&mut self, chosen: Option<usize>, of_window: &[Option<u8>], stray: u64) {
         for (i, f) in self.functions.iter().enumerate().filter(|(i, _)| Some(*i) != chosen) {
             let of = |owner: &Owner| match owner {
@@ -310,7 +309,7 @@ impl Log {
     }
 }
 
-/// Events that are missing, with the events before which they are.
+/// Returns missing events, with the events before which they are missing.
 fn lost(pieces: &[Rows]) -> Vec<LostEvents> {
     let mut before = 0u64;
     let mut all = Vec::new();
@@ -325,7 +324,7 @@ fn lost(pieces: &[Rows]) -> Vec<LostEvents> {
     all
 }
 
-/// Puts pieces of a column together; one value throughout costs nothing a row.
+/// Joins pieces of a column; a single value throughout costs nothing per row.
 fn column<T: Pod + PartialEq>(pieces: Vec<Vec<T>>) -> Column<T> {
     let mut b = ColumnBuilder::new();
     let rows = pieces.iter().map(Vec::len).sum();
@@ -346,7 +345,7 @@ impl<T: PartialEq> AllSame<T> for Vec<Vec<T>> {
     }
 }
 
-/// The pieces as the columns of a recording. Every event goes to a window that is a space, or to none.
+/// Converts the pieces to the columns of a recording. Every event goes to a window that is a space, or to none.
 fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
     // Rows of each side table before each piece.
     let mut bases = Vec::with_capacity(pieces.len());
@@ -354,7 +353,7 @@ fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
     for p in &pieces {
         bases.push(next);
         for (n, rows) in next.iter_mut().zip(p.tables()) {
-            // All events together are fewer than 32 bits count.
+            // All events together fit 32 bits.
             *n += rows as u32;
         }
     }

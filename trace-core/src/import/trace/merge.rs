@@ -1,9 +1,9 @@
-//! Two logs of one clock put together: the rows of one between those of the other, by their times.
+//! The merge of two logs of one clock by time.
 
 use super::rows::Rows;
 use crate::recording::EventKind;
 
-/// The rows of a piece, taken one after another.
+/// An iterator over the rows of a piece.
 struct Walk<'a> {
     rows: &'a Rows,
     at: usize,
@@ -26,7 +26,7 @@ impl<'a> Walk<'a> {
         self.rows.time.get(self.at).copied()
     }
 
-    /// Puts what is lost before the next row behind what `out` has.
+    /// Appends the losses before the next row to `out`.
     fn lost(&mut self, out: &mut Rows) {
         while let Some(l) = self.rows.lost.get(self.lost).filter(|l| l.before <= self.at) {
             out.lose(l.count, l.reason.clone());
@@ -34,7 +34,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Puts the next row behind what `out` has.
+    /// Appends the next row to `out`.
     fn step(&mut self, out: &mut Rows) -> Option<()> {
         self.lost(out);
         let (rows, at) = (self.rows, self.at);
@@ -48,13 +48,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Puts the rows of `other` between those of `main`: each before the first of them that is not earlier. `lines` and
-/// unusable lines stay what they were.
+/// Inserts the rows of `other` into `main`: each before the first row that is not earlier. `lines` and unusable lines
+/// stay unchanged.
 pub(super) fn merge<'a>(main: Vec<Rows>, other: &'a [Rows]) -> Vec<Rows> {
     let mut out = Vec::with_capacity(main.len() + 1);
     let mut others = other.iter();
     let mut next = others.next().map(Walk::new);
-    // The time of the next row of the other log, behind what of it is used up.
+    // The time of the next row of the other log, after the used ones.
     let mut ahead = |next: &mut Option<Walk<'a>>, rows: &mut Rows| -> Option<u64> {
         while let Some(walk) = next {
             if let Some(time) = walk.time() {

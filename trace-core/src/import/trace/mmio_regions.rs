@@ -1,30 +1,30 @@
-//! Windows of the bus: which address of a log lies in which base address register or mapped range, and how far in.
+//! Bus windows: the BAR or mapped range of an address in a log, and the offset in it.
 
 use std::collections::BTreeMap;
 
-/// The window of an access whose address lies in none that is known yet.
+/// The window of an access whose address is in no known window yet.
 pub(super) const STRAY: u16 = u16::MAX;
-/// The window of an event that goes to none.
+/// The window of an event without a window.
 pub(super) const NOWHERE: u16 = u16::MAX - 1;
-/// Maximum number of windows; far more than spaces can be told, and fewer than 16 bits count.
+/// Maximum number of windows: far more than the possible number of spaces, and small enough for 16 bits.
 const MAX_WINDOWS: usize = 4096;
-/// Bytes that offsets of 32 bits reach: a longer range is cut into windows of this length.
+/// Bytes that 32-bit offsets reach: a longer range is cut into windows of this length.
 pub(super) const REACH: u64 = 1 << 32;
-/// Maximum number of windows that one range is cut into: 64 GiB.
+/// Maximum number of windows of one range: 64 GiB.
 const MAX_PARTS: u64 = 16;
 
-/// Whose a window is.
+/// The owner of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A base address register: the function's index in the log's list, and its number.
     Bar { function: usize, bar: u8 },
     /// Configuration space of a function, by segment, bus, device and function.
     Config { place: u32 },
-    /// Registers that the driver reaches by functions of its own; offsets are known, addresses are not.
+    /// Registers that the driver accesses by its own functions; offsets are known, addresses are not.
     Accessors,
-    /// What every display adapter of a PC answers at besides its own windows.
+    /// Legacy addresses of every PC display adapter, besides its own windows.
     Legacy,
-    /// A range that the log says was mapped, or that an access alone tells of.
+    /// A mapped range of the log, or a range that only an access suggests.
     Memory,
 }
 
@@ -35,32 +35,32 @@ pub(super) struct MmioRegion {
     /// First and last address.
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Accesses to it.
+    /// Number of accesses.
     pub(super) accesses: u64,
-    /// Nothing says that the range was mapped: an access alone tells of it.
+    /// Whether no mapping of the range is known: only an access suggests it.
     pub(super) guessed: bool,
 }
 
-/// Guessed windows with fewer bytes between them are one: pieces of the registers of a card.
+/// Guessed windows with smaller gaps are joined: they are parts of one card's registers.
 const JOINED: u64 = 16 << 20;
 
 /// The windows of a log, which never overlap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MmioRegions {
     all: Vec<MmioRegion>,
-    /// Windows of memory addresses: number by first address.
+    /// Memory windows: number by first address.
     by_first: BTreeMap<u64, u16>,
-    /// The same as a list that is quick to search.
+    /// The same as a list for fast search.
     sorted: Vec<(u64, u64, u16)>,
 }
 
 impl MmioRegions {
-    /// The windows by their numbers.
+    /// Returns the windows by number.
     pub(super) fn all(&self) -> &[MmioRegion] {
         &self.all
     }
 
-    /// Adds `accesses` to the windows' counts, by number.
+    /// Adds `accesses` to the counts of the windows, by number.
     pub(super) fn count(&mut self, windows: &[u16]) {
         let mut runs = windows.iter().copied().peekable();
         while let Some(window) = runs.next() {
@@ -74,7 +74,7 @@ impl MmioRegions {
         }
     }
 
-    /// A window that is not one of memory addresses.
+    /// Adds a window that is not in the memory address space.
     pub(super) fn add_separate(&mut self, owner: Owner, bytes: u64) -> Option<u16> {
         let window = MmioRegion {
             owner,
@@ -86,14 +86,14 @@ impl MmioRegions {
         self.push(window)
     }
 
-    /// Makes a window that is not one of memory addresses reach to an offset.
+    /// Extends a window that is not in the memory address space to an offset.
     pub(super) fn extend(&mut self, number: u16, last: u64) {
         if let Some(w) = self.all.get_mut(usize::from(number)) {
             w.last = w.last.max(last);
         }
     }
 
-    /// Takes over a window of another log, with what goes to it: `None` where it means nothing here.
+    /// Adds a window of another log, with its contents. Returns `None` if it has no meaning here.
     pub(super) fn take_over(&mut self, other: &MmioRegion) -> Option<u16> {
         match other.owner {
             Owner::Config { .. } => {
@@ -116,8 +116,8 @@ impl MmioRegions {
         Some(number)
     }
 
-    /// Adds the range of `bytes` from `base` on as windows, each of at most [`REACH`] bytes. What other windows have
-    /// already stays theirs, and where they leave nothing at the start the range is left out.
+    /// Adds the range of `bytes` from `base` on as windows of at most [`REACH`] bytes each. Addresses of other windows
+    /// stay theirs; if they leave nothing at the start, the range is left out.
     pub(super) fn add(&mut self, owner: Owner, base: u64, bytes: u64) {
         let mut at = Some(base);
         let mut left = bytes;
@@ -132,7 +132,7 @@ impl MmioRegions {
         }
     }
 
-    /// Adds what is free of a range around the address `keep`.
+    /// Adds the free part of a range around the address `keep`.
     fn add_clipped(&mut self, owner: Owner, first: u64, last: u64, keep: u64) -> Option<u16> {
         let end_before = self
             .by_first
@@ -163,7 +163,7 @@ impl MmioRegions {
         self.all.get(usize::from(number)).map(|w| w.last)
     }
 
-    /// The window of an address, and the offset in it.
+    /// Returns the window of an address, and the offset in it.
     pub(super) fn find(&self, address: u64) -> Option<(u16, u32)> {
         let at = self.sorted.partition_point(|w| w.0 <= address).checked_sub(1)?;
         let (first, last, number) = *self.sorted.get(at)?;
@@ -171,8 +171,8 @@ impl MmioRegions {
         (address <= last).then_some((number, offset))
     }
 
-    /// The window of an address, which is made where there is none: of the range from `first` to `last`, which holds
-    /// it, as far as it is free; the third says whether the range is guessed. `None` where there are too many.
+    /// Returns the window of an address. If there is none, creates one from the free part of `range` (first address,
+    /// last address, whether it is guessed), which contains the address. Returns `None` if there are too many windows.
     pub(super) fn find_or_add(&mut self, address: u64, range: (u64, u64, bool)) -> Option<(u16, u32)> {
         if self.find(address).is_none() {
             let (first, last, guessed) = range;
@@ -187,12 +187,12 @@ impl MmioRegions {
         self.find(address)
     }
 
-    /// Joins guessed windows that lie together, once nothing is added any more. Returns where each window went, by its
-    /// number: the window that it is a part of now, and how far in it begins. `None` where none is joined.
+    /// Joins guessed windows that are close together, once no more are added. Returns the new window of each window and
+    /// its offset in it, by number, or `None` if none is joined.
     pub(super) fn join(&mut self) -> Option<Vec<(u16, u32)>> {
         let mut moved: Vec<(u16, u32)> = (0..self.all.len()).map(|n| (n as u16, 0)).collect();
         let mut any = false;
-        // The window that the ones before were joined into, where the last one was guessed.
+        // The window that the previous ones were joined into, if the last one was guessed.
         let mut head: Option<(u16, u64, u64)> = None;
         for (first, last, number) in std::mem::take(&mut self.sorted) {
             let guessed = self.all.get(usize::from(number)).is_some_and(|w| w.guessed);
@@ -219,7 +219,7 @@ impl MmioRegions {
     }
 }
 
-/// The window that was found last: most accesses go where the one before went.
+/// A window lookup with a cache of the last result: most accesses go to the same window as the previous one.
 pub(super) struct Finder<'a> {
     windows: &'a MmioRegions,
     last: (u64, u64, u16),
@@ -233,7 +233,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// As [`MmioRegions::find`].
+    /// Same as [`MmioRegions::find`].
     pub(super) fn find(&mut self, address: u64) -> Option<(u16, u32)> {
         let (first, last, number) = self.last;
         if (first..=last).contains(&address) {
@@ -292,7 +292,7 @@ mod tests {
         let before: Vec<u16> = (1..=6).collect();
         w.count(&before);
         let moved = w.join().unwrap();
-        // 0xfa00_0000 is the third, and what was mapped stays apart and keeps others apart.
+        // 0xfa00_0000 is the third; a mapped window stays separate and separates others.
         assert_eq!(
             moved,
             [

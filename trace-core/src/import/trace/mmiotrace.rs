@@ -1,4 +1,5 @@
-//! The kernel's mmiotrace log: accesses of x86 drivers to memory that they mapped after the tracer was started.
+//! The importer of the kernel's mmiotrace log: accesses of x86 drivers to memory that they mapped after the tracer
+//! started.
 //!
 //! ```text
 //! VERSION 20070824
@@ -10,11 +11,11 @@
 //! MARK TIME TEXT
 //! ```
 //!
-//! Numbers are hexadecimal, apart from widths, ids and times; times are seconds of the kernel's trace clock.
-//! An `UNKNOWN` line is an access whose instruction the tracer does not decode, and so has an address and no value.
-//! Lost events are a mark of time 0 that says `Lost N events.`, and where they are missing `CPU:0 [LOST N EVENTS]`: the
-//! pipe that the log is read from puts it there, and the mark before.
-//! From the kernel's `Documentation/trace/mmiotrace.rst` and the logs themselves.
+//! Numbers are hexadecimal, except widths, ids and times; times are seconds of the kernel's trace clock. An `UNKNOWN`
+//! line is an access whose instruction the tracer cannot decode, so it has an address and no value. Lost events give a
+//! mark of time 0 with the text `Lost N events.`, and `CPU:0 [LOST N EVENTS]` at the gap. The second comes from the
+//! log's pipe, the first from the tracer. Sources: the kernel's `Documentation/trace/mmiotrace.rst` and the logs
+//! themselves.
 
 use super::device::{Function, address};
 use super::log::{Format, Log};
@@ -23,14 +24,13 @@ use super::rows::{AccessTarget, Rows};
 use super::text::{self, Line};
 use crate::recording::{Bar, EXPANSION_ROM, PciFunction, UndecodedRow};
 
-/// What [`crate::recording::Identity::source`] says.
+/// Value of [`crate::recording::Identity::source`].
 pub(super) const SOURCE: &str = "mmiotrace";
-/// Bits of a window's base that are flags: the low four, and of those that is of port I/O the lowest, that is
-/// prefetchable the highest.
+/// Flag bits of a BAR base: the low four bits. The lowest means port I/O, the highest prefetchable.
 const FLAGS: u64 = 0xf;
 const PORTS: u64 = 1;
 const PREFETCHABLE: u64 = 8;
-/// Flag of the expansion ROM's window: what is read is a copy that the firmware left in memory.
+/// Flag of the expansion ROM BAR: reads return a copy that the firmware left in memory.
 const SHADOW: u64 = 2;
 /// Maximum number of functions that are taken from a log.
 const MAX_FUNCTIONS: usize = 1024;
@@ -66,7 +66,7 @@ fn access(mut l: Line<'_>) -> Option<AccessLine> {
         1 | 2 | 4 | 8 => width as u8,
         _ => return None,
     };
-    // A value beyond its width is no value of it.
+    // A value wider than the access is invalid.
     (width == 8 || value >> (8 * u32::from(width)) == 0).then_some(AccessLine {
         width,
         time,
@@ -134,7 +134,7 @@ fn function(mut l: Line<'_>) -> Option<Function> {
     let mut bars = Vec::new();
     for (number, (base, bytes)) in (0u8..).zip(bases.into_iter().zip(sizes)) {
         let rom = number == EXPANSION_ROM;
-        // A copy of the ROM lies in memory, not behind a window of the function; a size of 0 is no window at all.
+        // A ROM copy is in memory, not in a BAR of the function; a size of 0 is no BAR.
         if bytes == 0 || base & !FLAGS == 0 && base & PORTS == 0 || rom && base & SHADOW != 0 {
             continue;
         }
@@ -158,7 +158,7 @@ fn function(mut l: Line<'_>) -> Option<Function> {
     (place <= 0xffff).then_some(Function { pci, driver, place })
 }
 
-/// What a block says.
+/// The content of a block.
 pub(super) struct Parsed {
     rows: Rows,
     maps: Vec<(u64, u64)>,
@@ -166,7 +166,7 @@ pub(super) struct Parsed {
     version: Option<u32>,
 }
 
-/// The format, with what the log told so far.
+/// The format, with the state of the log so far.
 #[derive(Default)]
 pub(super) struct Mmiotrace {
     windows: MmioRegions,
@@ -176,7 +176,7 @@ pub(super) struct Mmiotrace {
 }
 
 impl Parsed {
-    /// Takes a line; `None` when it is none of the format.
+    /// Handles a line. Returns `None` for other lines.
     fn line(&mut self, line: &[u8], finder: &mut Finder<'_>) -> Option<()> {
         let at = |finder: &mut Finder<'_>, address| match finder.find(address) {
             Some((window, offset)) => AccessTarget::Window(window, offset),
@@ -226,7 +226,7 @@ impl Parsed {
                     _ => self.rows.mark(time, text),
                 }
             }
-            // As other tracers of the kernel say it.
+            // The form of the kernel's other tracers.
             b if b.starts_with(b"CPU:") => {
                 let text = String::from_utf8_lossy(l.rest()).trim().to_owned();
                 l.blanks();
@@ -240,7 +240,7 @@ impl Parsed {
     }
 }
 
-/// How many events a mark's text says are lost.
+/// Returns the number of lost events in a mark's text.
 fn lost(mut l: Line<'_>) -> Option<u64> {
     l.tag(b"Lost ")?;
     let count = l.decimal()?;
@@ -307,8 +307,8 @@ impl Format for Mmiotrace {
             .map_or_else(|| SOURCE.to_owned(), |v| format!("{SOURCE} {v}"));
         log.windows = self.windows;
         log.functions = self.functions;
-        // The mark comes as soon as the tracer knows, before events that are older than the loss; the line of the pipe
-        // that tells of the same loss comes where it is.
+        // The mark is written as soon as the tracer knows, before events that are older than the loss. The pipe's line
+        // about the same loss is at the gap.
         log.lost_once(|l| l.starts_with("Lost "), |l| l.starts_with("[LOST"));
     }
 }

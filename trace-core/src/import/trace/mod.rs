@@ -1,16 +1,16 @@
-//! Text logs of drivers' accesses to real devices: one file a format, and what they share. Plain or packed by gzip; known
-//! by their first lines.
+//! Importers of text logs of driver accesses to real devices: one file per format, and shared code. Logs are plain or
+//! compressed by gzip, and detected by their first lines.
 //!
-//! | format | file | beside it |
+//! | format | file | next to it |
 //! |---|---|---|
 //! | the kernel's mmiotrace | `mmiotrace` | `NAME.aux.txt`, an ftrace log of the same run |
-//! | the kernel's ftrace: `rwmmio` events, probes of accessors | `ftrace`, `kernel`, `kernel_log` | `NAME.resource.txt`, the device's windows |
+//! | the kernel's ftrace: `rwmmio`, probes | `ftrace`, `kernel`, `kernel_log` | `NAME.resource.txt`, the windows |
 //! | QEMU's trace of `memory_region_ops_*` | `qemu`, `pci_config` | |
 //! | the register history of Arm's kernel driver for Mali GPUs | `regs_history` | |
 //! | any | `screen` | `NAME.ppm`, the picture at the end |
 //!
-//! Blocks of whole lines are read by one thread, parsed by several, each block by itself, and taken in order
-//! ([`log`]): memory is taken for the recording's columns and the blocks under way, whatever the file's length.
+//! One thread reads blocks of whole lines, several threads parse them independently, and the results are combined in
+//! order ([`log`]). Memory holds the recording's columns and the blocks in flight, whatever the file's length.
 
 mod device;
 mod ftrace;
@@ -39,25 +39,25 @@ use crate::Recording;
 use crate::progress::Progress;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a log that are looked at to know its format.
+/// Number of bytes of a log that are read to detect its format.
 const HEAD: usize = 1 << 14;
-/// Lines of it that may be of something else before the first that counts.
+/// Number of lines that may be of another kind before the first relevant one.
 const HEAD_LINES: usize = 32;
 
-/// Endings of the auxiliary log of an mmiotrace log: events of the same run, by the same clock.
+/// Suffixes of the auxiliary log of an mmiotrace log: events of the same run and clock.
 const AUXILIARY: [&str; 2] = [".aux.txt", ".aux.txt.gz"];
 
-/// What a log does not tell of itself, or what a person wants of it.
+/// Information that is not in a log, and the user's choices.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The device to import; where none is named, the one whose registers are accessed most.
+    /// The device to import; `None`: the one whose registers are accessed most.
     pub device: Option<DeviceName>,
-    /// First address and size of the windows of a device that no bus tells of, where they are known: a log of a kernel
-    /// that traces all register accesses is then of these alone.
+    /// First address and size of the known windows of a device that no bus reports. A log of a kernel that traces all
+    /// register accesses is then restricted to them.
     pub windows: Vec<(u64, u64)>,
 }
 
-/// A file beside a log: what the log is called without `.txt` and `.gz`, with another ending.
+/// Returns the path of a file next to a log: the log's name without `.txt` and `.gz`, with another suffix.
 fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let name = path
         .file_name()
@@ -71,7 +71,7 @@ fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(format!("{stem}{ending}"))
 }
 
-/// The range that a mapping gives an address; where none does, the 64 KiB around it. And whether it is guessed so.
+/// Returns the mapped range of an address, or the 64 KiB around it if there is none, and whether it is guessed.
 fn mapped(maps: &[(u64, u64)], address: u64) -> (u64, u64, bool) {
     let of = maps
         .iter()
@@ -83,7 +83,7 @@ fn mapped(maps: &[(u64, u64)], address: u64) -> (u64, u64, bool) {
     }
 }
 
-/// A format of logs.
+/// A log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The kernel's mmiotrace.
@@ -94,7 +94,7 @@ pub enum Form {
     Qemu,
 }
 
-/// The format of a line.
+/// Returns the format of a line.
 fn form_of(line: &[u8]) -> Option<Form> {
     if mmiotrace::is_line(line) {
         Some(Form::Mmiotrace)
@@ -107,7 +107,7 @@ fn form_of(line: &[u8]) -> Option<Form> {
     }
 }
 
-/// The format of a log, by its first lines; `None` when it is none, or cannot be read.
+/// Detects the format of a log by its first lines. Returns `None` if it is no log, or cannot be read.
 #[must_use]
 pub fn form(path: &Path) -> Option<Form> {
     if !path.is_file() {
@@ -123,7 +123,7 @@ pub fn fits(path: &Path) -> bool {
     form(path).is_some()
 }
 
-/// The files beside a log that are read with it.
+/// Returns the files next to a log that are read with it.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = screen::names(path).into();
@@ -136,8 +136,9 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// Imports a log.
 ///
 /// # Errors
-/// When it is none of a known format, cannot be read, holds no access, does not tell of a device that was named, or the
-/// work was cancelled. Lines that are of no use are findings.
+///
+/// When it has no known format, cannot be read, holds no access, lacks a named device, or the work was cancelled.
+/// Unusable lines are findings.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let mut recording = match form(path) {
         Some(Form::Mmiotrace) => {

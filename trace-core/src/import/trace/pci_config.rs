@@ -1,13 +1,13 @@
-//! What accesses to PCI configuration space tell of the functions of a machine: their ids and windows. The firmware
-//! asks for the size of a window by writing ones to its register and reading back which bits stay; then it writes the
-//! base. From the PCI Local Bus Specification, revision 3.0, chapter 6.
+//! PCI functions of a machine from accesses to configuration space: their ids and BARs. The firmware asks for the size
+//! of a BAR by writing ones to it and reading back which bits stay; then it writes the base. Source: the PCI Local Bus
+//! Specification, revision 3.0, chapter 6.
 
 use super::device::{Function, address};
 use crate::recording::{Bar, EXPANSION_ROM, PciFunction};
 use std::collections::BTreeMap;
 
-/// Registers of configuration space: ids, class and revision, first base address register, its number in bridges and
-/// in others, subsystem, expansion ROM, interrupt line, and header type.
+/// Registers of configuration space: ids, class and revision, first base address register, number of BARs in bridges
+/// and in others, subsystem, expansion ROM, interrupt line, and header type.
 const ID: u32 = 0;
 const CLASS: u32 = 0x08;
 const FIRST_BAR: u32 = 0x10;
@@ -18,19 +18,19 @@ const INTERRUPT: u32 = 0x3c;
 /// Maximum number of functions.
 const MAX_FUNCTIONS: usize = 1024;
 
-/// A base address register as it was asked and written.
+/// The state of a base address register.
 #[derive(Clone, Copy, Debug, Default)]
 struct Register {
-    /// The last value written to it that was no question.
+    /// The last value written that was no size query.
     written: Option<u32>,
-    /// Whether the last value written was a question.
+    /// Whether the last value written was a size query.
     asked: bool,
-    /// The answer: bits that stay, with flags below.
+    /// The answer to a size query: bits that stay, with flags below.
     answer: Option<u32>,
 }
 
 impl Register {
-    /// Whether a value is all ones but for the flags, which some leave as they were.
+    /// Whether a value is a size query: all ones except for the flags, which some firmware leaves unchanged.
     fn is_question(value: u32) -> bool {
         value | 0x7ff == u32::MAX
     }
@@ -69,12 +69,12 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Takes an access up. Gives whether the windows of the function may have changed by it.
+    /// Records an access. Returns whether it may have changed the function's BARs.
     pub(super) fn access(&mut self, place: u32, write: bool, register: u32, width: u8, value: u32) -> bool {
         if self.all.len() >= MAX_FUNCTIONS && !self.all.contains_key(&place) {
             return false;
         }
-        // What answers with ones is not there.
+        // A function that answers with ones is missing.
         if !write && register == ID && value & 0xffff == 0xffff {
             return false;
         }
@@ -111,12 +111,12 @@ impl Functions {
         }
     }
 
-    /// The windows of a function, as far as they are told.
+    /// Returns the known BARs of a function.
     pub(super) fn bars(&self, place: u32) -> Vec<Bar> {
         self.all.get(&place).map(bars).unwrap_or_default()
     }
 
-    /// All functions that told their ids.
+    /// Returns all functions with known ids.
     pub(super) fn functions(&self) -> Vec<Function> {
         let known = self.all.iter().filter_map(|(place, c)| Some((*place, c, c.id?)));
         known
@@ -155,7 +155,7 @@ fn bars(c: &Config) -> Vec<Bar> {
             Some(u) => u64::from(u.answer.unwrap_or(u32::MAX)) << 32,
             None => 0xffff_ffff << 32,
         };
-        // A window of ports may answer with 16 bits alone.
+        // A port BAR may answer with 16 bits only.
         if ports && mask & 0xffff_0000 == 0 {
             mask |= 0xffff_0000;
         }
@@ -212,7 +212,7 @@ mod tests {
         f.access(at, false, 0x30, 4, 0xfffe_0000);
         f.access(at, true, 0x30, 4, 0xfeb0_0001);
         f.access(at, true, 0x3c, 1, 11);
-        // A function that is not there, and one of 64 bits.
+        // A missing function, and a 64-bit one.
         f.access(0x20, false, 0, 4, u32::MAX);
         f.access(0x10, false, 0, 4, 0x1050_1af4);
         for (register, answer, base) in [(0x20, 0xffff_c00c, 0xfe00_0000), (0x24, 0xffff_ffff, 0x80)] {

@@ -1,13 +1,13 @@
-//! QEMU's trace of accesses to its devices: `-trace enable=memory_region_ops_*,file=…`. It has every access of the
-//! machine, from the firmware's first on: memory and ports, configuration space by ports 0xcf8 and 0xcfc or by a window
-//! of memory, but no times unless asked for. The windows of functions are learnt from the accesses to configuration
-//! space, as they come.
+//! The importer of QEMU's trace of device accesses: `-trace enable=memory_region_ops_*,file=…`. It has every access of
+//! the machine from the firmware's first on: memory and ports. Configuration space is accessed by ports 0xcf8 and 0xcfc
+//! or by a memory window. It has no times unless requested. The BARs of functions are learnt from the accesses to
+//! configuration space.
 //!
 //! ```text
 //! [PID@SECONDS.MICROSECONDS:]memory_region_ops_read|write cpu N mr POINTER addr ADDRESS value VALUE size N name 'NAME'
 //! ```
 //!
-//! From QEMU's `docs/devel/tracing.rst`, `system/trace-events`, and the traces themselves.
+//! Sources: QEMU's `docs/devel/tracing.rst`, `system/trace-events`, and the traces themselves.
 
 use super::device::PORTS;
 use super::kernel::{Names, mask};
@@ -20,23 +20,23 @@ use crate::check::{Finding, FindingKind};
 use crate::recording::Clock;
 use std::collections::HashMap;
 
-/// What [`crate::recording::Identity::source`] says.
+/// Value of [`crate::recording::Identity::source`].
 const SOURCE: &str = "qemu-trace";
-/// Port that chooses a register of configuration space, and the four that it is then reached by.
+/// Port that selects a register of configuration space, and the four data ports.
 const SELECT: u64 = 0xcf8;
 const DATA: std::ops::Range<u64> = 0xcfc..0xd00;
-/// What QEMU calls the window of memory that configuration space is reached by: 4 KiB a function, at most 256 MiB at a
-/// multiple of that. On boards where it is reached through an alias the addresses begin at 0. From QEMU's
-/// `hw/pci/pcie_host.c` and the traces themselves.
+/// QEMU's name of the memory window of configuration space: 4 KiB per function, at most 256 MiB, aligned to that. On
+/// machines that access it through an alias, the addresses start at 0. Sources: QEMU's `hw/pci/pcie_host.c` and the
+/// traces themselves.
 const CONFIG_WINDOW: &str = "pcie-mmcfg-mmio";
-/// Bytes of configuration space that are kept of a function: what the ports reach.
+/// Number of bytes of configuration space that are kept of a function: those that the ports reach.
 const CONFIG_BYTES: u32 = 0x100;
-/// Addresses below are ports: no machine has devices in memory there.
+/// Lower addresses are ports: no machine has memory-mapped devices there.
 const MAX_PORTS: u64 = 0x1_0000;
-/// What display adapters of PCs answer at besides their windows: memory and ports.
+/// Legacy addresses of PC display adapters besides their BARs: memory and ports.
 const LEGACY_MEMORY: (u64, u64) = (0xa_0000, 0x2_0000);
 const LEGACY_PORTS: (u64, u64) = (0x3b0, 0x30);
-/// Maximum number of names of regions that are told.
+/// Maximum number of region names that are listed.
 const MAX_NAMES: usize = 8;
 
 /// An access of a line.
@@ -99,7 +99,7 @@ fn item(line: &[u8], names: &mut Names) -> Option<Item> {
     })
 }
 
-/// What a block says.
+/// The content of a block.
 pub(super) struct Parsed {
     items: Vec<Item>,
     names: Names,
@@ -107,16 +107,16 @@ pub(super) struct Parsed {
     unusable: UnusableLines,
 }
 
-/// The format, with what the trace told so far.
+/// The format, with the state of the trace so far.
 pub(super) struct Qemu {
     windows: MmioRegions,
     functions: Functions,
-    /// Numbers of functions, by place, in the order in which they get windows.
+    /// Function addresses in the order in which they get BARs.
     places: Vec<u32>,
     configs: HashMap<u32, Option<u16>>,
     selected: u32,
     names: Names,
-    /// Accesses to other devices, by the name of the region.
+    /// Number of accesses to other devices, by region name.
     others: HashMap<u16, u64>,
     timed: bool,
 }
@@ -148,7 +148,7 @@ impl Qemu {
         })
     }
 
-    /// An access to a register of a function's configuration space.
+    /// Handles an access to a register of a function's configuration space.
     fn config(&mut self, place: u32, register: u32, item: &Item, rows: &mut Rows) {
         let is_reported = self
             .functions
@@ -250,7 +250,7 @@ impl Format for Qemu {
                 }
             }
         }
-        // Every window is known: what has none was counted above.
+        // Every window is known: accesses without one were counted above.
         rows.settle(&mut self.windows, |address| (address, address, false));
         log.push(rows);
     }
@@ -282,7 +282,7 @@ impl Format for Qemu {
             log.findings.push(Finding::new(FindingKind::Assumed, "times", message));
             log.clock = Clock::SinceStart;
         }
-        // In the order of the numbers that windows have; functions without windows come behind them.
+        // In the order of window numbers; functions without windows come after them.
         let mut all = self.functions.functions();
         all.sort_by_key(|f| self.places.iter().position(|p| *p == f.place).unwrap_or(usize::MAX));
         let mut functions = Vec::new();

@@ -1,5 +1,5 @@
-//! The `resource` file of a PCI function in sysfs, kept beside a log that does not tell of windows: a line each, first
-//! and last address and flags, the six base address registers and then the expansion ROM. From the kernel's
+//! The `resource` file of a PCI function in sysfs, stored next to a log without windows. Each line has first address,
+//! last address and flags, for the six base address registers and the expansion ROM. Sources: the kernel's
 //! `Documentation/PCI/sysfs-pci.rst` and `include/linux/ioport.h`.
 
 use super::super::error::{FilePosition, ImportError};
@@ -9,18 +9,19 @@ use super::text::{self, Line};
 use crate::recording::{Bar, EXPANSION_ROM, PciFunction};
 use std::path::Path;
 
-/// Ending of the file beside a log.
+/// Suffix of the file next to a log.
 pub(super) const ENDING: &str = ".resource.txt";
-/// Maximum number of bytes of it.
+/// Maximum size of the file, bytes.
 const MAX_RESOURCE_BYTES: u64 = 1 << 16;
-/// Flags of a window: x86 ports, and memory whose reads have no side effects.
+/// Flags of a BAR: x86 ports, and memory whose reads have no side effects.
 const PORTS: u64 = 0x100;
 const PREFETCHABLE: u64 = 0x2000;
 
-/// The device whose windows a file beside a log tells; `None` where there is no such file.
+/// Returns the device whose BARs a file next to a log gives, or `None` if there is no such file.
 ///
 /// # Errors
-/// When the file cannot be read, or a line of it is none.
+///
+/// When the file cannot be read, or a line of it is malformed.
 pub(super) fn read_sibling(log: &Path) -> Result<Option<Function>, ImportError> {
     let path = super::sibling_path(log, ENDING);
     if !path.is_file() {
@@ -37,7 +38,7 @@ pub(super) fn read_sibling(log: &Path) -> Result<Option<Function>, ImportError> 
     })
 }
 
-/// Reads the file's text; an error is the number of the line that is none.
+/// Parses the file's text; the error is the number of the malformed line.
 pub(super) fn parse(bytes: &[u8]) -> Result<Function, u64> {
     let mut bars = Vec::new();
     for ((number, line), at) in (0u8..=EXPANSION_ROM).zip(text::lines(bytes)).zip(1..) {

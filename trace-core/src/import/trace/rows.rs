@@ -1,18 +1,18 @@
-//! What the lines of a piece of a log say, as columns: the events with the window that each goes to, and what is told
-//! beside them. Pieces are put together, in order, when all of the log is known.
+//! Columns of a piece of a log: the events, the window of each, and their side data. Pieces are joined in order when
+//! the whole log is known.
 
 use super::mmio_regions::{MmioRegions, NOWHERE, STRAY};
 use crate::recording::{DmaMapRow, EventKind, InterruptRow, UndecodedRow};
 
-/// Most numbers of unusable lines that are kept to be told.
+/// Maximum number of line numbers of unusable lines that are kept for the report.
 const FIRST_LINES: usize = 4;
 
-/// Lines that mean nothing to an importer.
+/// Lines without a meaning for an importer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnusableLines {
-    /// How many.
+    /// Number of lines.
     pub(super) count: u64,
-    /// Numbers of the first of them, counted from 1.
+    /// Numbers of the first of them, from 1.
     pub(super) first: Vec<u64>,
 }
 
@@ -24,14 +24,14 @@ impl UnusableLines {
         }
     }
 
-    /// Adds those of a later piece, whose lines are counted from behind line `before`.
+    /// Adds those of a later piece, whose lines follow line `before`.
     pub(super) fn append(&mut self, later: &Self, before: u64) {
         self.count += later.count;
         let room = FIRST_LINES.saturating_sub(self.first.len());
         self.first.extend(later.first.iter().take(room).map(|l| l + before));
     }
 
-    /// The first of them, in words: `line 3`, `lines 3, 4, 9 …`.
+    /// Formats the first of them: `line 3`, `lines 3, 4, 9 …`.
     pub(super) fn place(&self) -> String {
         let numbers: Vec<String> = self.first.iter().map(u64::to_string).collect();
         let more = if self.count > self.first.len() as u64 {
@@ -44,18 +44,18 @@ impl UnusableLines {
     }
 }
 
-/// Events of a piece of a log that are missing.
+/// Missing events of a piece of a log.
 #[derive(Clone, Debug)]
 pub(super) struct LostRows {
-    /// Row before which they are.
+    /// Row before which they are missing.
     pub(super) before: usize,
-    /// How many, where it is told.
+    /// Number of events, if known.
     pub(super) count: Option<u64>,
-    /// What the log says.
+    /// Message of the log.
     pub(super) reason: String,
 }
 
-/// An access whose window was not known when its line was read.
+/// An access whose window was unknown when its line was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StrayAccess {
     /// The event, and its row in the columns of its kind.
@@ -65,12 +65,12 @@ pub(super) struct StrayAccess {
     address: u64,
 }
 
-/// Where an access goes.
+/// The target of an access.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AccessTarget {
-    /// Into a window, this far in.
+    /// A window, and the offset in it.
     Window(u16, u32),
-    /// To an address of memory.
+    /// A memory address.
     Address(u64),
 }
 
@@ -78,7 +78,7 @@ pub(super) enum AccessTarget {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) kind: Vec<u8>,
-    /// Number of the window; [`NOWHERE`] of events that go to none, [`STRAY`] where it is not known.
+    /// Number of the window; [`NOWHERE`] for events without one, [`STRAY`] if it is not known yet.
     pub(super) window: Vec<u16>,
     pub(super) time: Vec<u64>,
     /// Empty, or one for each event.
@@ -92,20 +92,20 @@ pub(super) struct Rows {
     pub(super) marks: Vec<String>,
     pub(super) strays: Vec<StrayAccess>,
     pub(super) lost: Vec<LostRows>,
-    /// Lines of the piece, and those of them that mean nothing.
+    /// Number of lines of the piece, and its unusable lines.
     pub(super) lines: u64,
     pub(super) unusable: UnusableLines,
 }
 
 impl Rows {
-    /// Number of events.
+    /// Returns the number of events.
     pub(super) fn len(&self) -> usize {
         self.kind.len()
     }
 
-    /// Bytes that the events take in memory.
+    /// Returns the memory of the events, bytes.
     pub(super) fn bytes(&self) -> u64 {
-        /// A text beside its letters: what a `String` is, and what an allocation costs.
+        /// Memory of a text besides its characters: a `String`, and an allocation's overhead.
         const TEXT: usize = size_of::<String>() + 16;
         let columns = self.kind.capacity()
             + self.window.capacity() * 2
@@ -135,20 +135,20 @@ impl Rows {
         self.value.push(value);
     }
 
-    /// Adds an access without a value; the row's offset is that in a window, if it goes to one that is known.
+    /// Adds an access without a value; the row's offset is that in the window, if the window is known.
     pub(super) fn undecoded(&mut self, time: u64, at: AccessTarget, row: UndecodedRow) {
         let (window, offset) = self.place(at, self.undecoded.len(), true);
         self.row(EventKind::Undecoded, window, time);
         self.undecoded.push(UndecodedRow { offset, ..row });
     }
 
-    /// The window and offset of what goes `at` an address, noted where they are to be found later. `row` is that which
-    /// it will have in the columns of its kind.
+    /// Returns window and offset of an address; unknown ones are recorded for later. `row` is its future row in the
+    /// columns of its kind.
     fn place(&mut self, at: AccessTarget, row: usize, undecoded: bool) -> (u16, u32) {
         match at {
             AccessTarget::Window(window, offset) => (window, offset),
             AccessTarget::Address(address) => {
-                // A piece is of one block, whose lines are fewer than 32 bits count.
+                // A piece comes from one block, whose lines fit 32 bits.
                 self.strays.push(StrayAccess {
                     event: self.len() as u32,
                     row: row as u32,
@@ -160,8 +160,8 @@ impl Rows {
         }
     }
 
-    /// Finds the windows that were not known when the lines were read, and counts what goes to each. `range` tells the
-    /// range that an address was mapped in, for a window where there is none, and whether it is guessed.
+    /// Resolves the windows that were unknown when the lines were read, and counts the accesses of each. `range`
+    /// returns the mapped range of an address, for a new window, and whether it is guessed.
     pub(super) fn settle(&mut self, windows: &mut MmioRegions, range: impl Fn(u64) -> (u64, u64, bool)) {
         for stray in std::mem::take(&mut self.strays) {
             let found = windows
@@ -179,7 +179,7 @@ impl Rows {
         windows.count(&self.window);
     }
 
-    /// Takes what goes to windows that were joined ([`MmioRegions::join`]) to where they are now.
+    /// Moves events of joined windows ([`MmioRegions::join`]) to their new windows.
     pub(super) fn move_to(&mut self, moved: &[(u16, u32)]) {
         let (mut access, mut undecoded) = (0, 0);
         for (kind, window) in self.kind.iter().zip(&mut self.window) {
@@ -201,7 +201,8 @@ impl Rows {
         }
     }
 
-    /// Rows of the tables of its kinds: accesses, interrupts, marks, undecoded accesses, memory for the device.
+    /// Returns the number of rows of each table: accesses, interrupts, marks, undecoded accesses, memory for the
+    /// device.
     pub(super) fn tables(&self) -> [usize; 5] {
         [
             self.offset.len(),
@@ -212,7 +213,7 @@ impl Rows {
         ]
     }
 
-    /// Makes room for this many accesses.
+    /// Reserves memory for `accesses` more accesses.
     pub(super) fn reserve(&mut self, accesses: usize) {
         self.kind.reserve(accesses);
         self.window.reserve(accesses);
@@ -222,7 +223,7 @@ impl Rows {
         self.value.reserve(accesses);
     }
 
-    /// Notes that events are missing here.
+    /// Records that events are missing here.
     pub(super) fn lose(&mut self, count: Option<u64>, reason: String) {
         self.lost.push(LostRows {
             before: self.len(),
@@ -259,7 +260,7 @@ impl Rows {
         }
     }
 
-    /// The table that an event of a kind has a row in, as [`Rows::tables`] counts them.
+    /// Returns the table of an event kind, in the order of [`Rows::tables`].
     pub(super) fn table_of(kind: EventKind) -> usize {
         match kind {
             EventKind::Interrupt => 1,
@@ -270,7 +271,7 @@ impl Rows {
         }
     }
 
-    /// Adds the event `at` of another piece, whose row in the table of its kind is `row`.
+    /// Adds the event `at` of another piece; `row` is its row in the table of its kind.
     pub(super) fn copy(&mut self, from: &Self, at: usize, kind: EventKind, row: usize) -> Option<()> {
         let (time, window) = (*from.time.get(at)?, *from.window.get(at)?);
         match kind {
@@ -290,7 +291,7 @@ impl Rows {
         Some(())
     }
 
-    /// Keeps the events that `kept` says, with their rows.
+    /// Keeps the events selected by `kept`, with their rows.
     pub(super) fn retain(&mut self, kept: &[bool]) {
         if kept.iter().all(|k| *k) {
             return;

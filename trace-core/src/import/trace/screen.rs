@@ -1,4 +1,4 @@
-//! A picture beside a log with the same stem, plain or packed: the screen that is expected at the end.
+//! A picture next to a log with the same stem, plain or compressed: the expected screen at the end.
 
 use super::{sibling_path, source};
 use crate::check::{Finding, FindingKind};
@@ -7,18 +7,18 @@ use crate::screen::{Picture, SCREEN_AT_END};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of bytes of a picture that is kept in a recording: as many as an extra may have.
+/// Maximum size of a picture in a recording, bytes: the maximum size of an extra.
 const MAX_PICTURE_BYTES: u64 = 64 << 20;
 
-/// The names that a picture beside a log may have; the first one that is there counts.
+/// Returns the possible names of a picture next to a log; the first existing one counts.
 pub(super) fn names(log: &Path) -> [PathBuf; 2] {
     [sibling_path(log, ".ppm"), sibling_path(log, ".ppm.gz")]
 }
 
-/// Attaches the picture beside a log, where there is one. What cannot be read is a finding.
+/// Attaches the picture next to a log, if there is one. An unreadable picture becomes a finding.
 pub(super) fn attach(log: &Path, recording: &mut Recording) {
     for path in names(log) {
-        // What was asked for may be the picture's own name only by mistake: a log has another form.
+        // A picture passed as the log is a mistake: a log has another format.
         if path == log {
             continue;
         }

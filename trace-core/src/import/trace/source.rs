@@ -1,5 +1,5 @@
-//! A log as blocks of whole lines: read, and where it is packed unpacked, by a thread of its own, so that parsing is
-//! all that the others do. Memory is bounded by the blocks under way, whatever the file unpacks to.
+//! The block reader of logs: one thread reads, and unpacks if needed, so that the others only parse. Memory is limited
+//! by the blocks in flight, whatever the unpacked size.
 
 use super::super::counting_reader::CountingReader;
 use super::super::decompress::{LimitedReader, is_over_limit};
@@ -13,39 +13,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Bytes of a block: few enough to stay in a cache, and enough to outweigh what a block costs.
+/// Size of a block, bytes: small enough for a cache, large enough to outweigh the cost per block.
 const BLOCK: usize = 1 << 20;
-/// Blocks that wait to be parsed.
+/// Maximum number of blocks that wait for parsing.
 const WAITING: usize = 4;
-/// What a line that is longer than a block is taken for: no format has one like it.
+/// Replacement of a line that is longer than a block: no format has such a line.
 const TOO_LONG: &[u8] = b"?\n";
-/// The first bytes of a file packed by gzip.
+/// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// How a log ends.
+/// The end of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// With the end of a line.
+    /// At the end of a line.
     Whole,
-    /// In the middle of a line, of which this many bytes are there.
+    /// In the middle of a line, after this many bytes of it.
     Cut(u64),
-    /// It cannot be unpacked further, and why; the second is the byte of the packed file.
+    /// At data that cannot be unpacked: the reason, and the byte of the packed file.
     Broken(String, u64),
 }
 
-/// Whole lines, and how far in the file they end.
+/// Whole lines, and the position of their end in the file.
 struct Block {
     bytes: Vec<u8>,
-    /// Bytes of the file, packed or not, that were read up to here.
+    /// Number of bytes of the file, packed or not, that were read up to here.
     read: u64,
 }
 
-/// Whether a path is a file that is packed by gzip.
+/// Whether a path is a gzip file.
 pub(super) fn is_compressed(path: &Path) -> bool {
     File::open(path).and_then(|f| is_packed(&f)).unwrap_or(false)
 }
 
-/// Whether the file is packed by gzip.
+/// Whether the file is a gzip file.
 fn is_packed(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::FileExt as _;
     let mut first = [0; GZIP.len()];
@@ -56,7 +56,7 @@ fn is_packed(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The first bytes of a log's text, at most `most`.
+/// Returns the first bytes of a log's text, at most `most`.
 pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let packed = is_packed(&file)?;
@@ -72,7 +72,7 @@ pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
             Ok(0) => break,
             Ok(n) => bytes.extend_from_slice(part.get(..n).unwrap_or_default()),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // What came before the damage is enough to know it by.
+            // The data before the damage is enough to detect the format.
             Err(_) if packed => break,
             Err(e) => return Err(e),
         }
@@ -81,7 +81,7 @@ pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file, packed or not, as a whole: at most `most` bytes, `None` when it has more.
+/// Reads a whole file, packed or not. Returns `None` if it has more than `most` bytes.
 pub(super) fn read_file(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
@@ -95,11 +95,12 @@ pub(super) fn read_file(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((read as u64 <= most).then_some(bytes))
 }
 
-/// Reads a log and gives its blocks, several at a time, to `each`, in order. Progress counts bytes of the file.
+/// Reads a log and passes its blocks to `each` in order, several at a time. Progress counts bytes of the file.
 ///
 /// # Errors
-/// When the file cannot be opened or read, `each` says so, or the work was cancelled. That it is damaged where it is
-/// packed is no error: it is how it ends.
+///
+/// When the file cannot be opened or read, `each` returns an error, or the work was cancelled. Damage of a packed file
+/// is no error: it is an end of the log.
 pub(super) fn blocks(
     path: &Path,
     progress: &Progress,
@@ -128,7 +129,7 @@ pub(super) fn blocks(
             false => split_lines(counted, false, &read, &give, &taken_back),
         });
         let taken = take_all(take, &give_back, progress, &mut each);
-        // A reader that still has blocks ends when it finds that nobody takes them.
+        // A reader that still has blocks ends when nobody receives them.
         let end = reader.join();
         taken?;
         match end {
@@ -142,7 +143,7 @@ pub(super) fn blocks(
     })
 }
 
-/// Hands blocks on, as many at a time as there are threads to parse them.
+/// Passes blocks on, as many at a time as there are parser threads.
 fn take_all(
     take: Receiver<Block>,
     give_back: &Sender<Vec<u8>>,
@@ -165,14 +166,14 @@ fn take_all(
         progress.advance(read.saturating_sub(reported))?;
         reported = read;
         for bytes in batch.drain(..) {
-            // Nobody takes it back once everything is read.
+            // Nobody receives it once everything is read.
             let _ = give_back.send(bytes);
         }
     }
     Ok(())
 }
 
-/// Cuts a text into blocks at ends of lines and sends them.
+/// Splits a text into blocks at line ends and sends them.
 fn split_lines(
     mut from: impl Read,
     packed: bool,
@@ -206,7 +207,7 @@ fn split_lines(
         }
         bytes.truncate(filled);
         if skipping {
-            // The rest of a line that was too long: up to its end.
+            // The rest of a line that was too long, up to its end.
             match memchr::memchr(b'\n', &bytes) {
                 Some(at) => {
                     bytes.drain(..=at);
@@ -314,7 +315,7 @@ mod tests {
         });
         assert!(matches!(ended, Err(ImportError::Cancelled(_))));
         assert!(seen <= 16, "{seen}");
-        // A person who allows less than it unpacks to is told, whatever was read before.
+        // A limit below the unpacked size is reported, whatever was read before.
         let limited = Progress::new();
         limited.limit_unpacked(5 << 20);
         let mut bytes = 0;

@@ -1,6 +1,6 @@
-//! Fields and numbers of a line of text, read from bytes by hand: a log has millions of them.
+//! Fields and numbers of a text line, parsed from bytes by hand: a log has millions of lines.
 
-/// A line that is read from its start; every reader gives `None` where the line does not go on as asked.
+/// A line that is read from its start; every reader returns `None` if the line continues differently.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     rest: &'a [u8],
@@ -11,25 +11,25 @@ impl<'a> Line<'a> {
         Self { rest: line }
     }
 
-    /// What is not read yet.
+    /// Returns the unread rest.
     pub(super) fn rest(self) -> &'a [u8] {
         self.rest
     }
 
-    /// Passes over this text, if it stands here.
+    /// Skips this text, if it is next.
     pub(super) fn tag(&mut self, text: &[u8]) -> Option<()> {
         self.rest = self.rest.strip_prefix(text)?;
         Some(())
     }
 
-    /// Passes over blanks, if there are any.
+    /// Skips blanks, if there are any.
     pub(super) fn blanks(&mut self) {
         while let [b' ' | b'\t', rest @ ..] = self.rest {
             self.rest = rest;
         }
     }
 
-    /// The next field, which ends at a blank or with the line; never empty.
+    /// Returns the next field, which ends at a blank or at the line end; never empty.
     pub(super) fn word(&mut self) -> Option<&'a [u8]> {
         self.blanks();
         let end = self
@@ -42,7 +42,7 @@ impl<'a> Line<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// The next field as a decimal number of at most 32 bits.
+    /// Parses the next field as a decimal number of at most 32 bits.
     pub(super) fn decimal(&mut self) -> Option<u32> {
         self.blanks();
         let mut value = 0u32;
@@ -55,7 +55,7 @@ impl<'a> Line<'a> {
         (digits > 0 && self.at_end_of_field()).then_some(value)
     }
 
-    /// The next field as a hexadecimal number of at most 64 bits, with or without `0x`.
+    /// Parses the next field as a hexadecimal number of at most 64 bits, with or without `0x`.
     pub(super) fn hex(&mut self) -> Option<u64> {
         self.blanks();
         if let [b'0', b'x', rest @ ..] = self.rest {
@@ -76,7 +76,7 @@ impl<'a> Line<'a> {
         (digits > 0 && self.at_end_of_field()).then_some(value)
     }
 
-    /// The next field as a time, `SECONDS.FRACTION` with one to nine digits of a fraction, in nanoseconds.
+    /// Parses the next field as a time, `SECONDS.FRACTION` with one to nine fraction digits, in nanoseconds.
     pub(super) fn time(&mut self) -> Option<u64> {
         self.blanks();
         let mut seconds = 0u64;
@@ -116,14 +116,14 @@ fn hex_digit(c: u8) -> Option<u8> {
     }
 }
 
-/// A whole field as a hexadecimal number, with or without `0x`.
+/// Parses a whole field as a hexadecimal number, with or without `0x`.
 pub(super) fn hex(field: &[u8]) -> Option<u64> {
     let mut line = Line::new(field);
     let value = line.hex()?;
     line.rest().is_empty().then_some(value)
 }
 
-/// The lines of a block, without their ends.
+/// Returns the lines of a block, without their ends.
 pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {

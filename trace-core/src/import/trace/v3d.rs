@@ -1,9 +1,8 @@
-//! What GPUReplay's recorder of Broadcom's V3D leaves: a log of ftrace with events of its own, `v3d_access_reg` above
-//! all.
+//! The importer of GPUReplay's logs of Broadcom's V3D: an ftrace log with its own events, above all `v3d_access_reg`.
 //!
-//! Accesses name a group of registers, and a core where there are several; a group that begins with `~` was recorded
-//! for looking at and not for replaying. What else the recorder told (mappings, waits, submits, interrupts, flushes) is
-//! a note. The memory dumps that the log names lie apart, and are not published with it.
+//! Accesses name a group of registers, and a core if there are several. A group that starts with `~` was recorded for
+//! inspection and not for replay. Other events of the recorder (mappings, waits, submits, interrupts, flushes) become
+//! notes. The memory dumps that the log names are separate files and are not published with it.
 
 use super::ftrace;
 use super::text;
@@ -15,37 +14,37 @@ use crate::recording::{
 };
 use std::path::Path;
 
-/// What [`Identity::source`] says of such a recording.
+/// Value of [`Identity::source`] for such a recording.
 pub const SOURCE: &str = "gpureplay-v3d";
 
-/// The device as the device tree of a Raspberry Pi 4 names it.
+/// Device-tree name of the device of a Raspberry Pi 4.
 const COMPATIBLE: &str = "brcm,2711-v3d";
 
-/// Event of an access, and how the recorder's other events begin.
+/// Event of an access, and the prefix of the recorder's other events.
 const ACCESS: &[u8] = b"v3d_access_reg";
 const OWN: &[u8] = b"v3d_";
-/// Maximum number of bytes of a log: the recorder replays 65,536 records at most, of some hundred bytes each.
+/// Maximum size of a log, bytes: the recorder replays 65,536 records at most, of some hundred bytes each.
 const MAX_BYTES: u64 = 256 << 20;
-/// First bytes that a log is known by.
+/// Number of first bytes that identify a log.
 const HEAD: usize = 1 << 16;
-/// Maximum number of groups of registers, and the smallest window that one is shown with.
+/// Maximum number of register groups, and the minimum window size of a group.
 const MAX_GROUPS: usize = 64;
 const WINDOW_BYTES: u64 = 0x4000;
 
-/// Whether a path looks like such a log: an access is among its first lines.
+/// Whether a path looks like such a log: its first lines contain an access.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     let is_access = |line: &[u8]| ftrace::event(line).is_some_and(|e| e.name == ACCESS);
     path.is_file() && super::source::head(path, HEAD).is_ok_and(|head| text::lines(&head).any(is_access))
 }
 
-/// The value of a field `KEY=VALUE`.
+/// Returns the value of a field `KEY=VALUE`.
 fn field<'a>(text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let mut words = text.split(u8::is_ascii_whitespace);
     words.find_map(|w| w.strip_prefix(key)?.strip_prefix(b"="))
 }
 
-/// An access: its group, and what was accessed.
+/// Parses an access: its group and the access itself.
 fn access(text: &[u8]) -> Option<(String, Access)> {
     let number = |key: &[u8]| u32::try_from(ftrace::number(field(text, key)?)?).ok();
     let group = field(text, b"group")?;
@@ -72,8 +71,9 @@ fn access(text: &[u8]) -> Option<(String, Access)> {
 /// Imports a log.
 ///
 /// # Errors
-/// When the file cannot be read, is larger than any such log, has no access, or the work was cancelled. Lines that are
-/// of no use are findings.
+///
+/// When the file cannot be read, is larger than any such log, has no access, or the work was cancelled. Unusable lines
+/// are findings.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
     let bytes = super::source::read_file(path, MAX_BYTES).map_err(|e| ImportError::io(path, e))?;
@@ -172,7 +172,7 @@ mod tests {
         let path = folder.join("py-videocore6-mininput.ftrace.txt");
         assert!(fits(&path) && !fits(&folder.join("py-videocore6-mininput.replay-py.txt")));
         let r = import(&path, &Progress::new()).unwrap();
-        // The authors' own parser made this list: a record for what is replayed, a comment for what is not.
+        // The authors' own parser made this list: a record for each replayed access, a comment for the others.
         let list = std::fs::read_to_string(folder.join("py-videocore6-mininput.records-py.h")).unwrap();
         let replayed: Vec<(bool, u32, u64)> = list
             .lines()
@@ -204,7 +204,7 @@ mod tests {
         let names: Vec<&str> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
         assert_eq!((names, r.events.marks.len()), (vec!["hub", "core0"], 14));
         assert!(r.events.marks[0].starts_with("v3d_map_gpu_region start_page=0x00000020"));
-        // Registers of the core have names, and those of the hub not the same ones.
+        // Registers of the core have names, and those of the hub have different ones.
         let device = crate::registers::RecordedRegisters::new(&r).unwrap();
         assert_eq!((device.map().name(), device.space()), ("v3d", 1));
         for access in &own {

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
-/// Physical memory by word: what was never written has no content.
+/// Physical memory by word; words never written have no content.
 #[derive(Default, Clone)]
 struct Words(HashMap<u64, u64>);
 
@@ -52,7 +52,7 @@ impl Pages {
     }
 }
 
-/// Maps pages one by one, with tables from 0x10_0000 on.
+/// A builder that maps single pages, with tables from 0x10_0000 on.
 struct Builder {
     format: MmuFormat,
     mem: Pages,
@@ -166,7 +166,7 @@ fn recorded_entries_read_as_they_should() {
     assert_eq!(entry_kind(MmuFormat::MaliLpae, 3, 0x1003), EntryKind::Reserved);
 }
 
-/// The data files and the code read entries the same way.
+/// The data files and the code read entries in the same way.
 #[test]
 fn the_register_files_agree_with_the_walker() {
     let map = crate::registers::RegisterMap::by_name("mali-jm").unwrap();
@@ -289,7 +289,7 @@ fn hostile_tables_end_with_an_error() {
         let reached = count_mapped_pages(f, ROOT, &b.mem);
         assert_eq!((reached.pages, reached.problems, reached.first), (1, 1, Some(error)));
         assert_eq!((s.leaves.len(), s.problems), (1, vec![error]));
-        // Every entry is a type without meaning.
+        // Every entry has a reserved type.
         let mut mem = Pages::default();
         for i in 0..512 {
             mem.set(ROOT.0, i, 1);
@@ -303,7 +303,7 @@ fn hostile_tables_end_with_an_error() {
             })
         );
         assert_eq!(scan(f, ROOT, &mem).problems.len(), 512);
-        // No root at all.
+        // No root.
         let error = MmuError::TableMissing {
             level: 0,
             at: ROOT,
@@ -314,7 +314,7 @@ fn hostile_tables_end_with_an_error() {
     }
 }
 
-/// One page image that stands in every frame: every entry of every table points at a table of its own.
+/// One page image in every frame: every entry of every table points to a table of its own.
 struct Everywhere;
 
 impl PhysMemory for Everywhere {
@@ -333,7 +333,7 @@ struct EverywhereLeaves;
 impl PhysMemory for EverywhereLeaves {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
         let index = at.0 >> 3 & 511;
-        // Frames 1 and up to 3 digits of 9 bits are tables of levels 0 to 2; below are pages.
+        // Frame 1 and frames of up to 3 digits of 9 bits are tables of levels 0 to 2; below are pages.
         let next = PhysAddr((at.frame() << 9 | index) << 12);
         Some(if at.frame() < 1 << 27 {
             encode_table(MmuFormat::Aarch64_4k, next)
@@ -352,7 +352,7 @@ fn tables_and_leaves_without_end_are_bounded() {
     });
     assert_eq!(r, Err(MmuError::TooManyLeaves));
     assert_eq!(visited, MAX_LEAVES);
-    // Entries of the last level are tables, which it does not know: problems, and a scan stops counting them.
+    // Entries of the last level have type table, which that level lacks: problems, and a scan stops counting them.
     assert_eq!(
         scan(MmuFormat::MaliLpae, PhysAddr(0x1000), &Everywhere).problems.len(),
         Scan::MAX_PROBLEMS
@@ -473,7 +473,7 @@ fn a_block_and_a_page_that_overlap_are_mapped_twice() {
     assert_eq!((found[0].first.0, found[0].second.0), (0x1000, 0x4000_5000));
 }
 
-/// The tables of a published recording: blocks of an address with its level in the low bits and 512 entries.
+/// Returns the tables of a published recording: blocks of an address with its level in the low bits and 512 entries.
 fn recorded_tables(file: &std::path::Path) -> (PhysAddr, Pages) {
     let data = std::fs::read(file).unwrap();
     let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());

@@ -1,4 +1,4 @@
-//! Properties: whatever is encoded, mapped or found at random.
+//! Property tests of encoding, mapping and analysis.
 
 use super::*;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// What is mapped is found, by translation, by traversal and as runs; nothing else is.
+    /// Translation, traversal and runs find exactly what is mapped.
     #[test]
     fn what_is_mapped_is_found(
         format in any_format(),
@@ -66,7 +66,7 @@ proptest! {
         for pair in runs.windows(2) {
             prop_assert!(pair[0].end() <= pair[1].va);
         }
-        // The word-by-word way gives the same as the page-by-page way.
+        // Word-by-word and page-by-page reads give the same result.
         let words = Words(b.mem.0.iter().flat_map(|(f, p)| {
             p.as_chunks::<8>().0.iter().enumerate().map(move |(i, w)| (f << 12 | (i as u64) << 3, u64::from_le_bytes(*w)))
         }).collect());
@@ -78,7 +78,7 @@ proptest! {
 }
 
 proptest! {
-    /// Random words as tables: every question ends, in an answer or an error.
+    /// Random words as tables: every query ends with an answer or an error.
     #[test]
     fn random_tables_are_answered_or_refused(
         format in any_format(),
@@ -87,7 +87,7 @@ proptest! {
     ) {
         let mut mem = Pages::default();
         for (table, index, raw, to) in words {
-            // Half of the entries point at one of the eight tables, whatever else they hold.
+            // Half of the entries point to one of the eight tables, whatever else they hold.
             let raw = if raw >> 63 == 1 { raw & !0xffff_ffff_f000 | to << 12 } else { raw };
             mem.set(table << 12, index, raw);
         }
@@ -119,7 +119,7 @@ proptest! {
         prop_assert_eq!(pairs, frames.len() as u64 - distinct.len() as u64);
     }
 
-    /// Holes and content make the whole, whatever the ranges.
+    /// Holes and content together are everything, whatever the ranges.
     #[test]
     fn holes_agree_with_counting(
         leaves in prop::collection::vec((0u64..64, prop::sample::select(vec![1u64, 4])), 0..10),
@@ -141,7 +141,7 @@ proptest! {
         }).sum();
         let all = find_pages_without_content(&leaves, &ranges, usize::MAX);
         prop_assert_eq!(all.spans.iter().map(|r| r.pages).sum::<u64>(), counted);
-        // A limit changes what is listed, and not what is counted.
+        // A limit changes the list, not the counts.
         for most in 0..4 {
             let few = find_pages_without_content(&leaves, &ranges, most);
             prop_assert_eq!(&few.spans[..], &all.spans[..most.min(all.spans.len())]);

@@ -1,4 +1,4 @@
-//! What is told of each mapping.
+//! Tests of the properties of each mapping.
 
 use super::super::*;
 use crate::recording::{GpuVa, PhysAddr};

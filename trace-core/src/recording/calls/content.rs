@@ -1,21 +1,20 @@
-//! What a recording holds for its calls: code of modules, and the bytes that copies moved.
+//! The contents of an API trace: code of modules, and the bytes that copies moved.
 
 use super::{CALL_FACTS, CallFacts, CallModule, CopyRow};
 use crate::recording::{PageId, Recording};
 use std::ops::Range;
 
-/// Maximum number of bytes of a module that is put together. The largest modules of NVIDIA's libraries have some 200
-/// MB.
+/// Maximum size of a module that is assembled, bytes. The largest modules of NVIDIA's libraries have some 200 MB.
 const MAX_CODE_BYTES: u64 = 1 << 30;
 
 impl Recording {
-    /// What the recording tells of calls; `None` where it is no recording of calls, or tells what cannot be read.
+    /// Returns the metadata of an API trace, or `None` if the recording is no API trace or the metadata is unreadable.
     #[must_use]
     pub fn call_facts(&self) -> Option<CallFacts> {
         serde_json::from_slice(self.extras.get(CALL_FACTS)?).ok()
     }
 
-    /// The bytes of a module, put together from its pages; `None` when they are not all there.
+    /// Returns the bytes of a module, assembled from its pages, or `None` if pages are missing.
     #[must_use]
     pub fn module_code(&self, module: &CallModule) -> Option<Vec<u8>> {
         let pages: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
@@ -42,18 +41,18 @@ impl Recording {
         self.copy_pages(row).is_some()
     }
 
-    /// The bytes that a copy moved, its rows one after another; `None` when the recording does not hold them.
+    /// Returns the bytes that a copy moved, its rows one after another, or `None` if the recording does not hold them.
     #[must_use]
     pub fn copy_content(&self, row: &CopyRow) -> Option<Vec<u8>> {
-        // No more is taken than the pages that the file holds can name.
+        // The memory is limited by the pages that the file can name.
         self.copy_pages(row)?;
         let mut bytes = vec![0; usize::try_from(row.total()?).ok()?];
         self.read_copy_content(row, 0, &mut bytes).then_some(bytes)
     }
 
-    /// Fills `out` with what a copy moved, its rows one after another, from byte `offset` of that on. Takes time by
-    /// what is asked for, not by what was moved. `false`: the recording does not hold all of it, or it ends before;
-    /// what `out` holds then is not told.
+    /// Fills `out` with bytes that a copy moved, its rows one after another, from byte `offset` on. The time depends on
+    /// the size of `out`, not on the size of the copy. Returns `false` if the recording does not hold all of it, or it
+    /// ends before; the content of `out` is then unspecified.
     #[must_use]
     pub fn read_copy_content(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
         const PAGE: u64 = crate::PAGE_SIZE as u64;
@@ -86,7 +85,8 @@ impl Recording {
         self.copy_pages(row).is_some()
     }
 
-    /// Which of [`crate::recording::Events::call_pages`] hold what a copy moved; `None` where there are not as many.
+    /// Returns the range of [`crate::recording::Events::call_pages`] with the bytes that a copy moved, or `None` if
+    /// there are not enough pages.
     pub(crate) fn copy_pages(&self, row: &CopyRow) -> Option<Range<usize>> {
         let pages = usize::try_from(row.pages()?).ok()?;
         let first = usize::try_from(row.pages_at).ok()?;

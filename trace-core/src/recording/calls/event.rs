@@ -1,4 +1,4 @@
-//! A call as one of its rows, and how it is told in words.
+//! A call as one of its rows, and its description.
 
 use super::{
     AllocationKind, AllocationRow, CALL_CAPTURED, CALL_OF_GRAPH, CallFacts, CallRow, CopyKind, CopyRow, FillRow,
@@ -15,16 +15,16 @@ pub enum CallEvent {
     Copy(CopyRow),
     /// Memory set to a value.
     Fill(FillRow),
-    /// An order.
+    /// An order of streams, events and the host.
     Order(OrderRow),
-    /// Memory taken or given back.
+    /// An allocation or a release of memory.
     Allocation(AllocationRow),
-    /// Any other.
+    /// Any other call.
     Call(CallRow),
 }
 
 impl CallEvent {
-    /// What the driver answered: 0 is success.
+    /// Returns the result code of the driver: 0 is success.
     #[must_use]
     pub fn result(&self) -> u32 {
         match self {
@@ -37,7 +37,7 @@ impl CallEvent {
         }
     }
 
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Returns the duration of the call on the host in nanoseconds, `u32::MAX` for more.
     #[must_use]
     pub fn host_ns(&self) -> u32 {
         match self {
@@ -50,7 +50,7 @@ impl CallEvent {
         }
     }
 
-    /// The stream that it goes to, an index into [`super::CallFacts::streams`].
+    /// Returns its stream, an index into [`super::CallFacts::streams`].
     #[must_use]
     pub fn stream(&self) -> Option<u32> {
         let stream = match self {
@@ -64,7 +64,7 @@ impl CallEvent {
         (stream != OrderRow::NONE).then_some(stream)
     }
 
-    /// What is known of it, in words, with names from the facts where they tell them.
+    /// Describes the call, with names from the metadata if available.
     #[must_use]
     pub fn describe(&self, facts: Option<&CallFacts>) -> String {
         let stream = |n: u32| match facts.and_then(|f| f.streams.get(n as usize)) {
@@ -151,7 +151,7 @@ impl CallEvent {
 }
 
 impl EventKind {
-    /// The kinds that are calls of a driver, with their words.
+    /// The event kinds of driver calls, with their names.
     pub const CALLS: [(Self, &str); 6] = [
         (Self::Launch, "launch"),
         (Self::Copy, "copy"),
@@ -161,13 +161,13 @@ impl EventKind {
         (Self::Call, "call"),
     ];
 
-    /// The word of a kind that is a call of a driver.
+    /// Returns the name of an event kind of a driver call.
     #[must_use]
     pub fn call_name(self) -> Option<&'static str> {
         Self::CALLS.iter().find(|(k, _)| *k == self).map(|(_, w)| *w)
     }
 
-    /// Whether events of this kind are calls of a driver.
+    /// Whether events of this kind are driver calls.
     #[must_use]
     pub fn is_call(self) -> bool {
         self.call_name().is_some()
@@ -175,7 +175,7 @@ impl EventKind {
 }
 
 impl Events {
-    /// The call that an event is, if it is one.
+    /// Returns the call of an event, if it is one.
     #[must_use]
     pub fn call(&self, event: usize) -> Option<CallEvent> {
         let row = self.payload.get(event)? as usize;
@@ -190,7 +190,7 @@ impl Events {
         }
     }
 
-    /// Bytes that a launch or a call names; `None` where the recording does not hold them all, or they are damaged.
+    /// Returns the bytes of a launch or a call, or `None` if the recording does not hold them all, or they are damaged.
     #[must_use]
     pub fn call_arguments(&self, at: u64, bytes: u32) -> Option<Vec<u8>> {
         let from = usize::try_from(at).ok()?;

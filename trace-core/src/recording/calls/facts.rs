@@ -1,80 +1,80 @@
-//! What a recording of calls tells beside its events: the device, the window, modules, functions, streams.
+//! Metadata of an API trace: device, address ranges, modules, functions, streams.
 
 use serde::{Deserialize, Serialize};
 
-/// Name of the extra that holds [`CallFacts`], as JSON.
+/// Name of the extra with [`CallFacts`], as JSON.
 pub const CALL_FACTS: &str = "calls";
 
-/// What a recording of calls tells beside its events. Stored as JSON: fields are added, never changed.
+/// Metadata of an API trace. Stored as JSON: fields are added, never changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallFacts {
-    /// The interface that the calls are of: `cuda`.
+    /// The API: `cuda`.
     pub api: String,
-    /// Version of the driver's interface: 13000 for CUDA 13.0.
+    /// Version of the driver API: 13000 for CUDA 13.0.
     pub version: u32,
     /// The device.
     pub device: CallDevice,
-    /// The range of addresses that allocations were served from; 0 bytes: none.
+    /// The address range of allocations; 0 bytes: none.
     pub window: CallWindow,
-    /// The range of addresses that the program's own reservations were served from; 0 bytes: none.
+    /// The address range of the program's own reservations; 0 bytes: none.
     #[serde(skip_serializing_if = "CallWindow::is_empty")]
     pub reserved: CallWindow,
     /// Names of calls.
     pub names: Vec<String>,
     /// Code that was loaded.
     pub modules: Vec<CallModule>,
-    /// Functions that were launched or asked for.
+    /// Functions that were launched or queried.
     pub functions: Vec<CallFunction>,
-    /// Streams, by the numbers that rows use.
+    /// Streams, in the order of the indices in rows.
     pub streams: Vec<CallStream>,
-    /// Limits of the context that the program set, by the driver's numbers (0 stack of a thread, 1 room for what kernels
-    /// print, 2 heap of kernels), each with the most that it was set to, in bytes.
+    /// Limits of the context that the program set, by driver number (0 stack of a thread, 1 room for kernel printf
+    /// output, 2 heap of kernels), each with its largest value in bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<[u64; 2]>,
-    /// The process whose calls these are.
+    /// The recorded process.
     #[serde(skip_serializing_if = "CallProcess::is_unknown")]
     pub process: CallProcess,
-    /// What was recorded of the program: `whole`, `first 10 launches`, `marked`.
+    /// The recorded part of the program: `whole`, `first 10 launches`, `marked`.
     pub range: String,
 }
 
-/// The process whose calls a recording holds.
+/// The process of an API trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallProcess {
-    /// Its number on the recorded machine; 0: not known.
+    /// Process id on the recorded machine; 0: unknown.
     pub number: u32,
-    /// Number of the process that started it; 0: not known.
+    /// Process id of its parent; 0: unknown.
     pub parent: u32,
     /// Its command line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Whether it ended in good order, so that nothing of it is missing.
+    /// Whether it ended normally, so that nothing is missing.
     pub ended: bool,
 }
 
 impl CallProcess {
-    /// Whether the recording does not tell its process.
+    /// Whether the recording does not name its process.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The device that calls went to.
+/// The device of the calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallDevice {
-    /// Its name, as the driver tells it.
+    /// Its name in the driver.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: [u32; 2],
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of memory.
+    /// Size of its memory, bytes.
     pub memory: u64,
-    /// Whether the device's identity is known.
+    /// UUID of the device.
     pub uuid: String,
 }
 
@@ -84,7 +84,7 @@ pub struct CallDevice {
 pub struct CallWindow {
     /// First address.
     pub base: u64,
-    /// Number of bytes.
+    /// Size, bytes.
     pub bytes: u64,
 }
 
@@ -103,15 +103,15 @@ impl CallWindow {
     }
 }
 
-/// Form of code. Stored by name.
+/// The form of code. Stored by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeKind {
-    /// Machine code in an ELF file.
+    /// Machine code in an ELF file (cubin).
     Cubin,
-    /// Text for the driver's compiler.
+    /// PTX text for the driver's compiler.
     Ptx,
-    /// A container of both.
+    /// A container of both (fatbin).
     Fatbin,
     /// Something else.
     #[default]
@@ -123,19 +123,19 @@ pub enum CodeKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallModule {
-    /// Where it came from: a file's name, or `memory`.
+    /// Its origin: a file name, or `memory`.
     pub origin: String,
-    /// Its form as it is stored here.
+    /// Its form as stored here.
     pub kind: CodeKind,
-    /// Bytes of it; 0 when it is not stored.
+    /// Size, bytes; 0 if it is not stored.
     pub bytes: u64,
     /// BLAKE3 of these bytes, in hexadecimal.
     pub digest: String,
-    /// Pages that hold it, as runs of first page and number of pages; the last one is filled up with zeros.
+    /// Pages with the code, as runs of first page and number of pages; the last one is padded with zeros.
     pub pages: Vec<[u32; 2]>,
-    /// Variables of the device in it, as far as they were asked for or are known.
+    /// Device variables in it that were queried or are known.
     pub globals: Vec<CallGlobal>,
-    /// Why it is not stored, where it is not.
+    /// The reason why it is not stored, if it is not.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub missing: String,
 }
@@ -146,9 +146,9 @@ pub struct CallModule {
 pub struct CallGlobal {
     /// Its mangled name.
     pub name: String,
-    /// Where it lay.
+    /// Its device address.
     pub at: u64,
-    /// Bytes of it.
+    /// Size, bytes.
     pub bytes: u64,
 }
 
@@ -158,27 +158,27 @@ pub struct CallGlobal {
 pub struct CallFunction {
     /// Its mangled name.
     pub name: String,
-    /// Its name as its author wrote it; empty when it is the same or not known.
+    /// Its source name; empty if equal or unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub demangled: String,
     /// The module, an index into [`CallFacts::modules`].
     pub module: Option<u32>,
     /// Offset and size of each parameter in the parameter buffer, in bytes.
     pub parameters: Vec<[u32; 2]>,
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory of its own.
+    /// Size of its own shared memory, bytes.
     pub shared: u32,
-    /// Bytes of local memory a thread.
+    /// Size of local memory per thread, bytes.
     pub local: u32,
-    /// Most threads a block.
+    /// Maximum number of threads per block.
     pub most_threads: u32,
-    /// Attributes that the program set, by the driver's numbers, with their last values.
+    /// Attributes that the program set, by driver number, with their last values.
     pub attributes: Vec<[i32; 2]>,
 }
 
 impl CallFunction {
-    /// The name for a person.
+    /// Returns the name for display.
     #[must_use]
     pub fn display_name(&self) -> &str {
         if self.demangled.is_empty() {
@@ -195,8 +195,8 @@ impl CallFunction {
 pub struct CallStream {
     /// Its name: `default stream`, `stream 3`.
     pub name: String,
-    /// Flags that it was made with; 1: it does not wait for the default stream.
+    /// Creation flags; 1: it does not wait for the default stream.
     pub flags: u32,
-    /// Its priority, the lower the sooner.
+    /// Its priority; lower values run earlier.
     pub priority: i32,
 }

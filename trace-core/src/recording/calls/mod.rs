@@ -1,7 +1,7 @@
-//! Rows of recordings of a driver's calls (CUDA): launches, copies, fills, the order of streams, allocations, other calls.
+//! Rows of API traces (CUDA): launches, copies, fills, orders of streams, allocations, other calls.
 //!
-//! The order of events is the host's: a call stands where it returned. What the device does in which order is told by
-//! streams and by the [`OrderRow`]s between them.
+//! The order of events is the host's: a call is where it returned. Streams and the [`OrderRow`]s between them give the
+//! order of work on the device.
 
 mod content;
 mod event;
@@ -38,7 +38,7 @@ mod tests {
     fn what_a_copy_moved_is_put_together_from_its_pages() {
         let mut pages = MemoryBuilder::new();
         let mut events = EventsBuilder::new();
-        // 5000 bytes that begin 100 bytes before the end of a page: three pages.
+        // 5000 bytes that start 100 bytes before the end of a page: three pages.
         let bytes: Vec<u8> = (0..5000u32).map(|n| (n * 7) as u8).collect();
         let phase = PAGE_SIZE - 100;
         let mut laid = vec![0; phase];
@@ -65,7 +65,7 @@ mod tests {
         };
         assert_eq!(row.pages(), Some(3));
         assert_eq!(r.copy_content(&row).unwrap(), bytes);
-        // Parts are as the whole: within a page, over the end of one, at both ends, nothing at all.
+        // Parts equal the whole: within a page, across the end of one, at both ends, empty.
         for (from, to) in [
             (0, 1),
             (99, 101),
@@ -87,7 +87,7 @@ mod tests {
             "past all that can be counted"
         );
         assert_eq!(r.events.call(0), Some(CallEvent::Copy(row)));
-        // What names more than the file holds is not there.
+        // A row that names more than the file holds gives nothing.
         for wrong in [
             CopyRow { bytes: 1 << 40, ..row },
             CopyRow { rows: u64::MAX, ..row },

@@ -1,4 +1,4 @@
-//! Rows of the tables of calls, as the container holds them, and their kinds.
+//! Rows of the call tables, as the container stores them, and their kinds.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -6,9 +6,9 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaunchRow {
-    /// First byte of its arguments in [`Events::call_bytes`]: the function's parameter buffer as the driver laid it out.
+    /// First byte of its arguments in [`Events::call_bytes`]: the function's parameter buffer in the driver's layout.
     pub arguments_at: u64,
-    /// Bytes of the arguments.
+    /// Size of the arguments, bytes.
     pub arguments: u32,
     /// The function, an index into [`super::CallFacts::functions`].
     pub function: u32,
@@ -16,25 +16,25 @@ pub struct LaunchRow {
     pub stream: u32,
     /// Blocks by dimension.
     pub grid: [u32; 3],
-    /// Threads a block by dimension.
+    /// Threads per block by dimension.
     pub block: [u32; 3],
-    /// Blocks a cluster by dimension; zeros: none was asked for.
+    /// Blocks per cluster by dimension; zeros: no clusters.
     pub cluster: [u32; 3],
-    /// Bytes of shared memory that are asked for beside what the function has of its own.
+    /// Size of the dynamic shared memory, in addition to the function's own, bytes.
     pub shared: u32,
     /// Bits of [`LaunchRow::COOPERATIVE`] and [`CALL_CAPTURED`].
     pub flags: u32,
-    /// What the driver answered: 0 is success.
+    /// Result code of the driver: 0 is success.
     pub result: u32,
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
 }
 
 impl LaunchRow {
-    /// Flag: all blocks run at once and may wait for each other.
+    /// Flag: cooperative launch; all blocks run at once and may wait for each other.
     pub const COOPERATIVE: u32 = 1;
 
-    /// Threads of the whole launch.
+    /// Returns the number of threads of the launch.
     #[must_use]
     pub fn threads(&self) -> u64 {
         let all = self.grid.iter().chain(&self.block);
@@ -42,31 +42,31 @@ impl LaunchRow {
     }
 }
 
-/// Flag of a row: the call went into a graph that was being captured, and the device did not do it then.
+/// Row flag: the call was captured into a graph, and the device did not execute it then.
 pub const CALL_CAPTURED: u32 = 1 << 8;
-/// Flag of a row: a launch of a graph did this, not a call of its own. It stands behind the launch of the graph.
+/// Row flag: a graph launch executed this, not a call of its own. The row comes after that of the graph launch.
 pub const CALL_OF_GRAPH: u32 = 1 << 9;
-/// Flag of a row: the call returns before the work is done.
+/// Row flag: the call returns before the work is done.
 pub const CALL_ASYNC: u32 = 1 << 10;
-/// Content of a copy that the recorder does not hold: see [`CopyRow::pages_at`].
+/// Value of [`CopyRow::pages_at`] if the recorder did not store the content of a copy.
 pub const NO_CONTENT: u64 = u64::MAX;
 
-/// Way of a copy. The numbers are part of the `.kine` format and never change.
+/// Direction of a copy. The numbers are part of the `.kine` format and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum CopyKind {
-    /// The host's memory to the device's.
+    /// Host-to-device copy.
     HostToDevice = 1,
-    /// The device's memory to the host's.
+    /// Device-to-host copy.
     DeviceToHost = 2,
-    /// The device's memory to the device's.
+    /// Device-to-device copy.
     DeviceToDevice = 3,
-    /// Between arrays, or another way whose addresses tell nothing.
+    /// Between arrays, or another direction without meaningful addresses.
     Other = 4,
 }
 
 impl CopyKind {
-    /// The kind with this number in a file.
+    /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
@@ -78,7 +78,7 @@ impl CopyKind {
         })
     }
 
-    /// Short name.
+    /// Returns the short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,25 +90,25 @@ impl CopyKind {
     }
 }
 
-/// A copy, of rows of bytes. 80 bytes.
+/// A copy of rows of bytes. 80 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct CopyRow {
-    /// First byte that is written: the device's address, or the host's where it is the host's memory.
+    /// First destination byte: a device address, or a host address for host memory.
     pub to: u64,
-    /// First byte that is read, likewise.
+    /// First source byte: a device address, or a host address for host memory.
     pub from: u64,
-    /// Bytes of each row.
+    /// Size of each row, bytes.
     pub bytes: u64,
-    /// Rows: 1 when the bytes follow each other.
+    /// Number of rows: 1 if the bytes are contiguous.
     pub rows: u64,
-    /// Bytes from one row to the next where they are written.
+    /// Bytes from one row to the next at the destination.
     pub to_pitch: u64,
-    /// Bytes from one row to the next where they are read.
+    /// Bytes from one row to the next at the source.
     pub from_pitch: u64,
-    /// First page of the content in [`Events::call_pages`]; [`NO_CONTENT`] when the recording does not hold it. The rows
-    /// follow each other without gaps and begin in the first page where the device's address begins in its page; what
-    /// the last page has beyond them is zero, and so is what the first has before.
+    /// First page of the content in [`Events::call_pages`]; [`NO_CONTENT`] if the recording does not hold it. The rows
+    /// are contiguous. They start in the first page at the page offset of the device address. Bytes before and after
+    /// them in the first and last page are zero.
     pub pages_at: u64,
     /// [`CopyKind`] as its number.
     pub kind: u32,
@@ -116,22 +116,22 @@ pub struct CopyRow {
     pub stream: u32,
     /// Bits of [`CALL_CAPTURED`], [`CALL_OF_GRAPH`], [`CALL_ASYNC`].
     pub flags: u32,
-    /// What the driver answered: 0 is success.
+    /// Result code of the driver: 0 is success.
     pub result: u32,
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
     /// Not used: 0.
     pub reserved: u32,
 }
 
 impl CopyRow {
-    /// Bytes of all rows; `None` past what can be counted.
+    /// Returns the total size in bytes, or `None` on overflow.
     #[must_use]
     pub fn total(&self) -> Option<u64> {
         self.bytes.checked_mul(self.rows)
     }
 
-    /// The device's side of a copy from or to the host.
+    /// Returns the device address of a copy from or to the host.
     #[must_use]
     pub fn device(&self) -> u64 {
         match CopyKind::from_raw(self.kind) {
@@ -140,7 +140,7 @@ impl CopyRow {
         }
     }
 
-    /// Pages that the content takes; `None` past what can be counted.
+    /// Returns the number of pages of the content, or `None` on overflow.
     #[must_use]
     pub fn pages(&self) -> Option<u64> {
         let page = crate::PAGE_SIZE as u64;
@@ -149,7 +149,7 @@ impl CopyRow {
     }
 }
 
-/// Memory of the device set to one value. 64 bytes.
+/// Device memory set to one value. 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct FillRow {
@@ -157,7 +157,7 @@ pub struct FillRow {
     pub to: u64,
     /// Elements of each row.
     pub elements: u64,
-    /// Rows: 1 when the elements follow each other.
+    /// Number of rows: 1 if the elements are contiguous.
     pub rows: u64,
     /// Bytes from one row to the next.
     pub pitch: u64,
@@ -169,42 +169,42 @@ pub struct FillRow {
     pub stream: u32,
     /// Bits of [`CALL_CAPTURED`], [`CALL_OF_GRAPH`], [`CALL_ASYNC`].
     pub flags: u32,
-    /// What the driver answered: 0 is success.
+    /// Result code of the driver: 0 is success.
     pub result: u32,
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
     /// Not used: 0.
     pub reserved: [u32; 2],
 }
 
 impl FillRow {
-    /// Bytes of a row; `None` past what can be counted.
+    /// Returns the size of a row in bytes, or `None` on overflow.
     #[must_use]
     pub fn row_bytes(&self) -> Option<u64> {
         self.elements.checked_mul(u64::from(self.element))
     }
 }
 
-/// What orders work. The numbers are part of the `.kine` format and never change.
+/// The kind of an order. The numbers are part of the `.kine` format and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum OrderKind {
-    /// An event is put behind what the stream has.
+    /// An event is recorded after the work of the stream.
     Record = 1,
-    /// What the stream gets from now on waits for the event.
+    /// Later work of the stream waits for the event.
     StreamWaits = 2,
-    /// The host waits for all that the stream has.
+    /// The host waits for all work of the stream.
     StreamDone = 3,
     /// The host waits for the event.
     EventDone = 4,
-    /// The host waits for all that the context has.
+    /// The host waits for all work of the context.
     ContextDone = 5,
-    /// A function of the host runs in the stream.
+    /// A host function runs in the stream.
     HostFunction = 6,
 }
 
 impl OrderKind {
-    /// The kind with this number in a file.
+    /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
@@ -231,9 +231,9 @@ pub struct OrderRow {
     pub event: u32,
     /// Bits of [`CALL_CAPTURED`].
     pub flags: u32,
-    /// What the driver answered: 0 is success.
+    /// Result code of the driver: 0 is success.
     pub result: u32,
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
 }
 
@@ -242,32 +242,32 @@ impl OrderRow {
     pub const NONE: u32 = u32::MAX;
 }
 
-/// What happened to memory. The numbers are part of the `.kine` format and never change.
+/// The kind of an allocation row. The numbers are part of the `.kine` format and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum AllocationKind {
-    /// Memory of the device is taken.
+    /// Device memory is allocated.
     Take = 1,
-    /// Memory of the device is given back.
+    /// Device memory is freed.
     Give = 2,
-    /// As [`AllocationKind::Take`], in the order of a stream.
+    /// Like [`AllocationKind::Take`], in stream order.
     TakeInOrder = 3,
-    /// As [`AllocationKind::Give`], in the order of a stream.
+    /// Like [`AllocationKind::Give`], in stream order.
     GiveInOrder = 4,
-    /// Memory that host and device share and that moves between them.
+    /// Managed memory that host and device share and that migrates between them.
     TakeManaged = 5,
-    /// Memory of the host that the device reaches.
+    /// Host memory that the device can access.
     TakeHost = 6,
-    /// Memory of the host that is no longer the device's to reach.
+    /// Host memory that the device can no longer access.
     GiveHost = 7,
-    /// Memory of the device that the program maps at addresses which it reserved.
+    /// Device memory that the program maps into its own address reservation.
     Map = 8,
     /// The end of such a mapping.
     Unmap = 9,
 }
 
 impl AllocationKind {
-    /// The kind with this number in a file.
+    /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
@@ -284,34 +284,34 @@ impl AllocationKind {
         })
     }
 
-    /// Whether memory of the device comes into being.
+    /// Whether device memory is allocated.
     #[must_use]
     pub fn takes_device(self) -> bool {
         matches!(self, Self::Take | Self::TakeInOrder | Self::TakeManaged | Self::Map)
     }
 
-    /// Whether memory of the device ends.
+    /// Whether device memory is freed.
     #[must_use]
     pub fn gives_device(self) -> bool {
         matches!(self, Self::Give | Self::GiveInOrder | Self::Unmap)
     }
 }
 
-/// Memory taken or given back. 32 bytes.
+/// An allocation or a release of memory. 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct AllocationRow {
     /// First byte.
     pub at: u64,
-    /// Bytes that the program asked for; of memory given back what was asked for it.
+    /// Size that the program requested; for a release, the size requested at its allocation.
     pub bytes: u64,
     /// [`AllocationKind`] as its number.
     pub kind: u32,
     /// The stream, an index into [`super::CallFacts::streams`]; [`OrderRow::NONE`] for none.
     pub stream: u32,
-    /// What the driver answered: 0 is success.
+    /// Result code of the driver: 0 is success.
     pub result: u32,
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
 }
 
@@ -319,17 +319,18 @@ pub struct AllocationRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct CallRow {
-    /// First byte of what is told of it in [`Events::call_bytes`]: its arguments, eight bytes each.
+    /// First byte of its arguments in [`Events::call_bytes`], eight bytes each.
     pub arguments_at: u64,
-    /// Bytes of that.
+    /// Size of the arguments, bytes.
     pub arguments: u32,
     /// Its name, an index into [`super::CallFacts::names`].
     pub name: u32,
-    /// What it is about, by its name: a module, function or stream as an index into the lists of the facts; `u32::MAX`.
+    /// The subject of the call, by its name: a module, function or stream as an index into the lists of the metadata;
+    /// or `u32::MAX`.
     pub about: u32,
-    /// What the driver answered: 0 is success.
+    /// Result code of the driver: 0 is success.
     pub result: u32,
-    /// Nanoseconds that the call took on the host, `u32::MAX` for more.
+    /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
     /// Not used: 0.
     pub reserved: u32,

@@ -1,9 +1,9 @@
-//! Lists of accesses against plain lists of numbers.
+//! Tests of packed access lists against plain lists of numbers.
 
 use super::{Accesses, RegisterAccess, gallop};
 use proptest::prelude::*;
 
-/// Distances as drivers make them: polls, neighbours, pauses, the same for a while.
+/// Distances typical of drivers: polls, neighbours, pauses, a constant distance for a while.
 fn distances() -> impl Strategy<Value = Vec<(u32, bool)>> {
     let one = prop_oneof![4 => 1u32..3, 4 => 1u32..200, 1 => 1u32..2_000_000];
     let often = prop_oneof![4 => Just(1usize), 1 => 2usize..600];
@@ -37,7 +37,7 @@ proptest! {
             prop_assert_eq!(list.first(), naive.first().copied());
             prop_assert_eq!(list.last(), naive.last().copied());
             prop_assert_eq!(list.iter().collect::<Vec<_>>(), naive.clone());
-            // Of long lists a few hundred places and events, not all.
+            // For long lists a few hundred indices and events, not all.
             let some = naive.len() / 200 + 1;
             for place in (0..naive.len() + 2).step_by(some) {
                 prop_assert_eq!(list.get(place), naive.get(place).copied());
@@ -103,7 +103,7 @@ fn an_event_of_zero_is_an_access_as_any_other() {
 
 #[test]
 fn a_register_that_is_polled_takes_hardly_anything() {
-    // 127 reads at one go, then a job.
+    // 127 reads in a row, then a job.
     let packed: Accesses = (0..100_000u64)
         .flat_map(|job| (0..127).map(move |n| (job * 142 + n, false)))
         .collect();
@@ -114,7 +114,7 @@ fn a_register_that_is_polled_takes_hardly_anything() {
 
 #[test]
 fn accesses_take_a_little_more_than_a_byte_each() {
-    // A register in ten accesses of a driver's, now and then a pause.
+    // One register in ten accesses of a driver, now and then a pause.
     let packed: Accesses = (0..1_000_000u64)
         .scan(0, |at, n| {
             *at += if n.is_multiple_of(1000) { 5000 } else { 3 + n % 13 };

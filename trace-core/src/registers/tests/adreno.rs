@@ -1,4 +1,4 @@
-//! The maps of Adreno: which chip gets which, and their names held against what Mesa's own decoder prints.
+//! Tests of the Adreno maps: the map of each chip, and register names against the output of Mesa's own decoder.
 
 use crate::import::rd;
 use crate::progress::Progress;
@@ -54,7 +54,7 @@ fn import(path: &Path) -> Recording {
     rd::import(path, &Progress::new()).unwrap()
 }
 
-/// Writes, registers written, and writes of registers without a name.
+/// Returns the numbers of writes, of written registers, and of writes to registers without a name.
 fn named(recording: &Recording) -> (usize, usize, usize) {
     let device = RecordedRegisters::new(recording).unwrap();
     let (mut writes, mut unnamed) = (0, 0);
@@ -114,8 +114,8 @@ fn a_chip_gets_the_map_of_its_generation_and_no_mali_does() {
     assert!(map.is_same_product(0x4305_0a01, 0x4305_0a02) && !map.is_same_product(0x4305_0a01, 0x4305_1401));
 }
 
-/// A name as Mesa's decoder prints it (`RB_MRT[0x1].CONTROL`) in the form of the map (`RB_MRT1_CONTROL`), and without
-/// what the map puts between digits.
+/// Converts a name of Mesa's decoder (`RB_MRT[0x1].CONTROL`) to the form of the map (`RB_MRT1_CONTROL`), without the
+/// map's separators between digits.
 fn plain(name: &str) -> String {
     let mut out = String::new();
     let mut rest = name;
@@ -155,7 +155,7 @@ fn names_are_those_that_mesas_decoder_prints() {
             };
             let number = u32::from_str_radix(number.trim_end_matches(')'), 16).unwrap();
             let own = map.at(number * 4).map(|r| r.name.clone());
-            // A number alone is printed where Mesa has no name.
+            // Mesa prints a plain number if it has no name.
             if printed.starts_with("0x") {
                 assert_eq!(own, None, "{name}: {printed}");
                 continue;
@@ -187,7 +187,7 @@ fn samples_have_named_registers_and_a_job_a_submit() {
         assert_eq!(named(&recording), (writes, registers, unnamed), "{name}");
         let jobs = timeline::derive(&recording, map, &Progress::new()).unwrap().jobs;
         assert_eq!(jobs.len(), recording.events.submits.len(), "{name}");
-        // Each write is of the job that was submitted last.
+        // Each write belongs to the latest submitted job.
         let mut job = None;
         for event in 0..recording.events.len() {
             match recording.events.kind(event) {
@@ -204,7 +204,7 @@ fn samples_have_named_registers_and_a_job_a_submit() {
             }
         }
         assert!(jobs.iter().all(|j| j.done_ns.is_none() && !j.failed), "{name}");
-        // No command stream is taken for a chain of descriptors.
+        // No command stream counts as a chain of descriptors.
         let findings = check::check(&recording);
         let wrong = findings.iter().find(|f| f.kind == check::FindingKind::UndecodedJobHead);
         assert!(wrong.is_none(), "{name}: {wrong:?}");
@@ -260,7 +260,7 @@ fn newer_chips_choose_their_map_or_say_how_to_import_one() {
     }
 }
 
-/// A part with one submit has the writes of its commands and of no other's.
+/// A part with one submit has the writes of its own commands only.
 #[test]
 fn a_part_of_a_recording_has_the_writes_of_its_submits_alone() {
     use crate::trim::{Part, TrimRequest, trim};

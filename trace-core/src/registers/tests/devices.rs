@@ -1,4 +1,4 @@
-//! Tests of which device gets which map, and of what every embedded map must hold.
+//! Tests of the map selection by device, and of properties that every embedded map must have.
 
 use crate::recording::{Hardware, PciFunction, PlatformDevice, Recording, Space, SpaceKind};
 use crate::registers::embedded::ALL;
@@ -75,7 +75,7 @@ fn a_recording_gets_the_map_of_its_bus_first_and_of_its_gpu_else() {
     assert_eq!(recorded_name(&r), "");
     r.facts.identity.gpu_id = 0x60a0_0002;
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
-    // A bus device that no map knows says nothing against the GPU's id.
+    // A bus device that no map knows does not override the GPU id.
     r.set_hardware(&pci(0x8086, 0x1533));
     assert_eq!(recorded_name(&r), "8086:1533");
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
@@ -198,7 +198,7 @@ fn what_reaches_memory_and_what_interrupts_is_marked() {
     assert_eq!(clock.find_by_name("RTC_PERIPHID3").unwrap().offset, 0xfec);
 }
 
-/// The files of an embedded map, one of them changed.
+/// Returns the files of an embedded map, one of them changed.
 fn changed(name: &str, file: &str, from: &str, to: &str) -> Result<RegisterMap, String> {
     let files = ALL.iter().find(|f| f[0].0.starts_with(name)).unwrap();
     let mut hits = 0;

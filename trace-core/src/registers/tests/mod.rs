@@ -218,7 +218,7 @@ fn what_may_be_replayed_and_what_not() {
         map.find_by_name("JOB_IRQ_STATUS").unwrap().replay.role,
         Some(Role::IrqStatus(InterruptLine::Job))
     );
-    // Nothing is left out of the comparison but the flush id and free-running counters.
+    // Only the flush id and free-running counters are excluded from the comparison.
     let outside: Vec<&str> = map
         .registers()
         .filter(|r| matches!(r.replay.read, ReadRule::Any | ReadRule::Feeds))
@@ -263,7 +263,7 @@ fn a_block_says_for_its_registers_what_they_do_not_say_themselves() {
     assert!(wrong.to_string().contains("access is missing"), "{wrong}");
 }
 
-/// A recording of other windows than the map's has no names: its registers are others.
+/// A recording of other windows than the map's has no names: its registers are different.
 #[test]
 fn no_other_window_has_the_names_of_the_maps() {
     use crate::recording::{Hardware, PciFunction, Recording, Space, SpaceKind};
@@ -389,8 +389,8 @@ fn repeats_that_would_fill_the_memory_are_refused_before_they_are_made() {
     assert!(e.to_string().contains("too many"), "{e}");
 }
 
-/// What is built is what counts: fields of a repeated register or of layouts, their texts, and provenances that every
-/// register has; in one file or spread over several.
+/// Expanded size counts: fields of a repeated register or of layouts, their texts, and provenances that every register
+/// has; in one file or spread over several.
 #[test]
 fn a_map_that_is_far_larger_than_its_files_is_refused_while_it_is_built() {
     let head = "[map]\nname='m'\nwindow=0x4000000\ndoc='d'\n";
@@ -430,7 +430,7 @@ fn a_map_that_is_far_larger_than_its_files_is_refused_while_it_is_built() {
     refused(&files);
 }
 
-/// The values of an enumeration are kept once, however many fields are of it.
+/// The values of an enumeration are stored once, however many fields use it.
 #[test]
 fn fields_share_the_values_of_their_enumeration() {
     let values: String = (0..20_000).map(|n| format!("{n:#x} = \"value {n}\"\n")).collect();
@@ -446,7 +446,7 @@ fn fields_share_the_values_of_their_enumeration() {
     assert_eq!(map.enum_name("e", 3), Some("value 3"));
 }
 
-/// The name that the authors' timeline gives an access: the component after those of block and slot or address space.
+/// Returns the name of an access in the authors' timeline: the component after block and slot or address space.
 fn oracle_name(components: &str) -> Option<String> {
     let mut prefix = String::new();
     for part in components.split('|').map(str::trim).filter(|p| !p.is_empty()).skip(1) {
@@ -497,7 +497,7 @@ fn every_name_agrees_with_the_published_timelines() {
                 .unwrap()
                 .1;
             assert_eq!(Some(&register.name), oracle_name(rest).as_ref(), "{line}");
-            // The decoded command, where the timeline tells it, agrees with ours.
+            // The decoded command, if the timeline has it, agrees with ours.
             let last = rest.split('|').map(str::trim).rfind(|p| !p.is_empty()).unwrap();
             if let Some((_, command)) = last.split_once("_COMMAND_") {
                 access.insert(Box::leak(command.to_owned().into_boxed_str()), register.describe(value));
@@ -542,7 +542,7 @@ fn any_field(bits: u32) -> impl Strategy<Value = (Field, u64)> {
 }
 
 proptest! {
-    /// Bits put in come out, wherever the field lies, and agree with bit-by-bit reading.
+    /// Inserted bits can be extracted wherever the field is, and agree with bit-by-bit reading.
     #[test]
     fn extraction_agrees_with_reading_bit_by_bit((field, _) in any_field(192), bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let mut slow = 0u64;
@@ -568,7 +568,7 @@ proptest! {
         prop_assert_eq!(value & !(mask << field.lo), old & !(mask << field.lo));
     }
 
-    /// Any value of any register has a short line and takes apart into all its bits.
+    /// Any value of any register has a short line and decodes into all its bits.
     #[test]
     fn any_value_can_be_told(at in 0usize..1000, value in any::<u64>()) {
         let map = mali();

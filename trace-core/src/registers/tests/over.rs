@@ -1,4 +1,4 @@
-//! Tests of maps laid over others: names of the upper one win, everything else stays.
+//! Tests of overlaid maps: names of the upper one win, everything else stays.
 
 use crate::registers::{FieldKind, Half, ReadRule, RegisterMap, Role};
 
@@ -27,7 +27,7 @@ fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
     let mine = map.find_by_name("MY_STATUS").unwrap();
     assert_eq!(map.at(status.offset).unwrap().name, "MY_STATUS");
     assert!(map.find_by_name("GPU_STATUS").is_none());
-    // What the embedded map knows beyond names: role, replay, fields.
+    // The embedded map's data besides names: role, replay rule, fields.
     assert_eq!(mine.replay.role, Some(Role::GpuStatus));
     assert_eq!(mine.replay.read, status.replay.read);
     assert_eq!(mine.layout.fields.len(), status.layout.fields.len());
@@ -84,7 +84,7 @@ fn registers_that_share_bytes_or_names_give_way() {
     let under = mali();
     let id = under.find_by_name("GPU_ID").unwrap();
     let next = under.registers().find(|r| r.offset > id.offset).unwrap();
-    // One of 8 bytes over two of 4, and one elsewhere that is called as an embedded one.
+    // One of 8 bytes over two of 4, and another one with the name of an embedded register.
     let free = 0xf000;
     assert!(under.find_containing(free).is_none());
     let text = register("BOTH", id.offset, "width = 8\n") + &register("GPU_STATUS", free, "");

@@ -1,4 +1,4 @@
-//! Every register access of the recorded samples has a name.
+//! Test: every register access of the recorded samples has a name.
 
 use crate::recording::{Hardware, PciFunction};
 use crate::registers::{ReadRule, RegisterMap};
@@ -6,7 +6,7 @@ use crate::test_recordings::recordings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The lines of a gzipped log.
+/// Returns the lines of a gzipped log.
 fn lines(file: &std::path::Path) -> String {
     let out = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
     assert!(out.status.success(), "{}", file.display());
@@ -17,7 +17,7 @@ fn hex(word: &str) -> u64 {
     u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap()
 }
 
-/// The map of a log's device, the bus address and size of the window with its registers.
+/// Returns the map of a log's device, and bus address and size of its register window.
 fn device(log: &str) -> (&'static RegisterMap, u64, u64) {
     let functions = log.lines().filter(|l| l.starts_with("PCIDEV "));
     let mut found = functions.filter_map(|line| {
@@ -78,7 +78,7 @@ fn every_register_access_of_the_samples_has_a_name() {
         }
         assert!(unnamed.is_empty(), "{file}: {unnamed:x?}");
         assert_eq!((count, not_compared), (accesses, 0), "{file}");
-        // What the map does not let a replay write, and why is in the map: indirect access.
+        // The map gives the reason for registers that a replay must not write: indirect access.
         let expected: &[&str] = if file == "rv100-radeon-kms-oops" {
             &["MM_DATA"]
         } else {

@@ -141,7 +141,7 @@ fn bits_of_a_part_stand_in_their_place() {
     assert_eq!((quad.mask(), quad.bits(u64::MAX)), (u64::MAX, u64::MAX));
 }
 
-/// What a Mali does not take is no register access.
+/// An access of a width that a Mali does not support is no register access.
 #[test]
 fn a_device_of_one_width_has_no_parts() {
     let mali = RegisterMap::by_name("mali-jm").unwrap();

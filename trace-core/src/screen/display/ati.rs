@@ -1,15 +1,16 @@
-//! The first display controller of ATI's Rage 128 and of the first Radeons: what their register maps cannot say.
+//! The first display controller of ATI's Rage 128 and of the first Radeons: behaviour that their register maps cannot
+//! express.
 //!
-//! That is the access behind the index register, what starts the drawing engine, and which bits must stand how for the
-//! framebuffer to be shown at all; their places are the maps'. Checked against QEMU's Rage 128 Pro and RV100: recordings
-//! of both stock drivers, and the pictures they gave. Of the Radeon the framebuffer is taken to begin where the
-//! display's base address does, as `radeonfb` sets it.
+//! That is the access behind the index register, the start of the drawing engine, and the bits that must be set for the
+//! framebuffer to be shown. The locations of the bits are in the maps. Checked against QEMU's Rage 128 Pro and RV100:
+//! recordings of both stock drivers, and the resulting pictures. On a Radeon the framebuffer is assumed to start at the
+//! display's base address, as `radeonfb` sets it.
 
 use super::mapped::{Bits, MapScreen, ScreenGeometry};
 use super::{Controller, Effect, Mode, ModeError};
 use crate::registers::RegisterMap;
 
-/// The register behind [`Own::Index`]: what it accesses is at the offset that the index holds.
+/// The register behind [`AtiField::Index`]: it accesses the offset in the index register.
 const MM_DATA: u32 = 0x4;
 
 /// Registers whose write makes the engine draw: the last size or the length of a rectangle or line, and the write
@@ -18,12 +19,12 @@ const STARTS: [u32; 10] = [
     0x714, 0x140c, 0x143c, 0x1588, 0x158c, 0x1598, 0x159c, 0x15b4, 0x1604, 0x1634,
 ];
 
-/// Fields that the controller looks at beside the facts of the screen.
+/// Fields that the controller uses besides the screen facts.
 #[derive(Clone, Copy, Debug)]
 enum AtiField {
-    /// Offset that [`MM_DATA`] goes to.
+    /// Offset that [`MM_DATA`] accesses.
     Index,
-    /// The same goes into the framebuffer.
+    /// Whether the indexed access goes to the framebuffer instead.
     IntoMemory,
     /// Shows the framebuffer and not VGA.
     Extended,
@@ -32,11 +33,11 @@ enum AtiField {
     Cursor,
     DisplayOff,
     Tiled,
-    /// The palette's registers reach the second controller's. Radeons alone have it.
+    /// The palette registers access the second controller's palette. Only Radeons have it.
     SecondPalette,
 }
 
-/// Their names in the maps, in the order of [`Own`].
+/// Their names in the maps, in the order of [`AtiField`].
 const OWN: [(&str, &str); 9] = [
     ("MM_INDEX", "offset"),
     ("MM_INDEX", "memory"),
@@ -57,7 +58,7 @@ pub(super) struct Ati {
 }
 
 impl Ati {
-    /// That of a map.
+    /// Creates the controller of a map.
     pub fn new(map: &'static RegisterMap) -> Self {
         let own = OWN.map(|(register, field)| Bits::find(map, register, field));
         Self {
@@ -98,7 +99,7 @@ impl Ati {
 
 impl Controller for Ati {
     fn write(&mut self, offset: u32, width: u8, value: u64) -> Effect {
-        // What is written behind the index register goes elsewhere.
+        // A write behind the index register goes to another register.
         if (MM_DATA..MM_DATA + 4).contains(&offset) {
             return match (self.own(AtiField::IntoMemory), self.own(AtiField::Index)) {
                 (Some(1), _) => Effect::Draws,
@@ -115,7 +116,7 @@ impl Controller for Ati {
     }
 
     fn read(&mut self, offset: u32, width: u8, value: u64) -> Effect {
-        // The index register reads as another, and what it chose is read behind it.
+        // The index register reads as another, and the selected register is read behind it.
         if offset < MM_DATA + 4 {
             return Effect::None;
         }

@@ -1,5 +1,5 @@
-//! The display interface of Bochs and of QEMU's `bochs-display` and `VGA`, in its memory window: what its register map
-//! cannot say.
+//! The display interface of Bochs and of QEMU's `bochs-display` and `VGA`, in its memory window: behaviour that its
+//! register map cannot express.
 //!
 //! Checked against QEMU's `bochs-display` under Linux' `bochs` driver.
 
@@ -7,7 +7,7 @@ use super::mapped::{MapScreen, ScreenGeometry};
 use super::{Controller, Effect, Mode};
 use crate::registers::{RegisterMap, ScreenFact};
 
-/// Zero after reset, so that a driver need not write them.
+/// Zero after reset, so a driver need not write them.
 const OPTIONAL: [ScreenFact; 4] = [ScreenFact::Pitch, ScreenFact::X, ScreenFact::Y, ScreenFact::BigEndian];
 
 /// The controller.
@@ -17,7 +17,7 @@ pub(super) struct Bochs {
 }
 
 impl Bochs {
-    /// That of a map.
+    /// Creates the controller of a map.
     pub fn new(map: &'static RegisterMap) -> Self {
         Self {
             screen: MapScreen::new(map, &[]),

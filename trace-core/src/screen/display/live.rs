@@ -1,12 +1,12 @@
-//! What the display controller of a device shows now: its registers followed as accesses go by, and read anew before a
-//! picture is taken.
+//! The current state of a device's display controller: its registers are followed as accesses happen, and read again
+//! before a picture is taken.
 
 use super::{Controller, ControllerKind, Effect, Mode};
 use crate::recording::Hardware;
 use crate::screen::format::{FormatError, Palette};
 use crate::screen::{ModeError, Picture, PictureError, RenderedScreen, StoreState};
 
-/// The display controller of a device that is there. The same controllers tell the screens of recordings.
+/// The display controller of a live device. The same controllers are used for recordings.
 pub struct LiveDisplay {
     kind: ControllerKind,
     controller: Box<dyn Controller + Send>,
@@ -19,24 +19,24 @@ impl std::fmt::Debug for LiveDisplay {
     }
 }
 
-/// Why a device's picture cannot be taken.
+/// The reason why a device's picture cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError<E> {
-    /// The registers tell no screen.
+    /// The registers describe no screen.
     #[error("{0}")]
     NoScreen(#[from] ModeError),
-    /// They tell one that the framebuffer does not have.
+    /// The registers describe a screen that does not fit the framebuffer.
     #[error("the display registers tell {0}")]
     Format(#[from] FormatError),
-    /// Colours of the palette are not known: they were set before anything followed the registers, and do not read back.
+    /// Palette colours are unknown: they were set before anything followed the registers, and cannot be read back.
     #[error(
         "{pixels} pixels have colours that nothing has set since the device was opened, and the palette cannot be read back"
     )]
     Colors {
-        /// How many pixels.
+        /// Number of such pixels.
         pixels: u64,
     },
-    /// The picture has a size that no picture has.
+    /// The picture has an invalid size.
     #[error(transparent)]
     Picture(#[from] PictureError),
     /// The device could not be read.
@@ -45,7 +45,7 @@ pub enum LiveError<E> {
 }
 
 impl LiveDisplay {
-    /// The controller of a device; `None` where it is none that is known.
+    /// Creates the controller of a device, or returns `None` if it is unknown.
     #[must_use]
     pub fn new(hardware: &Hardware) -> Option<Self> {
         ControllerKind::for_hardware(hardware).map(|kind| Self {
@@ -55,30 +55,31 @@ impl LiveDisplay {
         })
     }
 
-    /// Name of the window that its registers are in.
+    /// Returns the name of its register window.
     #[must_use]
     pub fn registers(&self) -> &'static str {
         self.kind.map.space()
     }
 
-    /// Name of the window that it shows.
+    /// Returns the name of the window that it shows.
     #[must_use]
     pub fn framebuffer(&self) -> &'static str {
         self.kind.framebuffer
     }
 
-    /// A register was written.
+    /// Handles a register write.
     pub fn write(&mut self, offset: u32, width: u8, value: u64) {
         if let Effect::Color(index, color) = self.controller.write(offset, width, value) {
             self.palette.set(index, color);
         }
     }
 
-    /// What it shows: every register that reads as it stands is read with `read` first, which takes an offset and a
-    /// width.
+    /// Returns the current mode. First reads every register that is readable without side effects; `read` takes an
+    /// offset and a width.
     ///
     /// # Errors
-    /// What `read` says.
+    ///
+    /// The errors of `read`.
     pub fn read_mode<E>(&mut self, mut read: impl FnMut(u32, u8) -> Result<u64, E>) -> Result<Mode, E> {
         for (offset, width) in self.controller.readable() {
             let value = read(offset, width)?;
@@ -87,12 +88,13 @@ impl LiveDisplay {
         Ok(self.controller.mode())
     }
 
-    /// The picture that it shows: `mode` of [`LiveDisplay::look`], the `bytes` bytes of the framebuffer read with `load`
-    /// by rows. A cursor of the controller's own is not in it.
+    /// Returns the current picture. `mode` comes from [`LiveDisplay::read_mode`]; `load` reads the `bytes` bytes of the
+    /// framebuffer by rows. The controller's hardware cursor is not included.
     ///
     /// # Errors
-    /// When the registers tell no screen or one that the framebuffer does not have, colours are not known, or what
-    /// `load` says.
+    ///
+    /// When the registers describe no screen or one that does not fit the framebuffer, colours are unknown, or `load`
+    /// fails.
     pub fn picture<E>(
         &self,
         mode: &Mode,

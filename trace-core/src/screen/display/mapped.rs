@@ -1,5 +1,5 @@
-//! What a register map tells of a screen: the registers that it names are followed, and its facts are read out of them.
-//! For a controller of which the map tells everything this is all there is.
+//! The screen described by a register map: follows the registers that it names and reads its facts from them. This is
+//! enough for a controller that the map describes completely.
 
 use super::registers::Registers;
 use super::{Controller, Effect, Mode, ModeError};
@@ -15,7 +15,8 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// The bits `low` to `high` of a register; `None` for a register of more than 32 bits, or across two words.
+    /// Creates the bits `low` to `high` of a register. Returns `None` for a register of more than 32 bits, or across
+    /// two words.
     fn new(register: &Register, low: u32, high: u32) -> Option<Self> {
         let shift = register.offset % 4 * 8;
         let bits = Self {
@@ -26,7 +27,7 @@ impl Bits {
         (low <= high && bits.high < 32).then_some(bits)
     }
 
-    /// A field by the names of its register and itself, where the map has it.
+    /// Finds a field by the names of its register and itself, if the map has it.
     pub fn find(map: &RegisterMap, register: &str, field: &str) -> Option<Self> {
         let register = map.find_by_name(register)?;
         let field = register.layout.field(field)?;
@@ -34,7 +35,7 @@ impl Bits {
     }
 }
 
-/// A fact and where it stands.
+/// A fact and its location.
 #[derive(Debug)]
 struct Source {
     fact: &'static ScreenSource,
@@ -42,13 +43,13 @@ struct Source {
     bits: Bits,
 }
 
-/// The form of a screen as the map tells it, before a controller has its say. Lengths are in pixels, the base in bytes.
+/// The screen geometry in the map, before a controller adjusts it. Lengths are in pixels, the base in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScreenGeometry {
     base: u64,
     x: u32,
     y: u32,
-    /// From one row to the next; less than a row means a row.
+    /// Distance between rows; less than a row means a row.
     pitch: u32,
     width: u32,
     height: u32,
@@ -57,7 +58,7 @@ pub(super) struct ScreenGeometry {
 }
 
 impl ScreenGeometry {
-    /// The screen.
+    /// Returns the screen format.
     pub fn format(self) -> ScreenFormat {
         let bytes = self.pixel.bytes();
         let pitch = self.pitch.max(self.width).saturating_mul(bytes);
@@ -73,17 +74,17 @@ impl ScreenGeometry {
     }
 }
 
-/// The registers that a map names for its screen, and what they hold.
+/// The registers that a map names for its screen, and their values.
 #[derive(Debug)]
 pub(super) struct MapScreen {
     sources: Vec<Source>,
     registers: Registers,
-    /// Index that the next colour of the palette gets.
+    /// Index of the next palette colour.
     index: u8,
 }
 
 impl MapScreen {
-    /// The screen of a map. `more` are fields that a controller looks at beside it.
+    /// Creates the screen of a map. `more` are additional fields of a controller.
     pub fn new(map: &'static RegisterMap, more: &[Option<Bits>]) -> Self {
         let sources: Vec<Source> = map
             .screen()
@@ -104,7 +105,7 @@ impl MapScreen {
         }
     }
 
-    /// Whether the map tells enough for a picture.
+    /// Whether the map describes enough for a picture.
     pub fn is_whole(map: &RegisterMap) -> bool {
         [ScreenFact::Width, ScreenFact::Height, ScreenFact::Depth]
             .iter()
@@ -115,13 +116,13 @@ impl MapScreen {
         self.sources.iter().find(|s| s.fact.fact == fact)
     }
 
-    /// Bits that are known.
+    /// Returns bits, if they are known.
     pub fn bits(&self, bits: Option<Bits>) -> Option<u32> {
         let b = bits?;
         self.registers.bits(b.word, b.low, b.high)
     }
 
-    /// A fact that there is no screen without.
+    /// Returns a fact that every screen needs.
     fn get(&self, fact: ScreenFact, what: &'static str) -> Result<u32, ModeError> {
         let source = self.source(fact).ok_or(ModeError::Unset(what))?;
         let name = source.register.name.as_str();
@@ -134,13 +135,13 @@ impl MapScreen {
         reported.and_then(|t| u32::try_from(t).ok()).ok_or(unsupported)
     }
 
-    /// A fact that is 0 where the map does not tell it or nothing has told its register.
+    /// Returns a fact, or 0 if the map lacks it or its register is unknown.
     fn or_zero(&self, fact: ScreenFact) -> u32 {
         self.get(fact, "").unwrap_or(0)
     }
 
-    /// What the registers tell. `optional` are facts that count as 0 until an access tells their register: its reset
-    /// value, which a driver need not write.
+    /// Returns the geometry from the registers. `optional` are facts that count as 0 until an access shows their
+    /// register: its reset value, which a driver need not write.
     pub fn geometry(&self, optional: &[ScreenFact]) -> Result<ScreenGeometry, ModeError> {
         if self.source(ScreenFact::On).is_some() && self.get(ScreenFact::On, "")? == 0 {
             return Err(ModeError::Off("the display controller is off"));
@@ -180,20 +181,20 @@ impl MapScreen {
         })
     }
 
-    /// Whether an access meets the register of a fact.
+    /// Whether an access touches the register of a fact.
     fn meets(&self, fact: ScreenFact, offset: u32, width: u8) -> bool {
         let end = u64::from(offset) + u64::from(width);
         self.source(fact)
             .is_some_and(|s| u64::from(s.register.offset) < end && offset < s.register.end())
     }
 
-    /// A register was written. `palette`: whether its colours are those of the palette that is shown.
+    /// Handles a register write. `palette`: whether its colours are those of the shown palette.
     pub fn written(&mut self, offset: u32, width: u8, value: u64, palette: bool) -> Effect {
         if !self.registers.take(offset, width, value) {
             return Effect::None;
         }
         if self.meets(ScreenFact::PaletteIndex, offset, width) {
-            // A write that leaves its lowest byte alone gives no index.
+            // A write that does not include its lowest byte sets no index.
             let first = self.source(ScreenFact::PaletteIndex).map(|s| s.register.offset);
             if first == Some(offset)
                 && let Ok(index) = self.get(ScreenFact::PaletteIndex, "")
@@ -208,7 +209,7 @@ impl MapScreen {
         Effect::Mode
     }
 
-    /// A colour was given. A narrow write gives a part and leaves the rest as it was.
+    /// Handles a colour write. A narrow write sets a part and leaves the rest.
     fn color(&mut self, palette: bool) -> Effect {
         let Ok(color) = self.get(ScreenFact::PaletteColour, "") else {
             return Effect::None;
@@ -224,7 +225,7 @@ impl MapScreen {
         Effect::Color(index, [part(16), part(8), part(0)])
     }
 
-    /// A register was read. What the palette reads as is not what was written.
+    /// Handles a register read. The palette does not read back the written values.
     pub fn was_read(&mut self, offset: u32, width: u8, value: u64) -> Effect {
         let palette = [ScreenFact::PaletteIndex, ScreenFact::PaletteColour];
         if palette.iter().any(|f| self.meets(*f, offset, width)) || !self.registers.take(offset, width, value) {
@@ -233,7 +234,8 @@ impl MapScreen {
         Effect::Mode
     }
 
-    /// Registers of the map's facts that read as they stand, with their widths in bytes; `more` of a controller's own.
+    /// Returns the registers of the map's facts that are readable without side effects, with their widths in bytes;
+    /// `more` are a controller's own.
     pub fn readable(&self, more: &[Option<Bits>]) -> Vec<(u32, u8)> {
         let palette = [ScreenFact::PaletteIndex, ScreenFact::PaletteColour];
         let facts = self.sources.iter().filter(|s| !palette.contains(&s.fact.fact));

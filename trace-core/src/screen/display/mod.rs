@@ -1,10 +1,10 @@
-//! What the display controller showed at an event: its registers followed through the recording.
+//! The display controller's state at any event: its registers are followed through the recording.
 //!
-//! Which device it is, where its registers lie and what they tell of the picture stands in the register maps (`screen`
-//! in `docs/register-map.md`); a map that tells a size and the bits of a pixel needs nothing here. What no map can say
-//! of a controller, such as what makes its engine draw, is a file here and a line in [`CONTROLLERS`]. Registers count
-//! from the first access that tells their value, a write or a read: a mode that was set before the recording is known
-//! as far as the driver read it back.
+//! The register maps give the device, the location of its registers, and their screen facts (`screen` in
+//! `docs/register-map.md`). A map that gives a size and the bits of a pixel needs no code. Behaviour that no map can
+//! express, such as the start of a drawing engine, is a file here and a line in [`CONTROLLERS`]. A register is known
+//! from the first access that shows its value, a write or a read. A mode that was set before the recording is known as
+//! far as the driver read it back.
 
 mod ati;
 mod bochs;
@@ -22,45 +22,45 @@ use crate::recording::{Hardware, Recording, SpaceKind};
 use crate::registers::RegisterMap;
 use mapped::MapScreen;
 
-/// Maximum number of changes of mode, changes of colours, or drawing commands that are followed.
+/// Maximum number of mode changes, colour changes, or drawing commands.
 const MAX_CHANGES: usize = 1 << 22;
-/// Changes of colours between two palettes that are kept.
+/// Number of colour changes between two stored palettes.
 const COLORS: usize = 512;
-/// Events between two looks at whether anybody still wants the work.
+/// Events between two checks for cancellation.
 const STEP: usize = 1 << 14;
 
-/// Why the registers tell no screen.
+/// The reason why the registers describe no screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModeError {
-    /// No access has told a register yet.
+    /// No access has shown a register yet.
     #[error("the driver has neither written nor read {0} yet")]
     Unset(&'static str),
     /// The controller does not show the framebuffer.
     #[error("{0}")]
     Off(&'static str),
-    /// The controller is in a mode that this program does not draw.
+    /// The controller is in a mode that this program cannot draw.
     #[error("{what} is {value}, which is not drawn")]
     Unsupported {
-        /// What cannot be drawn.
+        /// The unsupported property.
         what: &'static str,
         /// Its value.
         value: u32,
     },
 }
 
-/// What the registers tell at an event.
+/// The mode at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// The screen, or why there is none.
+    /// The screen, or the reason why there is none.
     pub screen: Result<ScreenFormat, ModeError>,
-    /// Whether the controller lays a cursor of its own over the picture, which is not drawn.
+    /// Whether the controller overlays a hardware cursor, which is not drawn.
     pub cursor: bool,
 }
 
-/// What an access did.
+/// The effect of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// Nothing that shows.
+    /// No visible effect.
     None,
     /// The mode may have changed.
     Mode,
@@ -70,20 +70,20 @@ enum Effect {
     Draws,
 }
 
-/// A display controller as its registers tell it.
+/// A model of a display controller, driven by register accesses.
 trait Controller {
-    /// A register was written.
+    /// Handles a register write.
     fn write(&mut self, offset: u32, width: u8, value: u64) -> Effect;
-    /// A register was read.
+    /// Handles a register read.
     fn read(&mut self, offset: u32, width: u8, value: u64) -> Effect;
-    /// What it shows.
+    /// Returns the current mode.
     fn mode(&self) -> Mode;
-    /// Registers that read as they stand and that reading does not change, each with the width of an access to it:
-    /// what tells the mode of a device that is there.
+    /// Returns registers that are readable without side effects, each with its access width: they give the mode of a
+    /// live device.
     fn readable(&self) -> Vec<(u32, u8)>;
 }
 
-/// Makes a controller of a map.
+/// A constructor of a controller from a map.
 type Make = fn(&'static RegisterMap) -> Box<dyn Controller + Send>;
 
 /// The display controller of a device.
@@ -96,7 +96,7 @@ struct ControllerKind {
 }
 
 impl ControllerKind {
-    /// The controller of a device, where its register map tells one.
+    /// Returns the controller of a device, if its register map describes one.
     fn for_hardware(hardware: &Hardware) -> Option<Self> {
         let map = RegisterMap::for_hardware(hardware).filter(|m| MapScreen::is_whole(m))?;
         let plain: Make = |map| Box::new(MapScreen::new(map, &[]));
@@ -114,61 +114,61 @@ impl ControllerKind {
     }
 }
 
-/// Maps of whose controllers something stands in code: the name of the map, that of the controller for a person, and
-/// the code.
+/// Maps whose controllers need code: name of the map, display name of the controller, and the code.
 static CONTROLLERS: &[(&str, &str, Make)] = &[
     ("rage128", "Rage 128 Pro", |map| Box::new(ati::Ati::new(map))),
     ("rv100", "Radeon RV100", |map| Box::new(ati::Ati::new(map))),
     ("bochs-display", "Bochs display", |map| Box::new(bochs::Bochs::new(map))),
 ];
 
-/// Why the display registers were not followed.
+/// The reason why the display registers were not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DisplayError {
-    /// There is too much of something.
+    /// A limit was exceeded.
     #[error("event {event}: more than {MAX_CHANGES} {what}")]
     TooMany {
-        /// The event with which it became too many.
+        /// The event that exceeded it.
         event: u64,
-        /// What.
+        /// What exceeded it.
         what: &'static str,
     },
-    /// Nobody wants it any more.
+    /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
-/// What a display controller showed through a recording.
+/// The display controller's states through a recording.
 #[derive(Clone, Debug)]
 pub struct Display {
     name: &'static str,
     space: Option<u8>,
-    /// From an event on, in order.
+    /// Modes, each from an event on, in order.
     modes: Vec<(u64, Mode)>,
-    /// Colours that were set, in order, and the palette before each [`COLORS`] of them.
+    /// Colour changes in order, and the palette before each group of [`COLORS`] changes.
     colors: Vec<(u64, u8, [u8; 3])>,
     palettes: Vec<Palette>,
     /// Events at which something other than a store drew.
     draws: Vec<u64>,
 }
 
-/// What a display controller shows at an event.
+/// The display controller's state at an event.
 #[derive(Clone, Debug)]
 pub struct DisplayState {
-    /// What its registers tell.
+    /// The mode.
     pub mode: Mode,
-    /// The event that set it so; `None`: none did so far.
+    /// The event that set it; `None`: none so far.
     pub since: Option<u64>,
     /// The palette.
     pub palette: Palette,
 }
 
 impl Display {
-    /// Follows the registers of a recording's display controller. `None`: the recording does not tell its device, or
-    /// it is none that is known.
+    /// Follows the registers of a recording's display controller. Returns `None` if the recording does not name its
+    /// device, or its controller is unknown.
     ///
     /// # Errors
-    /// [`DisplayError`] when there is too much of something, or nobody wants it any more.
+    ///
+    /// [`DisplayError`] if a limit is exceeded, or the work was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Option<Self>, DisplayError> {
         let Some(kind) = recording.hardware().as_ref().and_then(ControllerKind::for_hardware) else {
             return Ok(None);
@@ -244,19 +244,19 @@ impl Display {
         Ok(())
     }
 
-    /// Name of the controller, for the person.
+    /// Returns the name of the controller for display.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The space that it shows, where the recording has it.
+    /// Returns the space that it shows, if the recording has it.
     #[must_use]
     pub fn framebuffer(&self) -> Option<u8> {
         self.space
     }
 
-    /// What it shows after an event and all before it.
+    /// Returns the state after an event and all earlier ones.
     #[must_use]
     pub fn after(&self, event: u64) -> DisplayState {
         let at = self.modes.partition_point(|(e, _)| *e <= event).saturating_sub(1);
@@ -284,27 +284,27 @@ impl Display {
         palette
     }
 
-    /// The last screen up to an event, also where the controller was turned off since.
+    /// Returns the last screen up to an event, even if the controller was turned off since.
     #[must_use]
     pub fn last_screen(&self, event: u64) -> Option<ScreenFormat> {
         let end = self.modes.partition_point(|(e, _)| *e <= event);
         self.modes.get(..end)?.iter().rev().find_map(|(_, m)| m.screen.ok())
     }
 
-    /// The first event with which there is a screen.
+    /// Returns the first event with a screen.
     #[must_use]
     pub fn first_screen(&self) -> Option<u64> {
         self.modes.iter().find(|(_, m)| m.screen.is_ok()).map(|(e, _)| *e)
     }
 
-    /// Events at which the mode changed, in order.
+    /// Returns the events at which the mode changed, in order.
     #[must_use]
     pub fn changes(&self) -> impl ExactSizeIterator<Item = (u64, Mode)> + '_ {
         self.modes.iter().skip(1).copied()
     }
 
-    /// How often, up to and with an event, something other than a store was told to draw: the drawing engine, its
-    /// command processor, or the aperture behind an index register. None of it is in the picture.
+    /// Returns how often something other than a store drew, up to and including an event: the drawing engine, its
+    /// command processor, or the aperture behind an index register. The picture contains none of it.
     #[must_use]
     pub fn engine_runs(&self, event: u64) -> usize {
         self.draws.partition_point(|e| *e <= event)

@@ -1,6 +1,6 @@
-//! Registers of 32 bits as accesses of any width tell them, byte by byte.
+//! Byte-wise values of 32-bit registers from accesses of any width.
 
-/// Registers by the offset of their first byte; the others are not kept.
+/// Registers by the offset of their first byte; other registers are not stored.
 #[derive(Debug, Default)]
 pub(super) struct Registers {
     list: Vec<Register>,
@@ -10,12 +10,12 @@ pub(super) struct Registers {
 struct Register {
     offset: u32,
     value: u32,
-    /// Which of its bytes are known, a bit each.
+    /// Mask of its known bytes.
     known: u8,
 }
 
 impl Registers {
-    /// Registers at these offsets, of which nothing is known.
+    /// Creates unknown registers at these offsets.
     pub fn new(offsets: &[u32]) -> Self {
         let mut list: Vec<Register> = offsets
             .iter()
@@ -29,7 +29,7 @@ impl Registers {
         Self { list }
     }
 
-    /// Takes up an access of 1 to 8 bytes. Tells whether it met one of the registers.
+    /// Records an access of 1 to 8 bytes. Returns whether it touched one of the registers.
     pub fn take(&mut self, offset: u32, width: u8, value: u64) -> bool {
         let end = u64::from(offset) + u64::from(width.min(8));
         let first = self.list.partition_point(|r| r.offset.saturating_add(4) <= offset);
@@ -54,7 +54,7 @@ impl Registers {
         met
     }
 
-    /// Bits `low` to `high` of a register, where the bytes that hold them are known.
+    /// Returns bits `low` to `high` of a register, if the bytes that hold them are known.
     pub fn bits(&self, offset: u32, low: u32, high: u32) -> Option<u32> {
         let r = self.list.iter().find(|r| r.offset == offset)?;
         let needed = (low / 8..=high / 8).fold(0u8, |n, byte| n | 1 << byte);

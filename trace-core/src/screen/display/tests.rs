@@ -1,10 +1,10 @@
-//! Controllers on made-up register accesses, of every width.
+//! Tests of controllers with synthetic register accesses of every width.
 
 use super::*;
 use crate::recording::{Access, Bar, EventsBuilder, PciFunction, Space};
 use crate::screen::{ByteOrder, PixelFormat};
 
-/// A recording of register writes (`true`) and reads to a device.
+/// Returns a recording of register writes (`true`) and reads to a device.
 fn recording(device: (u16, u16), accesses: &[(bool, u32, u8, u64)]) -> Recording {
     let mut r = Recording::default();
     let bar = |number| Bar {

@@ -1,4 +1,4 @@
-//! The framebuffer against a plain array of bytes, and recordings of real drivers against the pictures they gave.
+//! Tests of the framebuffer against a plain array of bytes, and of recordings of real drivers against their pictures.
 
 mod recorded;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::progress::Progress;
 use crate::recording::{Access, EventsBuilder, Recording, Space, SpaceKind, UndecodedRow};
 
-/// What a byte is, told without pages and checkpoints.
+/// The state of bytes without pages and checkpoints.
 type Plain = Vec<Option<u8>>;
 
 const BYTES: usize = 5 * 4096;
@@ -50,7 +50,7 @@ fn recording(events: u64) -> Recording {
     r
 }
 
-/// The bytes before event `end`.
+/// Returns the bytes before event `end`.
 fn plain(r: &Recording, end: usize) -> Plain {
     let mut out = vec![None; BYTES];
     for (_, a) in r.events.accesses(0..end).filter(|(_, a)| a.write && a.space == 1) {
@@ -154,7 +154,7 @@ fn what_the_recorder_could_not_read_is_lost_until_it_is_stored_again() {
     };
     store(&mut b, 0, 0x0403_0201);
     store(&mut b, 4, 0x0807_0605);
-    // Two bytes at 2 and, of a width that is not known, eight at 4094; a read and another space do not count.
+    // Two bytes at 2 and, of unknown width, eight at 4094; a read and another space do not count.
     b.undecoded(0, 0, 1, UndecodedRow::from_access(2, true, 2));
     b.undecoded(0, 0, 1, UndecodedRow::from_instruction(4094, 0));
     b.undecoded(0, 0, 1, UndecodedRow::from_access(4, false, 4));

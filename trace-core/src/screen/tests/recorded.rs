@@ -1,11 +1,11 @@
-//! Pictures from the stores of stock drivers, against what QEMU showed when they had run.
+//! Tests of pictures from the stores of stock drivers against what QEMU showed at the end.
 
 use crate::import;
 use crate::progress::Progress;
 use crate::screen::{Comparison, Display, Framebuffer, RenderedScreen, compare_where, framebuffer_spaces};
 use crate::test_recordings::recordings;
 
-/// The picture at the end of a recording, by its stores and registers alone, against the one that was taken.
+/// Returns the picture at the end of a recording, from its stores and registers only, and the reference picture.
 fn end(name: &str) -> Option<(RenderedScreen, Comparison, Display)> {
     let log = recordings("mmiotrace")?.join(format!("{name}.txt.gz"));
     let p = Progress::new();
@@ -42,8 +42,8 @@ fn the_picture_of_an_rv100_differs_where_its_engine_drew() {
     };
     assert_eq!((drawn.width(), drawn.height()), (1280, 800));
     assert_eq!(c.compared, 1280 * 800);
-    // A line without length while the driver sets the engine up, and at the end a fill of the lowest 16 rows, over text
-    // that the stores had left there.
+    // A line without length while the driver sets up the engine, and at the end a fill of the lowest 16 rows, over text
+    // from stores.
     assert_eq!(display.engine_runs(u64::MAX), 2);
     assert_eq!(c.differing, 922);
     let [left, top, right, bottom] = c.bounds.unwrap();
@@ -59,6 +59,6 @@ fn stores_that_were_not_decoded_leave_unknown_pixels_and_all_others_are_right() 
     let counts = drawn.counts();
     // The 64 rows that a program wrote through the framebuffer's file.
     assert_eq!((counts.lost, counts.never), (64 * 640, 0));
-    // The text's cursor, two rows of a letter's eight: it blinks, and the picture was taken before the log ended.
+    // The text cursor, two of the eight rows of a letter: it blinks, and the picture was taken before the log ended.
     assert_eq!((c.differing, c.bounds), (16, Some([0, 350, 7, 351])));
 }

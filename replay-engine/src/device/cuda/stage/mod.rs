@@ -1,5 +1,5 @@
-//! A recording's work made ready on a device, memory at the recorded addresses, code, streams, what copies carry; and how
-//! far it has been played.
+//! A recording prepared on a device (memory at the recorded addresses, code, streams, copy buffers), with its current
+//! position.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 mod steps;
@@ -22,42 +22,42 @@ use times::LaunchTimes;
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
-/// Steps between two looks whether somebody still wants the replay.
+/// Number of steps between two checks for cancellation.
 const LOOK_EVERY: usize = 256;
 
-/// How a stage is made.
+/// The options of a stage.
 #[derive(Clone, Debug, Default)]
 pub struct StageOptions {
-    /// Number of the device.
+    /// Device number.
     pub device: u32,
-    /// Bytes in the place of recorded inputs, by name.
+    /// Replacement bytes for recorded inputs, by name.
     pub inputs: BTreeMap<String, Vec<u8>>,
-    /// Buffers that end where nothing is mapped behind them, by the events that they begin with; none in the list: all.
+    /// Buffers to guard with unmapped memory after their end, by their first event. An empty list means all buffers.
     pub guard: Option<Vec<u64>>,
-    /// Streams that can be captured into a graph: none of them is a default stream, and what copies carry is pinned.
+    /// Create streams that can be captured into a graph: none of them is a default stream, and copy buffers are pinned.
     pub graph: bool,
 }
 
-/// How long each part of making ready took.
+/// The duration of each part of the preparation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrepareDurations {
-    /// The driver and the device's context begun.
+    /// Initializing the driver and the context.
     pub driver: Duration,
-    /// Room on the host for what copies carry, and memory of the device mapped.
+    /// Allocating host buffers for copies and mapping device memory.
     pub memory: Duration,
-    /// Modules loaded, streams made.
+    /// Loading modules and creating streams.
     pub code: Duration,
 }
 
 impl PrepareDurations {
-    /// All of it.
+    /// Returns the total duration.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.driver + self.memory + self.code
     }
 }
 
-/// Bytes of a copy on the host.
+/// The host bytes of a copy.
 #[derive(Debug)]
 enum HostBytes {
     Plain(Vec<u8>),
@@ -73,14 +73,14 @@ impl HostBytes {
     }
 }
 
-/// What is ready on a device.
+/// The prepared state of a recording on a device.
 ///
-/// What is made there is given back when it is dropped. A device that has failed refuses everything until its process
-/// ends: play what is not trusted in a process of its own.
+/// It is released on drop. A failed device refuses all calls until its process ends. Replay untrusted recordings in a
+/// separate process.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    // Given back in this order: the context goes last.
-    /// Events around launches, where their times are measured.
+    // Fields are dropped in this order: the context is last.
+    /// Events around launches, if launch times are measured.
     times: Option<LaunchTimes>,
     inputs: Vec<HostBytes>,
     outputs: Vec<HostBytes>,
@@ -91,21 +91,21 @@ pub struct Stage<'a> {
     context: Context,
     driver: Driver,
     script: &'a Script,
-    /// The step that is done next.
+    /// The next step.
     at: usize,
-    /// Wait behind each step.
+    /// Wait after each step.
     pub(super) step: bool,
-    /// Buffers that are guarded, where they are.
+    /// Guarded buffers, if any.
     guard: Option<Guard>,
     ready: PrepareDurations,
 }
 
 impl<'a> Stage<'a> {
-    /// Makes everything ready.
+    /// Prepares everything.
     ///
     /// # Errors
-    /// When there is no driver or device, recorded addresses are taken, code is missing or does not load, or an input
-    /// does not fit.
+    /// If there is no driver or device, recorded addresses are in use, code is missing or cannot be loaded, or an input
+    /// has the wrong length.
     pub fn new(
         contents: &(impl Contents + ?Sized),
         script: &'a Script,
@@ -124,13 +124,13 @@ impl<'a> Stage<'a> {
         let mut part = || std::mem::replace(&mut begun, Instant::now()).elapsed();
         let driver = Driver::load()?;
         let context = Context::open(driver, options.device)?;
-        // Before code is loaded: the heap cannot be changed behind it.
+        // Set before code is loaded: the heap size cannot be changed afterwards.
         context.limit(&script.facts.limits)?;
         ready.driver = part();
         let mut inputs = Vec::new();
         for (n, t) in script.inputs.iter().enumerate() {
             let bytes = input(contents, t, &options.inputs)?;
-            // What memory holds at first goes to the device once, and is no part of a graph.
+            // The initial memory contents are sent to the device once and are not part of a graph.
             inputs.push(if options.graph && n >= script.first {
                 let mut pinned = Pinned::new(driver, bytes.len())?;
                 pinned.fill(&bytes);
@@ -184,46 +184,46 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// The driver.
+    /// Returns the driver.
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// The device's name.
+    /// Returns the device name.
     #[must_use]
     pub fn device_name(&self) -> String {
         self.context.name()
     }
 
-    /// Number of the device, as the driver counts.
+    /// Returns the device number, as the driver counts.
     #[must_use]
     pub fn device_number(&self) -> i32 {
         self.context.device
     }
 
-    /// What is played.
+    /// Returns the script that is replayed.
     #[must_use]
     pub fn script(&self) -> &'a Script {
         self.script
     }
 
-    /// Time that making ready took.
+    /// Returns the time of the preparation.
     #[must_use]
     pub fn prepare_durations(&self) -> PrepareDurations {
         self.ready
     }
 
-    /// Bytes of memory that are mapped.
+    /// Returns the number of mapped bytes.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped.bytes()
     }
 
-    /// Puts other bytes in the place of an input's.
+    /// Replaces the bytes of an input.
     ///
     /// # Errors
-    /// When there is no input of this name, or it has another length.
+    /// If there is no input of this name, or it has another length.
     pub fn set_input(&mut self, name: &str, bytes: &[u8]) -> Result<(), CudaReplayError> {
         let mut found = false;
         for (t, slot) in self.script.inputs.iter().zip(&mut self.inputs) {
@@ -246,34 +246,34 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What came from the device, of the output of this number. Nothing may be under way.
+    /// Returns the bytes of output `n`. No device work may be pending.
     #[must_use]
     pub fn output(&self, n: usize) -> &[u8] {
         self.outputs.get(n).map_or(&[], HostBytes::as_slice)
     }
 
-    /// Does the steps before the first of an event, from where the last one ended, and waits for them.
+    /// Runs the steps from the current position to the first step of an event, and waits for them.
     ///
     /// # Errors
-    /// When the device or the driver stopped, with the event; or nobody wants it any more.
+    /// If the device or the driver stopped, with the event; or if the replay was cancelled.
     pub fn play_until(&mut self, event: u64, progress: &Progress) -> Result<u64, CudaReplayError> {
         let end = self.script.steps.partition_point(|(e, _)| *e < event);
         self.play_steps(end, progress, &mut |_| Ok(()))
     }
 
-    /// Does what memory holds at first: the steps before everything else.
+    /// Writes the initial memory contents: the steps before all others.
     ///
     /// # Errors
-    /// As [`Stage::play_until`].
+    /// Same as [`Stage::play_until`].
     pub fn play_first(&mut self, progress: &Progress) -> Result<u64, CudaReplayError> {
         self.play_steps(self.script.first, progress, &mut |_| Ok(()))
     }
 
-    /// Does all steps that are left but those at the end that take memory down alone, as [`Stage::play_until`]; `told`
-    /// hears of each launch before it is made.
+    /// Runs all remaining steps except the final ones that only record memory, like [`Stage::play_until`]. `report` is
+    /// called before each launch.
     ///
     /// # Errors
-    /// As [`Stage::play_until`], and what `told` answers.
+    /// Same as [`Stage::play_until`], and errors from `report`.
     pub fn play_rest(
         &mut self,
         progress: &Progress,
@@ -282,17 +282,17 @@ impl<'a> Stage<'a> {
         self.play_steps(self.script.last, progress, report)
     }
 
-    /// Takes memory down as the recording did behind everything else.
+    /// Reads memory back, as the recording did after all other steps.
     ///
     /// # Errors
-    /// As [`Stage::play_until`].
+    /// Same as [`Stage::play_until`].
     pub fn take_down(&mut self, progress: &Progress) -> Result<(), CudaReplayError> {
         self.at = self.script.last;
         self.play_steps(self.script.steps.len(), progress, &mut |_| Ok(()))?;
         Ok(())
     }
 
-    /// Where it stands is again behind what memory holds at first. Memory stays as it is.
+    /// Sets the position to after the initial memory contents. Memory is unchanged.
     pub fn rewind(&mut self) {
         self.at = self.script.first;
         if let Some(guard) = &mut self.guard {
@@ -300,16 +300,16 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Does the next step and waits for it.
+    /// Runs the next step and waits for it.
     ///
     /// # Errors
-    /// As [`Stage::play_until`].
+    /// Same as [`Stage::play_until`].
     pub(super) fn play_one(&mut self, progress: &Progress) -> Result<(), CudaReplayError> {
         self.play_steps(self.at + 1, progress, &mut |_| Ok(()))?;
         Ok(())
     }
 
-    /// The step that is done next, with its event.
+    /// Returns the next step, with its event.
     pub(super) fn next(&self) -> Option<&'a (u64, Step)> {
         self.script.steps.get(self.at)
     }
@@ -341,7 +341,7 @@ impl<'a> Stage<'a> {
                     begun.and_then(|()| times.end(stream))?;
                 }
                 if self.step {
-                    // SAFETY: waits for all.
+                    // SAFETY: the call takes no pointers; it waits for all device work.
                     unsafe { self.driver.cuCtxSynchronize() }
                 } else {
                     self.wait(step)
@@ -352,7 +352,7 @@ impl<'a> Stage<'a> {
         }
         let last = self.at.checked_sub(1).and_then(|n| script.steps.get(n));
         let last = last.map_or(0, |(event, _)| *event);
-        // SAFETY: waits for all.
+        // SAFETY: the call takes no pointers; it waits for all device work.
         unsafe { self.driver.cuCtxSynchronize() }.map_err(|e| stop_error(last, &e))?;
         if let Some(times) = &mut self.times {
             times.collect()?;
@@ -360,102 +360,102 @@ impl<'a> Stage<'a> {
         Ok(launches)
     }
 
-    /// Returns what was guarded; `None` if nothing was to be.
+    /// Returns what was guarded, or `None` if nothing was requested.
     #[must_use]
     pub fn guard_report(&self) -> Option<GuardReport> {
         self.guard.as_ref().map(|guard| guard.report.clone())
     }
 
-    /// Measures the device's time for each launch from now on.
+    /// Starts to measure the device time of each launch.
     ///
     /// # Errors
-    /// When the driver gives no events.
+    /// If the driver cannot create events.
     pub(super) fn measure(&mut self) -> Result<(), CudaReplayError> {
         self.times = Some(LaunchTimes::new(self.driver)?);
         Ok(())
     }
 
-    /// Returns the event of each launch and the shortest of its times on the device, in nanoseconds.
+    /// Returns the event and the shortest device time of each launch, nanoseconds.
     #[must_use]
     pub fn launch_times(&self) -> Vec<[u64; 2]> {
         self.times.as_ref().map_or_else(Vec::new, LaunchTimes::shortest)
     }
 
-    /// Ranges with memory of the recording behind them: what was mapped, and variables of modules.
+    /// Returns the ranges with memory of the recording: mappings, and variables of modules.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
         let variables = self.code.variables().map(|m| (m.is, m.bytes));
         self.mapped.ranges().chain(variables).collect()
     }
 
-    /// The kernel that compares memory: the driver compiles it, which takes a while, when it is first needed.
+    /// Returns the kernel that compares memory. The driver compiles it at first use, which takes a while.
     pub(super) fn tools(&self) -> &CompareKernel {
         self.tools.get_or_init(|| CompareKernel::load(self.driver))
     }
 
-    /// A copy of all memory as it is now, on the device where there is room.
+    /// Copies all memory in its current state, on the device if there is room.
     ///
     /// # Errors
-    /// When the device or the driver refuses.
+    /// If the device or the driver refuses.
     pub fn save_memory(&self) -> Result<SavedMemory, CudaReplayError> {
         Ok(SavedMemory::save(self.driver, &self.ranges())?)
     }
 
-    /// A copy of some ranges as they are now: first byte on the device and bytes of each.
+    /// Copies some ranges in their current state, each given as first byte on the device and length in bytes.
     ///
     /// # Errors
-    /// When the device or the driver refuses.
+    /// If the device or the driver refuses.
     pub(super) fn save_ranges(&self, ranges: &[(u64, u64)]) -> Result<SavedMemory, CudaReplayError> {
         Ok(SavedMemory::save(self.driver, ranges)?)
     }
 
-    /// Puts back what has changed since a copy was made.
+    /// Restores what has changed since a copy was made.
     ///
     /// # Errors
-    /// When the device or the driver refuses.
+    /// If the device or the driver refuses.
     pub fn restore(&self, kept: &SavedMemory) -> Result<RestoreStats, CudaReplayError> {
         Ok(kept.restore(self.tools())?)
     }
 
-    /// First bytes of the pages that differ from a copy, rising.
+    /// Returns the first byte of each page that differs from a copy, ascending.
     ///
     /// # Errors
-    /// When the device or the driver refuses.
+    /// If the device or the driver refuses.
     pub fn find_differing_pages(&self, kept: &SavedMemory) -> Result<Vec<u64>, CudaReplayError> {
         Ok(kept.find_differing_pages(self.tools())?)
     }
 
-    /// Memory of the device as it is now.
+    /// Reads the current device memory.
     ///
     /// # Errors
-    /// When the range is not all mapped.
+    /// If the range is not completely mapped.
     pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), CudaReplayError> {
-        // SAFETY: as many bytes as the place has; the driver checks the range.
+        // SAFETY: the buffer has the given length; the driver checks the range.
         unsafe { self.driver.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), at, to.len()) }?;
         Ok(())
     }
 
-    /// Memory as a copy holds it. `false`: the copy does not hold the range.
+    /// Reads memory from a copy. Returns `false` if the copy does not hold the range.
     ///
     /// # Errors
-    /// When the device or the driver refuses.
+    /// If the device or the driver refuses.
     pub fn read_saved(&self, kept: &SavedMemory, at: u64, to: &mut [u8]) -> Result<bool, CudaReplayError> {
         Ok(kept.read(at, to)?)
     }
 
-    /// Where an address of the recording lies on this device.
+    /// Returns the device address of a recorded address.
     #[must_use]
     pub fn device_address(&self, at: u64) -> u64 {
         self.code.moved_to(at)
     }
 
-    /// Where an address of this device lay in the recording: the inverse of [`Stage::moved_to`].
+    /// Returns the recorded address of a device address: the inverse of [`Stage::device_address`].
     #[must_use]
     pub fn recorded_address(&self, at: u64) -> u64 {
         let found = self.code.moved.iter().find(|m| at >= m.is && at - m.is < m.bytes);
         found.map_or(at, |m| m.was.wrapping_add(at - m.is))
     }
 
-    /// The launch that an event is, with its recorded arguments.
+    /// Returns the launch at an event, with its recorded arguments.
     #[must_use]
     pub fn find_launch(&self, event: u64) -> Option<(&'a LaunchRow, &'a [u8])> {
         let n = self.script.steps.partition_point(|(e, _)| *e < event);
@@ -466,20 +466,20 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// The function of this number of the recording, where it is loaded.
+    /// Returns the function of this recorded number, if it is loaded.
     #[must_use]
     pub fn function(&self, n: u32) -> Option<CuFunction> {
         self.code.get(n)
     }
 
-    /// The stream of this number of the recording.
+    /// Returns the stream of this recorded number.
     #[must_use]
     pub fn stream(&self, n: u32) -> CuStream {
         self.streams.get(n)
     }
 }
 
-/// The bytes of an input: a person's, or the recorded ones.
+/// Returns the bytes of an input: the replacement, or the recorded ones.
 fn input(
     contents: &(impl Contents + ?Sized),
     t: &Transfer,
@@ -509,7 +509,7 @@ fn fits(t: &Transfer, given: usize) -> Result<(), CudaReplayError> {
     })
 }
 
-/// What stopped a step of an event.
+/// Returns the error that stopped a step of an event.
 pub(super) fn stop_error(event: u64, e: &CudaError) -> CudaReplayError {
     match e {
         CudaError::Refused { call, result } => CudaReplayError::Stopped {

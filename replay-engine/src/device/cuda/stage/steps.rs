@@ -1,4 +1,4 @@
-//! The steps of a stage, each one call of the driver: copies, fills, launches.
+//! The steps of a stage, each one driver call: copies, fills, launches.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::{HostBytes, Stage};
@@ -10,7 +10,7 @@ use cuda_driver::{
 use std::ffi::c_void;
 use trace_core::recording::{CopyRow, FillRow, LaunchRow};
 
-/// A copy of nothing, to be filled in.
+/// An empty copy descriptor, to be filled in.
 const NO_COPY: Copy2d = Copy2d {
     source_x: 0,
     source_y: 0,
@@ -31,7 +31,7 @@ const NO_COPY: Copy2d = Copy2d {
 };
 
 impl Stage<'_> {
-    /// Does a step. A host that waits, waits.
+    /// Runs a step. A recorded host wait waits here too.
     pub(in crate::device::cuda) fn do_step(&mut self, step: &Step) -> Result<(), CudaError> {
         match step {
             Step::Input(n) => self.copy_in(*n),
@@ -46,7 +46,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits for a copy that the program's call waited for: it is done before what follows, in other streams too.
+    /// Waits for a copy that the program's call waited for. It is then complete before all later steps, also in other
+    /// streams.
     pub(super) fn wait(&self, step: &Step) -> Result<(), CudaError> {
         match self.script.waited_stream(step) {
             // SAFETY: a stream of this value.
@@ -63,8 +64,8 @@ impl Stage<'_> {
         let to = self.code.moved_to(t.row.to);
         let stream = self.streams.get(t.row.stream);
         if t.row.rows == 1 || t.row.to_pitch == t.row.bytes {
-            // SAFETY: as many bytes as the place has that they come from; the driver checks where they go. They are not
-            // pinned, so that the call is back when they were read; pinned ones stay as long as the stage does.
+            // SAFETY: the source buffer has the given length; the driver checks the destination. Unpinned bytes are
+            // read before the call returns. Pinned bytes live as long as the stage.
             return unsafe {
                 self.driver
                     .cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), stream)
@@ -96,7 +97,7 @@ impl Stage<'_> {
         let from = self.code.moved_to(t.row.from);
         let stream = self.streams.get(t.row.stream);
         if t.row.rows == 1 || t.row.from_pitch == t.row.bytes {
-            // SAFETY: the place has as many bytes, and stays until the streams are waited for: nothing resizes it.
+            // SAFETY: the buffer has the given length and stays until the streams are synchronized: nothing resizes it.
             return unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, from, total, stream) };
         }
         let form = Copy2d {
@@ -156,10 +157,10 @@ impl Stage<'_> {
         }
     }
 
-    /// Launches a function as a row says, with recorded arguments; the function may be another than the row's.
+    /// Launches a function with the parameters of a row and recorded arguments. The function may differ from the row's.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The error of the driver.
     pub(in crate::device::cuda) fn launch(
         &self,
         row: &LaunchRow,
@@ -176,7 +177,8 @@ impl Stage<'_> {
             (&raw mut size).cast(),
             EXTRA_END as *mut c_void,
         ];
-        // By their addresses where the layout is known: nodes of graphs take cooperative launches in no other form.
+        // Arguments are passed by address if the layout is known: graph nodes accept cooperative launches in no other
+        // form.
         let base = arguments.as_mut_ptr();
         let mut addresses: Vec<*mut c_void> = Vec::new();
         let function_told = self.script.facts.functions.get(row.function as usize);
@@ -222,7 +224,7 @@ impl Stage<'_> {
             attributes: attributes.as_ptr(),
             attribute_count: count,
         };
-        // SAFETY: forms of this function, which the driver reads before it is back; the arguments are as long as told.
+        // SAFETY: the driver reads these descriptors before the call returns; the arguments have the given length.
         unsafe {
             self.driver
                 .cuLaunchKernelEx(&raw const config, function, parameters, extra)

@@ -1,20 +1,20 @@
-//! The device's time for each launch: two events around it in its stream, and the shortest of what repeats took.
+//! The device time of each launch: two events around it in its stream, and the shortest time over all repeats.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use cuda_driver::{CuEvent, CuStream, CudaError, Driver};
 use std::collections::BTreeMap;
 
-/// Maximum number of launches whose events are out: then the device is waited for.
+/// Maximum number of launches with pending events. Then the device is synchronized.
 const MAX_PENDING: usize = 512;
 
-/// Events around launches, and what they told so far.
+/// Events around launches, and their times so far.
 #[derive(Debug)]
 pub(super) struct LaunchTimes {
     driver: Driver,
-    /// Pairs of events, and how many of the first are around launches now: the event of each.
+    /// Pairs of driver events. The first ones are in use, each for the launch of the event in `pending`.
     pairs: Vec<(CuEvent, CuEvent)>,
     pending: Vec<u64>,
-    /// The shortest time of each launch in nanoseconds, by its event.
+    /// The shortest time of each launch, by event, nanoseconds.
     shortest: BTreeMap<u64, u64>,
 }
 
@@ -32,7 +32,7 @@ impl LaunchTimes {
 
     fn grow(&mut self) -> Result<(), CudaError> {
         let (mut from, mut to): (CuEvent, CuEvent) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: places for the answers.
+        // SAFETY: valid output pointers.
         unsafe {
             self.driver.cuEventCreate(&raw mut from, 0)?;
             self.driver.cuEventCreate(&raw mut to, 0).inspect_err(|_| {
@@ -43,10 +43,10 @@ impl LaunchTimes {
         Ok(())
     }
 
-    /// The launch of this event is about to be made in a stream.
+    /// Starts a measurement: the launch of this event is about to be made in a stream.
     pub fn begin(&mut self, event: u64, stream: CuStream) -> Result<(), CudaError> {
         if self.pending.len() >= MAX_PENDING {
-            // SAFETY: waits for all.
+            // SAFETY: the call takes no pointers; it waits for all device work.
             unsafe { self.driver.cuCtxSynchronize()? };
             self.collect()?;
         }
@@ -54,14 +54,14 @@ impl LaunchTimes {
             self.grow()?;
         }
         if let Some((from, _)) = self.pairs.get(self.pending.len()) {
-            // SAFETY: an event of this value, and a stream of the stage's.
+            // SAFETY: an event of this value, and a stream of the stage.
             unsafe { self.driver.cuEventRecord(*from, stream)? };
         }
         self.pending.push(event);
         Ok(())
     }
 
-    /// The launch was made.
+    /// Ends the measurement after the launch.
     pub fn end(&mut self, stream: CuStream) -> Result<(), CudaError> {
         let last = self.pending.len().checked_sub(1).and_then(|n| self.pairs.get(n));
         match last {
@@ -71,11 +71,11 @@ impl LaunchTimes {
         }
     }
 
-    /// Takes up what events tell: the device was waited for.
+    /// Reads the times of the events, after the device was synchronized.
     pub fn collect(&mut self) -> Result<(), CudaError> {
         for (event, (from, to)) in self.pending.drain(..).zip(&self.pairs) {
             let mut ms = 0f32;
-            // SAFETY: events that were recorded, and a place for the answer.
+            // SAFETY: events that were recorded, and a valid output pointer.
             unsafe {
                 match self.driver.cuEventElapsedTime_v2(&raw mut ms, *from, *to) {
                     Err(CudaError::Missing { .. }) => self.driver.cuEventElapsedTime(&raw mut ms, *from, *to)?,
@@ -91,7 +91,7 @@ impl LaunchTimes {
         Ok(())
     }
 
-    /// The event of each launch and the shortest of its times.
+    /// Returns the event of each launch and its shortest time.
     pub fn shortest(&self) -> Vec<[u64; 2]> {
         self.shortest.iter().map(|(event, ns)| [*event, *ns]).collect()
     }

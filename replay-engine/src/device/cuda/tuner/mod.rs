@@ -1,5 +1,5 @@
-//! Measures points of a launch on a device: memory is put back as it was before the launch, the launch is made and
-//! timed, and what it leaves is held against what the recorded one leaves.
+//! Measurement of launch variants on a device: memory is restored, the variant is launched and timed, and its results
+//! are compared with those of the recorded launch.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 mod timing;
@@ -24,25 +24,25 @@ use timing::{EventTimer, Sensor};
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
-/// Bytes after which a launch that is known to be wrong is not looked at further.
+/// Bytes after which the comparison of a launch that is known to be wrong stops.
 const ENOUGH: u64 = 64 << 20;
-/// Bytes of shared memory that a function may be asked for without saying so before.
+/// Shared memory that a function may request without an attribute, bytes.
 const SHARED_UNSAID: u32 = 48 << 10;
-/// Time between two looks at the device's clocks.
+/// Interval at which the device's clocks are read.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Time for which a launch is waited for without sleeping.
+/// Time for which a launch is polled without sleeping.
 const AWAKE: Duration = Duration::from_millis(2);
 
 /// Why a launch is not tuned.
 #[derive(Debug, thiserror::Error)]
 pub enum TunerError {
-    /// What comes before the launch cannot be played.
+    /// A step before the launch cannot be replayed.
     #[error(transparent)]
     Replay(#[from] CudaReplayError),
-    /// What was asked for cannot be.
+    /// The tuning request is not possible.
     #[error(transparent)]
     Tune(#[from] TuneError),
-    /// There is no launch there.
+    /// There is no launch at the event.
     #[error("event {event} is no launch that can be played again")]
     NoLaunch {
         /// The event.
@@ -50,13 +50,13 @@ pub enum TunerError {
     },
 }
 
-/// Plays a recording up to a launch, and tunes that launch, in this process.
+/// Replays a recording up to a launch, and tunes that launch, in this process.
 ///
-/// How far it is goes to `told`. A point that breaks the device ends it early ([`Ended::Broken`]);
-/// [`crate::tune::resumed`] goes on in another process.
+/// `report` receives the progress. A point that breaks the device ends the tuning early ([`TuneEnd::Broken`]);
+/// [`crate::tune::run_with_resume`] continues in another process.
 ///
 /// # Errors
-/// When what was asked for cannot be, or what comes before the launch cannot be played.
+/// If the request is not possible, or a step before the launch cannot be replayed.
 pub fn tune(
     contents: &(impl Contents + ?Sized),
     script: &Script,
@@ -67,14 +67,14 @@ pub fn tune(
 ) -> Result<TuneReport, TunerError> {
     let begun = Instant::now();
     let no_launch = TunerError::NoLaunch { event: ask.event };
-    // It takes its time, beside that of the driver.
+    // NVML takes a while to load, so it loads in parallel with the driver.
     let nvml = std::thread::spawn(Nvml::load);
     let mut stage = Stage::new(contents, script, options)?;
     let Some((row, arguments)) = stage.find_launch(ask.event) else {
         return Err(no_launch);
     };
     let recorded = RecordedLaunch::from(row);
-    // Before anything is played: what cannot be takes no time.
+    // Checked before the replay, so that an impossible request fails at once.
     crate::tune::Space::new(ask, &recorded)?;
     let facts = &script.facts;
     let function = facts.functions.get(row.function as usize);
@@ -142,7 +142,7 @@ pub fn tune(
     tuned.phases = tuner.phases;
     tuned.phases.total = nanos(begun.elapsed());
     if matches!(tuned.ended, TuneEnd::Broken { .. }) {
-        // What is given back waits for what runs, and that may never end; it goes with the process.
+        // Releasing resources would wait for running work, which may never end. The process exit releases them.
         std::mem::forget(tuner);
         std::mem::forget(stage);
     }
@@ -153,7 +153,7 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What became of one launch.
+/// The result of one launch.
 enum LaunchResult {
     Took(u64),
     Refused(String),
@@ -163,12 +163,12 @@ struct Tuner<'s, 'a> {
     watch: EventTimer,
     variants: Variants<'s>,
     before: SavedMemory,
-    /// What the recorded launch leaves on this device; there once it was made.
+    /// Memory after the recorded launch on this device, once it was made.
     after: Option<SavedMemory>,
     stage: &'s Stage<'a>,
     row: LaunchRow,
     arguments: &'s [u8],
-    /// Ranges of memory that copies hold, rising.
+    /// Memory ranges that the copies hold, ascending.
     ranges: Vec<(u64, u64)>,
     ask: &'s TuneRequest,
     progress: &'s Progress,
@@ -176,14 +176,14 @@ struct Tuner<'s, 'a> {
     phases: Phases,
     restored_pages: u64,
     launches: u64,
-    /// Bytes of recorded outputs that the recorded launch was held against.
+    /// Bytes of recorded outputs that the recorded launch was compared with.
     held: u64,
     multiprocessor_threads: u32,
-    /// Who hears how far it is.
+    /// Receiver of the progress.
     reported: Option<&'s mut dyn FnMut(TuneProgress)>,
     sensor: Option<&'s Sensor>,
     load: Load,
-    /// When the device was looked at last.
+    /// Time of the last clock reading.
     looked: Option<Instant>,
 }
 
@@ -200,7 +200,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         let mut ranges = stage.ranges();
         ranges.sort_unstable();
         let mut threads = 0;
-        // SAFETY: a place for the answer. What is not answered stays 0.
+        // SAFETY: a valid output pointer. A value that the driver does not report stays 0.
         let _ = unsafe {
             stage
                 .driver()
@@ -230,8 +230,8 @@ impl<'s, 'a> Tuner<'s, 'a> {
         })
     }
 
-    /// Makes the recorded launch once and keeps what it leaves, which is held against what the recording holds of it.
-    /// Why nothing can be held against it, when nothing can.
+    /// Runs the recorded launch once, keeps its results, and compares them with the recording. Returns the reason if no
+    /// comparison is possible.
     fn reference(&mut self, contents: &(impl Contents + ?Sized)) -> Result<Option<RejectReason>, Stop> {
         let recorded = RecordedLaunch::from(&self.row).point();
         let function = match self.variants.get_or_build(self.stage, &recorded) {
@@ -246,7 +246,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         Ok(held.map(RejectReason::Wrong))
     }
 
-    /// Holds memory against copies to the host that the program made right behind the launch.
+    /// Compares memory with the copies to the host that the program made directly after the launch.
     fn recorded_outputs(
         &mut self,
         contents: &(impl Contents + ?Sized),
@@ -258,7 +258,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
             let n = match step {
                 Step::Output(n) => *n,
                 Step::Order(_) => continue,
-                // From here on memory is not what the launch left.
+                // From here on memory differs from the results of the launch.
                 Step::Input(_) | Step::Copy(_) | Step::Fill(_) | Step::Launch(..) => break,
             };
             let Some(t) = script.outputs.get(n).filter(|t| t.row.rows == 1) else {
@@ -280,7 +280,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         Ok(all)
     }
 
-    /// Makes one launch, and waits for it.
+    /// Makes one launch and waits for it.
     fn launch(&mut self, point: &Point, function: CuFunction, twins: &[VariableTwin]) -> Result<LaunchResult, Stop> {
         let at = Instant::now();
         let done = self.launch_untimed(point, function, twins);
@@ -303,11 +303,11 @@ impl<'s, 'a> Tuner<'s, 'a> {
         };
         let stream = self.stage.stream(row.stream);
         for twin in twins {
-            // SAFETY: variables of two modules, both as long.
+            // SAFETY: variables of two modules with the same length.
             unsafe { driver.cuMemcpyDtoD_v2(twin.at, twin.of, twin.bytes) }.map_err(|e| broken(&e))?;
         }
-        // Copies of the default stream do not wait for streams that do not wait for it.
-        // SAFETY: waits for all; then events and a launch in one stream, with forms that the stage makes.
+        // Copies of the default stream do not wait for non-blocking streams. SAFETY: waits for all work; then events
+        // and a launch in one stream, with descriptors of the stage.
         let launched = unsafe {
             driver.cuCtxSynchronize().map_err(|e| broken(&e))?;
             driver.cuEventRecord(self.watch.from, stream).map_err(|e| broken(&e))?;
@@ -316,8 +316,8 @@ impl<'s, 'a> Tuner<'s, 'a> {
             launched
         };
         if let Err(e) = launched {
-            // A device that has failed refuses this too.
-            // SAFETY: waits for all.
+            // A failed device returns an error here too. SAFETY: the call takes no pointers; it waits for all device
+            // work.
             unsafe { driver.cuCtxSynchronize() }.map_err(|e| broken(&e))?;
             return Ok(LaunchResult::Refused(e.to_string()));
         }
@@ -331,7 +331,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         Ok(LaunchResult::Took(took))
     }
 
-    /// Waits for the launch, but not for ever.
+    /// Waits for the launch, with a timeout.
     fn wait(&self) -> Result<(), Stop> {
         let driver = self.stage.driver();
         let begun = Instant::now();
@@ -359,7 +359,8 @@ impl<'s, 'a> Tuner<'s, 'a> {
         }
     }
 
-    /// Looks at the device's clocks right behind a launch, now and then: before and behind all of them it rests.
+    /// Reads the device's clocks directly after a launch, from time to time. Before and after all launches the device
+    /// is idle.
     fn look(&mut self) {
         let soon = self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY);
         if let Some(sensor) = self.sensor.filter(|_| !soon) {
@@ -376,7 +377,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         Ok(())
     }
 
-    /// What differs from what the recorded launch leaves, beyond the rules.
+    /// Returns the differences from the results of the recorded launch beyond the tolerances.
     fn verify(&mut self) -> Result<Option<OutputMismatch>, Stop> {
         let at = Instant::now();
         let all = self.find_mismatch().map_err(|e| failed(&e))?;
@@ -417,7 +418,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         let driver = self.stage.driver();
         let attribute = |which| {
             let mut value = 0;
-            // SAFETY: a function that is loaded, and a place for the answer. What is not answered stays 0.
+            // SAFETY: a loaded function, and a valid output pointer. A value that the driver does not report stays 0.
             let _ = unsafe { driver.cuFuncGetAttribute(&raw mut value, which, function) };
             u32::try_from(value).unwrap_or(0)
         };
@@ -446,7 +447,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         }
     }
 
-    /// Code for a point, with the wishes that a function carries.
+    /// Returns the code for a point, with its function attributes.
     fn function(&mut self, point: &Point) -> Result<(CuFunction, Vec<VariableTwin>), String> {
         let at = Instant::now();
         let driver = self.stage.driver();
@@ -458,13 +459,13 @@ impl<'s, 'a> Tuner<'s, 'a> {
                     Some(Cache::L1) => 2,
                     Some(Cache::Equal) => 3,
                 };
-                // SAFETY: a function that is loaded. It is a wish, and a device without a choice has none.
+                // SAFETY: a loaded function. The setting is a preference; some devices ignore it.
                 let _ = unsafe { driver.cuFuncSetCacheConfig(variant.function, wish) };
                 variant.cache_is_set = point.cache.is_some();
             }
             if point.shared > SHARED_UNSAID.max(variant.most_shared) {
                 let most = i32::try_from(point.shared).unwrap_or(i32::MAX);
-                // SAFETY: a function that is loaded. More than it can have is refused here and at the launch.
+                // SAFETY: a loaded function. Too large a value is refused here and at the launch.
                 let set = unsafe { driver.cuFuncSetAttribute(variant.function, FUNCTION_MAX_DYNAMIC_SHARED, most) };
                 if set.is_ok() {
                     variant.most_shared = point.shared;

@@ -1,4 +1,4 @@
-//! What is measured beside a launch: its time on the device, the device's clocks and temperature.
+//! Measurements around a launch: its device time, and the device's clocks and temperature.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use crate::device::cuda::stage::Stage;
@@ -6,7 +6,7 @@ use crate::tune::Health;
 use cuda_driver::{CuEvent, CudaError, Driver, Nvml, NvmlDevice, Uuid};
 use std::thread::JoinHandle;
 
-/// A pair of the driver's events around a launch.
+/// A pair of driver events around a launch.
 pub(super) struct EventTimer {
     driver: Driver,
     pub(super) from: CuEvent,
@@ -20,7 +20,7 @@ impl EventTimer {
             from: std::ptr::null_mut(),
             to: std::ptr::null_mut(),
         };
-        // SAFETY: places for the answers.
+        // SAFETY: valid output pointers.
         unsafe {
             driver.cuEventCreate(&raw mut watch.from, 0)?;
             driver.cuEventCreate(&raw mut watch.to, 0)?;
@@ -28,10 +28,10 @@ impl EventTimer {
         Ok(watch)
     }
 
-    /// Nanoseconds between the two, which have both happened.
+    /// Returns the nanoseconds between the two events, which have both occurred.
     pub(super) fn elapsed_ns(&self) -> Result<u64, CudaError> {
         let mut ms = 0f32;
-        // SAFETY: events of this value, and a place for the answer.
+        // SAFETY: events of this value, and a valid output pointer.
         unsafe {
             match self.driver.cuEventElapsedTime_v2(&raw mut ms, self.from, self.to) {
                 Err(CudaError::Missing { .. }) => self.driver.cuEventElapsedTime(&raw mut ms, self.from, self.to)?,
@@ -46,20 +46,20 @@ impl Drop for EventTimer {
     fn drop(&mut self) {
         for event in [self.from, self.to] {
             if !event.is_null() {
-                // SAFETY: made by this value, and nothing waits for it any more.
+                // SAFETY: created by this value, and nothing waits for it any more.
                 let _ = unsafe { self.driver.cuEventDestroy_v2(event) };
             }
         }
     }
 }
 
-/// What tells the device's clocks and temperature.
+/// The source of the device's clocks and temperature.
 pub(super) struct Sensor(Result<NvmlDevice, String>);
 
 impl Sensor {
     pub(super) fn open(stage: &Stage<'_>, nvml: JoinHandle<Result<Nvml, String>>) -> Self {
         let mut uuid = Uuid::default();
-        // SAFETY: a place for the answer.
+        // SAFETY: a valid output pointer.
         let result = unsafe { stage.driver().cuDeviceGetUuid_v2(&raw mut uuid, stage.device_number()) };
         Self(match result {
             Ok(()) => {

@@ -1,4 +1,4 @@
-//! Databases that lie, end early or are not wanted any more.
+//! Tests of hostile and truncated databases, and of cancelled imports.
 
 use super::{BASE, Bytes, bytes, copies, folder, mneme_json, mneme_whole, rr_json, rr_snapshot};
 use crate::import::kernels::mneme;

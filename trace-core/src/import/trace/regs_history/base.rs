@@ -1,21 +1,20 @@
-//! Where the registers of a history begin: it tells addresses in the kernel's memory, and not at which of them the
-//! register window was mapped.
+//! The address of the register window in a history: the history has kernel virtual addresses, but not the mapped base.
 
 use crate::registers::RegisterMap;
 use std::collections::BTreeMap;
 
-/// Bytes of the largest register window of a Mali: those with a command stream frontend have doorbells in it.
+/// Maximum size of a Mali register window, bytes: GPUs with a command stream frontend have doorbells in it.
 pub(super) const MAX_BYTES: u64 = 4 << 20;
-/// Bytes of the register window of a Mali with a job manager.
+/// Size of the register window of a Mali with a job manager, bytes.
 pub(super) const MIN_BYTES: u64 = 0x4000;
 /// A window is mapped in whole pages.
 const PAGE: u64 = 0x1000;
-/// Maximum number of pages before the first one with an access that the window may begin.
+/// Maximum number of pages between the start of the window and the first accessed page.
 const MAX_BEFORE: u64 = 16;
-/// Where the id of the GPU is, in every Mali.
+/// Offset of the GPU id, in every Mali.
 const GPU_ID: u32 = 0;
 
-/// A register access as the history tells it.
+/// A register access of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) address: u64,
@@ -23,15 +22,16 @@ pub(super) struct Entry {
     pub(super) write: bool,
 }
 
-/// Where the registers begin, and what was taken for granted.
+/// The base of the registers, and how it was determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Base {
     pub(super) address: u64,
-    /// Why it is taken to be there, where the history does not tell.
+    /// The reason for the assumed base, if the history does not give it.
     pub(super) assumed: Option<String>,
 }
 
-/// How well a base fits: the id of a known GPU is read there, and how many accesses are to registers that take them.
+/// How well a base fits: whether the id of a known GPU is read there, and the number of accesses that known registers
+/// allow.
 type Fit = (bool, u64);
 
 fn fit(counts: &BTreeMap<(u64, bool), u64>, ids: &[(u64, u32)], map: &RegisterMap, base: u64) -> Fit {
@@ -47,10 +47,11 @@ fn fit(counts: &BTreeMap<(u64, bool), u64>, ids: &[(u64, u32)], map: &RegisterMa
     (id, all.map(|(_, n)| n).sum())
 }
 
-/// Finds where the registers begin.
+/// Finds the base of the registers.
 ///
 /// # Errors
-/// Why there is no such place, in words for a person.
+///
+/// The reason why there is none, as text for users.
 pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
     let range = entries
         .iter()
@@ -72,7 +73,7 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
              hash in place of an address (boot with no_hash_pointers); --base ADDRESS takes what lies behind an address"
         ));
     }
-    // No kernel maps a device at the bottom of its memory.
+    // No kernel maps a device at the bottom of its address space.
     if high < MAX_BYTES {
         let message = "the addresses of the history are so low that they are taken for offsets of registers";
         return Ok(Base {
@@ -96,7 +97,7 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
         .map(|b| (b, map.map_or((false, 0), |m| fit(&counts, &ids, m, b))))
         .collect();
     let best = fits.iter().map(|(_, f)| *f).max().unwrap_or((false, 0));
-    // Of those that fit alike the highest: its first page is one that the history has.
+    // Of equally good bases the highest: its first page is in the history.
     let base = fits.iter().find(|(_, f)| *f == best).map_or(first, |(b, _)| *b);
     let others: Vec<String> = fits
         .iter()
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn bases_that_fit_alike_are_told() {
         const AT: u64 = 0xffff_ff80_08a8_0000;
-        // What the pages of jobs and of the MMU both have: raw status and mask.
+        // Registers that the pages of jobs and of the MMU both have: raw status and mask.
         let found = find(&entries(&[(AT + 0x1000, 0), (AT + 0x1008, 0)])).unwrap();
         let message = found.assumed.unwrap();
         let others = [AT, AT - 0x1000].into_iter().filter(|b| *b != found.address);

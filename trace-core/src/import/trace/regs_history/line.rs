@@ -1,12 +1,12 @@
-//! Lines of a register history, as debugfs and the kernel log have them: the head, and one line an access.
+//! Lines of a register history in debugfs and in the kernel log: the head, and one line per access.
 
 use super::super::text::{self, Line};
 use memchr::memmem;
 
-/// What stands in every head and in every access: a line without either is none of a history.
+/// Texts in every head and in every access: a line without either is not from a history.
 pub(super) const HEAD: &[u8] = b" register accesses of ";
 pub(super) const ACCESS: &[u8] = b": reg 0x";
-/// What stands in place of a history that the driver does not keep.
+/// Text that replaces a history that the driver does not keep.
 pub(super) const OFF: &[u8] = b"The register access history is disabled";
 
 /// A line of a log.
@@ -16,34 +16,34 @@ pub(super) enum ParsedLine<'a> {
     Head(Head<'a>),
     /// `INDEX: r|w: reg 0xADDRESS val VALUE`.
     Access(Access),
-    /// The driver says that it keeps none.
+    /// The driver keeps no history.
     Off,
-    /// It looks like one of these and is none: cut, or numbers that do not fit.
+    /// A malformed line of these forms: truncated, or with numbers that do not fit.
     Broken,
-    /// A line of something else.
+    /// Another line.
     Other,
 }
 
 /// The head of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head<'a> {
-    /// Accesses that follow.
+    /// Number of accesses that follow.
     pub(super) last: u64,
-    /// Accesses since the driver began to count.
+    /// Number of accesses since the driver started counting.
     pub(super) total: u64,
     /// The device that printed it, `13000000.gpu`; empty in debugfs.
     pub(super) device: &'a [u8],
-    /// When it was printed, in nanoseconds, where the log tells.
+    /// Time of printing in nanoseconds, if the log has it.
     pub(super) time: Option<u64>,
 }
 
 /// An access of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
-    /// Its number in the dump, from 0.
+    /// Its index in the dump, from 0.
     pub(super) index: u64,
     pub(super) write: bool,
-    /// Where; `None` where the kernel printed something else than a number.
+    /// Its address, or `None` if the kernel printed no number.
     pub(super) address: Option<u64>,
     pub(super) value: u32,
 }
@@ -62,7 +62,7 @@ pub(super) fn parse_line(line: &[u8]) -> ParsedLine<'_> {
     }
 }
 
-/// A decimal number that is all of a field.
+/// Parses a decimal number that fills a field.
 fn decimal(digits: &[u8]) -> Option<u64> {
     let number = std::str::from_utf8(digits).ok()?;
     number
@@ -71,7 +71,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
         .then(|| number.parse().ok())?
 }
 
-/// What stands behind the last blank of a text, and what before it.
+/// Splits a text at its last blank: the part after it, and the part before it.
 fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
     let at = text
         .iter()
@@ -80,7 +80,7 @@ fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
     (text.get(..at).unwrap_or_default(), text.get(at..).unwrap_or_default())
 }
 
-/// The access of a line that has [`ACCESS`] at `at`.
+/// Parses the access in a line that has [`ACCESS`] at `at`.
 fn access(line: &[u8], at: usize) -> Option<Access> {
     let before = line.get(..at)?;
     let (numbered, write) = match before {
@@ -90,8 +90,7 @@ fn access(line: &[u8], at: usize) -> Option<Access> {
     };
     let index = decimal(last_word(numbered).1)?;
     let mut rest = Line::new(line.get(at + ACCESS.len()..)?);
-    // An address of fewer digits than its field has blanks before it. Other words than numbers are what a kernel
-    // prints of addresses that it does not want to tell.
+    // A short address has blanks before it. The kernel prints other words than numbers for addresses that it hides.
     let address = text::hex(rest.word()?);
     rest.blanks();
     rest.tag(b"val")?;
@@ -104,7 +103,7 @@ fn access(line: &[u8], at: usize) -> Option<Access> {
     })
 }
 
-/// The head of a line that has [`HEAD`] at `at`.
+/// Parses the head in a line that has [`HEAD`] at `at`.
 fn head(line: &[u8], at: usize) -> Option<Head<'_>> {
     let (before, last) = last_word(line.get(..at)?);
     let prefix = before.strip_suffix(b"Last ")?;
@@ -122,7 +121,7 @@ fn head(line: &[u8], at: usize) -> Option<Head<'_>> {
     })
 }
 
-/// The time that the kernel puts before a line: `[   12.345678]`, behind a level, `<3>`, or not.
+/// Parses the kernel's timestamp before a line: `[   12.345678]`, after a level such as `<3>` or without one.
 fn stamp(prefix: &[u8]) -> Option<u64> {
     let open = memchr::memchr(b'[', prefix)?;
     let rest = prefix.get(open + 1..)?;
@@ -151,7 +150,7 @@ mod tests {
             })
         };
         for text in [
-            // debugfs of a kernel of 64 and of 32 bits, and with a field that blanks fill.
+            // debugfs of 64-bit and 32-bit kernels, and with a field padded by blanks.
             "     7: r: reg 0xffffff8008a80000 val 60000000",
             "     7: r: reg 0xffffff8008a80000 val 60000000\r",
             "     7: r: reg 0x  ffffff8008a80000 val 60000000",

@@ -1,14 +1,14 @@
-//! The register history that Arm's kernel driver for Mali GPUs keeps (kbase's `regs_history` in debugfs): a ring of the
-//! last accesses, which the driver also prints to the kernel log when something goes wrong.
+//! The importer of the register history of Arm's kernel driver for Mali GPUs (kbase's `regs_history` in debugfs). It is
+//! a ring of the last accesses. The driver also prints it to the kernel log after an error.
 //!
 //! ```text
 //! Last 512 register accesses of 98765 total:
 //!      0: r: reg 0xffffff8008a81004 val 00000001
 //! ```
 //!
-//! There are no times in it: where a kernel log tells when it was printed, all of a dump have that time. Addresses are
-//! where the register window lies in the kernel's memory, which the history does not tell ([`base`]); dumps of one ring
-//! overlap and are put together ([`stitch`]).
+//! It has no times: if a kernel log gives the time of printing, all accesses of a dump get that time. Addresses are
+//! kernel virtual addresses of the register window, whose base is not in the history ([`base`]). Dumps of one ring
+//! overlap and are combined ([`stitch`]).
 
 mod base;
 mod line;
@@ -26,26 +26,26 @@ use memchr::memmem;
 use std::path::Path;
 use stitch::Stitch;
 
-/// What [`Identity::source`] says of a recording made of a history.
+/// Value of [`Identity::source`] for a recording made from a history.
 pub const SOURCE: &str = "kbase-regs-history";
 
-/// Bytes of a file that are looked at to know whether it is text, and those of a text in which a dump may begin: a
-/// kernel log has it where something went wrong.
+/// Number of bytes of a file that are read to detect text, and of a text in which a dump may start. A kernel log has
+/// the dump where the error occurred.
 const HEAD: usize = 1 << 14;
 const SEARCHED: usize = 16 << 20;
-/// Maximum number of gaps that are told one by one.
+/// Maximum number of gaps that are listed.
 const MAX_TOLD: usize = 32;
 
-/// What a history does not tell.
+/// Information that is not in a history.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Address at which the registers begin; found where none is given.
+    /// Base address of the registers; `None`: detected.
     pub base: Option<u64>,
-    /// The GPU's id register, for a history that has no read of it.
+    /// GPU id register, for a history without a read of it.
     pub gpu_id: Option<u32>,
 }
 
-/// Whether a line of a text is one of a history.
+/// Whether a text has a line of a history.
 fn has_line(bytes: &[u8]) -> bool {
     let around = |at: usize| {
         let (before, after) = bytes.split_at_checked(at)?;
@@ -60,12 +60,12 @@ fn has_line(bytes: &[u8]) -> bool {
             Some(ParsedLine::Head(_) | ParsedLine::Access(_) | ParsedLine::Off)
         )
     };
-    // The first line of each kind that is cut or none at all does not keep others from being looked at, but few do.
+    // A malformed first line of each kind does not end the search, but few lines are tried.
     let any = |what: &[u8]| memmem::find_iter(bytes, what).take(64).any(is);
     any(line::HEAD) || any(line::ACCESS) || any(line::OFF)
 }
 
-/// Whether a path is a history, or a kernel log with one in it, plain or packed by gzip.
+/// Whether a path is a history, or a kernel log that contains one, plain or compressed by gzip.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     if !path.is_file() {
@@ -82,8 +82,9 @@ pub fn fits(path: &Path) -> bool {
 /// Imports a history.
 ///
 /// # Errors
-/// When the file cannot be read, has no access, its addresses are none of a register window (the kernel may hide them),
-/// or the work was cancelled. Lines that are of no use are findings.
+///
+/// When the file cannot be read, has no access, its addresses belong to no register window (the kernel may hide them),
+/// or the work was cancelled. Unusable lines are findings.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let mut lines = ParsedLog::default();
     let end = source::blocks(path, progress, |batch| {
@@ -97,17 +98,17 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
     lines.recording(path, options, &end, progress)
 }
 
-/// What the lines of a log say.
+/// The content of the lines of a log.
 #[derive(Debug, Default)]
 struct ParsedLog {
     stitch: Stitch,
     lines: u64,
     /// Line of the first head or access.
     first: Option<u64>,
-    /// Lines that are cut, and those of something else: how many, and the first.
+    /// Malformed lines, and other lines: the number, and the first one.
     broken: (u64, u64),
     other: (u64, u64),
-    /// Line at which the driver says that it keeps no history.
+    /// Line that says that the driver keeps no history.
     off: Option<u64>,
 }
 
@@ -132,7 +133,7 @@ impl ParsedLog {
         }
     }
 
-    /// What a file without an access is: an error that tells why.
+    /// Returns the error for a file without an access, with the reason.
     fn nothing(&self, path: &Path) -> ImportError {
         let place = self.off.or(self.first).map_or(FilePosition::Whole, FilePosition::Line);
         let message = if self.off.is_some() && self.first.is_none() {
@@ -226,7 +227,7 @@ impl ParsedLog {
         })
     }
 
-    /// What was of no use, and what was taken for granted.
+    /// Returns findings about unusable data and assumptions.
     fn findings(&self, made: &RecordingBuilder, base: &Base, end: &End) -> Vec<Finding> {
         let mut findings = made.findings.clone();
         let mut describe = |kind, place: &str, message: String| findings.push(Finding::new(kind, place, message));
@@ -285,18 +286,18 @@ impl ParsedLog {
     }
 }
 
-/// The recording as it grows.
+/// The recording under construction.
 #[derive(Debug, Default)]
 struct RecordingBuilder {
     events: EventsBuilder,
     accesses: u64,
-    /// Last byte of the window that an access is to.
+    /// Last byte of the window that an access reaches.
     reach: u64,
     outside: u64,
     lost: Vec<LostEvents>,
     findings: Vec<Finding>,
     gpu_id: Option<u32>,
-    /// When what is added was printed, and whether that is known of anything.
+    /// Print time of the current dump, and whether any is known.
     time: u64,
     timed: bool,
 }
@@ -349,7 +350,7 @@ impl RecordingBuilder {
         }
     }
 
-    /// Notes that accesses are missing before the next event; `None`: it is not known how many.
+    /// Records that accesses are missing before the next event; `None`: an unknown number.
     fn lose(&mut self, count: Option<u64>, reason: &str) {
         let before = self.events.len() as u64;
         let message = match count {
@@ -357,7 +358,7 @@ impl RecordingBuilder {
             Some(n) => format!("{n} accesses before it are missing: {reason}"),
             None => format!("accesses before it may be missing: {reason}"),
         };
-        // `check` tells those that are not among the findings.
+        // `check` reports those that are not among the findings.
         if self.lost.len() < MAX_TOLD {
             let finding = Finding::new(FindingKind::LostEvents, format!("event {before}"), message);
             self.findings.push(finding.at_event(before));

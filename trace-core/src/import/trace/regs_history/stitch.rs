@@ -1,6 +1,6 @@
-//! Dumps of one ring put together. A driver prints the last accesses of its ring as often as it is asked to or
-//! something goes wrong; a head tells how many there were in all, so that each access has a number of its own, and what
-//! two dumps both have is there once.
+//! The combination of dumps of one ring. A driver prints the last accesses of its ring on request or after an error.
+//! The head of a dump gives the total number of accesses, so each access has its own number, and accesses of two dumps
+//! appear once.
 
 use super::base::Entry;
 use super::line::{Access, Head};
@@ -8,14 +8,14 @@ use super::line::{Access, Head};
 /// Maximum number of characters of a device's name.
 const MAX_NAME: usize = 64;
 
-/// Accesses of a ring that nothing reset.
+/// Accesses of a ring between two resets.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    /// By rising number.
+    /// By ascending number.
     pub(super) entries: Vec<(u64, Entry)>,
-    /// Where dumps begin to tell something new: the place in the entries, when, and what of.
+    /// Where dumps start to add accesses: index in the entries, time, and device.
     pub(super) dumps: Vec<(usize, Option<u64>, String)>,
-    /// Accesses that there were in all when it was last printed, where a head told.
+    /// Total number of accesses at the last dump, if a head gave it.
     pub(super) total: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ struct Dump {
 }
 
 impl Dump {
-    /// What an access that stands first in its dump is the number of, less its index.
+    /// Returns the number of the dump's first access minus its index.
     fn first(&self) -> u64 {
         self.total
             .zip(self.last)
@@ -37,27 +37,27 @@ impl Dump {
     }
 }
 
-/// What a log's dumps come to.
+/// The combined dumps of a log.
 #[derive(Debug, Default)]
 pub(super) struct Stitch {
     pub(super) runs: Vec<Run>,
     dump: Option<Dump>,
     /// The device that the first head names.
     pub(super) device: Option<String>,
-    /// Dumps, and those of them that are of another device and left out.
+    /// Number of dumps, and of skipped dumps of another device.
     pub(super) dumps: u64,
     pub(super) other_devices: u64,
     leaving_out: bool,
-    /// Accesses of which the kernel did not tell the address.
+    /// Number of accesses with an address that the kernel hid.
     pub(super) hidden: u64,
-    /// Accesses whose number is not behind that of the one before, or beyond what the head tells.
+    /// Number of accesses whose number does not follow the previous one, or exceeds the total of the head.
     pub(super) disordered: u64,
-    /// Accesses that a dump before had.
+    /// Number of accesses that an earlier dump had.
     pub(super) again: u64,
 }
 
 impl Stitch {
-    /// Takes a head: what follows is a new dump.
+    /// Handles a head: a new dump follows.
     pub(super) fn head(&mut self, head: &Head<'_>) {
         self.close();
         self.dumps += 1;
@@ -76,7 +76,7 @@ impl Stitch {
         });
     }
 
-    /// Takes an access.
+    /// Handles an access.
     pub(super) fn access(&mut self, access: &Access) {
         if self.leaving_out {
             return;
@@ -85,7 +85,7 @@ impl Stitch {
             self.hidden += 1;
             return;
         };
-        // A log may begin in the middle of a dump.
+        // A log may start in the middle of a dump.
         let dump = self.dump.get_or_insert_with(|| {
             self.dumps += 1;
             Dump {
@@ -108,12 +108,12 @@ impl Stitch {
         dump.entries.push((access.index, entry));
     }
 
-    /// Ends the dump that is being read.
+    /// Completes the current dump.
     pub(super) fn close(&mut self) {
         let Some(mut dump) = self.dump.take() else { return };
         let first = dump.first();
         for (number, _) in &mut dump.entries {
-            // An index is below what is printed, and this with the first at most all that there were.
+            // An index is below the printed number, and its sum with the first number is at most the total.
             *number = number.saturating_add(first);
         }
         let follows = self.runs.last().is_some_and(|run| follows(run, &dump));
@@ -138,7 +138,7 @@ impl Stitch {
     }
 }
 
-/// Whether a dump goes on where a run is: the ring's count did not go back, and what both have is the same.
+/// Whether a dump continues a run: the ring's count did not decrease, and the common accesses are equal.
 fn follows(run: &Run, dump: &Dump) -> bool {
     let (Some(before), Some(now)) = (run.total, dump.total) else {
         return false;
