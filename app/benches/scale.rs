@@ -88,15 +88,15 @@ fn frames(w: &mut Window, mut step: impl FnMut(&mut Window, u32)) -> [f64; 3] {
     [at(500), at(990), at(1000)]
 }
 
-fn tell(name: &str, value: f64) {
+fn print_figure(name: &str, value: f64) {
     println!("{name}\t{value}");
     std::io::stdout().flush().unwrap();
 }
 
 fn tell_frames(name: &str, [median, p99, longest]: [f64; 3]) {
-    tell(&format!("{name}: median"), median);
-    tell(&format!("{name}: p99"), p99);
-    tell(&format!("{name}: longest"), longest);
+    print_figure(&format!("{name}: median"), median);
+    print_figure(&format!("{name}: p99"), p99);
+    print_figure(&format!("{name}: longest"), longest);
 }
 
 fn key(w: &mut Window, key: egui::Key) {
@@ -126,8 +126,8 @@ fn opened(path: &Path) -> Window {
     }
     // This frame receives the document and shows it.
     w.harness.step();
-    tell("first frame with content, ms", ms(opened.elapsed()));
-    tell("the window itself before that, ms", ms(window));
+    print_figure("first frame with content, ms", ms(opened.elapsed()));
+    print_figure("the window itself before that, ms", ms(window));
     // Background computation of derived data, while the window keeps running.
     let mut worst = 0f64;
     let since = Instant::now();
@@ -138,10 +138,10 @@ fn opened(path: &Path) -> Window {
         assert!(since.elapsed() < Duration::from_secs(600), "work did not end");
         std::thread::sleep(Duration::from_millis(2));
     }
-    tell("everything found out, ms", ms(since.elapsed()));
-    tell("longest frame meanwhile, ms", worst);
-    tell("memory when all is known, MiB", anonymous() as f64 / 1024.0);
-    tell("of that before opening, MiB", before as f64 / 1024.0);
+    print_figure("everything found out, ms", ms(since.elapsed()));
+    print_figure("longest frame meanwhile, ms", worst);
+    print_figure("memory when all is known, MiB", anonymous() as f64 / 1024.0);
+    print_figure("of that before opening, MiB", before as f64 / 1024.0);
     w
 }
 
@@ -200,10 +200,10 @@ fn filter(w: &mut Window, text: &str, name: &str) {
         assert!(since.elapsed() < Duration::from_secs(60), "the filter did not end");
         std::thread::sleep(Duration::from_micros(500));
     }
-    tell(&format!("{name}, ms"), ms(since.elapsed()));
-    tell(&format!("{name}: longest frame meanwhile, ms"), worst);
+    print_figure(&format!("{name}, ms"), ms(since.elapsed()));
+    print_figure(&format!("{name}: longest frame meanwhile, ms"), worst);
     let rows = w.views().events.rows.as_ref().map_or(0, |r| r.len());
-    tell(&format!("{name}: events that pass"), rows as f64);
+    print_figure(&format!("{name}: events that pass"), rows as f64);
     w.views().events.filter.clear();
     w.settle();
 }
@@ -219,7 +219,7 @@ fn look(path: &Path) {
     w.run("show-events");
     w.settle();
     let lanes = w.doc().facts.pyramid.lanes().len() + registers.len() + 5;
-    tell("lanes", lanes as f64);
+    print_figure("lanes", lanes as f64);
     let mut random = Random(7);
     pan_and_zoom(&mut w);
     filter(&mut w, "write and value = 0x87b00", "filter");
@@ -237,17 +237,17 @@ fn look(path: &Path) {
         });
         tell_frames(&format!("{name} at any event, ms"), there);
     }
-    tell("memory at the end, MiB", anonymous() as f64 / 1024.0);
+    print_figure("memory at the end, MiB", anonymous() as f64 / 1024.0);
 }
 
 /// Measures an API trace and prints the figures, one per line.
 fn look_at_launches(path: &Path) {
     let mut w = opened(path);
     let calls = w.doc().api_trace().unwrap();
-    tell("events", w.doc().len() as f64);
+    print_figure("events", w.doc().len() as f64);
     w.run("show-events");
     w.settle();
-    tell("lanes", w.doc().facts.pyramid.lanes().len() as f64);
+    print_figure("lanes", w.doc().facts.pyramid.lanes().len() as f64);
     let mut random = Random(7);
     let all = calls.launches().len() as u64;
     let mut launch = |_: &mut Window| calls.launches()[random.below(all) as usize].event;
@@ -271,7 +271,7 @@ fn look_at_launches(path: &Path) {
         w.doc().go_with(to, bytes);
     });
     tell_frames("memory of the device at any launch, ms", there);
-    tell("memory at the end, MiB", anonymous() as f64 / 1024.0);
+    print_figure("memory at the end, MiB", anonymous() as f64 / 1024.0);
 }
 
 fn make(path: &Path, events: u64) {

@@ -165,7 +165,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
 /// KiB touched by a frame of the Shader panel, by what is done: of so many clauses, each run by a thread so often, in as
 /// many jobs.
 fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
-    let mut w = Window::named("matmul.kine");
+    let mut w = Window::open_sample("matmul.kine");
     w.doc().go_job(0);
     w.run("run-thread");
     let view = &mut w.views().shader;
@@ -330,7 +330,7 @@ fn paged(tables: u64) -> Recording {
 
 /// KiB touched by a frame of the page tables, as a list and as a map, zoomed and panned.
 fn table_costs(tables: u64, small: Option<&Costs>) -> Costs {
-    let mut w = Window::of(paged(tables));
+    let mut w = Window::from_recording(paged(tables));
     w.run("show-page-tables");
     let mut out = BTreeMap::new();
     for shape in ["list", "map"] {
@@ -365,7 +365,7 @@ fn table_costs(tables: u64, small: Option<&Costs>) -> Costs {
 /// KiB touched by a frame of each panel of a recording of calls, still and going from launch to launch.
 fn call_costs(runs: u64, small: Option<&Costs>) -> Costs {
     let n = common::net::net(runs as u32);
-    let mut w = Window::of(n.recording);
+    let mut w = Window::from_recording(n.recording);
     let mut out = BTreeMap::new();
     for panel in ["show-launches", "show-kernel", "show-memory"] {
         w.run(panel);

@@ -126,7 +126,7 @@ fn parts(data: &[u8]) {
                 assert_eq!(
                     join(BASE, &sources, new.clone()).len() as u64,
                     reported,
-                    "another length than was told"
+                    "another length than was announced"
                 );
             }
         }
@@ -144,7 +144,7 @@ fn outlines(data: &[u8]) {
         for step in steps {
             if let Step::Keep { first, count } = step {
                 let end = u64::from(first) + u64::from(count);
-                assert!(end <= outline.digests.len() as u64, "a piece that was not told");
+                assert!(end <= outline.digests.len() as u64, "a piece that was not announced");
             }
         }
     }

@@ -80,7 +80,7 @@ pub fn shader_code(data: &[u8]) -> bool {
     let unknown: u64 = code.unknown_operations().values().sum();
     assert!(unknown <= code.operations());
     if let CodeEnd::Unreadable(va) = code.end {
-        assert!(!mem.read(va, &mut [0; 16]), "what is held was told as missing");
+        assert!(!mem.read(va, &mut [0; 16]), "what is held was reported as missing");
     }
     let fewer = decode_code_within(&mem, GpuVa(entry), most / 2);
     assert!(fewer.clauses.len() <= code.clauses.len());

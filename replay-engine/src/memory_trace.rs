@@ -68,7 +68,7 @@ impl MemoryTraceRequest {
             return Some(format!("more than {MAX_RANGES} ranges of memory"));
         }
         if self.most == 0 || self.most > MAX_BYTES {
-            return Some(format!("{} bytes, where 1 to {MAX_BYTES} can be told", self.most));
+            return Some(format!("{} bytes, where 1 to {MAX_BYTES} can be returned", self.most));
         }
         let odd = self.ranges.iter().chain(&self.look).find(|r| !ends(r));
         odd.map(|(at, bytes)| format!("{bytes} bytes at {at:#x} are no range of memory"))

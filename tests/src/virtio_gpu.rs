@@ -51,7 +51,7 @@ pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Pa
         (run.join().unwrap(), shown)
     });
     assert!(shown, "the picture that QEMU shows is another one");
-    assert!(!shows(), "the device still shows what it was told to");
+    assert!(!shows(), "the device still shows what it was asked for");
     assert_eq!(json["outcome"], "match");
     let effects = json["effects"].as_array().unwrap().iter();
     let others: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();

@@ -419,7 +419,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             file,
             match (first, why) {
                 ("cannot-tell", Some(why)) => {
-                    format!("whether the whole recording shows the failure cannot be told: {why}")
+                    format!("whether the whole recording shows the failure is unknown: {why}")
                 }
                 _ if arguments.until.is_some() => {
                     "the whole recording does not show the failure: the command exits with 1 for it".to_owned()
@@ -560,7 +560,7 @@ fn report(
         trim_summary.events[0]
     ))?;
     out.line(format_args!(
-        "{} looked at in {}: the failure shows in {shown}, not in {not_shown}, cannot be told of {cannot_tell}",
+        "{} looked at in {}: the failure shows in {shown}, not in {not_shown}, is unknown for {cannot_tell}",
         format_count(tried, "candidate"),
         format_duration(duration_ns)
     ))?;

@@ -108,7 +108,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.reject_register_trace(&arguments.source.file)?;
     if arguments.at.is_some() {
         return Err(Failure::usage(
-            "--at is for recordings of calls; here the byte is told as a whole replay leaves it",
+            "--at is for API traces; here the byte is shown as a complete replay leaves it",
         ));
     }
     let va = match (&arguments.address, arguments.va) {

@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    fn told(arguments: &[&str]) -> Option<String> {
+    fn suggestion_for(arguments: &[&str]) -> Option<String> {
         let all: Vec<OsString> = arguments.iter().map(Into::into).collect();
         find_unknown_verb(&all).map(|f| f.to_string())
     }
@@ -132,15 +132,15 @@ mod tests {
     #[test]
     fn a_verb_typed_wrong_is_named_with_the_one_that_is_near() {
         assert_eq!(
-            told(&["inof", "x.kine"]).unwrap(),
+            suggestion_for(&["inof", "x.kine"]).unwrap(),
             "there is no verb `inof`: did you mean `info`?"
         );
         assert_eq!(
-            told(&["repaly"]).unwrap(),
+            suggestion_for(&["repaly"]).unwrap(),
             "there is no verb `repaly`, and no such file: did you mean `replay`?"
         );
         assert_eq!(
-            told(&["frobnicate", "x.kine"]).unwrap(),
+            suggestion_for(&["frobnicate", "x.kine"]).unwrap(),
             "there is no verb `frobnicate`: `kinescope --help` lists them"
         );
     }
@@ -156,7 +156,7 @@ mod tests {
             &["."],
             &[],
         ] {
-            assert_eq!(told(fine), None, "{fine:?}");
+            assert_eq!(suggestion_for(fine), None, "{fine:?}");
         }
     }
 }

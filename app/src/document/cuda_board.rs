@@ -30,7 +30,7 @@ pub enum DeviceQueryError {
     #[error(transparent)]
     Watched(#[from] MemoryTraceError),
     /// The target answered another query.
-    #[error("what it told is no answer to what it was asked")]
+    #[error("its answer does not fit the question")]
     UnexpectedAnswer,
     /// The target failed.
     #[error("{0}")]
@@ -83,5 +83,5 @@ pub(super) fn run_query_repeated(
 
 /// Returns the error for a target that did not return the requested data.
 pub(super) fn missing_answer(failure: Option<String>) -> DeviceQueryError {
-    DeviceQueryError::Failed(failure.unwrap_or_else(|| "the board told nothing of it".to_owned()))
+    DeviceQueryError::Failed(failure.unwrap_or_else(|| "the target reported nothing".to_owned()))
 }

@@ -100,7 +100,7 @@ impl DebugSession {
                 drop(traced);
                 self.find_traced_writer(&page, recording, space, va)?
             }
-            told => told?,
+            result => result?,
         };
         self.with_shader_reads(recording, space, report, progress)
     }
@@ -141,13 +141,13 @@ impl DebugSession {
         &self,
         recording: &Recording,
         space: u32,
-        mut told: WriterReport,
+        mut writer_report: WriterReport,
         progress: &Progress,
     ) -> Result<WriterReport, WriterError> {
-        if let Writer::Shader(place, shown) = told.writer {
-            told.location = Some(self.inside(recording, space, told.va, place, shown, progress)?);
+        if let Writer::Shader(place, shown) = writer_report.writer {
+            writer_report.location = Some(self.inside(recording, space, writer_report.va, place, shown, progress)?);
         }
-        Ok(told)
+        Ok(writer_report)
     }
 
     /// Returns the last host write before the chain after these, as an event of the recording.

@@ -49,7 +49,7 @@ impl MemoryTraceResult {
                 _ => "there".to_owned(),
             };
             messages.push(format!(
-                "the device stopped {place}: {}; what was seen before it is told",
+                "the device stopped {place}: {}; what was traced before that is reported",
                 s.why
             ));
         }
@@ -67,7 +67,7 @@ impl MemoryTraceResult {
         }
         if let Some(at) = self.result.looked_until {
             messages.push(format!(
-                "what memory holds is more than {} bytes: it is told up to {at:#x}",
+                "what memory holds is more than {} bytes: it is reported up to {at:#x}",
                 self.request.most
             ));
         }

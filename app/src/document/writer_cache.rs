@@ -131,7 +131,7 @@ pub fn is_too_many_writes(e: &WriterError) -> bool {
 pub struct WriterCache {
     run: Option<Arc<TracedReplay>>,
     /// Complete answers by address space and address, and the inputs that they are valid for.
-    told: (EditKey, BTreeMap<(u32, u64), Arc<WriterReport>>),
+    reports: (EditKey, BTreeMap<(u32, u64), Arc<WriterReport>>),
     /// The running replay: its inputs, its progress, and a token that expires when it ends.
     running: Option<(EditKey, Progress, Weak<()>)>,
 }
@@ -152,13 +152,13 @@ impl WriterCache {
     /// Returns the cached answer to a query.
     #[must_use]
     pub fn find_answer(&self, key: &EditKey, space: u32, va: u64) -> Option<Arc<WriterReport>> {
-        let (of, by_key) = &self.told;
+        let (of, by_key) = &self.reports;
         by_key.get(&(space, va)).filter(|_| of == key).cloned()
     }
 
     /// Caches an answer.
     pub fn store_answer(&mut self, key: &EditKey, space: u32, va: u64, report: &Arc<WriterReport>) {
-        let (of, all) = &mut self.told;
+        let (of, all) = &mut self.reports;
         if of != key || all.len() >= MAX_ANSWERS {
             all.clear();
             of.clone_from(key);

@@ -45,7 +45,7 @@ pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
         widgets::empty_state(
             ui,
             icons::TERMINAL_WINDOW,
-            "Nothing has happened yet. What the program does is told here.",
+            "Nothing has happened yet. Messages of the program appear here.",
             None,
         );
         return;

@@ -24,7 +24,7 @@ pub struct KeysSheet {
     /// The command that receives the next key.
     pub listening: Option<KeyCapture>,
     /// Message about the last change, or why it was rejected.
-    pub told: String,
+    pub message: String,
     rows: Rows,
     focused: bool,
     /// Whether a second press of the button resets all shortcuts to the defaults.
@@ -78,7 +78,7 @@ impl App {
                 let message = format!("keys were not kept in {}: {e}", folder.display());
                 log::push(Level::Warning, &message);
                 if let Some(open) = &mut self.keys_sheet {
-                    open.told = format!("▲ {message}");
+                    open.message = format!("▲ {message}");
                 }
             }
         }
@@ -99,7 +99,7 @@ impl App {
     fn begin_capture(&mut self, id: &'static str, more: bool) {
         if let Some(open) = &mut self.keys_sheet {
             open.chosen = Some(id);
-            open.told.clear();
+            open.message.clear();
             open.sure = false;
             open.listening = Some(KeyCapture { id, more, asked: None });
         }
@@ -126,11 +126,11 @@ impl App {
         let Some(wanted) = wanted.flatten() else {
             self.keys.set(at.id, &[]);
             open.listening = None;
-            open.told = format!("{title} has no key now.");
+            open.message = format!("{title} has no key now.");
             return self.apply_keymap();
         };
         if let Some(why) = wanted.reserved_reason().filter(|_| first != Some(wanted)) {
-            open.told = format!("! {} {why}: press another key.", wanted.text());
+            open.message = format!("! {} {why}: press another key.", wanted.text());
             return;
         }
         if let Some((id, other)) = self.keys.find_owner(wanted).filter(|o| o.0 != at.id)
@@ -142,7 +142,7 @@ impl App {
             } else {
                 wanted.text()
             };
-            open.told = format!("! {} is {other} now. Press {again} again to move it.", wanted.text());
+            open.message = format!("! {} is {other} now. Press {again} again to move it.", wanted.text());
             open.listening = Some(KeyCapture {
                 asked: Some(wanted),
                 ..at
@@ -160,7 +160,7 @@ impl App {
             self.keys.set(at.id, &[wanted]);
         }
         open.listening = None;
-        open.told = match (fits, lost) {
+        open.message = match (fits, lost) {
             (false, _) => format!("! {title} has as many keys as a command may have."),
             (true, None) => format!("{} is {title} now.", wanted.text()),
             (true, Some(other)) => format!("{} is {title} now, and no longer {other}.", wanted.text()),
@@ -242,7 +242,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             );
             if b.on_hover_text(&message).clicked() {
                 did.reset_all = std::mem::replace(&mut open.sure, true);
-                open.told = format!("! {message}. Press again to give them back what they had.");
+                open.message = format!("! {message}. Press again to give them back what they had.");
             }
         });
         for problem in app.keys.problems.iter().take(3) {
@@ -301,7 +301,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
         app.keys.reset_all();
         if let Some(open) = &mut app.keys_sheet {
             open.sure = false;
-            open.told = "Every command has the key that it had at first.".into();
+            open.message = "Every command has the key that it had at first.".into();
         }
         app.apply_keymap();
     }
@@ -396,7 +396,7 @@ fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
     };
     ui.add_space(4.0);
     let first = |id: &str| app.keys.first(id).map_or_else(|| "no key".to_owned(), Shortcut::text);
-    let (words, ink) = match (open.listening, open.told.as_str()) {
+    let (words, ink) = match (open.listening, open.message.as_str()) {
         (_, message) if message.starts_with('!') => (message.to_owned(), p.warning),
         (_, message) if message.starts_with('▲') => (message.to_owned(), p.error),
         (Some(l), _) => (

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// A window with the sample whose buffer holds floating-point values.
 fn floats() -> Window {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.app().settings.hints_read = 9;
     w.settle();
     w
@@ -92,14 +92,14 @@ fn every_shortcut_pressed_and_let_go_in_one_frame_runs_its_own_command_alone() {
 #[test]
 fn a_value_is_written_over_by_typing_and_enter_goes_on_to_the_next() {
     let mut w = floats();
-    assert_eq!(w.types("e"), ["edit-input"]);
+    assert_eq!(w.type_text("e"), ["edit-input"]);
     assert_ne!(value(&mut w, 0), "7");
     let before = value(&mut w, 1);
-    assert_eq!(w.types("7\n"), [""; 0]);
+    assert_eq!(w.type_text("7\n"), [""; 0]);
     assert_eq!((value(&mut w, 0), value(&mut w, 1)), ("7".into(), before));
     assert!(writing(&w), "the next value has the keyboard");
     assert_eq!(field(&w), value(&mut w, 1));
-    assert_eq!(w.types("8\n"), [""; 0]);
+    assert_eq!(w.type_text("8\n"), [""; 0]);
     assert_eq!((value(&mut w, 0), value(&mut w, 1)), ("7".into(), "8".into()));
     assert_eq!(w.views().inputs.editing, Some(2));
 }
@@ -109,42 +109,42 @@ fn a_value_that_is_clicked_is_written_over_by_typing() {
     let mut w = floats();
     w.run("show-inputs");
     w.click("value 2");
-    assert_eq!(w.types("5"), [""; 0]);
+    assert_eq!(w.type_text("5"), [""; 0]);
     assert_eq!(field(&w), "5");
     // A click into the field takes all of it, as coming there by key does.
-    w.types("\x1b");
+    w.type_text("\x1b");
     w.click("value 3");
-    w.types("\t");
+    w.type_text("\t");
     assert!(!writing(&w));
     w.click("Value");
-    assert_eq!(w.types("6\n"), [""; 0]);
+    assert_eq!(w.type_text("6\n"), [""; 0]);
     assert_eq!(value(&mut w, 3), "6");
 }
 
 #[test]
 fn a_value_that_is_wrong_keeps_the_keyboard_and_says_why() {
     let mut w = floats();
-    w.types("e");
+    w.type_text("e");
     let (axis, moment, was) = (w.views().timeline.axis, w.doc().moment(), value(&mut w, 0));
-    assert_eq!(w.types("zz\n"), [""; 0]);
+    assert_eq!(w.type_text("zz\n"), [""; 0]);
     assert!(writing(&w));
-    let why = w.views().inputs.wrong.clone().expect("it is told");
+    let why = w.views().inputs.wrong.clone().expect("it is reported");
     assert!(w.has(&format!("▲ {why}")), "at the field");
     assert_eq!(value(&mut w, 0), was);
-    assert_eq!(w.types("3.5"), [""; 0], "no command runs while a value is mended");
+    assert_eq!(w.type_text("3.5"), [""; 0], "no command runs while a value is mended");
     assert_eq!((w.views().timeline.axis, w.doc().moment()), (axis, moment));
     assert_eq!(field(&w), "3.5", "what is typed writes over what was wrong");
     assert!(w.views().inputs.wrong.is_none());
-    w.types("\n");
+    w.type_text("\n");
     assert_eq!(value(&mut w, 0), "3.5");
 }
 
 #[test]
 fn undo_right_after_a_value_takes_it_back_and_redo_brings_it_again() {
     let mut w = floats();
-    w.types("e");
+    w.type_text("e");
     let was = value(&mut w, 0);
-    w.types("7\n");
+    w.type_text("7\n");
     assert!(writing(&w));
     assert_eq!(w.press(ctrl(Key::Z).unwrap()), ["undo"]);
     assert_eq!(value(&mut w, 0), was);
@@ -155,7 +155,7 @@ fn undo_right_after_a_value_takes_it_back_and_redo_brings_it_again() {
     assert_eq!(value(&mut w, 0), "7");
     // Once something was typed, undo is about that.
     let next = field(&w);
-    w.types("9");
+    w.type_text("9");
     assert_eq!(w.press(ctrl(Key::Z).unwrap()), [""; 0]);
     assert_eq!((field(&w), value(&mut w, 0)), (next, "7".into()));
     assert_eq!(w.press(ctrl(Key::Z).unwrap()), ["undo"], "the field is as it was");
@@ -164,14 +164,14 @@ fn undo_right_after_a_value_takes_it_back_and_redo_brings_it_again() {
 #[test]
 fn the_field_follows_when_undo_changes_the_value_that_it_shows() {
     let mut w = floats();
-    w.types("e");
+    w.type_text("e");
     let was = value(&mut w, 0);
-    w.types("7\n");
+    w.type_text("7\n");
     w.click("value 0");
     assert_eq!(field(&w), "7");
     w.press(ctrl(Key::Z).unwrap());
     assert_eq!(field(&w), was);
-    w.types("4\n");
+    w.type_text("4\n");
     assert_eq!(value(&mut w, 0), "4", "all of it was selected");
 }
 
@@ -179,8 +179,8 @@ fn the_field_follows_when_undo_changes_the_value_that_it_shows() {
 fn a_note_is_written_over_by_typing() {
     let mut w = floats();
     let at = w.doc().moment();
-    assert_eq!(w.types("m"), ["add-note"]);
-    assert_eq!(w.types("here it parts"), [""; 0]);
+    assert_eq!(w.type_text("m"), ["add-note"]);
+    assert_eq!(w.type_text("here it parts"), [""; 0]);
     w.stroke(Modifiers::NONE, Key::Escape, None);
     w.settle();
     assert_eq!(w.doc().changes().notes()[&at].text, "here it parts");
@@ -192,7 +192,7 @@ fn an_address_of_a_board_that_is_wrong_keeps_the_keyboard_and_says_why() {
     w.run("show-replay");
     w.harness.get_by_label("Board address").focus();
     w.settle();
-    assert_eq!(w.types("zz\n"), [""; 0]);
+    assert_eq!(w.type_text("zz\n"), [""; 0]);
     assert!(w.harness.get_by_label("Board address").is_focused());
     assert!(
         w.harness
@@ -200,7 +200,7 @@ fn an_address_of_a_board_that_is_wrong_keeps_the_keyboard_and_says_why() {
             .next()
             .is_some()
     );
-    assert_eq!(w.types("127.0.0.1:9/mali\n"), [""; 0]);
+    assert_eq!(w.type_text("127.0.0.1:9/mali\n"), [""; 0]);
     assert_eq!(w.doc().replay.board(), "agent://127.0.0.1:9/mali");
 }
 
@@ -208,10 +208,10 @@ fn an_address_of_a_board_that_is_wrong_keeps_the_keyboard_and_says_why() {
 fn an_address_that_is_wrong_keeps_the_keyboard() {
     let mut w = floats();
     w.press(ctrl(Key::G).unwrap());
-    assert_eq!(w.types("zz\n"), [""; 0]);
+    assert_eq!(w.type_text("zz\n"), [""; 0]);
     assert!(w.harness.get_by_label("Go to address").is_focused());
     let va = w.doc().facts.spaces[0].mappings[0].va;
-    assert_eq!(w.types(&format!("0x{va:x}\n")), [""; 0]);
+    assert_eq!(w.type_text(&format!("0x{va:x}\n")), [""; 0]);
     assert_eq!(w.views().memory.top, va & !15);
 }
 
@@ -222,9 +222,9 @@ fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
     let shift = kinescope::window::shortcut::shift;
     assert_eq!(w.press(shift(Key::Questionmark).unwrap()), ["help"]);
     assert!(w.app().help);
-    assert_eq!(w.types("w.jk"), [""; 0], "no command runs behind the sheet");
+    assert_eq!(w.type_text("w.jk"), [""; 0], "no command runs behind the sheet");
     assert_eq!((w.doc().moment(), w.timeline_part()), (moment, view));
-    assert_eq!(w.types("\x1b"), [""; 0]);
+    assert_eq!(w.type_text("\x1b"), [""; 0]);
     assert!(!w.app().help);
     w.press(shift(Key::Questionmark).unwrap());
     assert_eq!(
@@ -234,7 +234,7 @@ fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
     );
     assert!(!w.app().help);
     w.run("about");
-    assert_eq!(w.types("w\x1b"), [""; 0]);
+    assert_eq!(w.type_text("w\x1b"), [""; 0]);
     assert!(!w.app().about);
     w.run("plan");
     let mut info = w.doc().replay.device.clone().expect("the board's own words");
@@ -248,9 +248,9 @@ fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
         [""; 0],
         "a question is not answered by a shortcut"
     );
-    assert_eq!(w.types("w\x1b"), [""; 0]);
+    assert_eq!(w.type_text("w\x1b"), [""; 0]);
     assert_eq!(w.app().confirm, None);
-    assert_eq!(w.types("."), ["next-event"], "the keys are back");
+    assert_eq!(w.type_text("."), ["next-event"], "the keys are back");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn what_is_next_in_a_chain_is_a_link() {
     w.doc().go_job(job);
     w.settle();
     w.click(&format!("next {next}"));
-    assert!(w.shows("memory"));
+    assert!(w.is_panel_active("memory"));
     let Selection::Memory { va: at, .. } = *w.doc().selection() else {
         panic!("{:?}", w.doc().selection())
     };
@@ -278,7 +278,7 @@ fn a_panel_and_what_it_shows_do_not_go_by_one_name() {
     let mut w = floats();
     w.click("Board software:mali-g71");
     assert!(w.harness.query_all_by_label_contains("Show Replay").next().is_some());
-    w.types("\x1b");
+    w.type_text("\x1b");
     w.run("palette");
     w.harness.get_by_label("Palette").type_text("replay");
     w.settle();
@@ -294,7 +294,7 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
     assert!(w.has_part("on software:mali-g71 in ") && !w.has_part("from before"));
     w.harness.get_by_label("Board address").focus();
     w.settle();
-    w.types("127.0.0.1:9/mali-g71\n");
+    w.type_text("127.0.0.1:9/mali-g71\n");
     w.run("replay");
     assert!(w.has_part("no agent answers"));
     assert!(w.has("! from before: the last attempt did not run"));
@@ -309,14 +309,14 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
 /// The T that goes to the field of a thread stood in it afterwards.
 #[test]
 fn a_key_that_puts_the_cursor_into_a_field_writes_nothing_there() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
     w.run("show-shader");
     w.settle();
-    w.types("t");
+    w.type_text("t");
     assert!(w.views().shader.thread.open);
     assert_eq!(w.views().shader.thread.workgroup, "");
-    w.types("1,0,0\t2\n");
+    w.type_text("1,0,0\t2\n");
     let thread = &w.views().shader.thread;
     assert_eq!((thread.workgroup.as_str(), thread.thread.as_str()), ("1,0,0", "2"));
 }

@@ -37,7 +37,7 @@ fn submit(w: &mut Window) -> String {
 
 /// A copy of a sample in a folder of its own, open, at the submit of its first job.
 fn opened() -> (Window, std::path::PathBuf) {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let file = w.folder.path().join("mine.kine");
     std::fs::copy(samples().join("vecadd.kine"), &file).unwrap();
     let ctx = w.harness.ctx.clone();

@@ -29,7 +29,7 @@ fn named(w: &mut Window, name: &str) {
 
 #[test]
 fn names_come_change_and_go_with_the_file_beside_the_recording() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let folder = w.folder.path().to_owned();
     let file = folder.join("mine.kine");
     std::fs::copy(samples().join("vecadd.kine"), &file).unwrap();
@@ -48,7 +48,7 @@ fn names_come_change_and_go_with_the_file_beside_the_recording() {
     named(&mut w, "KICK");
     std::fs::write(&beside, map("KICKED_OFF")).unwrap();
     named(&mut w, "KICKED_OFF");
-    // A damaged one is told, and the embedded names are back.
+    // A damaged one is reported, and the embedded names are back.
     std::fs::write(&beside, "[map").unwrap();
     named(&mut w, "JS1_COMMAND_NEXT");
     assert!(kinescope::log::text().contains("mine.map.toml"));

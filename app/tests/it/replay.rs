@@ -5,7 +5,7 @@
 use crate::common;
 mod replaying;
 
-use common::{Window, diverging, sample};
+use common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
@@ -39,8 +39,8 @@ fn until_it_runs(w: &mut Window) {
 #[test]
 fn divergences_are_listed_and_lead_to_their_events() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, events) = diverging(folder.path(), 3);
-    let mut w = Window::with(&path, ThemeChoice::Dark, 1.0);
+    let (path, events) = write_diverging_sample(folder.path(), 3);
+    let mut w = Window::open_file(&path, ThemeChoice::Dark, 1.0);
     assert!(!w.run("next-divergence"), "nothing was replayed, so nothing diverged");
     w.run("show-replay");
     w.click("Run replay");
@@ -96,11 +96,11 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
     let report = &o.faults[0];
     assert_eq!(report.address.map(|a| a.0), Some(nowhere));
     for (name, value, _) in &report.registers {
-        assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is told");
+        assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is reported");
     }
     assert!(w.has_part("does not translate") && w.has_part("nearest"));
     w.click(&format!("address {nowhere:#x}"));
-    assert!(w.shows("page-tables"));
+    assert!(w.is_panel_active("page-tables"));
     assert!(matches!(w.doc().selection(), Selection::Memory { va, .. } if *va == nowhere));
     // The window goes on: the edit is taken back, and the replay matches.
     w.run("undo");
@@ -110,7 +110,7 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
 
 #[test]
 fn jobs_whose_shader_did_not_run_say_so() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     let skipped = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
@@ -126,7 +126,7 @@ fn jobs_whose_shader_did_not_run_say_so() {
 
 #[test]
 fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_with_both_names() {
-    let mut w = Window::named("vecadd-g52.kine");
+    let mut w = Window::open_sample("vecadd-g52.kine");
     assert_eq!(w.doc().replay.board(), "software:mali-g52");
     w.run("replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
@@ -168,7 +168,7 @@ fn an_unknown_register_is_allowed_where_its_refusal_is_shown() {
         }
     }
     recording.events = events.finish();
-    let mut w = Window::of(recording);
+    let mut w = Window::from_recording(recording);
     w.run("show-replay");
     w.run("replay");
     let trouble = w.doc().replay.error.clone().expect("it is refused");
@@ -198,7 +198,7 @@ fn a_second_replay_sends_only_what_changed() {
 
 #[test]
 fn containment_is_told_as_it_is_known() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     assert_eq!(w.doc().safety(), Safety::Contained(Containment::Software));
     assert!(w.has("Safety: software"));
     w.run("plan");
@@ -420,7 +420,7 @@ fn a_code_that_differs_keeps_no_key() {
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
     w.click("They differ");
-    let (what, why) = w.app().notice.clone().expect("the person is told");
+    let (what, why) = w.app().notice.clone().expect("the person is reported");
     assert!(what.contains("pairing") && why.contains("no key was kept"), "{why}");
     w.run("find-boards");
     assert!(!w.has_part("board agent:"));
@@ -458,8 +458,8 @@ fn picture_matched(theme: ThemeChoice) -> Window {
 
 fn picture_diverged(theme: ThemeChoice) -> Window {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _) = diverging(folder.path(), 3);
-    let mut w = Window::with(&path, theme, 1.0);
+    let (path, _) = write_diverging_sample(folder.path(), 3);
+    let mut w = Window::open_file(&path, theme, 1.0);
     w.run("replay");
     w.run("next-divergence");
     // The picture is of the Replay panel.
@@ -479,7 +479,7 @@ fn picture_fault(theme: ThemeChoice) -> Window {
 
 /// A draw, which is not computed.
 fn picture_not_computed(theme: ThemeChoice) -> Window {
-    let mut w = Window::with(&common::samples().join("triangle.kine"), theme, 1.0);
+    let mut w = Window::open_file(&common::samples().join("triangle.kine"), theme, 1.0);
     w.run("replay");
     with_fixed_times(&mut w);
     w

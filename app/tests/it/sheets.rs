@@ -41,7 +41,7 @@ fn a_crash_of_a_former_run_is_told_once() {
     let report = crash::write(&folder, "what happened").unwrap();
     w.app().report_last_crash(&folder);
     w.settle();
-    let (_, details) = w.app().notice.clone().expect("it is told");
+    let (_, details) = w.app().notice.clone().expect("it is reported");
     assert!(details.contains(&report.display().to_string()), "{details}");
     w.click("Dismiss");
     w.app().report_last_crash(&folder);
@@ -170,10 +170,10 @@ fn help(theme: ThemeChoice) -> Window {
 fn keys(theme: ThemeChoice) -> Window {
     use kinescope::window::shortcut::key;
     let mut w = after(theme, "keys");
-    w.types("next\n");
+    w.type_text("next\n");
     w.press(key(egui::Key::F4).unwrap());
     w.stroke(egui::Modifiers::NONE, egui::Key::ArrowDown, None);
-    w.types("\n");
+    w.type_text("\n");
     w.press(key(egui::Key::K).unwrap());
     w
 }
@@ -188,7 +188,7 @@ fn problems(theme: ThemeChoice) -> Window {
     w
 }
 
-fn told(theme: ThemeChoice) -> Window {
+fn window_with_notice(theme: ThemeChoice) -> Window {
     let mut w = Window::open_with(theme, 1.0);
     let details =
         "/data/lab/alexnet.kine: the commit at byte 0x41000 is not whole; the recording opens at the one before it";
@@ -199,7 +199,7 @@ fn told(theme: ThemeChoice) -> Window {
 
 fn path_field(theme: ThemeChoice) -> Window {
     let mut w = Window::open_with(theme, 1.0);
-    w.has_no_dialog();
+    w.disable_dialogs();
     w.run("save-kine");
     // A place that is nowhere, so that the picture is the same on every machine.
     w.app().path_prompt.as_mut().unwrap().text = "/nowhere/at-all/alexnet.kine".into();
@@ -230,8 +230,8 @@ pictures! {
     problems_light problems Light
     path_field_dark path_field Dark
     path_field_light path_field Light
-    notice_and_hint_dark told Dark
-    notice_and_hint_light told Light
+    notice_and_hint_dark window_with_notice Dark
+    notice_and_hint_light window_with_notice Light
 }
 
 /// Where the desktop has no dialog for files a field takes the path: completed by Tab, opened by Enter, and a file that
@@ -241,7 +241,7 @@ fn without_a_dialog_a_field_takes_the_path() {
     let mut w = Window::open();
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
-    w.has_no_dialog();
+    w.disable_dialogs();
     assert!(w.run("open"));
     let typed = |w: &mut Window, text: &str| {
         w.harness.get_by_label("Path").type_text(text);
@@ -308,7 +308,7 @@ fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, own.clone());
     w.settle();
-    w.has_no_dialog();
+    w.disable_dialogs();
     assert!(w.run("open"));
     let text = |w: &mut Window| w.app().path_prompt.as_ref().unwrap().text.clone();
     w.harness.get_by_label("Path").type_text("tr");
@@ -337,7 +337,7 @@ fn arrows_choose_among_the_names_below_the_path() {
     for place in [w.folder.path().join("trace-one.kine"), folder.join("inner.kine")] {
         std::fs::copy(sample(), place).unwrap();
     }
-    w.has_no_dialog();
+    w.disable_dialogs();
     assert!(w.run("open"));
     w.harness.get_by_label("Path").type_text("tr");
     w.settle();

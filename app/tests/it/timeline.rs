@@ -109,7 +109,7 @@ fn measured(w: &mut Window) -> Option<Measure> {
 
 #[test]
 fn the_wheel_zooms_about_the_pointer() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     for axis in AxisKind::ALL {
         w.timeline_axis(axis);
         w.run("fit");
@@ -132,7 +132,7 @@ fn the_wheel_zooms_about_the_pointer() {
 
 #[test]
 fn the_wheel_with_shift_pans_and_keeps_the_width() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("first-event");
     for _ in 0..3 {
         w.run("zoom-in");
@@ -149,7 +149,7 @@ fn the_wheel_with_shift_pans_and_keeps_the_width() {
 
 #[test]
 fn a_drag_measures_events_time_and_accesses() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let (submit, done) = job_events(&mut w, 0);
     for axis in AxisKind::ALL {
         w.timeline_axis(axis);
@@ -172,7 +172,7 @@ fn a_drag_measures_events_time_and_accesses() {
         assert_eq!(doc.moment(), before, "measuring does not move the moment");
         assert!(
             w.has(&format!("Measured {}", m.describe())),
-            "{axis:?}: it is told on the screen"
+            "{axis:?}: it is reported on the screen"
         );
     }
     // Escape and a click measure no more.
@@ -204,7 +204,7 @@ fn spaced() -> Window {
     }
     let mut r = trace_core::import::open(&common::sample(), &Progress::new()).unwrap();
     r.events = b.finish();
-    Window::of(r)
+    Window::from_recording(r)
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn edges_of_a_measure_snap_to_events_and_both_ends_count() {
 
 #[test]
 fn edges_of_a_measure_snap_to_the_end_of_a_job() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.timeline_axis(AxisKind::Time);
     w.run("fit");
     let (submit, done) = job_events(&mut w, 0);
@@ -290,7 +290,7 @@ fn a_recording_without_times_says_so() {
     }
     let mut r = trace_core::import::open(&common::sample(), &Progress::new()).unwrap();
     r.events = b.finish();
-    let mut w = Window::of(r);
+    let mut w = Window::from_recording(r);
     assert!(
         !w.run("axis-time") && !w.run("axis-compressed"),
         "there is one axis only"
@@ -308,7 +308,7 @@ fn a_recording_without_times_says_so() {
 
 #[test]
 fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let y = lanes(&w).bottom() - 6.0;
     let shift = Modifiers::SHIFT;
     let before = w.doc().moment();
@@ -351,7 +351,7 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
 
 #[test]
 fn a_lane_is_resized_by_its_edge_and_reset_by_a_double_click() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let edge = w.harness.get_by_label("Height of jobs").rect().center();
     let before = lane(&w, "jobs");
     let below = lane(&w, "interrupts");
@@ -381,7 +381,7 @@ fn a_lane_is_resized_by_its_edge_and_reset_by_a_double_click() {
 
 #[test]
 fn what_is_measured_can_be_zoomed_to() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let r = lanes(&w);
     let (from, to) = (
         pos2(r.left() + 100.0, r.center().y),
@@ -405,7 +405,7 @@ fn what_is_measured_can_be_zoomed_to() {
 
 #[test]
 fn a_click_selects_the_job_under_the_pointer_and_moves_the_moment() {
-    let mut w = Window::named("twopass.kine");
+    let mut w = Window::open_sample("twopass.kine");
     let n = w.doc().facts.jobs.len();
     assert!(n >= 2, "the sample has {n} jobs");
     for job in [n - 1, 0] {
@@ -421,7 +421,7 @@ fn a_click_selects_the_job_under_the_pointer_and_moves_the_moment() {
 
 #[test]
 fn a_click_on_a_lane_selects_an_event_of_that_lane() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let interrupt = w.doc().facts.interrupts.last().unwrap().event;
     let at = pos2(x_of(&mut w, interrupt), lane(&w, "interrupts").center().y);
     click_at(&mut w, at);
@@ -451,7 +451,7 @@ fn a_click_on_a_lane_selects_an_event_of_that_lane() {
 
 #[test]
 fn keys_move_zoom_fit_and_step() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.doc().go(40);
     w.settle();
     let press = |w: &mut Window, key: Key| {
@@ -480,7 +480,7 @@ fn keys_move_zoom_fit_and_step() {
 
 #[test]
 fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("first-event");
     w.harness.key_press(Key::W);
     w.harness.step();
@@ -500,7 +500,7 @@ fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is()
 
 #[test]
 fn an_axis_chosen_keeps_what_is_in_view() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let (submit, done) = job_events(&mut w, 0);
     w.doc().go(submit);
     w.views().timeline.range = Some((submit as f64 - 20.0, done as f64 + 20.0));
@@ -525,7 +525,7 @@ fn an_axis_chosen_keeps_what_is_in_view() {
 
 #[test]
 fn the_minimap_moves_the_view_and_chooses_another() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let n = w.doc().len() as f64;
     let m = minimap(&w);
     let y = m.center().y;
@@ -586,7 +586,7 @@ fn painted(w: &Window, row: Rect, x: f32, colour: egui::Color32) -> bool {
 #[test]
 fn one_write_among_a_million_reads_is_painted_on_every_axis() {
     let at = 654_321;
-    let mut w = Window::of(long::quiet(1_000_000, at));
+    let mut w = Window::from_recording(long::quiet(1_000_000, at));
     let ink = Palette::for_theme(ThemeChoice::Dark).write;
     for axis in AxisKind::ALL {
         w.timeline_axis(axis);
@@ -604,7 +604,7 @@ fn one_write_among_a_million_reads_is_painted_on_every_axis() {
 #[test]
 fn lanes_with_nothing_in_view_collapse() {
     let at = 654_321;
-    let mut w = Window::of(long::quiet(1_000_000, at));
+    let mut w = Window::from_recording(long::quiet(1_000_000, at));
     assert!(w.has("Lane JS1"));
     w.views().timeline.range = Some((0.0, 100_000.0));
     w.settle();
@@ -675,7 +675,7 @@ fn press(w: &mut Window, key: Key) -> u64 {
 
 #[test]
 fn arrows_and_pages_move_along_the_events_that_pass() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("first-event");
     w.run("show-events");
     assert_eq!(press(&mut w, Key::ArrowDown), 1);
@@ -702,7 +702,7 @@ fn arrows_and_pages_move_along_the_events_that_pass() {
 
 #[test]
 fn a_wrong_filter_says_why_and_an_example_mends_it() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.views().events.filter = "job = cat".into();
     w.settle();
     let wrong = w.views().events.wrong.clone();
@@ -736,7 +736,7 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
 
 #[test]
 fn what_can_stand_at_the_cursor_is_offered_and_taken_by_keyboard() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("filter");
     w.settle();
     w.harness.get_by_label("Filter events").type_text("wri");
@@ -762,7 +762,7 @@ fn what_can_stand_at_the_cursor_is_offered_and_taken_by_keyboard() {
 
 #[test]
 fn what_passes_a_filter_is_shown_as_a_lane_until_it_is_taken_away() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.views().events.filter = "submit".into();
     w.settle();
     w.click("Saved filters");
@@ -809,7 +809,7 @@ fn what_passes_a_filter_is_shown_as_a_lane_until_it_is_taken_away() {
 
 #[test]
 fn a_saved_filter_that_does_not_fit_says_so_in_its_lane() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let lane = SavedFilter {
         name: String::new(),
         lane: true,
@@ -822,7 +822,7 @@ fn a_saved_filter_that_does_not_fit_says_so_in_its_lane() {
 
 #[test]
 fn another_filter_takes_the_place_of_the_one_that_is_searched_for() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     for text in ["value = 1", "read", "interrupt", "write"] {
         w.views().events.filter = text.into();
         w.harness.run_steps(1);
@@ -838,7 +838,7 @@ fn another_filter_takes_the_place_of_the_one_that_is_searched_for() {
 
 #[test]
 fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let polled = w.doc().facts.polls[0].first;
     let access = w.doc().recording.events.access(polled as usize).unwrap();
     let register = w.doc().facts.find_register(&access).expect("a register is polled");
@@ -877,7 +877,7 @@ fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
 
 #[test]
 fn the_job_that_writes_a_byte_is_its_last_writer_and_the_one_that_reads_it_its_next_reader() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let byte = |w: &mut Window, buffer: &str| {
         let va = w.doc().recording.buffer(buffer).unwrap().va.0 + 4;
         w.doc().select(Selection::Memory { space: 0, va, bytes: 1 });
@@ -915,7 +915,7 @@ fn the_job_that_writes_a_byte_is_its_last_writer_and_the_one_that_reads_it_its_n
 
 #[test]
 fn an_event_is_copied_in_every_form() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("first-event");
     let event = 3u64;
     let a = w.doc().recording.events.access(event as usize).expect("an access");
@@ -947,7 +947,7 @@ fn an_event_is_copied_in_every_form() {
 
 #[test]
 fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("last-event");
     let first = w.doc().facts.phases[0].clone();
     w.click(&format!("phase {}", first.name));
@@ -959,7 +959,7 @@ fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
     w.click("outline job 0");
     assert_eq!(*w.doc().selection(), Selection::Job(0));
     w.click("address space 0");
-    assert!(w.shows("page-tables"));
+    assert!(w.is_panel_active("page-tables"));
     for e in 0..40 {
         assert!(w.doc().note(e * 3, Some(format!("note {e}"))));
     }
@@ -976,7 +976,7 @@ fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
 #[test]
 fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
     let n = net(2);
-    let mut w = Window::of(n.recording.clone());
+    let mut w = Window::from_recording(n.recording.clone());
     for name in ["default stream", "stream 1", "stream 2", "memory", "failed"] {
         assert!(w.has(&format!("Lane {name}")), "{name}");
     }
@@ -1033,7 +1033,7 @@ fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
 #[test]
 fn many_launches_share_pixels_and_a_single_failure_stays() {
     let n = net(2000);
-    let mut w = Window::of(n.recording.clone());
+    let mut w = Window::from_recording(n.recording.clone());
     let row = lane(&w, "stream 2");
     let job = Palette::for_theme(ThemeChoice::Dark).job;
     let meshes = w.harness.output().shapes.iter().filter(|s| {

@@ -94,7 +94,7 @@ fn a_board_that_does_not_answer_is_no_question_and_the_person_is_told() {
     assert!(w.doc().replay.running.is_none());
     assert!(
         w.doc().replay.error.is_some(),
-        "nothing answers there, and the person is told"
+        "nothing answers there, and the person is reported"
     );
 }
 
@@ -108,7 +108,7 @@ fn the_outline_tells_how_a_recording_was_captured() {
         lost: 3,
         ..Capture::default()
     });
-    let w = Window::of(r);
+    let w = Window::from_recording(r);
     assert!(w.has("Captured by: mmiotrace"));
     assert!(w.has("Command: modprobe radeonfb, which ended with code 1"));
     assert!(w.has("Kernel lost: 3 events"));
@@ -128,7 +128,7 @@ fn what_nothing_contains_is_asked_for_once_a_board_and_badged_before() {
     w.run("replay");
     assert!(w.has_part("that nothing contains"));
     // The keyboard says no.
-    w.types("\x1b");
+    w.type_text("\x1b");
     assert!(w.app().confirm.is_none() && w.doc().replay.needs_containment_consent());
     w.run("replay");
     w.click("Touch the hardware");

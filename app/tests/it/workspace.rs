@@ -62,7 +62,7 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     assert!(file.is_file() && std::fs::read_to_string(&file).unwrap().contains("moment = 11"));
     assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
     assert_eq!(w.views().timeline.range, view);
-    assert!(w.shows("jobs") && !w.app().outline && w.app().inspector);
+    assert!(w.is_panel_active("jobs") && !w.app().outline && w.app().inspector);
     assert_eq!(w.views().events.filter, "write");
     assert!(w.doc().replay.keep_gaps);
     assert!(w.doc().replay.api_options.graph && !w.doc().replay.api_options.step);
@@ -91,7 +91,7 @@ fn a_panel_torn_off_comes_back_where_it_was() {
     }
     let torn = &w.app().floating[0];
     assert_eq!((torn.panel, torn.start), ("memory", place));
-    assert!(!w.shows("memory"), "it is in one place only");
+    assert!(!w.is_panel_active("memory"), "it is in one place only");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_damaged_file_is_told_and_put_aside() {
         w.settle();
         let aside = PathBuf::from(format!("{}.damaged", file.display()));
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
-        let (what, details) = w.app().notice.clone().expect("the person is told");
+        let (what, details) = w.app().notice.clone().expect("the person is reported");
         assert!(what.contains("damaged") && details.contains(reason), "{details}");
         assert!(details.contains(&aside.display().to_string()), "{details}");
         assert_eq!(

@@ -35,7 +35,7 @@ const FILTERS: [(&str, &str); 9] = [
         "interrupt or submit or poll or mark or host-write or undecoded or dma or unknown",
     ),
     (
-        "told",
+        "reported",
         "irq.line = job or irq.status & 3 or address >= 0x1000 or bytes < 65 or text =~ '7$'",
     ),
     ("words", "!(read js1) write mmu offset width = 4"),

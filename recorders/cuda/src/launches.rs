@@ -99,7 +99,7 @@ pub(crate) unsafe fn read_arguments(
 pub(crate) fn note_missing_arguments(r: &Recorder) {
     r.note_not_recorded(
         "arguments",
-        "a launch's arguments could not be told: the driver does not tell the function's parameters",
+        "a launch's arguments could not be read: the driver does not report the function's parameters",
     );
 }
 
@@ -174,8 +174,8 @@ pub(crate) unsafe fn launch(
 
 /// Notes once that a launch waits for other devices or processes.
 fn note_collective(r: &Recorder, known: &FunctionInfo) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if TOLD.swap(true, Ordering::Relaxed) {
+    static NOTED: AtomicBool = AtomicBool::new(false);
+    if NOTED.swap(true, Ordering::Relaxed) {
         return;
     }
     let tables = r.session.tables();
@@ -193,7 +193,7 @@ fn note_collective(r: &Recorder, known: &FunctionInfo) {
 
 /// Notes once that a launch has an attribute that a replay does not set.
 fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
-    static TOLD: AtomicU32 = AtomicU32::new(0);
+    static NOTED: AtomicU32 = AtomicU32::new(0);
     let why = match attribute {
         LAUNCH_PROGRAMMATIC => {
             "launches may begin before the one before them in the stream has ended: a replay has them wait for its end"
@@ -210,7 +210,7 @@ fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
         _ => "launches have attributes that the recorder does not know, and that a replay does not set",
     };
     let bit = 1u32 << attribute.min(31);
-    if TOLD.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+    if NOTED.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
         r.note_not_recorded("launch attributes", format!("attribute {attribute}: {why}"));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// First address of all pinned memory so far, and one past the last.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 static END: AtomicU64 = AtomicU64::new(0);
-static TOLD: AtomicBool = AtomicBool::new(false);
+static NOTED: AtomicBool = AtomicBool::new(false);
 
 /// Adds pinned host memory.
 pub(crate) fn add_pinned(at: u64, bytes: u64) {
@@ -18,7 +18,7 @@ pub(crate) fn add_pinned(at: u64, bytes: u64) {
 #[inline]
 pub(crate) fn check_arguments(r: &Recorder, arguments: Option<&[u8]>) {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
-    if first >= end || TOLD.load(Ordering::Relaxed) {
+    if first >= end || NOTED.load(Ordering::Relaxed) {
         return;
     }
     let words = arguments.unwrap_or_default().as_chunks::<8>().0;
@@ -36,7 +36,7 @@ fn note_access(r: &Recorder, at: u64) {
     let before = memory.pinned.range(..=at).next_back();
     let is_pinned = before.is_some_and(|(first, bytes)| at - first < *bytes);
     drop(memory);
-    if is_pinned && !TOLD.swap(true, Ordering::Relaxed) {
+    if is_pinned && !NOTED.swap(true, Ordering::Relaxed) {
         r.note_not_recorded(
             "memory of the host",
             "kernels are given addresses of memory of the host: what they read and write there is not in the recording, and a replay does not have it",

@@ -214,8 +214,8 @@ pub(crate) fn host_function(
     if is_ok(result) && captured == 0 {
         lock(&r.progress).add_host_work(Recorder::stream_key(stream, form), crate::memory::current_context());
     }
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if is_ok(result) && !TOLD.swap(true, Ordering::Relaxed) {
+    static NOTED: AtomicBool = AtomicBool::new(false);
+    if is_ok(result) && !NOTED.swap(true, Ordering::Relaxed) {
         r.note_not_recorded(
             "functions of the host",
             "functions of the host are called in streams, and a replay leaves them out: what they write is recorded where a copy takes it to the device, and not where kernels reach it by themselves",

@@ -60,7 +60,7 @@ fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcom
     run(&c.plan, &c.pages, &mut board, &Progress::new())
 }
 
-/// What a program told at its end.
+/// What a program reported at its end.
 #[derive(PartialEq)]
 struct ProgramReport {
     status: u64,

@@ -488,7 +488,7 @@ impl Lease {
                 };
                 let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
                 if frame.concern != Topic::Bulk || frame.payload.is_empty() || !fits {
-                    return Err(broken("bulk was expected, of the length that was told".to_owned()));
+                    return Err(broken("bulk was expected, of the announced length".to_owned()));
                 }
                 part.extend_from_slice(&frame.payload);
                 done += frame.payload.len() as u64;

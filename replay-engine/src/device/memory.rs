@@ -136,7 +136,7 @@ impl Memory {
         let places: io::Result<Vec<u64>> = taken.iter().map(|m| place(host, m.address())).collect();
         let places = places.map_err(|e| {
             format!(
-                "where huge pages lie on the bus cannot be told (/proc/self/pagemap: {e}); the agent needs to be root"
+                "where huge pages lie on the bus is not known (/proc/self/pagemap: {e}); the agent needs to be root"
             )
         })?;
         let run = longest_run(&places, HUGE, limit.unwrap_or(u64::MAX));

@@ -28,7 +28,7 @@ use trace_core::{GpuVa, Recording};
 const REPORT_EVERY: usize = 4096;
 
 /// Why nothing is written to a window that is neither the registers nor framebuffer memory.
-pub(crate) const OTHER_WINDOW: &str = "what a write to this window does is not told: it may be another way to the registers, or hold addresses of interrupts";
+pub(crate) const OTHER_WINDOW: &str = "the effect of a write to this window is not known: it may be another way to the registers, or hold addresses of interrupts";
 
 /// Returns whether a device takes plans of this kind: it is on a bus.
 pub(super) fn is_bus_device(target: &DeviceInfo) -> bool {

@@ -237,7 +237,7 @@ impl Session {
                 return Ok(None);
             }
             if (new.len() + bulk.len()) as u64 > total {
-                return Err(SessionEnd::protocol("more new bytes than were told"));
+                return Err(SessionEnd::protocol("more new bytes than were announced"));
             }
             // Only as much as arrived: a part is large for the memory of a small target.
             new.reserve_exact(bulk.len());

@@ -49,12 +49,12 @@ pub enum DeltaError {
         pieces: usize,
     },
     /// Too many or too few bytes.
-    #[error("its steps make {made} bytes of {told}")]
+    #[error("its steps make {made} bytes of {announced}")]
     Length {
         /// Number of bytes that the steps produce, or a larger number than announced.
         made: u64,
         /// Announced number of bytes.
-        told: u64,
+        announced: u64,
     },
 }
 
@@ -235,12 +235,18 @@ pub fn resolve(base: &[u8], steps: &[Step], reported: u64) -> Result<Vec<StepSou
             }
         };
         if made > reported {
-            return Err(DeltaError::Length { made, told: reported });
+            return Err(DeltaError::Length {
+                made,
+                announced: reported,
+            });
         }
         out.push(source);
     }
     if made != reported {
-        return Err(DeltaError::Length { made, told: reported });
+        return Err(DeltaError::Length {
+            made,
+            announced: reported,
+        });
     }
     Ok(out)
 }
@@ -356,7 +362,7 @@ mod tests {
             resolve(&base, &bomb, 20_000).unwrap_err(),
             DeltaError::Length {
                 made: 25_000,
-                told: 20_000
+                announced: 20_000
             }
         );
         assert!(resolve(&base, &[Step::New { bytes: 9 }], 8).is_err());

@@ -338,11 +338,11 @@ fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {
     outcome
 }
 
-const TOLD: &str = r#"{"played":{"device":"A device","launches":1,"outputs":[{"event":5,"name":"out0","bytes":5000,"blake3":"","held":false,"differs_at":null,"differing":0,"largest":null}],"ready_ns":5,"runs_ns":[7,8],"restored":[3],"mapped":2097152,"left_out":[]}}"#;
+const ANSWER: &str = r#"{"played":{"device":"A device","launches":1,"outputs":[{"event":5,"name":"out0","bytes":5000,"blake3":"","held":false,"differs_at":null,"differing":0,"largest":null}],"ready_ns":5,"runs_ns":[7,8],"restored":[3],"mapped":2097152,"left_out":[]}}"#;
 
 #[test]
 fn what_comes_back_is_held_against_the_recording_and_is_a_recording() {
-    let same = format!("head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; echo '{TOLD}'");
+    let same = format!("head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; echo '{ANSWER}'");
     let outcome = replayed(&mut board(&same));
     assert_eq!(outcome.failure, None);
     assert_eq!((outcome.verdict, outcome.computed), (Verdict::Match, true));
@@ -361,7 +361,7 @@ fn what_comes_back_is_held_against_the_recording_and_is_a_recording() {
     assert_eq!(back.copy_content(&script.outputs[0].row).unwrap(), [9; 5000]);
     assert_eq!(back.copy_content(&script.inputs[0].row).unwrap(), input(1));
 
-    let other = format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{TOLD}'");
+    let other = format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'");
     let outcome = replayed(&mut board(&other));
     assert_eq!(outcome.verdict, Verdict::Diverged);
     let seen = &outcome.calls.as_ref().unwrap().outputs[0];
@@ -464,7 +464,7 @@ fn noting(notes: &std::path::Path, answer: &str) -> Factories {
 fn a_process_that_was_started_ahead_is_the_one_that_plays() {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
-    let boards = noting(&notes, &format!("echo '{TOLD}'"));
+    let boards = noting(&notes, &format!("echo '{ANSWER}'"));
     boards.prestart_worker("software:mali-g71");
     boards.prestart_worker("agent:lab/cuda0");
     boards.prestart_worker("cuda:0");
@@ -490,7 +490,7 @@ fn an_answer_counts_before_its_process_has_ended_and_the_next_one_waits_for_that
     let (notes, end) = (folder.path().join("notes"), folder.path().join("end"));
     let boards = noting(
         &notes,
-        &format!("echo '{TOLD}'; sleep 1; echo ended >>{}", end.display()),
+        &format!("echo '{ANSWER}'; sleep 1; echo ended >>{}", end.display()),
     );
     let mut lease = boards.open_cuda(0).unwrap();
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
@@ -505,7 +505,7 @@ fn an_answer_counts_before_its_process_has_ended_and_the_next_one_waits_for_that
 
 #[test]
 fn a_lease_that_is_told_so_makes_no_recording_of_a_replay() {
-    let mut lease = board(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{TOLD}'"));
+    let mut lease = board(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'"));
     lease.leave_unrecorded();
     let outcome = replayed(&mut lease);
     assert_eq!((outcome.verdict, outcome.recording.len()), (Verdict::Diverged, 0));

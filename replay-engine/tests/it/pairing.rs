@@ -519,7 +519,7 @@ fn clients_that_go_away_while_they_are_asked_about_do_not_take_attention_for_eve
         introduced(address, "x").sender.close();
         asked.recv_timeout(Duration::from_secs(10)).unwrap();
         receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
-        // That pairing closed is told right behind the last one.
+        // That pairing closed is reported right behind the last one.
         receiver.recv_timeout(Duration::from_millis(250)).ok()
     });
     let why = closed.expect("it stays open").unwrap_err();
@@ -596,7 +596,7 @@ fn a_name_that_another_client_has_is_told_before_the_question() {
     answer.send(true).unwrap();
     assert_eq!(receiver.recv().unwrap().unwrap(), "vm-2");
     assert_eq!(ends.agent.find_by_name("vm").unwrap().unwrap().key, other);
-    // A key that is paired already is told so.
+    // A key that is paired already is reported so.
     let (asked, _answer, _told) = patient(&server);
     ends.agent.pin("desk", ends.client.key_pair().public(), "").unwrap();
     let client = Arc::clone(&ends.client);

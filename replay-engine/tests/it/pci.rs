@@ -462,7 +462,7 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
         describe_item()
     );
     fs::remove_file(machine.at("sys/kernel/iommu_groups/7/name")).unwrap();
-    // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is told.
+    // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is reported.
     let info = machine.open(RV100, false).unwrap().info();
     assert_eq!(info.containment, Containment::None);
     assert!(

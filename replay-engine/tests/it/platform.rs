@@ -312,7 +312,7 @@ fn a_mali_of_the_tree_becomes_a_board_that_recordings_compile_for() {
     );
     board.write(1, 0x2000, 8, 0x1122_3344_5566_7788).unwrap();
     assert_eq!(m.get(RESERVED + 0x2000), 0x5566_7788);
-    // Its three lines are told apart by its own registers.
+    // Its three lines are distinguished by its own registers.
     for (register, line) in [(0x100c, 0), (0x200c, 1), (0x2c, 2)] {
         m.put(MALI + register, &1u32.to_le_bytes());
         assert_eq!(board.wait_interrupt(7, 0), Ok(WaitResult::Raised { lines: 1 << line }));

@@ -33,7 +33,7 @@ pub const WAITS: u8 = 4;
 /// The name of a board that nothing contains.
 pub const UNCONTAINED: &str = "uncontained";
 
-/// A register file that reads as the GPU id, and misbehaves as it is told.
+/// A register file that reads as the GPU id, and misbehaves as it is reported.
 pub struct TestBoard {
     name: &'static str,
     mood: Arc<AtomicU8>,

@@ -317,7 +317,7 @@ fn a_display_shows_what_was_recorded_and_every_read_is_compared_by_its_class() {
     assert_eq!(outcome.verdict, Verdict::Match, "{outcome:?}");
     let reads = outcome.reads;
     assert_eq!((reads.classes.equal, reads.classes.until, reads.classes.any), (4, 3, 1));
-    // One reads what the firmware left, which is another here: told, and no divergence.
+    // One reads what the firmware left, which is another here: reported, and no divergence.
     assert_eq!((reads.compared, reads.matched), (6, 6));
     let findings: Vec<String> = outcome.findings.iter().map(|f| f.message.clone()).collect();
     assert!(
@@ -326,7 +326,7 @@ fn a_display_shows_what_was_recorded_and_every_read_is_compared_by_its_class() {
     );
     assert!(
         findings[1].contains("2 reads of memory@0xc0000"),
-        "what is left out is told: {findings:?}"
+        "what is left out is reported: {findings:?}"
     );
     let effects: Vec<_> = outcome
         .effects

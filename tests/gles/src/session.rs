@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
     /// The contents of every storage buffer, each compared with what it must hold; an input must be as it was.
     ///
     /// # Errors
-    /// When one cannot be read. A wrong one is told in its place.
+    /// When one cannot be read. A wrong one is reported in its place.
     pub fn results(&self) -> Result<Vec<BufferResult>, SessionError> {
         let mut out = Vec::new();
         for b in self.work.buffers.iter().filter(|b| b.kind == Kind::Storage) {

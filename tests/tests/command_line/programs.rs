@@ -1,4 +1,4 @@
-//! `export --to program`: what is written, what is told, what is refused.
+//! `export --to program`: what is written, what is reported, what is refused.
 
 use whole_program_tests::{root, run};
 

@@ -1,4 +1,4 @@
-//! `export --to vcd`, `fst` and `perfetto`, and `--where`: what is written, what is told, what is refused. What the
+//! `export --to vcd`, `fst` and `perfetto`, and `--where`: what is written, what is reported, what is refused. What the
 //! files hold is read by others in the tests of `trace-waves`.
 
 use serde_json::Value;

@@ -178,7 +178,7 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         (&agents[0]["name"], &agents[0]["address"]),
         (&json!("lab"), &json!(agent.address))
     );
-    // What is forgotten is told, and nobody else is.
+    // What is forgotten is reported, and nobody else is.
     let key = agents[0]["fingerprint"].as_str().unwrap();
     agent.run(&["boards", "--forget", "nobody"]).assert_refused("nobody");
     let gone = agent.run(&["boards", "--forget", "lab"]);

@@ -1,5 +1,5 @@
 //! Boards in a box with an IOMMU in front of their devices: the agent drives them through it without a question, they
-//! reach the memory of their plans alone, what they try beyond is told, and an agent that is killed leaves nothing open.
+//! reach the memory of their plans alone, what they try beyond is reported, and an agent that is killed leaves nothing open.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -46,8 +46,8 @@ fn driver(board: &Board, number: u8) -> String {
     board.run_checked(&link).trim().to_owned()
 }
 
-/// What the client is told of a device.
-fn told(board: &Board, number: u8) -> Value {
+/// What the client is reported of a device.
+fn listed_target(board: &Board, number: u8) -> Value {
     let boards = board.kinescope(&["boards", "--json"]).json();
     let name = on(board, number);
     let found = boards.as_array().unwrap().iter().find(|b| b["board"] == name.as_str());
@@ -104,7 +104,7 @@ fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
     let Some(board) = setup.boot() else { return };
     board.pair();
     for number in 0..3 {
-        let parsed_json = told(&board, number);
+        let parsed_json = listed_target(&board, number);
         println!("{parsed_json}");
         assert_eq!(parsed_json["containment"], "iommu", "{parsed_json}");
         assert_eq!(driver(&board, number), "vfio-pci");
@@ -113,8 +113,8 @@ fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
     virtio_draws(&board, 1);
     // A second time, and after other devices: the first run leaves nothing behind that a second one trips over.
     edu_plays(&board, 0);
-    // One that does not keep to the IOMMU is told as what it is.
-    let round = told(&board, 3);
+    // One that does not keep to the IOMMU is reported as what it is.
+    let round = listed_target(&board, 3);
     let words = round["description"].as_str().unwrap();
     assert_eq!(round["containment"], "none", "{round}");
     assert!(
@@ -173,7 +173,7 @@ fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
     let Some(board) = setup.boot() else { return };
     board.pair();
     for number in 0..2 {
-        let json = told(&board, number);
+        let json = listed_target(&board, number);
         assert_eq!(json["containment"], "iommu", "{json}");
     }
     edu_plays(&board, 0);
@@ -186,7 +186,7 @@ fn a_device_whose_addresses_are_too_narrow_for_the_boards_memory_gets_none_and_s
         return;
     };
     board.pair();
-    let json = told(&board, 0);
+    let json = listed_target(&board, 0);
     let words = json["description"].as_str().unwrap();
     assert!(
         words.contains("no memory for DMA") && words.contains("28 bits") && words.contains("0x10000000"),

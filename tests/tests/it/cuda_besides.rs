@@ -6,7 +6,7 @@ use serde_json::json;
 use whole_program_tests::cuda::CudaStandIn;
 
 /// Records a program that has to end well, with one finding that has this in it, or none; and plays it.
-fn told(arguments: &[&str], finding: Option<&str>) {
+fn check_finding(arguments: &[&str], finding: Option<&str>) {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("besides", &[], arguments);
     let messages = recorded.findings();
@@ -22,36 +22,36 @@ fn told(arguments: &[&str], finding: Option<&str>) {
 
 #[test]
 fn functions_of_the_host_in_streams_are_one_finding() {
-    told(&["streams", "--host-function"], Some("functions of the host"));
-    told(&["besides", "--callback"], Some("functions of the host"));
+    check_finding(&["streams", "--host-function"], Some("functions of the host"));
+    check_finding(&["besides", "--callback"], Some("functions of the host"));
 }
 
 #[test]
 fn attributes_of_launches_that_may_make_a_difference_are_a_finding_and_others_are_not() {
-    told(&["besides"], None);
-    told(&["besides", "--attributes"], Some("attribute 6"));
+    check_finding(&["besides"], None);
+    check_finding(&["besides", "--attributes"], Some("attribute 6"));
 }
 
 #[test]
 fn code_of_a_file_that_is_deleted_after_loading_is_in_the_recording() {
-    told(&["besides", "--file"], None);
+    check_finding(&["besides", "--file"], None);
 }
 
 #[test]
 fn code_of_a_launch_before_any_memory_is_taken_is_in_the_recording() {
-    told(&["besides", "--first"], None);
+    check_finding(&["besides", "--first"], None);
 }
 
 #[test]
 fn copies_in_a_batch_are_copies() {
     for way in ["driver", "dlsym", "per-thread"] {
-        told(&["besides", "--batch", "--via", way], None);
+        check_finding(&["besides", "--batch", "--via", way], None);
     }
 }
 
 #[test]
 fn pinned_memory_that_kernels_reach_is_in_the_recording() {
-    told(&["besides", "--pinned"], None);
+    check_finding(&["besides", "--pinned"], None);
 }
 
 #[test]

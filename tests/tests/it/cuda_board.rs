@@ -388,7 +388,7 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
         assert_eq!(lines, points + 2, "{board}: a head, the recorded launch, the points");
         assert!(
             parsed_json["best"].is_u64(),
-            "{board}: the fastest of those is told: {parsed_json}"
+            "{board}: the fastest of those is reported: {parsed_json}"
         );
     }
     drop(agent);

@@ -74,7 +74,7 @@ fn arguments_that_nobody_can_lay_out_are_a_finding() {
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
     let messages = recorded.findings();
     assert!(
-        messages.iter().any(|f| f.contains("arguments could not be told")),
+        messages.iter().any(|f| f.contains("arguments could not be read")),
         "{messages:?}"
     );
 }

@@ -20,7 +20,7 @@ struct Shown {
     row: LaunchRow,
     before: Memory,
     after: Option<Memory>,
-    /// Bytes that are told of memory before and after it.
+    /// Bytes that are reported of memory before and after it.
     report: (u64, u64),
 }
 
@@ -153,7 +153,7 @@ fn memory_before_and_after_a_launch_is_what_it_reads_and_writes() {
     let sums = floats(&after[&c]);
     assert!(n == 5000 && (0..n).all(|i| sums[i] == a[i] + b[i]));
     assert!(recorded.out.starts_with(&after[&c][..n * 4]) || recorded.out.ends_with(&after[&c][..n * 4]));
-    // What the launch left alone is not told again: its result takes five pages and two parts of pages at most.
+    // What the launch left alone is not reported again: its result takes five pages and two parts of pages at most.
     assert!(one.report.1 <= 7 * 4096, "{:?}", one.report);
     assert_eq!(
         r.call_facts().unwrap().range,

@@ -19,7 +19,7 @@ fn memory_that_a_program_maps_is_mapped_by_a_replay() {
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
     let maps = calls.filter(|c| matches!(c, CallEvent::Allocation(a) if a.kind == AllocationKind::Map as u32));
     assert_eq!(maps.count(), 5);
-    // Functions of the host are told, and what they wrote is in the copies that followed.
+    // Functions of the host are reported, and what they wrote is in the copies that followed.
     let messages = recorded.findings();
     assert!(
         matches!(messages.as_slice(), [one] if one.contains("functions of the host")),

@@ -242,7 +242,7 @@ fn an_illegal_address_ends_in_an_answer_that_names_its_launch() {
         stopped["why"].as_str().unwrap().contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
         "{answer}"
     );
-    // Without waiting it is told somewhere behind.
+    // Without waiting it is reported somewhere behind.
     let (answer, _) = cuda.replay(&recorded.path, &json!({"inputs": order(&cuda, 1)}), &[]);
     assert!(answer["stopped"]["event"].as_u64().unwrap() >= launch, "{answer}");
     // And the recording plays as before: nothing of that is left.
@@ -305,7 +305,7 @@ fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
             reported += 1;
         }
     }
-    assert!(reported > 5 && played > 0, "{reported} told, {played} played");
+    assert!(reported > 5 && played > 0, "{reported} reported, {played} played");
 }
 
 #[test]

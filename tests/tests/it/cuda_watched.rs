@@ -27,7 +27,7 @@ fn asked(
     run_to_end(cuda.set_environment(&mut command))
 }
 
-fn told(cuda: &CudaStandIn, verb: &str, recorded: &RecordedProgram, more: &[&str]) -> Value {
+fn run_verb(cuda: &CudaStandIn, verb: &str, recorded: &RecordedProgram, more: &[&str]) -> Value {
     let done = asked(cuda, verb, recorded, &[more, &["--json"]].concat(), &[]);
     assert_eq!(done.code, Some(0), "{verb} {more:?}: {done:?}");
     assert_eq!(done.err, "", "{verb} {more:?}");
@@ -36,7 +36,7 @@ fn told(cuda: &CudaStandIn, verb: &str, recorded: &RecordedProgram, more: &[&str
 
 /// The first arguments of launches that are addresses, with the launches' events.
 fn launches(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> Vec<Value> {
-    told(cuda, "launches", recorded, more).as_array().unwrap().clone()
+    run_verb(cuda, "launches", recorded, more).as_array().unwrap().clone()
 }
 
 fn event(launch: &Value) -> u64 {
@@ -66,7 +66,7 @@ fn memory_around_each_launch_is_what_the_recorder_takes_down_around_it() {
             for behind in [0, 1] {
                 let at = (event(mine) + behind).to_string();
                 let bytes = ["--bytes", "40", "--event", &at, "--on", "cuda:0"];
-                let got = told(&cuda, "memory", &whole, &[&[va], &bytes[..]].concat());
+                let got = run_verb(&cuda, "memory", &whole, &[&[va], &bytes[..]].concat());
                 assert_eq!(got["holes"].as_array().unwrap().len(), 0, "{got}");
                 let right = calls.read(&truth, from..from + 40, event(other) + behind);
                 assert!(right.pieces.iter().all(|p| p.state.is_known()), "{:?}", right.pieces);
@@ -112,7 +112,7 @@ fn what_each_launch_changed_is_listed_by_buffers() {
     assert!(text.out.contains("Changed") && text.out.contains("out0: "), "{text:?}");
     assert!(!text.out.contains("not known"), "{text:?}");
     let text = asked(&cuda, "launches", &each, &[], &[]);
-    assert!(text.out.contains("Changed"), "the recorder told it: {text:?}");
+    assert!(text.out.contains("Changed"), "the recorder reported it: {text:?}");
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
     let mut exact = 0;
     for by in 0..32u64 {
         let place = format!("{out}+{}", by * 4);
-        let doubt = told(&cuda, "who", &recorded, &[&place, "--at", &end]);
+        let doubt = run_verb(&cuda, "who", &recorded, &[&place, "--at", &end]);
         let may: Vec<u64> = doubt["launches"].as_array().unwrap().iter().map(event).collect();
         // Those that read it count: nothing says that this kernel does not write what it reads.
         assert_eq!(may.len(), 5, "{doubt}");
         assert_eq!(doubt["changed"], Value::Null);
-        let sure = told(&cuda, "who", &recorded, &[&place, "--at", &end, "--on", "cuda:0"]);
+        let sure = run_verb(&cuda, "who", &recorded, &[&place, "--at", &end, "--on", "cuda:0"]);
         assert_eq!(
             (&sure["known"], sure["launches"].as_array().unwrap().len()),
             (&Value::from(true), 0)
@@ -155,7 +155,7 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
     assert!(exact > 4, "{exact}");
     let here = |more: &[&str]| {
         let place = format!("{out}+4");
-        let mut json = told(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat());
+        let mut json = run_verb(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat());
         // It names the board.
         let state = json["state"].as_str().unwrap().replace("agent:lab/cuda0", "cuda:0");
         json["state"] = state.into();
@@ -184,28 +184,28 @@ fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
         .unwrap();
     let named = calls.buffers().list().iter().find(|b| b.name == "out0").unwrap();
     let to = named.to.expect("the program gives it back");
-    let who = told(&cuda, "who", &recorded, &["out0+4", "--on", "cuda:0"]);
+    let who = run_verb(&cuda, "who", &recorded, &["out0+4", "--on", "cuda:0"]);
     assert_eq!(
         (who["at_event"].as_u64(), &who["known"]),
         (Some(to), &Value::from(true)),
         "{who}"
     );
     // An address of it means the same.
-    let by_address = told(
+    let by_address = run_verb(
         &cuda,
         "who",
         &recorded,
         &[who["va"].as_str().unwrap(), "--on", "cuda:0"],
     );
     assert_eq!(by_address, who);
-    let memory = told(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
+    let memory = run_verb(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
     assert_eq!(memory["holes"].as_array().unwrap().len(), 0, "{memory}");
     // What is brought back behind a range has the name that a replay gives it, too.
     let marked = cuda.record_checked("marked", &["--range", "marks"], &["net", "--marks"]);
-    let first = &told(&cuda, "memory", &marked, &[])[0];
-    let after = told(&cuda, "memory", &marked, &["--buffer", "after0"]);
+    let first = &run_verb(&cuda, "memory", &marked, &[])[0];
+    let after = run_verb(&cuda, "memory", &marked, &["--buffer", "after0"]);
     assert_eq!((&after["va"], &after["bytes"]), (&first["va"], &first["bytes"]));
-    let who = told(&cuda, "who", &marked, &["after0+8"]);
+    let who = run_verb(&cuda, "who", &marked, &["after0+8"]);
     assert_eq!(who["buffer_offset"], 8, "{who}");
 }
 
@@ -236,7 +236,7 @@ fn variables_of_modules_are_watched_where_they_were_recorded() {
         assert!(of(l, &counter) && of(l, &bank), "{l}");
     }
     let last = event(counts[2]);
-    let who = told(
+    let who = run_verb(
         &cuda,
         "who",
         &recorded,
@@ -305,7 +305,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
     );
     for (most, words) in [
         ("0", "0 bytes, where 1 to"),
-        ("99999999999", "where 1 to 1073741824 can be told"),
+        ("99999999999", "where 1 to 1073741824 can be returned"),
     ] {
         let refused = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--most", most], &[]);
         assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -318,7 +318,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
     ];
     let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
     assert_eq!(part.code, Some(1), "{}", part.err);
-    assert!(part.err.contains("it is told up to 0x"), "{}", part.err);
+    assert!(part.err.contains("it is reported up to 0x"), "{}", part.err);
     assert!(!part.json()["holes"].as_array().unwrap().is_empty());
     // One that takes too long tells what it saw until then.
     let slow = [("STAND_IN_SLOW", "300000")];

@@ -187,7 +187,7 @@ fn what_cannot_be_cut_is_told_and_nothing_is_written() {
     for (arguments, why) in [
         (&ON[..], "does not show a failure: its replay on the board matches"),
         (&["--until", "exit 1"], "the command exits with 1 for it"),
-        (&["--until", "exit 125"], "cannot be told: the command exits with 125"),
+        (&["--until", "exit 125"], "is unknown: the command exits with 125"),
         (&["--until", "exit 3"], "exits with 3 (expected 0"),
     ] {
         let ended = go(&["bisect"], &digits, arguments);

@@ -1,4 +1,4 @@
-//! Damaged and empty files through the command line: what is told as damage, and what is refused.
+//! Damaged and empty files through the command line: what is reported as damage, and what is refused.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -185,7 +185,7 @@ fn an_arm64_board_shows_the_same_and_its_clock_is_driven_through_the_device_tree
         (json["outcome"].as_str(), json["interrupts"].as_u64()),
         (Some("match"), Some(1))
     );
-    // The one read that depends on the BIOS of a PC is told as such.
+    // The one read that depends on the BIOS of a PC is reported as such.
     gives_the_picture(
         &board,
         0,

@@ -83,7 +83,7 @@ fn a_program_is_answered_and_recorded() {
     assert_eq!(given.va.0, results.va.0 + 4096);
     assert_eq!(r.extras["buffer-shapes"], br#"{"results":[8]}"#);
 
-    // What the program wrote between its submits is told from what the jobs wrote there: one word of the page that
+    // What the program wrote between its submits is distinguished from what the jobs wrote there: one word of the page that
     // a job writes as well, one word of the other, and the new chain.
     let written: Vec<_> = (0..r.events.len()).filter_map(|e| r.events.host_write(e)).collect();
     assert!(!written.is_empty());

@@ -208,7 +208,7 @@ fn what_the_cpu_wrote_between_jobs_is_compared_with_the_outcome_of_a_replay() {
 }
 
 /// A matching replay of a recording of real hardware is the same recording: that page tables lie elsewhere on the board,
-/// how often a status was read and what the flush counter stood at is told apart from differences.
+/// how often a status was read and what the flush counter stood at is kept apart from differences.
 #[test]
 fn the_outcome_of_a_recording_of_real_hardware_is_the_same_but_for_what_is_each_runs_own() {
     let Some(recordings) = recordings() else { return };
@@ -344,7 +344,7 @@ fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
     let (code, hits) = search("->a");
     assert!(
         code == Some(0) && !hits.is_empty(),
-        "a shader is told where its input is"
+        "a shader is reported where its input is"
     );
     for at in &hits {
         let word = run(["memory", file, &format!("{at:#x}"), "--bytes", "8", "--json"]).json();

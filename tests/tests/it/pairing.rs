@@ -449,11 +449,11 @@ fn strangers_do_not_fill_the_log() {
             let _ = stream.write_all(&[b'x'; 64]);
         }
     }
-    // What was counted is told in the end.
+    // What was counted is reported in the end.
     std::thread::sleep(Duration::from_millis(2500));
     let seconds = usize::try_from(begin.elapsed().as_secs()).unwrap() + 1;
     let more = lines() - before;
-    assert!(more >= 2, "somebody came, and how many is told");
+    assert!(more >= 2, "somebody came, and how many is reported");
     assert!(more <= 2 * (seconds + 2), "{more} lines in {seconds} s");
     let text = fs::read_to_string(&log).unwrap();
     assert!(text.contains(" more connections "), "{text}");

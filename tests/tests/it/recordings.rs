@@ -148,7 +148,7 @@ fn names_and_values_agree_with_the_authors_timeline() {
     for network in ["mnist", "alexnet"] {
         let Some(folder) = folder(network) else { return };
         let events = run(["events".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
-        let ours: Vec<(u64, Told)> = events
+        let ours: Vec<(u64, ReportedRun)> = events
             .as_array()
             .unwrap()
             .iter()
@@ -159,12 +159,12 @@ fn names_and_values_agree_with_the_authors_timeline() {
             })
             .collect();
         let integrated = std::fs::read_to_string(folder.join(format!("{network}_integrated"))).unwrap();
-        let theirs: Vec<(u64, Told)> = integrated.lines().filter_map(theirs).collect();
+        let theirs: Vec<(u64, ReportedRun)> = integrated.lines().filter_map(theirs).collect();
         assert_eq!(ours.len(), theirs.len(), "{network}");
         // The history is in the order of the accesses; what two threads wrote into the timeline may be swapped there.
         // Each thread's own accesses are in order in both.
-        let by_thread = |all: &[(u64, Told)]| {
-            let mut threads: BTreeMap<u64, Vec<Told>> = BTreeMap::new();
+        let by_thread = |all: &[(u64, ReportedRun)]| {
+            let mut threads: BTreeMap<u64, Vec<ReportedRun>> = BTreeMap::new();
             for (thread, reported) in all {
                 threads.entry(*thread).or_default().push(reported.clone());
             }
@@ -186,12 +186,12 @@ fn names_and_values_agree_with_the_authors_timeline() {
     }
 }
 
-/// An access as told: whether it writes, offset, value, name of the register.
-type Told = (bool, String, String, String);
+/// An access as reported: whether it writes, offset, value, name of the register.
+type ReportedRun = (bool, String, String, String);
 
 /// `… IO … R reg 0x000018e0 val 1  JOB_CTRL | JOB_SLOT1 | JS_COMMAND_NEXT (WO) | JS_COMMAND_START`: block, slot or
 /// address space where there is one, the register with its access note, sometimes what the value means.
-fn theirs(line: &str) -> Option<(u64, Told)> {
+fn theirs(line: &str) -> Option<(u64, ReportedRun)> {
     let (head, rest) = line.split_once(" reg ")?;
     let mut head = head.split_whitespace().skip(1);
     if head.next() != Some("IO") {

@@ -160,7 +160,7 @@ fn a_software_board_needs_no_place_for_keys() {
         // What needs keys says which file it could not have.
         without_a_home(&["replay", sample, "--on", "agent:lab/mali-g71"], variable).assert_refused("/file/home");
         without_a_home(&["agents"], variable).assert_refused("/file/home");
-        // A name that is none is told as such.
+        // A name that is none is reported as such.
         without_a_home(&["replay", sample, "--on", "cuda:0"], variable).assert_refused("cuda");
     }
 }

@@ -236,7 +236,7 @@ fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
     let _ = writeln!(out, "# {}", one_name(&draft.provenance));
     let _ = writeln!(
         out,
-        "# What the source says and this form cannot was told when it was imported. docs/register-map.md tells the form."
+        "# The import printed what this form cannot express. docs/register-map.md describes the form."
     );
     let _ = write!(out, "[map]\nname = {}\nwindow = {window:#x}\n", quoted(&draft.name));
     if !options.space.is_empty() {

@@ -490,7 +490,11 @@ fn a_page_that_two_addresses_reach_in_different_ways_is_told() {
         &content,
     );
     let attributes = |va: &str| (FindingKind::AliasedAttributes, Severity::Warning, va.to_owned());
-    assert_eq!(of_tables(&r), [attributes("0x1000")], "pages that go on are told once");
+    assert_eq!(
+        of_tables(&r),
+        [attributes("0x1000")],
+        "pages that go on are reported once"
+    );
     let r = spaces([&[(1, 20, rw, 0)], &[(7, 20, rw, 0)]], &content);
     assert_eq!(of_tables(&r), [attributes("0x1000")]);
     let text = &check(&r)[0].message;

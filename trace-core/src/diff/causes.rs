@@ -68,7 +68,8 @@ pub enum Link {
     /// The job ran, and left the memory or the status.
     Ran,
     /// The register configured the job.
-    Told,
+    #[serde(rename = "told")]
+    Configured,
     /// The driver read this before and may have acted on it.
     MayDecide,
     /// The job may have read bytes that differ from the start.
@@ -81,7 +82,7 @@ impl Link {
     /// Returns whether the step certainly contributed to the later one.
     #[must_use]
     pub fn is_certain(self) -> bool {
-        matches!(self, Self::Set | Self::Stored | Self::Told)
+        matches!(self, Self::Set | Self::Stored | Self::Configured)
     }
 
     /// Returns a description of the link, to be followed by that of the step.
@@ -92,7 +93,7 @@ impl Link {
             Self::Stored => "was stored by the CPU:",
             Self::MayFeed => "may have read what the CPU stored:",
             Self::Ran => "came after",
-            Self::Told => "was told by",
+            Self::Configured => "was configured by",
             Self::MayDecide => "may follow from",
             Self::Since => "is so since",
             Self::Held => "may have read what differs from the beginning on:",
@@ -345,7 +346,7 @@ impl<'r> Walk<'r> {
             return Some(Step {
                 a,
                 b,
-                link: Link::Told,
+                link: Link::Configured,
                 buffer: None,
             });
         }

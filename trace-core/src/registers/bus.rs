@@ -262,7 +262,7 @@ pub(super) fn bus_master(
             "{name} carries an address on the bus, and the map does not type it as one that may be replayed"
         )),
         (None, Some(r)) => Some(format!(
-            "what the device does with the address in {} is not told",
+            "what the device does with the address in {} is not stated",
             r.name
         )),
         (None, None) => None,

@@ -14,7 +14,7 @@ pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Repla
         (_, said) => said.unwrap_or(false),
     };
     if raw.values.is_some() && !write {
-        return Err(at.err("values are told for a register that may not be replayed"));
+        return Err(at.err("values are given for a register that may not be replayed"));
     }
     let read = match (raw.read.as_deref(), raw.mask) {
         (None | Some("equal"), None) => ReadRule::Equal,
@@ -23,7 +23,7 @@ pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Repla
         (Some("feeds"), None) => ReadRule::Feeds,
         (Some("any"), None) => ReadRule::Any,
         (Some("masked"), None) => return Err(at.err("read rule masked needs a mask")),
-        (_, Some(_)) => return Err(at.err("a mask is told without the read rule masked")),
+        (_, Some(_)) => return Err(at.err("a mask is given without the read rule masked")),
         (Some(other), None) => {
             return Err(at.err(format!("read rule {other} is none of equal, masked, until, feeds, any")));
         }
@@ -37,7 +37,7 @@ pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Repla
             return Err(at.err("before says nothing: it must tell what the value depends on"));
         }
         if !matches!(read, ReadRule::Equal | ReadRule::Masked(_)) {
-            return Err(at.err("before is told of a register whose reads are not compared one by one"));
+            return Err(at.err("before is given for a register whose reads are not compared one by one"));
         }
     }
     let role = raw.role.as_deref().map(|r| role(at, r)).transpose()?;

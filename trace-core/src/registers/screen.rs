@@ -109,7 +109,7 @@ pub(super) fn sources(
         let fact = FACTS.iter().find(|(n, _)| *n == s.what).map(|(_, f)| *f);
         let fact = fact.ok_or_else(|| at.err(format!("a screen has no {}", s.what)))?;
         if all.iter().any(|a| a.fact == fact) {
-            return Err(at.err(format!("the {} of the screen is told twice", s.what)));
+            return Err(at.err(format!("the {} of the screen is given twice", s.what)));
         }
         let bits = match &s.field {
             None => (0, layout.bits.saturating_sub(1)),
@@ -127,7 +127,7 @@ pub(super) fn sources(
         }
         values.sort_unstable();
         if values.array_windows().any(|[a, b]| a.0 == b.0) {
-            return Err(at.err("a value of the screen is told twice"));
+            return Err(at.err("a value of the screen is given twice"));
         }
         all.push(ScreenSource {
             fact,

@@ -13,7 +13,7 @@ fn jobs(list: &[u32]) -> TrimRequest {
     TrimRequest::new(Part::Jobs(list.iter().copied().collect()), "whole.kine")
 }
 
-fn told(r: &Recording, wanted: &TrimRequest) -> String {
+fn trim_error(r: &Recording, wanted: &TrimRequest) -> String {
     trim(r, wanted, &Progress::new()).unwrap_err().to_string()
 }
 
@@ -21,20 +21,20 @@ fn told(r: &Recording, wanted: &TrimRequest) -> String {
 fn what_is_not_there_is_named_with_what_there_is() {
     let r = sample("chain2.kine");
     assert_eq!(
-        told(&r, &jobs(&[1, 2])),
+        trim_error(&r, &jobs(&[1, 2])),
         "job 2 does not exist (the recording has 2, counted from 0)"
     );
-    assert!(told(&r, &jobs(&[])).starts_with("nothing is chosen"));
+    assert!(trim_error(&r, &jobs(&[])).starts_with("nothing is chosen"));
     let none = Recording::default();
-    assert!(told(&none, &jobs(&[0])).contains("--events A..=B"));
+    assert!(trim_error(&none, &jobs(&[0])).contains("--events A..=B"));
     let events = |range| TrimRequest::new(Part::Events(range), "");
     assert_eq!(
-        told(&r, &events(3..=158)),
+        trim_error(&r, &events(3..=158)),
         "event 158 does not exist (the recording has 158, counted from 0)"
     );
     #[allow(clippy::reversed_empty_ranges)]
     let empty = events(4..=3);
-    assert!(told(&r, &empty).starts_with("nothing is chosen"));
+    assert!(trim_error(&r, &empty).starts_with("nothing is chosen"));
     let progress = Progress::new();
     progress.cancel();
     assert!(matches!(trim(&r, &jobs(&[0]), &progress), Err(TrimError::Cancelled(_))));
@@ -125,7 +125,7 @@ fn parts_of_a_log_of_a_device_are_sound() {
     };
     let r = crate::import::open(&path, &Progress::new()).unwrap();
     let last = r.events.len() as u64 - 1;
-    assert!(told(&r, &jobs(&[0])).contains("has no jobs"));
+    assert!(trim_error(&r, &jobs(&[0])).contains("has no jobs"));
     let part = trim(
         &r,
         &TrimRequest::new(Part::Events(0..=last / 2), "log"),

@@ -1,5 +1,5 @@
 //! Shaders that Arm's own compiler made, in the published recordings where they are present: every clause of them
-//! unpacks, and what no operation of the table has is told as unknown.
+//! unpacks, and what no operation of the table has is reported as unknown.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use bifrost::{Clause, Unit, clause_text};

@@ -3,7 +3,7 @@
 
 mod around;
 mod differing;
+mod metadata;
 mod naive;
 mod net;
-mod told;
 mod watched;

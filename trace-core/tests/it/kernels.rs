@@ -24,7 +24,7 @@ fn summed(bytes: &[u8]) -> serde_json::Value {
 }
 
 /// Launches with the memory before and behind each, in the form of `expected.json`.
-fn told(r: &Recording) -> serde_json::Value {
+fn api_trace_json(r: &Recording) -> serde_json::Value {
     let facts = r.call_facts().unwrap();
     let names: BTreeMap<u64, &str> = facts.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
     let mut launches: Vec<serde_json::Value> = Vec::new();
@@ -79,7 +79,7 @@ fn database(name: &str) -> PathBuf {
 fn an_independent_reader_finds_the_same() {
     let expected: serde_json::Value = serde_json::from_slice(&std::fs::read(here("expected.json")).unwrap()).unwrap();
     for (name, launches) in [("record-replay", 1), ("mneme", 2)] {
-        let found = told(&open(&database(name)));
+        let found = api_trace_json(&open(&database(name)));
         assert_eq!(found, expected[name], "{name}");
         assert_eq!(found.as_array().unwrap().len(), launches);
     }

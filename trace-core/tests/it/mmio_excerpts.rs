@@ -57,7 +57,7 @@ fn spaces(r: &Recording) -> Vec<(&str, SpaceKind, u64)> {
 }
 
 /// What each event is, in a few words.
-fn told(r: &Recording) -> Vec<String> {
+fn finding_messages(r: &Recording) -> Vec<String> {
     let space = |s: u8| r.facts.spaces[usize::from(s)].name.clone();
     (0..r.events.len())
         .map(|i| {
@@ -107,7 +107,7 @@ fn mmiotrace_accesses_go_to_the_windows_of_the_function() {
             ("memory@0xc0000", SpaceKind::Memory, 0x2_0000)
         ]
     );
-    let all = told(&r);
+    let all = finding_messages(&r);
     assert_eq!(
         &all[..6],
         [
@@ -133,7 +133,7 @@ fn mmiotrace_accesses_go_to_the_windows_of_the_function() {
 fn accesses_that_were_not_decoded_keep_their_place() {
     let r = opened("undecoded.txt");
     assert_eq!(count(&r, EventKind::Undecoded), 28);
-    let all = told(&r);
+    let all = finding_messages(&r);
     let first = "bar0+0x0 undecoded access of 4 bytes by the instruction f3 a5 f6 …";
     assert!(all.iter().any(|t| t == first), "{all:?}");
     let findings = check::check(&r);
@@ -159,7 +159,7 @@ fn the_auxiliary_log_is_merged_by_time() {
     assert_eq!(names, ["bar4", "bar1", "config"]);
     let times: Vec<u64> = r.events.time.iter().collect();
     assert!(times.windows(2).all(|w| w[0] <= w[1]));
-    let all = told(&r);
+    let all = finding_messages(&r);
     let at = |text: &str| {
         all.iter()
             .position(|t| t == text)
@@ -191,7 +191,7 @@ fn virtual_addresses_are_made_physical_and_windows_come_from_the_file_beside() {
     assert_eq!(r.facts.identity.source, "rwmmio");
     assert_eq!(r.facts.identity.driver, "radeonfb");
     assert_eq!(r.facts.spaces[0].name, "bar2");
-    let all = told(&r);
+    let all = finding_messages(&r);
     assert!(all.contains(&"ioremap 0x11010000, 0x4000 bytes".to_owned()));
     assert!(all.iter().any(|t| t == "R4 bar2+0xf8 0x1000000"), "{all:?}");
     let f = pci(&r);
@@ -253,7 +253,7 @@ fn a_device_without_a_bus_has_the_windows_that_its_driver_mapped() {
         (vec!["arm,mali-t860".to_owned()], 0x4f00_0000, 0x1_0000)
     );
     assert_eq!(r.facts.identity.driver, "panfrost");
-    let all = told(&r);
+    let all = finding_messages(&r);
     assert_eq!(&all[1..3], ["W4 reg0+0x28 0x0", "W4 reg0+0x24 0x100"]);
 }
 
@@ -266,7 +266,7 @@ fn entries_and_returns_of_an_accessor_are_reads() {
     );
     assert_eq!(count(&r, EventKind::Read), 30);
     assert_eq!(
-        &told(&r)[..3],
+        &finding_messages(&r)[..3],
         [
             "R4 registers+0x18 0x0",
             "R4 registers+0x5b54 0x0",
@@ -305,7 +305,7 @@ b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
         "R4 registers+0x10 0x1",
         "W2 registers+0x14 0xabcd",
     ];
-    assert_eq!(told(&r), expected);
+    assert_eq!(finding_messages(&r), expected);
     assert_eq!(r.events.thread.iter().collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
     let messages: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
@@ -360,7 +360,7 @@ fn qemu_tells_the_function_by_its_configuration_space() {
     let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(&names[..2], ["bar2", "bar0"]);
     assert!(names.contains(&"config"), "{names:?}");
-    let registers = told(&r).iter().filter(|t| t.contains("bar2+")).count();
+    let registers = finding_messages(&r).iter().filter(|t| t.contains("bar2+")).count();
     assert_eq!(registers, 60);
     assert!(r.events.time.iter().all(|t| t == 0));
     let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
@@ -377,7 +377,7 @@ fn qemu_tells_the_function_by_a_window_of_configuration_space_too() {
     assert_eq!(f.address, "0000:00:01.0");
     let bars: Vec<_> = f.bars.iter().map(|b| (b.number, b.base, b.bytes, b.ports)).collect();
     assert!(bars.contains(&(4, 0x80_0000_0000, 0x4000, false)), "{bars:x?}");
-    let all = told(&r);
+    let all = finding_messages(&r);
     let of = |space: &str| all.iter().filter(|t| t.contains(space)).count();
     assert_eq!((of("config+"), of("bar4+"), of("bar1+")), (232, 91, 22), "{all:?}");
 }
@@ -403,7 +403,11 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     };
     let r = of("log", text).unwrap();
     assert_eq!(
-        (told(&r).len(), pci(&r).device, r.facts.identity.driver.as_str()),
+        (
+            finding_messages(&r).len(),
+            pci(&r).device,
+            r.facts.identity.driver.as_str()
+        ),
         (2, 0x5159, "radeonfb")
     );
     assert_eq!(
@@ -413,7 +417,7 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     for name in ["1af4:1009", "00:02.0", "0000:00:02.0"] {
         let r = with(name).unwrap();
         assert_eq!(
-            (told(&r), pci(&r).device),
+            (finding_messages(&r), pci(&r).device),
             (vec!["W4 bar1+0x8 0x3".to_owned()], 0x1009),
             "{name}"
         );
@@ -488,7 +492,7 @@ fn events_that_are_lost_are_counted_once_and_where_they_are_missing() {
             .collect::<Vec<_>>()
     };
     assert_eq!(lost(233_128), [(2, Some(233_128))]);
-    // What is not told of twice stays.
+    // What is not reported of twice stays.
     assert_eq!(lost(233_130), [(1, Some(2)), (2, Some(233_128))]);
 }
 
@@ -508,7 +512,7 @@ rw what?
 MARK 1.000003 \xff text
 R 4 1.000004 1 0xfebf000";
     let r = of("log", text).unwrap();
-    assert_eq!(told(&r), ["R4 bar2+0x0 0x1", "\u{fffd} text"]);
+    assert_eq!(finding_messages(&r), ["R4 bar2+0x0 0x1", "\u{fffd} text"]);
     let lost: Vec<_> = r.facts.lost.iter().map(|l| (l.before_event, l.count)).collect();
     assert_eq!(lost, [(1, Some(117))]);
     let findings: Vec<_> = r
@@ -565,8 +569,12 @@ fn addresses_anywhere_are_kept() {
     assert_eq!(count(&r, EventKind::Read), 6);
     let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(&names[..3], ["bar0", "bar1", "bar1+0x100000000"]);
-    assert_eq!(told(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
-    assert!(told(&r)[3].ends_with("+0xffff 0x1"), "{:?}", told(&r));
+    assert_eq!(finding_messages(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
+    assert!(
+        finding_messages(&r)[3].ends_with("+0xffff 0x1"),
+        "{:?}",
+        finding_messages(&r)
+    );
 }
 
 #[test]
@@ -576,7 +584,7 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
     packer.write_all(&text).unwrap();
     let packed = packer.finish().unwrap();
     let (plain, unpacked) = (opened("rv100.txt"), of("log.gz", &packed).unwrap());
-    assert_eq!(told(&plain), told(&unpacked));
+    assert_eq!(finding_messages(&plain), finding_messages(&unpacked));
     let half = of("log.gz", &packed[..packed.len() - 300]).unwrap();
     assert!(half.events.len() < plain.events.len());
     assert!(

@@ -224,7 +224,7 @@ fn records_of_older_releases_and_of_all_memory_are_read() {
         log.push(b'\n');
     };
     let (w, l) = (|n: u32| n.to_le_bytes(), |n: u64| n.to_le_bytes());
-    // A range whose file is not told, an object, its map, marks, and data.
+    // A range whose file is not reported, an object, its map, marks, and data.
     put(b"m", &[&l(0x1000), &w(1), &l(0x7000), &l(0x1000)]);
     put(b"nc", &[&w(1), &w(2), &w(0x906f), &w(4), b"GPU\0"]);
     put(b"nm", &[&l(0xf600_0000), &w(2), &l(0x9000), &l(0x1000), &l(1), &l(2)]);

@@ -59,7 +59,7 @@ fn refused(text: &str) -> String {
         .to_string()
 }
 
-fn told(r: &Recording, kind: FindingKind) -> Vec<&str> {
+fn finding_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
     let of_kind = r.facts.findings.iter().filter(|f| f.kind == kind);
     of_kind.map(|f| f.message.as_str()).collect()
 }
@@ -91,7 +91,7 @@ fn the_history_of_a_sample_is_its_accesses() {
         ("Mali-G71", Clock::SinceStart)
     );
     assert_eq!(lost(&r), []);
-    let assumed = told(&r, FindingKind::Assumed);
+    let assumed = finding_messages(&r, FindingKind::Assumed);
     assert!(
         assumed.len() == 1 && assumed[0].contains("begin at 0xffffff8008a80000, where the id of a known GPU is read"),
         "{assumed:?}"
@@ -109,12 +109,12 @@ fn a_full_ring_tells_how_many_accesses_came_before() {
     assert_eq!(accesses(&r), sample[sample.len() - 40..]);
     let before = sample.len() as u64 - 40;
     assert_eq!(lost(&r), [(0, Some(before))]);
-    let messages = told(&r, FindingKind::LostEvents);
+    let messages = finding_messages(&r, FindingKind::LostEvents);
     assert!(
         messages[0].starts_with(&format!("{before} accesses before it are missing")),
         "{messages:?}"
     );
-    // What the import has told `check` does not tell again.
+    // What the import has reported `check` does not tell again.
     let all = check::check(&r);
     assert_eq!(all.iter().filter(|f| f.kind == FindingKind::LostEvents).count(), 1);
 }
@@ -151,9 +151,9 @@ fn dumps_of_one_ring_in_a_kernel_log_are_put_together() {
         (times[0], times[40], times[41], times[97]),
         (7_000_100_000, 7_000_100_000, 9_000_100_000, 12_000_100_000)
     );
-    assert!(told(&r, FindingKind::NotUsed)[0].starts_with("3 lines from here on are of something else"));
+    assert!(finding_messages(&r, FindingKind::NotUsed)[0].starts_with("3 lines from here on are of something else"));
     assert!(
-        told(&r, FindingKind::Assumed)
+        finding_messages(&r, FindingKind::Assumed)
             .iter()
             .any(|t| t.contains("came before it"))
     );
@@ -189,7 +189,7 @@ fn lines_that_are_missing_or_broken_are_told() {
     let cut = text.trim_end();
     let r = of(&cut[..cut.len() - 3]);
     assert_eq!((accesses(&r).len(), lost(&r)), (19, vec![(20, Some(1))]));
-    assert!(told(&r, FindingKind::TruncatedSection)[0].contains("no line end"));
+    assert!(finding_messages(&r, FindingKind::TruncatedSection)[0].contains("no line end"));
     // A log that begins in the middle of a dump has no head.
     let headless: String = text.lines().skip(8).map(|l| format!("{l}\n")).collect();
     let r = of(headless);
@@ -202,7 +202,7 @@ fn lines_that_are_missing_or_broken_are_told() {
     );
     let r = of(text.replace("     3: ", "    99: "));
     assert_eq!(accesses(&r).len(), 19);
-    assert!(told(&r, FindingKind::NotUsed)[0].starts_with("1 accesses have a number"));
+    assert!(finding_messages(&r, FindingKind::NotUsed)[0].starts_with("1 accesses have a number"));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn dumps_of_another_device_are_left_out() {
     let r = of(dump("13000000.gpu", 30) + &dump("1c500000.gpu", 20));
     assert_eq!(accesses(&r), sample[..30]);
     assert_eq!(
-        told(&r, FindingKind::NotUsed),
+        finding_messages(&r, FindingKind::NotUsed),
         ["1 dumps are of other devices than the first, 13000000.gpu, and were left out"]
     );
 }
@@ -224,7 +224,7 @@ fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
     let text = printed(&without_id, 1 << 15, "");
     let r = of(&text);
     assert_eq!(accesses(&r), without_id);
-    assert!(told(&r, FindingKind::Assumed)[1].contains("--gpu-id"));
+    assert!(finding_messages(&r, FindingKind::Assumed)[1].contains("--gpu-id"));
     let given = Options {
         base: Some(AT - 0x2000),
         gpu_id: Some(0x6000_0000),
@@ -232,7 +232,7 @@ fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
     let r = import_with(text.as_bytes(), &given).unwrap();
     assert_eq!(accesses(&r)[0].offset, without_id[0].offset + 0x2000);
     assert_eq!(r.facts.identity.gpu_name, "Mali-G71");
-    assert_eq!(told(&r, FindingKind::Assumed), Vec::<&str>::new());
+    assert_eq!(finding_messages(&r, FindingKind::Assumed), Vec::<&str>::new());
     let beside = Options {
         base: Some(AT + 0x1000),
         ..Options::default()
@@ -240,7 +240,7 @@ fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
     let r = import_with(text.as_bytes(), &beside).unwrap();
     let left = without_id.iter().filter(|a| a.offset >= 0x1000).count();
     assert_eq!(accesses(&r).len(), left);
-    assert!(told(&r, FindingKind::NotUsed)[0].contains("and were left out"));
+    assert!(finding_messages(&r, FindingKind::NotUsed)[0].contains("and were left out"));
     let far = Options {
         base: Some(0x1000),
         ..Options::default()
@@ -320,6 +320,6 @@ fn what_a_mali_g71_was_told_is_read_back_whole() {
         let r = of(printed(&recorded, size, "[  100.000000] mali e82c0000.mali: "));
         let last = recorded.len().min(size);
         assert_eq!(accesses(&r), recorded[recorded.len() - last..], "{size}");
-        assert!(told(&r, FindingKind::Assumed)[0].contains("0xffffff8008a80000"));
+        assert!(finding_messages(&r, FindingKind::Assumed)[0].contains("0xffffff8008a80000"));
     }
 }

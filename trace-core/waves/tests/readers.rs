@@ -373,7 +373,7 @@ fn perfetto(bytes: &[u8]) -> Tracks {
         assert_eq!(unknown(&p.special_fields), 0);
         assert_eq!(p.trusted_packet_sequence_id(), 1);
         for n in &p.interned_data.event_names {
-            assert!(names.insert(n.iid(), n.name().to_owned()).is_none(), "told once");
+            assert!(names.insert(n.iid(), n.name().to_owned()).is_none(), "reported once");
         }
         if p.has_track_descriptor() {
             let d = p.track_descriptor();

@@ -1,5 +1,5 @@
 //! A journal on a disk that is full, in a folder that cannot be written, and after such a run: no change is lost while
-//! there is any place for it, and nobody is told that one is kept that is not.
+//! there is any place for it, and nobody reads that one is kept that is not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use kinescope_files::changes::{Change, Changes, Piece, RecordedContents};
@@ -40,7 +40,7 @@ fn bytes(offset: u64, count: usize) -> Change {
     }
 }
 
-fn told(path: &Path) -> Vec<String> {
+fn change_titles(path: &Path) -> Vec<String> {
     let found = journal::read(path, &of(), &Base).unwrap().expect("a journal");
     assert_eq!(found.unusable, 0, "{}", std::fs::read_to_string(path).unwrap());
     words(&found.changes)
@@ -117,7 +117,7 @@ fn changes_on_a_full_disk_wait_in_memory_and_are_written_when_there_is_room() {
     j.log_change(&bytes(900, 2));
     j.close();
     assert_eq!(
-        told(&path),
+        change_titles(&path),
         [
             "in: 300 bytes at offset 0",
             "in: 300 bytes at offset 400",
@@ -169,7 +169,7 @@ fn where_nothing_can_be_written_beside_the_recording_another_folder_takes_it_and
     assert!(at == other && why.contains("a.kine-edits"), "{why}");
     j.log_change(&bytes(8, 4));
     j.close();
-    assert_eq!(told(&other).len(), 2);
+    assert_eq!(change_titles(&other).len(), 2);
     // The next run, while it still cannot be written there, and the one after, when it can.
     for (n, barred) in [(3, true), (4, false)] {
         if !barred {
@@ -183,7 +183,7 @@ fn where_nothing_can_be_written_beside_the_recording_another_folder_takes_it_and
         let now = j.flush();
         assert_eq!(matches!(now, SaveState::InFallback { .. }), barred, "{now:?}");
         j.close();
-        assert_eq!(told(if barred { &other } else { &path }).len(), n);
+        assert_eq!(change_titles(if barred { &other } else { &path }).len(), n);
     }
     assert!(!other.exists(), "it lies beside the recording now");
 }

@@ -127,7 +127,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     for pair in &e.cut_short {
         out.line(format_args!(
-            "{}: too different for the shortest alignment; fewer events may differ than are told",
+            "{}: too different for the shortest alignment; fewer events may differ than are reported",
             job_name(*pair)
         ))?;
     }

@@ -127,7 +127,7 @@ fn code_fields(c: &CodeDifference, ui: &mut Ui) {
     let own = match c.own {
         Some(true) => "The function's own code differs.",
         Some(false) => "The function's own code is the same: another part of the module differs.",
-        None => "Whether the function's own code differs cannot be told from the rest of the module.",
+        None => "The function's own code cannot be separated from the rest of the module.",
     };
     let p = palette(ui);
     ui.add(egui::Label::new(RichText::new(own).font(small()).color(p.quiet)).wrap());

@@ -100,7 +100,7 @@ fn describe_no_difference(c: &Comparison, section: Section) -> &'static str {
         Section::Calls => "No call differs.",
         Section::Registers => "Every register has the same history on both sides.",
         Section::Writes => "The CPU wrote the same on both sides.",
-        Section::Descriptors => "Jobs were told to do the same on both sides.",
+        Section::Descriptors => "Jobs have the same descriptors on both sides.",
         Section::Mappings => "Both map the same pages at the end.",
         Section::Buffers | Section::Memory | Section::Rules => "Memory holds the same at the end.",
     }

@@ -81,6 +81,6 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
         ui.add(egui::Label::new(rich_text).wrap());
     }
     let summary =
-        "That a job reads it is told from where its chain points; the MMU may still hold what an earlier walk read.";
+        "A job reads it according to the addresses in its chain; the MMU may still hold what an earlier walk read.";
     ui.add(egui::Label::new(RichText::new(summary).font(small()).color(p.quiet)).wrap());
 }

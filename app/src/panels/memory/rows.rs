@@ -45,7 +45,7 @@ impl Columns {
             left: area.left(),
             hex,
             digit,
-            ascii: letters.then(|| hex + digit * (bytes as f32 * 3.0 + 3.0)),
+            ascii: letters.then_some(hex + digit * (bytes as f32 * 3.0 + 3.0)),
             bytes,
             element,
             width: (room / n as f32).min(132.0),

@@ -118,7 +118,7 @@ fn streams(doc: &mut Document, ui: &mut Ui, calls: &Calls) {
             "waits for the default stream"
         };
         let message = if s == 0 {
-            "the other streams wait for it, unless they are told not to"
+            "the other streams wait for it, unless they opt out"
         } else {
             message
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns the path of a program of this build, in the folder of the window's program.
-pub fn built(name: &str) -> PathBuf {
+pub fn built_program(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_kinescope"));
     let path = program.with_file_name(name);
     assert!(path.is_file(), "{} is not there: cargo build first", path.display());
@@ -13,10 +13,10 @@ pub fn built(name: &str) -> PathBuf {
 }
 
 /// Returns targets whose CUDA devices use the stand-in driver.
-pub fn stand_in(folder: &Path) -> Boards {
+pub fn stand_in_boards(folder: &Path) -> Boards {
     let library = folder.join("libcuda.so.1");
-    std::os::unix::fs::symlink(built("libcuda_stand_in.so"), &library).unwrap();
-    let (program, folder) = (built("kinescope"), folder.to_owned());
+    std::os::unix::fs::symlink(built_program("libcuda_stand_in.so"), &library).unwrap();
+    let (program, folder) = (built_program("kinescope"), folder.to_owned());
     Boards::new(Some(folder.join("keys"))).with_player(move || {
         let mut command = Command::new(&program);
         command

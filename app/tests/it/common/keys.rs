@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 /// Log lines that the program wrote while an action ran.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Told {
+impl Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -22,8 +22,8 @@ impl Write for Told {
 }
 
 /// Returns the commands that ran during `act`, in order, from the program's own log.
-pub fn commands_of(act: impl FnOnce()) -> Vec<String> {
-    let report = Told::default();
+pub fn record_commands(act: impl FnOnce()) -> Vec<String> {
+    let report = LogBuffer::default();
     let to = report.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -68,7 +68,7 @@ impl Window {
     pub fn press(&mut self, s: Shortcut) -> Vec<String> {
         let text = s.is_plain().then(|| s.key.symbol_or_name().to_lowercase());
         let text = text.filter(|t| t.chars().count() == 1).and_then(|t| t.chars().next());
-        commands_of(|| {
+        record_commands(|| {
             self.stroke(s.modifiers(), s.key, text);
             self.settle();
         })
@@ -76,8 +76,8 @@ impl Window {
 
     /// Types a text as a user does, one frame per key; `\n` is Enter, `\t` is Tab, `\x1b` is Escape. Returns the
     /// commands that ran.
-    pub fn types(&mut self, text: &str) -> Vec<String> {
-        commands_of(|| {
+    pub fn type_text(&mut self, text: &str) -> Vec<String> {
+        record_commands(|| {
             for c in text.chars() {
                 let key = key_of(c).unwrap_or_else(|| panic!("no key for {c:?}"));
                 let shift = if c.is_uppercase() {

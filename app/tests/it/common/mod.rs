@@ -3,11 +3,11 @@
 #![allow(dead_code)]
 
 pub mod cuda;
-pub mod drawn;
 pub mod keys;
 pub mod long;
 #[path = "../../../../trace-core/tests/it/calls/net.rs"]
 pub mod net;
+pub mod screen_recording;
 
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
@@ -49,7 +49,7 @@ pub fn sample() -> PathBuf {
 
 /// Writes the sample to `folder` with one bit changed in up to `most` reads of feature registers. Returns the file, and
 /// the events of these reads.
-pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
+pub fn write_diverging_sample(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
     let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
     let map = trace_core::registers::RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
     let mut changed = Vec::new();
@@ -118,7 +118,7 @@ pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
 }
 
 /// Returns the register with the most writes.
-pub fn busiest(doc: &Document) -> u32 {
+pub fn find_busiest_register(doc: &Document) -> u32 {
     let all = doc.facts.registers.keys().copied();
     all.max_by_key(|r| writes(doc, *r).len()).unwrap()
 }
@@ -141,11 +141,11 @@ impl Window {
 
     /// Creates a window without a recording, with a theme and a scale.
     pub fn sized(theme: ThemeChoice, scale: f32) -> Self {
-        Self::bare(theme, [1280.0, 800.0], scale)
+        Self::with_size(theme, [1280.0, 800.0], scale)
     }
 
     /// Creates a window of a size in points without a recording, with a theme and a scale.
-    fn bare(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
+    fn with_size(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let answer = Arc::new(Mutex::new(PickResult::Cancelled));
         let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
@@ -192,28 +192,28 @@ impl Window {
 
     /// Creates a window with the sample, a theme and a scale.
     pub fn open_with(theme: ThemeChoice, scale: f32) -> Self {
-        Self::with(&sample(), theme, scale)
+        Self::open_file(&sample(), theme, scale)
     }
 
     /// Creates a window with the sample of this name, for example `vecadd.kine`.
-    pub fn named(name: &str) -> Self {
-        Self::with(&samples().join(name), ThemeChoice::Dark, 1.0)
+    pub fn open_sample(name: &str) -> Self {
+        Self::open_file(&samples().join(name), ThemeChoice::Dark, 1.0)
     }
 
     /// Creates a window with a recording of which many runs take long.
     pub fn busy() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self::with(&busy(folder.path()), ThemeChoice::Dark, 1.0)
+        Self::open_file(&busy(folder.path()), ThemeChoice::Dark, 1.0)
     }
 
     /// Creates a window with a `.kine` file, a theme and a scale.
-    pub fn with(file: &Path, theme: ThemeChoice, scale: f32) -> Self {
-        Self::placed(file, theme, [1280.0, 800.0], scale)
+    pub fn open_file(file: &Path, theme: ThemeChoice, scale: f32) -> Self {
+        Self::open_file_sized(file, theme, [1280.0, 800.0], scale)
     }
 
     /// Creates a window of a size in points with a `.kine` file, a theme and a scale.
-    pub fn placed(file: &Path, theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
-        let mut w = Self::bare(theme, size, scale);
+    pub fn open_file_sized(file: &Path, theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
+        let mut w = Self::with_size(theme, size, scale);
         // A copy, so that journals are not written next to the samples.
         let copy = w.folder.path().join("sample.kine");
         std::fs::copy(file, &copy).unwrap();
@@ -231,7 +231,7 @@ impl Window {
     }
 
     /// Simulates a crash after every change is in the journal, and a restart.
-    pub fn dies(&mut self) {
+    pub fn crash_and_restart(&mut self) {
         let path = self.doc().path.clone();
         let file = journal::path_for(&path);
         let wanted = self.doc().changes().len();
@@ -257,12 +257,12 @@ impl Window {
     }
 
     /// Creates a window with a synthetic recording.
-    pub fn of(recording: Recording) -> Self {
-        Self::themed(recording, ThemeChoice::Dark)
+    pub fn from_recording(recording: Recording) -> Self {
+        Self::from_recording_themed(recording, ThemeChoice::Dark)
     }
 
     /// Creates a window with a synthetic recording and a theme.
-    pub fn themed(recording: Recording, theme: ThemeChoice) -> Self {
+    pub fn from_recording_themed(recording: Recording, theme: ThemeChoice) -> Self {
         let mut w = Self::sized(theme, 1.0);
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
         let path = w.folder.path().join("made-up.kine");
@@ -336,7 +336,7 @@ impl Window {
     }
 
     /// Runs a copy command and returns the clipboard text.
-    pub fn copied(&mut self, id: &str) -> String {
+    pub fn run_and_copy(&mut self, id: &str) -> String {
         let ctx = self.harness.ctx.clone();
         assert!(self.app().run(&ctx, id), "{id} may not run here");
         self.harness.step();
@@ -349,7 +349,7 @@ impl Window {
     }
 
     /// Returns whether a panel is in front.
-    pub fn shows(&mut self, panel: &str) -> bool {
+    pub fn is_panel_active(&mut self, panel: &str) -> bool {
         layout::active_panels(&self.app().dock).contains(&panel)
     }
 
@@ -379,7 +379,7 @@ impl Window {
     }
 
     /// Makes the desktop report that it has no file dialog, from now on.
-    pub fn has_no_dialog(&self) {
+    pub fn disable_dialogs(&self) {
         *self.answer.lock().unwrap() = PickResult::NoDialog;
     }
 

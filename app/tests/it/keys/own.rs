@@ -19,15 +19,15 @@ fn window() -> Window {
 /// Opens the sheet and searches.
 fn searched(w: &mut Window, wanted: &str) {
     w.run("keys");
-    w.types(wanted);
+    w.type_text(wanted);
 }
 
 fn file(w: &Window) -> String {
     std::fs::read_to_string(w.folder.path().join("settings/keys.toml")).unwrap_or_default()
 }
 
-fn told(w: &mut Window) -> String {
-    w.app().keys_sheet.as_ref().unwrap().told.clone()
+fn sheet_message(w: &mut Window) -> String {
+    w.app().keys_sheet.as_ref().unwrap().message.clone()
 }
 
 /// A window whose person left this file of keys.
@@ -57,7 +57,7 @@ fn a_command_gets_another_key_by_keyboard_alone_and_everything_shows_it() {
     let mut w = window();
     searched(&mut w, "next event");
     assert!(w.has("Next event: ."));
-    assert_eq!(w.types("\n"), [""; 0]);
+    assert_eq!(w.type_text("\n"), [""; 0]);
     assert!(w.has_part("Press the key for Next event"));
     assert_eq!(
         w.press(ctrl(Key::K).unwrap()),
@@ -66,17 +66,17 @@ fn a_command_gets_another_key_by_keyboard_alone_and_everything_shows_it() {
     );
     assert!(w.has("Next event: Ctrl K, changed"));
     assert_eq!(file(&w).lines().last(), Some("next-event = \"Ctrl K\""));
-    w.types("\x1b");
+    w.type_text("\x1b");
     assert!(w.app().keys_sheet.is_none());
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
-    assert_eq!(w.types("."), [""; 0], "its old key is no key any more");
+    assert_eq!(w.type_text("."), [""; 0], "its old key is no key any more");
     w.run("palette");
     let entries = kinescope::window::list_entries(w.app(), "next event");
     assert!(
         entries.iter().any(|e| e.0 == "Next event" && e.1 == "Ctrl K"),
         "{entries:?}"
     );
-    w.types("\x1b");
+    w.type_text("\x1b");
     w.run("help");
     assert!(w.has("Ctrl K: Next event") && !w.has(".: Next event"));
 }
@@ -89,13 +89,13 @@ fn keys_come_back_with_the_next_run() {
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
     assert_eq!(w.press(alt(Key::N).unwrap()), ["next-event"]);
     assert_eq!(w.doc().moment(), at + 2);
-    assert_eq!(w.types(",."), [""; 0]);
+    assert_eq!(w.type_text(",."), [""; 0]);
 }
 
 #[test]
 fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
     let mut w = with_file("next-event = \"Ctrl K\"\nfly = \"F4\"\nfit = \"Ctrl Foo\"\nhelp = \"K\"\n");
-    let (_, details) = w.app().notice.clone().expect("it is told");
+    let (_, details) = w.app().notice.clone().expect("it is reported");
     for part in [
         "keys.toml",
         "\"fly\" is no command",
@@ -105,7 +105,7 @@ fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
         assert!(details.contains(part), "{part}: {details}");
     }
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
-    assert_eq!(w.types("f"), ["fit"], "its own key is still there");
+    assert_eq!(w.type_text("f"), ["fit"], "its own key is still there");
     w.click("Dismiss");
     w.run("keys");
     assert!(w.has_part("keys.toml: \"fly\" is no command"), "the sheet says so too");
@@ -115,21 +115,24 @@ fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
 fn a_key_of_another_command_moves_only_when_pressed_again() {
     let mut w = window();
     searched(&mut w, "whole recording");
-    w.types("\n");
+    w.type_text("\n");
     w.press(key(Key::F3).unwrap());
-    assert_eq!(told(&mut w), "! F3 is Next difference now. Press F3 again to move it.");
+    assert_eq!(
+        sheet_message(&mut w),
+        "! F3 is Next difference now. Press F3 again to move it."
+    );
     assert!(
         w.has("Show the whole recording: F") && file(&w).is_empty(),
         "nothing changed yet"
     );
     // Another key is another question.
     w.press(key(Key::J).unwrap());
-    assert!(told(&mut w).starts_with("! J is Next job now"));
+    assert!(sheet_message(&mut w).starts_with("! J is Next job now"));
     w.press(key(Key::F3).unwrap());
-    assert!(told(&mut w).starts_with("! F3 is Next difference now"));
+    assert!(sheet_message(&mut w).starts_with("! F3 is Next difference now"));
     w.press(key(Key::F3).unwrap());
     assert_eq!(
-        told(&mut w),
+        sheet_message(&mut w),
         "F3 is Show the whole recording now, and no longer Next difference."
     );
     assert!(
@@ -137,7 +140,7 @@ fn a_key_of_another_command_moves_only_when_pressed_again() {
         "{}",
         file(&w)
     );
-    w.types("\x1b");
+    w.type_text("\x1b");
     assert_eq!(w.press(key(Key::F3).unwrap()), ["fit"]);
 }
 
@@ -150,12 +153,12 @@ fn a_command_has_a_second_key_no_key_and_its_own_again() {
     w.settle();
     w.press(ctrl_shift(Key::J).unwrap());
     assert!(w.has("Next job: J, Ctrl Shift J, changed"));
-    w.types("\n");
+    w.type_text("\n");
     w.stroke(Modifiers::NONE, Key::Backspace, None);
     w.settle();
     assert!(w.has("Next job: no key, changed"));
     assert_eq!(file(&w).lines().last(), Some("next-job = []"));
-    w.types("\n");
+    w.type_text("\n");
     w.stroke(Modifiers::NONE, Key::Delete, None);
     w.settle();
     assert!(w.has("Next job: J"));
@@ -168,11 +171,11 @@ fn its_own_key_is_not_taken_back_from_another_without_a_word() {
     let mut w = with_file("next-job = \"F12\"\nfit = \"J\"\n");
     assert_eq!(w.app().notice, None);
     searched(&mut w, "next job");
-    w.types("\n");
+    w.type_text("\n");
     w.stroke(Modifiers::NONE, Key::Delete, None);
     w.settle();
     assert_eq!(
-        told(&mut w),
+        sheet_message(&mut w),
         "! J is Show the whole recording now. Press Delete again to move it."
     );
     w.stroke(Modifiers::NONE, Key::Delete, None);
@@ -185,14 +188,20 @@ fn its_own_key_is_not_taken_back_from_another_without_a_word() {
 fn escape_leaves_the_key_as_it_is_and_some_keys_are_nobodys() {
     let mut w = window();
     searched(&mut w, "next job");
-    w.types("\n");
-    w.types("\t");
-    assert_eq!(told(&mut w), "! Tab goes from field to field: press another key.");
+    w.type_text("\n");
+    w.type_text("\t");
+    assert_eq!(
+        sheet_message(&mut w),
+        "! Tab goes from field to field: press another key."
+    );
     w.harness.input_mut().events.push(Event::Copy);
     w.settle();
-    assert_eq!(told(&mut w), "! Ctrl C is for the clipboard: press another key.");
+    assert_eq!(
+        sheet_message(&mut w),
+        "! Ctrl C is for the clipboard: press another key."
+    );
     w.stroke(Modifiers::SHIFT, Key::ShiftLeft, None);
-    w.types("\x1b");
+    w.type_text("\x1b");
     assert!(w.app().keys_sheet.as_ref().is_some_and(|s| s.listening.is_none()));
     assert!(w.has("Next job: J") && file(&w).is_empty());
     assert_eq!(
@@ -201,11 +210,11 @@ fn escape_leaves_the_key_as_it_is_and_some_keys_are_nobodys() {
         "nothing was typed"
     );
     // The one command whose own key Escape is keeps it.
-    w.types("\x1b");
+    w.type_text("\x1b");
     searched(&mut w, "stop what");
-    w.types("\n");
+    w.type_text("\n");
     w.press(key(Key::F3).unwrap());
-    w.types("\n");
+    w.type_text("\n");
     w.stroke(Modifiers::NONE, Key::Delete, None);
     w.settle();
     assert!(w.has("Stop what is running: Escape"));
@@ -228,7 +237,7 @@ fn the_pointer_does_what_the_keyboard_does_and_all_go_back_at_once() {
     w.click("Another key for Next event");
     w.press(key(Key::F4).unwrap());
     w.click("All as at first");
-    assert!(told(&mut w).contains("1 command has other keys than at first"));
+    assert!(sheet_message(&mut w).contains("1 command has other keys than at first"));
     assert_eq!(w.app().keys.count_changed(), 1, "not yet");
     w.click("Yes, all of them");
     assert_eq!(w.app().keys.count_changed(), 0);
@@ -263,13 +272,13 @@ fn by_menu() -> Vec<&'static str> {
 fn a_key_typed_in_a_field_goes_to_the_field_whatever_the_person_made_of_it() {
     let mut w = with_file("fit = [\"Q\", \"Ctrl A\", \"Shift X\"]\nzoom-in = \"Ctrl Left\"\n");
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
-    assert_eq!(w.types("q"), ["fit"]);
+    assert_eq!(w.type_text("q"), ["fit"]);
     w.run("filter");
-    assert_eq!(w.types("qX"), [""; 0]);
+    assert_eq!(w.type_text("qX"), [""; 0]);
     assert_eq!(w.views().events.filter, "qX");
     assert_eq!(w.press(ctrl(Key::ArrowLeft).unwrap()), [""; 0]);
     assert_eq!(w.press(ctrl(Key::A).unwrap()), [""; 0]);
-    w.types("z");
+    w.type_text("z");
     assert_eq!(w.views().events.filter, "z", "all of it was selected and written over");
 }
 
@@ -278,11 +287,11 @@ fn the_sheet_leaves_no_key_to_what_is_behind_it() {
     let mut w = window();
     let at = w.doc().moment();
     w.run("keys");
-    assert_eq!(w.types(".,jk"), [""; 0]);
+    assert_eq!(w.type_text(".,jk"), [""; 0]);
     assert_eq!(w.doc().moment(), at);
     assert!(w.has("no command of that name"));
-    assert_eq!(w.types("\x1b"), [""; 0]);
-    assert_eq!(w.types("."), ["next-event"]);
+    assert_eq!(w.type_text("\x1b"), [""; 0]);
+    assert_eq!(w.type_text("."), ["next-event"]);
 }
 
 #[test]

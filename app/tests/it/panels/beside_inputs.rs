@@ -6,7 +6,7 @@ use kinescope::document::moment::Selection;
 use kinescope::window::layout;
 
 fn write_value() -> Window {
-    let mut w = Window::named("write-value.kine");
+    let mut w = Window::open_sample("write-value.kine");
     w.run("show-inputs");
     w.doc().select(Selection::Buffer("results".into()));
     w.settle();
@@ -36,7 +36,7 @@ fn a_replay_that_went_well_leaves_inputs_in_front_with_its_few_outputs() {
 
 #[test]
 fn a_replay_that_went_wrong_leads_from_inputs_to_what_went_wrong() {
-    let mut w = Window::named("saxpy.kine");
+    let mut w = Window::open_sample("saxpy.kine");
     w.run("show-inputs");
     w.run("replay");
     assert!(

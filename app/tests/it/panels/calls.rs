@@ -12,7 +12,7 @@ use trace_core::recording::Recording;
 
 fn open(times: u32) -> (Window, Net) {
     let n = net(times);
-    let w = Window::of(n.recording.clone());
+    let w = Window::from_recording(n.recording.clone());
     (w, n)
 }
 
@@ -27,7 +27,7 @@ fn labels(w: &Window, begin: &str) -> Vec<String> {
 #[test]
 fn a_recording_of_calls_opens_with_its_launches_at_the_first_one() {
     let (mut w, n) = open(2);
-    assert!(w.shows("launches") && !w.shows("register"));
+    assert!(w.is_panel_active("launches") && !w.is_panel_active("register"));
     assert_eq!(w.doc().moment(), n.launches[0]);
     assert_eq!(
         labels(&w, "launch ")[..5],
@@ -58,7 +58,7 @@ fn launches_are_found_by_name_and_sorted() {
     let (mut w, n) = open(3);
     w.run("filter-launches");
     assert!(w.harness.get_by_label("Filter launches by name").is_focused());
-    w.types("SOFT");
+    w.type_text("SOFT");
     let rows = w.views().launches.rows.clone().unwrap();
     assert_eq!(*rows, [3, 7, 11]);
     w.click("All launches");
@@ -98,7 +98,7 @@ fn launches_are_found_by_name_and_sorted() {
 fn a_kernel_is_shown_with_its_code_and_leads_to_its_launches() {
     let (mut w, n) = open(2);
     w.click("kernel of launch 1");
-    assert!(w.shows("kernel"));
+    assert!(w.is_panel_active("kernel"));
     assert_eq!(w.doc().moment(), n.launches[1]);
     assert!(
         w.has_part(".visible .entry _Z4reluPfi("),
@@ -116,9 +116,9 @@ fn a_kernel_is_shown_with_its_code_and_leads_to_its_launches() {
     w.settle();
     w.harness.get_by_label("Search the PTX").focus();
     w.settle();
-    w.types("ld.const");
+    w.type_text("ld.const");
     assert!(w.has("1 line"), "what was found is counted");
-    let copied = w.copied("copy-ptx");
+    let copied = w.run_and_copy("copy-ptx");
     assert!(copied.contains(".version 8.0") && copied.contains("_Z7softmaxPKfPfif"));
 }
 
@@ -128,7 +128,7 @@ fn memory_is_told_before_and_after_a_launch() {
     w.doc().go(n.around);
     w.settle();
     w.click("memory before and after the launch");
-    assert!(w.shows("memory"));
+    assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.device.side, Side::Both);
     // The softmax's result: what it writes differs, and is marked so.
     assert_eq!(
@@ -212,7 +212,7 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
         assert!(w.has(label), "{label}");
     }
     w.click("outline kernel softmax");
-    assert!(w.shows("kernel"));
+    assert!(w.is_panel_active("kernel"));
     assert_eq!(w.doc().moment(), n.around);
     w.click("outline buffer in0");
     assert_eq!(
@@ -223,7 +223,7 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
             bytes: 1
         }
     );
-    assert!(w.shows("memory") && w.has_part("read back at event"));
+    assert!(w.is_panel_active("memory") && w.has_part("read back at event"));
     w.doc().go(0);
     w.settle();
     w.click("outline stream 1");
@@ -253,14 +253,14 @@ fn the_inspector_tells_of_every_kind_of_call() {
 fn the_palette_goes_to_kernels_and_buffers() {
     let (mut w, n) = open(1);
     w.run("palette");
-    w.types("relu\n");
-    assert!(w.shows("kernel"));
+    w.type_text("relu\n");
+    assert!(w.is_panel_active("kernel"));
     assert_eq!(w.views().kernel.function, Some(1));
     w.run("palette");
-    w.types("launch 3\n");
+    w.type_text("launch 3\n");
     assert_eq!(w.doc().moment(), n.around);
     w.run("palette");
-    w.types("alloc 0\n");
+    w.type_text("alloc 0\n");
     assert_eq!(
         *w.doc().selection(),
         Selection::Memory {
@@ -273,7 +273,7 @@ fn the_palette_goes_to_kernels_and_buffers() {
 
 #[test]
 fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_for() {
-    let mut w = Window::of(Recording::default());
+    let mut w = Window::from_recording(Recording::default());
     for (panel, what) in [
         ("show-launches", "launches of kernels"),
         ("show-kernel", "kernels with their PTX"),

@@ -24,7 +24,7 @@ fn at<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
 
 #[test]
 fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_its_trail() {
-    let mut w = Window::named("changes.kine");
+    let mut w = Window::open_sample("changes.kine");
     let late = w.doc().recording.buffer("late").unwrap().va.0;
     let submits: Vec<u64> = w.doc().facts.jobs.iter().map(|j| j.submit).collect();
     // The buffer was mapped between the first job and the second: nothing was there before.
@@ -72,7 +72,7 @@ fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_i
 
 #[test]
 fn an_entry_chosen_in_the_walk_is_told_in_the_inspector_and_gone_along() {
-    let mut w = Window::named("changes.kine");
+    let mut w = Window::open_sample("changes.kine");
     w.run("show-page-tables");
     let b = w.doc().recording.buffer("late").unwrap().clone();
     w.run("last-event");
@@ -120,7 +120,7 @@ fn an_entry_chosen_in_the_walk_is_told_in_the_inspector_and_gone_along() {
     };
     assert_eq!(*w.doc().selection(), of_bytes);
     // A link leads there again.
-    let link = w.copied("copy-link");
+    let link = w.run_and_copy("copy-link");
     assert!(link.contains("select=entry"), "{link}");
 }
 
@@ -206,7 +206,7 @@ fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_ch
             .len(),
         1
     );
-    // One that the walk never reaches: told once, and of an address space that there is none of, nothing.
+    // One that the walk never reaches: reported once, and of an address space that there is none of, nothing.
     let list = page_table_entries::find_xrefs(&r, &facts, (0, 1 << 30, 3), &Progress::new()).unwrap();
     assert!(
         list.len() == 1 && list[0].description.contains("an entry above it leads nowhere"),

@@ -1,5 +1,5 @@
 //! A folder of job chains in the window: opened and dropped, looked at, edited, replayed; refused where it does not
-//! fit, told by its file where it is broken.
+//! fit, reported by its file where it is broken.
 
 use crate::common::{Window, samples};
 use egui::{Key, Modifiers};
@@ -114,7 +114,7 @@ fn a_broken_folder_is_told_by_the_file_that_is_wrong_and_the_window_lives_on() {
     std::fs::remove_file(folder.join("submit001_bo_f7ffb000.bin")).unwrap();
     w.will_choose(&folder);
     w.click("Open folder…");
-    let (title, text) = w.app().notice.clone().expect("it is told");
+    let (title, text) = w.app().notice.clone().expect("it is reported");
     assert!(w.app().doc.is_none() && title == "twopass was not opened", "{title}");
     let words = "submit001_bo_f7ffb000.bin: it is missing, and submit001.json names it: the folder is not complete, copy it again";
     assert!(text.contains(words), "{text}");

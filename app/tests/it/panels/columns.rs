@@ -73,7 +73,7 @@ fn columns_are_chosen_in_the_menu_of_the_head() {
 
 #[test]
 fn empty_columns_are_hidden_and_can_be_shown() {
-    let mut w = Window::of(net(2).recording);
+    let mut w = Window::from_recording(net(2).recording);
     for (panel, hidden) in [
         ("show-events", ["value", "register", "job"].as_slice()),
         ("show-launches", &["result"]),
@@ -92,7 +92,7 @@ fn empty_columns_are_hidden_and_can_be_shown() {
 #[test]
 fn what_an_event_means_is_there_in_a_small_window() {
     let file = samples().join("vecadd.kine");
-    let w = Window::placed(&file, ThemeChoice::Dark, [1024.0, 700.0], 1.0);
+    let w = Window::open_file_sized(&file, ThemeChoice::Dark, [1024.0, 700.0], 1.0);
     for column in ["event", "register", "value", "means"] {
         assert!(w.has(&format!("Width of {column}")), "{column}");
     }
@@ -119,7 +119,7 @@ fn a_table_that_is_wider_than_its_panel_scrolls_sideways() {
 
 #[test]
 fn every_table_has_columns_that_can_be_dragged() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     for (panel, table, column) in [
         ("show-events", "events", "register"),
         ("show-jobs", "jobs", "submit"),
@@ -132,7 +132,7 @@ fn every_table_has_columns_that_can_be_dragged() {
         let tables = w.app().workspace().unwrap().tables;
         assert_eq!(tables[table].widths.len(), 1, "{table}: {tables:?}");
     }
-    let mut w = Window::of(net(2).recording);
+    let mut w = Window::from_recording(net(2).recording);
     w.run("show-launches");
     let from = edge(&w, "kernel");
     drag(&mut w, from, 30.0);

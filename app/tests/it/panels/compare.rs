@@ -1,7 +1,7 @@
 //! The Compare panel: what differs as a list and on one timeline, the way through it, and what it says when there is
 //! nothing to compare.
 
-use crate::common::{Window, diverging, sample, samples};
+use crate::common::{Window, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::comparison::ComparisonSource;
 use kinescope::document::moment::Selection;
@@ -22,7 +22,7 @@ fn compared(w: &mut Window, path: &Path) {
 /// The sample beside itself with two reads changed.
 fn parted() -> (Window, Vec<u64>) {
     let mut w = Window::open();
-    let (path, events) = diverging(w.folder.path(), 2);
+    let (path, events) = write_diverging_sample(w.folder.path(), 2);
     compared(&mut w, &path);
     (w, events)
 }
@@ -30,7 +30,7 @@ fn parted() -> (Window, Vec<u64>) {
 #[test]
 fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_both() {
     let (mut w, events) = parted();
-    assert!(w.shows("compare"));
+    assert!(w.is_panel_active("compare"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
     for label in [
         "Aligned timeline",
@@ -120,7 +120,7 @@ fn every_section_opens_and_says_when_nothing_differs() {
 
 /// The sample beside what a replay of it with another input did.
 fn computed_otherwise() -> Window {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     assert!(w.doc().edit("a", 5, vec![0x5a, 0xa5]));
     w.run("replay");
     w.run("compare-outcome");
@@ -136,8 +136,8 @@ fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
     assert!(w.has(message), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
     // What a person chose stays, and nothing is said of what is the same.
     w.click("Differences: Descriptors");
-    assert!(w.has("Jobs were told to do the same on both sides."));
-    let mut w = Window::named("digits.kine");
+    assert!(w.has("Jobs have the same descriptors on both sides."));
+    let mut w = Window::open_sample("digits.kine");
     w.run("replay");
     w.run("compare-outcome");
     w.settle();
@@ -157,7 +157,7 @@ fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
 
 #[test]
 fn what_was_not_computed_is_said_by_verdict_and_comparison() {
-    let mut w = Window::named("triangle.kine");
+    let mut w = Window::open_sample("triangle.kine");
     w.run("replay");
     let o = w.doc().replay.outcome.clone().unwrap();
     let n = o.jobs.len();
@@ -246,7 +246,7 @@ fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs(
 
 #[test]
 fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
-    let mut w = Window::named("saxpy.kine");
+    let mut w = Window::open_sample("saxpy.kine");
     compared(&mut w, &samples().join("vecadd.kine"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
     let m = c.diff.mappings.list.first().copied().expect("a mapping that differs");
@@ -258,7 +258,7 @@ fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
 
 #[test]
 fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
-    let mut w = Window::named("saxpy.kine");
+    let mut w = Window::open_sample("saxpy.kine");
     compared(&mut w, &samples().join("vecadd.kine"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
     let d = c
@@ -308,7 +308,7 @@ fn a_broken_second_file_is_told_and_the_first_comparison_stays() {
     let bad = w.folder.path().join("bad.kine");
     std::fs::write(&bad, b"not a recording").unwrap();
     compared(&mut w, &bad);
-    let (what, _) = w.app().notice.clone().expect("it is told");
+    let (what, _) = w.app().notice.clone().expect("it is reported");
     assert_eq!(what, "bad.kine was not compared");
     assert!(w.has_part("They differ"), "what was compared before is still shown");
     w.run("end-compare");
@@ -317,7 +317,7 @@ fn a_broken_second_file_is_told_and_the_first_comparison_stays() {
 
 #[test]
 fn recordings_of_different_devices_are_compared_with_a_warning() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     compared(&mut w, &samples().join("vecadd-g52.kine"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
     assert!(
@@ -331,7 +331,7 @@ fn recordings_of_different_devices_are_compared_with_a_warning() {
 fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
     let mut w = Window::open();
     let ctx = w.harness.ctx.clone();
-    let (path, _) = diverging(w.folder.path(), 1);
+    let (path, _) = write_diverging_sample(w.folder.path(), 1);
     w.app().compare(&ctx, ComparisonSource::File(path));
     let (_, first) = w.doc().comparison.running.clone().expect("it is going on");
     w.app().compare(&ctx, ComparisonSource::File(sample()));
@@ -344,13 +344,13 @@ fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
 fn a_replay_that_diverges_opens_the_view_and_one_that_matches_does_not() {
     let mut w = Window::open();
     w.run("replay");
-    assert!(w.shows("replay") && w.doc().comparison.done.is_none());
-    let (path, events) = diverging(w.folder.path(), 2);
+    assert!(w.is_panel_active("replay") && w.doc().comparison.done.is_none());
+    let (path, events) = write_diverging_sample(w.folder.path(), 2);
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
     w.settle();
     w.run("replay");
-    assert!(w.shows("compare"));
+    assert!(w.is_panel_active("compare"));
     let c = w
         .doc()
         .comparison
@@ -421,7 +421,7 @@ fn set_and_read(value: u64) -> Recording {
 
 /// What [`set_and_read`] made of one value beside another.
 fn set_apart() -> Window {
-    let mut w = Window::of(set_and_read(1));
+    let mut w = Window::from_recording(set_and_read(1));
     let path = w.folder.path().join("other.kine");
     trace_core::container::write(&set_and_read(3), &path, &Progress::new()).unwrap();
     compared(&mut w, &path);

@@ -42,7 +42,7 @@ fn other() -> (Net, Recording) {
 
 fn compared(theme: ThemeChoice) -> (Window, Net) {
     let (n, other) = other();
-    let mut w = Window::themed(n.recording.clone(), theme);
+    let mut w = Window::from_recording_themed(n.recording.clone(), theme);
     let path = w.folder.path().join("other.kine");
     std::fs::write(&path, container::to_bytes(&other).unwrap()).unwrap();
     let ctx = w.harness.ctx.clone();

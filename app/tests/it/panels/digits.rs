@@ -5,7 +5,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
 
 fn digits() -> Window {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     w.run("show-inputs");
     w.doc().select(Selection::Buffer("image".into()));
     w.settle();

@@ -7,7 +7,7 @@ use trace_core::recording::ElementType;
 
 /// A sample with an input `x` of 1024 numbers of 32 bits.
 pub fn saxpy() -> Window {
-    let mut w = Window::named("saxpy.kine");
+    let mut w = Window::open_sample("saxpy.kine");
     w.run("show-inputs");
     w.doc().select(Selection::Buffer("x".into()));
     w.settle();

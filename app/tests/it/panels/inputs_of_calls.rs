@@ -1,6 +1,6 @@
 //! Inputs of recordings of calls: what copies carry is looked at, edited, kept, and given to replays.
 
-use crate::common::cuda::stand_in;
+use crate::common::cuda::stand_in_boards;
 use crate::common::net::net;
 use crate::common::{Window, samples};
 use crate::panels::hands::{bytes, edited};
@@ -15,7 +15,7 @@ use trace_core::recording::ElementType;
 
 /// The sample of a CUDA program, with Inputs in front.
 fn sample() -> Window {
-    let mut w = Window::with(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
+    let mut w = Window::open_file(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
     w.run("show-inputs");
     w
 }
@@ -54,7 +54,7 @@ fn replay(w: &mut Window) -> Verdict {
 #[test]
 fn what_copies_carry_is_listed_by_the_names_of_replays() {
     let n = net(2);
-    let mut w = Window::of(n.recording.clone());
+    let mut w = Window::from_recording(n.recording.clone());
     w.run("show-inputs");
     for label in ["input in0", "input in2", "input out0", "input memory0"] {
         assert!(w.has(label), "{label}");
@@ -84,7 +84,7 @@ fn what_copies_carry_is_listed_by_the_names_of_replays() {
 
 #[test]
 fn a_value_is_edited_undone_and_kept() {
-    let mut w = Window::with(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
+    let mut w = Window::open_file(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
     show(&mut w, "in0");
     let before = bytes(&mut w, "in0");
     w.click("value 1");
@@ -99,7 +99,7 @@ fn a_value_is_edited_undone_and_kept() {
     // The bytes of the value are selected on the device.
     let at = w.doc().buffers.get("in0").unwrap().va.0 + size as u64;
     assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == at));
-    w.dies();
+    w.crash_and_restart();
     w.doc().accept_offered();
     assert_eq!(bytes(&mut w, "in0"), now, "the journal holds it");
     w.run("undo");
@@ -132,11 +132,11 @@ fn what_comes_back_is_shown_and_not_edited() {
 #[test]
 fn the_copy_and_the_byte_lead_to_the_input() {
     let n = net(1);
-    let mut w = Window::of(n.recording.clone());
+    let mut w = Window::from_recording(n.recording.clone());
     w.doc().go(n.image_in);
     w.settle();
     w.click("carries in2");
-    assert!(w.shows("inputs"));
+    assert!(w.is_panel_active("inputs"));
     assert_eq!(*w.doc().selection(), Selection::Buffer("in2".into()));
     assert!(w.doc().edit("in2", 8, vec![0, 0, 0x80, 0x3f]));
     w.doc().go(n.image_in);
@@ -145,7 +145,7 @@ fn the_copy_and_the_byte_lead_to_the_input() {
     w.show_memory(0, n.image + 8, 1);
     w.settle();
     w.click("input ● in2 + 0x8");
-    assert!(w.shows("inputs") && w.views().inputs.buffer == "in2");
+    assert!(w.is_panel_active("inputs") && w.views().inputs.buffer == "in2");
     // The copy back carries an output.
     w.doc().go(n.scores_out);
     w.settle();
@@ -153,7 +153,7 @@ fn the_copy_and_the_byte_lead_to_the_input() {
     assert_eq!(*w.doc().selection(), Selection::Buffer("out0".into()));
     // The palette knows it too.
     w.run("palette");
-    w.types("memory0\n");
+    w.type_text("memory0\n");
     assert_eq!(*w.doc().selection(), Selection::Buffer("memory0".into()));
 }
 
@@ -166,13 +166,13 @@ fn buffers_of_thousands_are_found_by_their_name() {
         let at = b.take(64);
         b.copy_in(at, &[n as u8; 64], (1, 64), 0, true);
     }
-    let mut w = Window::of(b.finish());
+    let mut w = Window::from_recording(b.finish());
     w.run("show-inputs");
     assert!(w.has("input in23") && !w.has("input in24"));
     assert!(w.has("276 more, found by name"));
     w.harness.get_by_label("Find buffers by name").focus();
     w.settle();
-    w.types("in29");
+    w.type_text("in29");
     assert!(w.has("input in29") && w.has("input in290") && w.has("input in299"));
     assert!(!w.has("input in23"));
     w.click("input in299");
@@ -182,14 +182,14 @@ fn buffers_of_thousands_are_found_by_their_name() {
     assert!(w.has("input in299") && w.has("Shown"));
     w.harness.get_by_label("Find buffers by name").focus();
     w.settle();
-    w.types("nothing");
+    w.type_text("nothing");
     assert!(w.has("No buffer is called so."));
 }
 
 #[test]
 fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     let mut w = sample();
-    let boards = stand_in(w.folder.path());
+    let boards = stand_in_boards(w.folder.path());
     w.app().set_boards(boards);
     let name = {
         // The image is the last input of the net.
@@ -262,7 +262,7 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
 #[test]
 fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
     let mut w = sample();
-    let boards = stand_in(w.folder.path());
+    let boards = stand_in_boards(w.folder.path());
     w.app().set_boards(boards);
     w.run("show-tune");
     let mut references = Vec::new();

@@ -10,7 +10,7 @@ fn edits_of_a_run_that_died_are_offered_and_taken_up() {
     w.views().inputs.field = "42".into();
     w.click("Set");
     let made = bytes(&mut w, "x");
-    w.dies();
+    w.crash_and_restart();
     w.run("show-inputs");
     assert!(!edited(&mut w, "x"), "nothing is taken up unasked");
     w.click("Restore");
@@ -26,12 +26,12 @@ fn edits_of_a_run_that_died_are_offered_and_taken_up() {
 fn edits_made_before_the_person_decided_lose_neither_side() {
     let mut w = floats();
     assert!(w.doc().edit("x", 0, vec![1, 2, 3, 4]));
-    w.dies();
+    w.crash_and_restart();
     w.run("show-inputs");
     assert!(w.doc().edit("x", 8, vec![5, 6, 7, 8]));
     w.settle();
     // It dies again: the newer edits are offered first, the older ones are still there.
-    w.dies();
+    w.crash_and_restart();
     w.run("show-inputs");
     w.click("Restore");
     assert_eq!(bytes(&mut w, "x")[8..12], [5, 6, 7, 8]);
@@ -54,7 +54,7 @@ fn a_journal_that_cannot_be_written_is_told() {
     assert!(w.doc().edit("x", 0, vec![1]));
     let since = std::time::Instant::now();
     while w.app().notice.is_none() {
-        assert!(since.elapsed().as_secs() < 60, "nobody was told");
+        assert!(since.elapsed().as_secs() < 60, "nobody was reported");
         w.settle();
     }
     assert!(w.app().notice.clone().unwrap().1.contains("kine-edits"));

@@ -1,6 +1,6 @@
 //! Events, Jobs and Register: a row clicked is shown everywhere; and panels without anything to show.
 
-use crate::common::{Window, busiest, writes};
+use crate::common::{Window, find_busiest_register, writes};
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::lookup;
@@ -62,7 +62,7 @@ fn the_register_panel_pins_and_jumps() {
 fn the_register_panel_goes_from_write_to_write() {
     let mut w = saxpy();
     w.run("show-register");
-    let register = busiest(w.doc());
+    let register = find_busiest_register(w.doc());
     let writes = writes(w.doc(), register);
     assert!(writes.len() >= 3, "{writes:?}");
     w.doc().go_with(writes[0], Selection::Register(register));
@@ -121,7 +121,7 @@ fn fields_are_named_with_their_values_and_the_rest_is_told() {
 
 #[test]
 fn panels_without_anything_to_show_say_so_and_lead_on() {
-    let mut w = Window::of(Recording::default());
+    let mut w = Window::from_recording(Recording::default());
     for (panel, what) in [
         ("show-memory", "no address space"),
         ("show-page-tables", "no page tables"),
@@ -134,9 +134,9 @@ fn panels_without_anything_to_show_say_so_and_lead_on() {
     }
     w.run("show-inputs");
     w.click("Show memory");
-    assert!(w.shows("memory"));
+    assert!(w.is_panel_active("memory"));
     w.click("Show events");
-    assert!(w.shows("events"));
+    assert!(w.is_panel_active("events"));
 }
 
 #[test]

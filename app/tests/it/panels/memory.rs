@@ -305,7 +305,7 @@ fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
 
 #[test]
 fn a_narrow_panel_has_lines_of_eight_bytes() {
-    let mut w = Window::placed(&samples().join("saxpy.kine"), ThemeChoice::Dark, [560.0, 700.0], 1.0);
+    let mut w = Window::open_file_sized(&samples().join("saxpy.kine"), ThemeChoice::Dark, [560.0, 700.0], 1.0);
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     w.show_memory(0, va, 1);

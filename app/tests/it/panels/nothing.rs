@@ -68,7 +68,7 @@ const AT_WORK: [&str; 4] = ["counting accesses…", "filtering…", "sorting…"
 #[test]
 fn panels_answer_where_there_is_nothing_of_what_they_show() {
     for (name, recording) in bare() {
-        let mut w = Window::of(recording);
+        let mut w = Window::from_recording(recording);
         for panel in PANELS {
             w.run(&format!("show-{}", panel.id));
             w.settle();
@@ -93,7 +93,7 @@ fn panels_answer_where_there_is_nothing_of_what_they_show() {
 
 #[test]
 fn counts_of_calls_say_what_counts_them() {
-    let mut w = Window::of(net(2).recording);
+    let mut w = Window::from_recording(net(2).recording);
     w.run("show-plots");
     w.views().plots.section = Section::Counts;
     for by in GroupBy::ALL {

@@ -165,7 +165,7 @@ fn strips_leave_the_voids_out_and_lead_to_the_page() {
 
 #[test]
 fn a_page_that_is_mapped_twice_leads_to_its_other_address() {
-    let mut w = map_of(Window::of(odd()));
+    let mut w = map_of(Window::from_recording(odd()));
     w.doc().select(Selection::Memory {
         space: 0,
         va: 0x4000,

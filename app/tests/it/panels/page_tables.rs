@@ -18,9 +18,9 @@ fn a_mapping_clicked_shows_its_walk_and_leads_to_memory() {
     let va = w.doc().facts.spaces[0].mappings[0].va;
     w.click(&format!("mapping {va:#x}"));
     assert_eq!(w.views().tables.at, Some(va));
-    assert!(w.has_part("level 3"), "the walk is told level by level");
+    assert!(w.has_part("level 3"), "the walk is reported level by level");
     w.click("Go to memory");
-    assert!(w.shows("memory"));
+    assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.top, va & !15);
     w.click(&format!("memory {:#x}", va & !15));
     assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
@@ -150,7 +150,7 @@ pub fn odd() -> Recording {
 
 #[test]
 fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() {
-    let mut w = Window::of(odd());
+    let mut w = Window::from_recording(odd());
     w.run("show-page-tables");
     w.click("Pages mapped twice");
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x4000") && !w.has("mapping 0x6000"));

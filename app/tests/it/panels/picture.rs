@@ -71,7 +71,7 @@ fn values_are_plotted_and_counted() {
 #[test]
 fn buffers_of_every_type_are_plotted_counted_and_painted() {
     for file in ["write-value.kine", "saxpy.kine"] {
-        let mut w = Window::named(file);
+        let mut w = Window::open_sample(file);
         w.run("show-inputs");
         let names: Vec<String> = w.doc().recording.facts.buffers.iter().map(|b| b.name.clone()).collect();
         for name in names {

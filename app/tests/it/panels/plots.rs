@@ -1,6 +1,6 @@
 //! Plots: registers and fields as lines and histograms, what a filter finds as charts, and the times between patterns.
 
-use crate::common::{Window, busiest, long};
+use crate::common::{Window, find_busiest_register, long};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::changes::PlotLine;
 use kinescope::document::lookup;
@@ -17,7 +17,7 @@ fn whole(register: u32) -> PlotLine {
     PlotLine { register, field: None }
 }
 
-/// A register of which an access told a field with names, and the field.
+/// A register of which an access reported a field with names, and the field.
 fn with_names(w: &mut Window) -> PlotLine {
     use trace_core::registers::FieldKind;
     let doc = w.doc();
@@ -38,7 +38,7 @@ fn the_empty_panel_says_what_to_do_and_a_click_plots() {
     let mut w = Window::open();
     w.run("show-plots");
     assert!(w.has_part("Choose a register"));
-    let busy = busiest(w.doc());
+    let busy = find_busiest_register(w.doc());
     let name = w.doc().facts.register_name(busy);
     w.enter("Find what to plot", &name);
     assert!(w.doc().is_plotted(&whole(busy)) || w.doc().changes().plots().len() == 1);
@@ -55,7 +55,7 @@ fn the_empty_panel_says_what_to_do_and_a_click_plots() {
 #[test]
 fn values_of_every_register_are_those_that_the_register_panel_tells() {
     for name in ["vecadd.kine", "matmul.kine"] {
-        let mut w = Window::named(name);
+        let mut w = Window::open_sample(name);
         let doc = w.doc();
         let mut reported = 0;
         for (register, fact) in &doc.facts.registers {
@@ -96,8 +96,8 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
 
 #[test]
 fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
-    let mut w = Window::named("vecadd.kine");
-    let (busy, field) = (busiest(w.doc()), with_names(&mut w));
+    let mut w = Window::open_sample("vecadd.kine");
+    let (busy, field) = (find_busiest_register(w.doc()), with_names(&mut w));
     assert!(w.doc().plot(&whole(busy)) && w.doc().plot(&field));
     w.run("show-plots");
     let values = w.views().plots.values_of(&whole(busy)).unwrap().clone();
@@ -118,8 +118,8 @@ fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
     let def = lookup::find_register(&w.doc().recording, field.register).unwrap();
     let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
     let message = format!("Line {}.{} {}", def.name, of.name, of.text(values.values()[0]));
-    assert!(w.has(&message), "the field is told by its name: {message}");
-    // The row leads to the access that told the value.
+    assert!(w.has(&message), "the field is reported by its name: {message}");
+    // The row leads to the access that reported the value.
     w.run("last-event");
     let label = told_at(&mut w, &field);
     w.click(&label);
@@ -139,8 +139,8 @@ fn told_at(w: &mut Window, line: &PlotLine) -> String {
 
 #[test]
 fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
-    let mut w = Window::named("vecadd.kine");
-    let busy = busiest(w.doc());
+    let mut w = Window::open_sample("vecadd.kine");
+    let busy = find_busiest_register(w.doc());
     w.doc().plot(&whole(busy));
     w.run("show-plots");
     w.run("first-event");
@@ -172,8 +172,8 @@ fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
 
 #[test]
 fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
-    let mut w = Window::named("vecadd.kine");
-    let written = busiest(w.doc());
+    let mut w = Window::open_sample("vecadd.kine");
+    let written = find_busiest_register(w.doc());
     let read = w
         .doc()
         .facts
@@ -207,7 +207,7 @@ fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
 
 #[test]
 fn the_histogram_counts_every_value_and_names_it() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let field = with_names(&mut w);
     w.doc().plot(&field);
     w.run("show-plots");
@@ -228,7 +228,7 @@ fn the_histogram_counts_every_value_and_names_it() {
 
 #[test]
 fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.views().events.filter = "write".into();
     w.run("show-plots");
     w.views().plots.section = Section::Counts;
@@ -274,7 +274,7 @@ fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
 
 #[test]
 fn times_between_two_patterns_are_measured_and_what_is_wrong_is_told() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("show-plots");
     w.click("Section Times between");
     w.click("From submits to job interrupts");
@@ -289,13 +289,13 @@ fn times_between_two_patterns_are_measured_and_what_is_wrong_is_told() {
     w.views().plots.from = "offset = ".into();
     w.settle();
     w.click("Measure");
-    assert!(w.has_part("▲ from"), "what is wrong is told");
+    assert!(w.has_part("▲ from"), "what is wrong is reported");
 }
 
 #[test]
 fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
-    let mut w = Window::of(long::busy(200_000));
-    let busy = busiest(w.doc());
+    let mut w = Window::from_recording(long::busy(200_000));
+    let busy = find_busiest_register(w.doc());
     w.doc().plot(&whole(busy));
     let ctx = w.harness.ctx.clone();
     w.app().run(&ctx, "show-plots");
@@ -316,7 +316,7 @@ fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
 
 #[test]
 fn a_memory_dump_has_nothing_to_plot() {
-    let mut w = Window::of(trace_core::recording::Recording::default());
+    let mut w = Window::from_recording(trace_core::recording::Recording::default());
     w.run("show-plots");
     assert!(w.has_part("no values over time"));
 }

@@ -13,13 +13,13 @@ fn recording() -> Recording {
 #[test]
 fn a_job_whose_shader_did_not_run_where_it_was_recorded_says_so_and_why() {
     let mut r = recording();
-    let mut w = Window::of(r.clone());
+    let mut w = Window::from_recording(r.clone());
     w.settle();
     let submit = w.doc().facts.jobs[0].submit;
     let report =
         format!(r#"[{{"submit_event":{submit},"status":1,"computed":false,"reason":"nothing is drawn here"}}]"#);
     r.extras.insert(CHAIN_REPORTS.into(), report.into_bytes());
-    let mut w = Window::of(r);
+    let mut w = Window::from_recording(r);
     w.settle();
     assert_eq!(w.doc().facts.jobs[0].report.as_ref().unwrap().computed, Some(false));
     w.run("show-jobs");
@@ -40,11 +40,11 @@ fn a_picture_has_the_shape_that_the_recording_tells() {
         let buffer = w.doc().recording.buffer("a").unwrap().clone();
         view.shape_of(w.doc(), &buffer, ElementType::F32).unwrap()
     };
-    let square = shape(&mut Window::of(r.clone()));
+    let square = shape(&mut Window::from_recording(r.clone()));
     assert_eq!((square.width, square.height), (32, 32));
     r.extras
         .insert(BUFFER_SHAPES.into(), br#"{"a":[16,64],"b":[3]}"#.to_vec());
-    let mut w = Window::of(r);
+    let mut w = Window::from_recording(r);
     let report = shape(&mut w);
     let expected = Shape {
         width: 64,
@@ -60,7 +60,7 @@ fn a_picture_has_the_shape_that_the_recording_tells() {
 fn an_access_without_a_value_says_where_it_went_and_what_is_known_of_it() {
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace-core/tests/mmio/undecoded.txt");
     let r = trace_core::import::open(log.as_ref(), &trace_core::progress::Progress::new()).unwrap();
-    let mut w = Window::of(r);
+    let mut w = Window::from_recording(r);
     w.doc().go(5);
     w.settle();
     assert!(w.has_part("bar0+0x0 · undecoded access of 4 bytes by the instruction f3 a5 f6 …"));

@@ -1,7 +1,7 @@
 //! Screen: the picture at the moment, its form, a pixel's stores, what differs.
 
 use crate::common::Window;
-use crate::common::drawn::{HEIGHT, HOLE, TWICE, WIDTH, color, drawn};
+use crate::common::screen_recording::{HEIGHT, HOLE, TWICE, WIDTH, color, screen_recording};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
 use kinescope::document::screen::FormatSource;
@@ -11,7 +11,7 @@ use trace_core::screen::{PixelFormat, StoreState};
 
 /// The made-up recording with Screen in front, after its last event.
 fn open() -> Window {
-    let mut w = Window::of(drawn());
+    let mut w = Window::from_recording(screen_recording());
     w.run("show-screen");
     w.run("last-event");
     w
@@ -96,7 +96,7 @@ fn a_pixel_tells_its_stores_and_leads_to_them() {
         stores.list.iter().map(|s| s.event).collect::<Vec<_>>(),
         [first, n - 2, n - 1]
     );
-    assert!(w.has_part("#00ff00"), "the colour is told");
+    assert!(w.has_part("#00ff00"), "the colour is reported");
     w.click(&format!("store at event {first}"));
     assert_eq!(w.doc().moment(), first);
     assert_eq!(
@@ -195,14 +195,14 @@ fn without_a_framebuffer_the_panel_says_so() {
     w.run("show-screen");
     assert!(w.has_part("holds no framebuffer"));
     w.click("Show events");
-    assert!(w.shows("events"));
+    assert!(w.is_panel_active("events"));
 }
 
 #[test]
 fn without_a_known_display_the_form_is_said_by_hand() {
-    let mut r: Recording = drawn();
+    let mut r: Recording = screen_recording();
     r.extras.remove(trace_core::recording::HARDWARE);
-    let mut w = Window::of(r);
+    let mut w = Window::from_recording(r);
     w.run("show-screen");
     w.run("last-event");
     assert!(matches!(w.views().screen.source(), FormatSource::Manual(_)));

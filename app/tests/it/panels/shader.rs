@@ -9,7 +9,7 @@ use kinescope::theme::ThemeChoice;
 
 /// The shader of a matrix product: eight clauses with a loop.
 fn loops() -> Window {
-    let mut w = Window::named("matmul.kine");
+    let mut w = Window::open_sample("matmul.kine");
     w.doc().go_job(0);
     w.run("show-shader");
     w
@@ -28,7 +28,7 @@ fn the_panel_shows_the_code_of_the_job_that_is_meant() {
     assert!(w.has("clause_0") && w.has("clause_5"));
     assert!(w.has_part("8 clauses · 60 operations"));
     // Another job, another shader.
-    let mut w = Window::named("twopass.kine");
+    let mut w = Window::open_sample("twopass.kine");
     w.run("show-shader");
     let mut entries = Vec::new();
     for job in 0..2 {
@@ -98,7 +98,7 @@ fn the_code_is_copied_as_text() {
 
 #[test]
 fn a_job_leads_to_its_shader_and_a_job_without_one_says_so() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
     w.run("show-jobs");
     let link = w
@@ -108,19 +108,19 @@ fn a_job_leads_to_its_shader_and_a_job_without_one_says_so() {
         .unwrap();
     link.click();
     w.settle();
-    assert!(w.shows("shader"));
+    assert!(w.is_panel_active("shader"));
     assert_eq!(*w.doc().selection(), Selection::Job(0));
     let mut w = Window::open();
     w.doc().go_job(0);
     w.run("show-shader");
     assert!(w.has_part("runs no shader: it is a write-value job"));
     w.click("Show jobs");
-    assert!(w.shows("jobs"));
+    assert!(w.is_panel_active("jobs"));
 }
 
 #[test]
 fn each_shader_of_a_chain_can_be_chosen() {
-    let mut w = Window::with(&samples().join("triangle.kine"), ThemeChoice::Light, 1.5);
+    let mut w = Window::open_file(&samples().join("triangle.kine"), ThemeChoice::Light, 1.5);
     w.run("show-shader");
     let jobs = w.doc().facts.jobs.clone();
     let job = jobs
@@ -139,7 +139,7 @@ fn each_shader_of_a_chain_can_be_chosen() {
 
 /// The sum of two vectors with a thread that was run beside its code.
 fn followed(workgroup: &str, thread: &str) -> Window {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
     w.run("show-shader");
     w.click("Follow a thread");
@@ -190,7 +190,7 @@ fn a_thread_that_is_not_there_is_told() {
 
 /// The first layer of the network that reads digits: threads at the border part from the others.
 fn layer() -> Window {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     w.doc().go_job(0);
     w.run("follow-thread");
     w
@@ -301,7 +301,7 @@ fn who(w: &mut Window, buffer: &str, at: u64) -> String {
 
 #[test]
 fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is_edited() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     let first = who(&mut w, "logits", 0);
     assert!(
         first.contains("written by job 3") && first.contains("read 0x"),
@@ -332,7 +332,7 @@ fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is
 
 #[test]
 fn memory_tells_the_last_writer_inside_a_job() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let c = w.doc().recording.buffer("c").unwrap().clone();
     let desk = w.app().panel_context().expect("a recording is open");
     kinescope::panels::memory::find_references(
@@ -345,12 +345,12 @@ fn memory_tells_the_last_writer_inside_a_job() {
     w.run("show-memory");
     w.click("who wrote it last");
     let label = "last writer written by job 0, workgroup ";
-    assert!(w.has_part(label), "it is told");
+    assert!(w.has_part(label), "it is reported");
     let link = w.harness.query_all_by_label_contains(label).next().unwrap();
     link.click();
     w.settle();
     // The thread that wrote it is run and shown at the clause that did.
-    assert!(w.shows("shader"));
+    assert!(w.is_panel_active("shader"));
     let t = &w.views().shader.thread;
     let run = t.run.clone().expect("it was run");
     let accesses = run.followed.accesses(t.step);

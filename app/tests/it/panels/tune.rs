@@ -147,7 +147,7 @@ fn window() -> Window {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("launches.kine");
     trace_core::container::write(&recording(), &file, &Progress::new()).unwrap();
-    let mut w = Window::placed(&file, ThemeChoice::Dark, [1280.0, 1600.0], 1.0);
+    let mut w = Window::open_file_sized(&file, ThemeChoice::Dark, [1280.0, 1600.0], 1.0);
     w.run("show-tune");
     w.settle();
     w
@@ -155,11 +155,11 @@ fn window() -> Window {
 
 #[test]
 fn a_recording_without_cuda_calls_says_so() {
-    let mut w = Window::with(&sample(), ThemeChoice::Dark, 1.0);
+    let mut w = Window::open_file(&sample(), ThemeChoice::Dark, 1.0);
     w.run("show-tune");
     w.settle();
     assert!(w.has_part("This recording holds no CUDA calls"));
-    let mut w = Window::of(Recording {
+    let mut w = Window::from_recording(Recording {
         extras: recording().extras,
         ..Recording::default()
     });
@@ -318,10 +318,10 @@ fn other_code_is_taken_and_left_out_again() {
     w.click("Other code…");
     w.harness.get_by_label("function of fast.cu").focus();
     w.settle();
-    w.types("add4");
+    w.type_text("add4");
     w.harness.get_by_label("options of fast.cu").focus();
     w.settle();
-    w.types("-dlto");
+    w.type_text("-dlto");
     let module = w.views().tune.form.modules[1].clone();
     assert_eq!((module.function.as_str(), module.options.len()), ("add4", 1));
     w.click("Leave fast.cu out");
@@ -372,7 +372,7 @@ fn pictures() {
         return;
     };
     for theme in [ThemeChoice::Dark, ThemeChoice::Light, ThemeChoice::Contrast] {
-        let mut w = Window::themed(recording(), theme);
+        let mut w = Window::from_recording_themed(recording(), theme);
         w.run("show-tune");
         w.settle();
         let take = |w: &mut Window, name: &str| {

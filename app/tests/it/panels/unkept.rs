@@ -54,7 +54,7 @@ fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
 
 /// Types a value, and waits until the window knows that it stands in no file.
 fn edit_unkept(w: &mut Window) {
-    w.types("e7\n");
+    w.type_text("e7\n");
     assert_eq!(w.doc().changes().len(), 1);
     until(w, "word that it is not kept", |w| w.has("▲ edits not kept"));
 }
@@ -76,7 +76,7 @@ fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() 
     let file = journal_of(&mut w);
     bar(&mut w, true);
     edit_unkept(&mut w);
-    let (what, why) = w.app().notice.clone().expect("it is told");
+    let (what, why) = w.app().notice.clone().expect("it is reported");
     assert!(
         what.contains("could not be kept") && why.contains("unkept.kine-edits"),
         "{why}"
@@ -88,9 +88,9 @@ fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() 
     assert!(w.has_part(&format!("{name}: ")), "which edit it is");
     // No key reaches what is behind the question, and Escape is no answer but to stay.
     let moment = w.doc().moment();
-    assert_eq!(w.types("."), [""; 0]);
+    assert_eq!(w.type_text("."), [""; 0]);
     assert_eq!(w.doc().moment(), moment);
-    w.types("\x1b");
+    w.type_text("\x1b");
     assert!(w.app().question.is_none() && w.app().doc.is_some());
     assert_eq!(w.press(ctrl(Key::W).unwrap()), ["close"]);
     assert!(w.has("Close and lose 1 edit of unkept.kine?"));
@@ -98,7 +98,7 @@ fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() 
     // The way is free: the edit is written without anybody doing anything, and leaving needs no question.
     std::fs::remove_dir(&file).unwrap();
     until(&mut w, "edit in the journal", |w| !w.has("▲ edits not kept"));
-    until(&mut w, "an end of what was told and holds no more", |w| {
+    until(&mut w, "an end of what was reported and holds no more", |w| {
         w.app().notice.is_none()
     });
     assert_eq!(changes(&file, &mut w), Some(1));
@@ -170,7 +170,7 @@ fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_
     let mut w = opened();
     let file = journal_of(&mut w);
     bar(&mut w, false);
-    w.types("e7\n");
+    w.type_text("e7\n");
     until(&mut w, "word where it is kept", |w| {
         w.has("! edits kept in the settings")
     });
@@ -187,7 +187,7 @@ fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_
     assert_eq!(w.doc().changes().len(), 1, "it is found there");
     // The place becomes free: everything moves there.
     std::fs::remove_dir(&file).unwrap();
-    w.types("e8\n");
+    w.type_text("e8\n");
     assert_eq!(w.doc().changes().len(), 2);
     assert_eq!(w.doc().flush_journal(), SaveState::NextToRecording);
     assert_eq!(changes(&file, &mut w), Some(2));
@@ -197,8 +197,8 @@ fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_
 #[test]
 fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is_kept() {
     let mut w = opened();
-    w.types("e7\n8\n");
-    w.dies();
+    w.type_text("e7\n8\n");
+    w.crash_and_restart();
     assert!(w.has_part("2 unsaved edits were recovered"));
     let name = w.input();
     w.click("Discard…");
@@ -227,7 +227,7 @@ fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is
 #[test]
 fn one_change_left_behind_is_told_as_one() {
     let mut w = opened();
-    w.types("e7\n");
-    w.dies();
+    w.type_text("e7\n");
+    w.crash_and_restart();
     assert!(w.has_part("1 unsaved edit was recovered"));
 }

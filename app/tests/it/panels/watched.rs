@@ -1,7 +1,7 @@
 //! Memory between launches in the window: a board is asked, and Launches, Memory, the inspector and who wrote a byte tell
 //! what it saw. The board is the stand-in's.
 
-use crate::common::cuda::stand_in;
+use crate::common::cuda::stand_in_boards;
 use crate::common::{Window, samples};
 use kinescope::document::moment::Selection;
 use kinescope::panels::memory::Side;
@@ -10,8 +10,8 @@ use trace_core::calls::ContentState;
 
 /// The sample of a CUDA program, on a machine with the stand-in.
 fn sample(theme: ThemeChoice) -> Window {
-    let mut w = Window::with(&samples().join("cuda/net.kine"), theme, 1.0);
-    let boards = stand_in(w.folder.path());
+    let mut w = Window::open_file(&samples().join("cuda/net.kine"), theme, 1.0);
+    let boards = stand_in_boards(w.folder.path());
     w.app().set_boards(boards);
     w
 }
@@ -48,7 +48,7 @@ fn every_launch_is_listed_with_what_it_changed() {
     let link = format!("changed {name}, {} B", place.bytes);
     assert!(w.has(&link), "{link}");
     w.click(&link);
-    assert!(w.shows("memory"));
+    assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.device.side, Side::Both);
     assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == place.span.start));
     assert!(w.has("▲") || w.has_part("changed it launch"), "what differs is marked");

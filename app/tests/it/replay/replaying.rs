@@ -1,6 +1,6 @@
 //! How the Replay panel tells its plan and its outcome, and where a pairing is answered.
 
-use crate::common::{Window, diverging, sample};
+use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
 use kinescope::panels::panel_context::Pairing;
@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 /// A window in which two persons compare a code.
 fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
-    let mut w = Window::placed(&sample(), theme, size, scale);
+    let mut w = Window::open_file_sized(&sample(), theme, size, scale);
     w.app().settings.hints_read = 9;
     w.run("show-replay");
     let (answer, heard) = channel();
@@ -88,12 +88,12 @@ fn a_plan_tells_what_it_may_touch_and_its_rewrites_lead_to_their_events() {
 #[test]
 fn a_replay_that_diverges_selects_the_first_divergence() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, events) = diverging(folder.path(), 3);
-    let mut w = Window::with(&path, ThemeChoice::Dark, 1.0);
+    let (path, events) = write_diverging_sample(folder.path(), 3);
+    let mut w = Window::open_file(&path, ThemeChoice::Dark, 1.0);
     w.run("replay");
     assert_eq!(w.doc().moment(), events[0]);
     assert_eq!(*w.doc().selection(), Selection::Divergence(0));
-    assert!(w.shows("compare"), "the outcome stands beside its original");
+    assert!(w.is_panel_active("compare"), "the outcome stands beside its original");
     w.run("show-replay");
     let report = w
         .harness

@@ -1,9 +1,9 @@
 //! Every row of the command table changes something.
 
 use super::compare;
-use crate::common::drawn::{TWICE, drawn};
 use crate::common::net::{Net, net};
-use crate::common::{Window, busiest, diverging, sample, samples};
+use crate::common::screen_recording::{TWICE, screen_recording};
+use crate::common::{Window, find_busiest_register, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trace_core::progress::Progress;
 
-/// What a command changed, told by a check that runs it.
+/// What a command changed, reported by a check that runs it.
 pub type Check = fn(&mut Window, &str);
 
 pub fn ran(w: &mut Window, id: &str) {
@@ -47,7 +47,7 @@ fn shows_panel(w: &mut Window, id: &str) {
     let other = if panel == "events" { "show-jobs" } else { "show-events" };
     ran(w, other);
     ran(w, id);
-    assert!(w.shows(panel), "{panel} is not shown");
+    assert!(w.is_panel_active(panel), "{panel} is not shown");
 }
 
 pub fn saves(w: &mut Window, id: &str) {
@@ -168,15 +168,15 @@ fn noted(w: &mut Window) {
 
 fn offer(w: &mut Window) {
     w.edit();
-    w.dies();
+    w.crash_and_restart();
     assert!(w.has("Restore"), "the changes are offered");
 }
 
 /// A recording that draws, its screen in view after the last event, and a pixel chosen.
 fn screened(w: &mut Window) {
-    let facts = kinescope::document::derive::derive(&drawn(), &Default::default()).unwrap();
+    let facts = kinescope::document::derive::derive(&screen_recording(), &Default::default()).unwrap();
     let path = w.folder.path().join("drawn.kine");
-    let doc = kinescope::document::Document::new(path, drawn().into(), facts.into());
+    let doc = kinescope::document::Document::new(path, screen_recording().into(), facts.into());
     w.app().show_document(doc);
     w.settle();
     ran(w, "show-screen");
@@ -201,16 +201,16 @@ const CHECKS: &[(&str, Check)] = &[
     ("open", opens),
     ("open-folder", opens),
     ("compare-with", |w, id| {
-        let (path, _) = diverging(w.folder.path(), 2);
+        let (path, _) = write_diverging_sample(w.folder.path(), 2);
         w.will_choose(&path);
         ran(w, id);
-        assert!(w.shows("compare") && w.doc().comparison.done.is_some());
+        assert!(w.is_panel_active("compare") && w.doc().comparison.done.is_some());
     }),
     ("compare-folder", |w, id| {
         w.will_choose(&samples().join("digits"));
         ran(w, id);
         let c = &w.doc().comparison;
-        assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is told");
+        assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is reported");
     }),
     ("save-filter", |w, id| {
         assert!(!w.run(id), "there is no filter");
@@ -229,20 +229,20 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("next-touch", |w, id| {
         w.doc().go(0);
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         moves(w, id);
         assert_eq!(*w.doc().selection(), Selection::Register(busy));
     }),
     ("previous-touch", |w, id| {
         w.run("last-event");
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         moves(w, id);
     }),
     ("last-writer", |w, id| {
         w.run("last-event");
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         moves(w, id);
         let event = w.doc().moment() as usize;
@@ -342,7 +342,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("edit-input", |w, id| {
         ran(w, id);
-        assert!(w.shows("inputs"));
+        assert!(w.is_panel_active("inputs"));
         assert_eq!(w.views().inputs.editing, Some(0));
         assert!(w.harness.get_by_label("Value").is_focused());
     }),
@@ -379,10 +379,10 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(kinescope::log::text().contains("copied kinescope:///"));
     }),
     ("plot-register", |w, id| {
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         ran(w, id);
-        assert!(w.shows("plots") && w.doc().changes().plots().len() == 1);
+        assert!(w.is_panel_active("plots") && w.doc().changes().plots().len() == 1);
         assert!(w.views().plots.point_count() > 2, "its steps are drawn");
         w.doc().select(Selection::Register(busy));
         ran(w, id);
@@ -413,10 +413,10 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(kinescope::log::text().contains("copied"));
     }),
     ("copy-as-c", |w, id| {
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         let last = w.doc().len() - 1;
         w.doc().go_with(last, Selection::Register(busy));
-        let copied = w.copied(id);
+        let copied = w.run_and_copy(id);
         let name = w.doc().facts.register_name(busy);
         assert!(
             copied.starts_with(&format!("#define {name} {busy:#x}u\n#define {name}_VALUE 0x")),
@@ -428,11 +428,11 @@ const CHECKS: &[(&str, Check)] = &[
     ("copy-as-json", |w, id| {
         let va = w.doc().facts.spaces[0].mappings[0].va;
         w.doc().select(Selection::Memory { space: 0, va, bytes: 3 });
-        let copied: serde_json::Value = serde_json::from_str(&w.copied(id)).unwrap();
+        let copied: serde_json::Value = serde_json::from_str(&w.run_and_copy(id)).unwrap();
         assert_eq!(copied["va"], format!("{va:#x}"));
         assert_eq!(copied["bytes"].as_array().unwrap().len(), 3);
         w.doc().go(5);
-        let copied: serde_json::Value = serde_json::from_str(&w.copied(id)).unwrap();
+        let copied: serde_json::Value = serde_json::from_str(&w.run_and_copy(id)).unwrap();
         assert_eq!(copied["event"], 5);
         assert!(copied["value"].as_str().unwrap().starts_with("0x"), "{copied}");
     }),
@@ -500,7 +500,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("filter-launches", |w, id| {
         called(w);
         ran(w, id);
-        assert!(w.shows("launches"));
+        assert!(w.is_panel_active("launches"));
         assert!(w.harness.get_by_label("Filter launches by name").is_focused());
     }),
     ("watch-launch", |w, id| {
@@ -508,7 +508,7 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         // There is no driver here, or it cannot play what is made up: that is said.
         assert!(w.doc().memory_trace.failure.is_some());
-        assert!(w.shows("launches"));
+        assert!(w.is_panel_active("launches"));
     }),
     ("watch-launches", |w, id| {
         called(w);
@@ -518,7 +518,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("before-after", |w, id| {
         called(w);
         ran(w, id);
-        assert!(w.shows("memory"));
+        assert!(w.is_panel_active("memory"));
         assert_eq!(w.views().memory.device.side, Side::Both);
         ran(w, id);
         assert_eq!(w.views().memory.device.side, Side::Before);
@@ -526,7 +526,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("copy-ptx", |w, id| {
         called(w);
         ran(w, "show-kernel");
-        let copied = w.copied(id);
+        let copied = w.run_and_copy(id);
         assert!(copied.contains(".entry _Z6conv2dPKfS0_Pfii"), "{copied}");
     }),
     ("show-launches", shows_panel),
@@ -541,7 +541,7 @@ const CHECKS: &[(&str, Check)] = &[
             level,
         };
         assert_eq!(*w.doc().selection(), entry(3));
-        assert!(w.shows("page-tables"));
+        assert!(w.is_panel_active("page-tables"));
         // The one above it, up to the top and back to the last.
         for level in [2, 1, 0, 3] {
             ran(w, id);
@@ -550,13 +550,13 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("next-write", |w, id| {
         w.doc().go(0);
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         moves(w, id);
     }),
     ("previous-write", |w, id| {
         w.run("last-event");
-        let busy = busiest(w.doc());
+        let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         moves(w, id);
     }),
@@ -588,17 +588,17 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(*w.doc().selection(), Selection::Note(10));
         ran(w, id);
         assert_eq!((w.doc().moment(), w.doc().selection().clone()), (10, Selection::Job(0)));
-        assert!(w.shows("jobs"));
+        assert!(w.is_panel_active("jobs"));
     }),
     ("next-problem", |w, id| {
         assert!(!w.doc().facts.findings.is_empty(), "the sample has a finding");
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Finding(0));
-        assert!(w.shows("problems"));
+        assert!(w.is_panel_active("problems"));
     }),
     ("next-divergence", |w, id| {
         assert!(!w.run(id), "nothing was replayed, so nothing diverged");
-        let (path, events) = diverging(w.folder.path(), 2);
+        let (path, events) = write_diverging_sample(w.folder.path(), 2);
         let ctx = w.harness.ctx.clone();
         w.app().open(&ctx, path);
         w.settle();
@@ -619,12 +619,12 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("go-address", |w, id| {
         ran(w, id);
-        assert!(w.shows("memory"));
+        assert!(w.is_panel_active("memory"));
         assert!(w.harness.get_by_label("Go to address").is_focused());
     }),
     ("filter", |w, id| {
         ran(w, id);
-        assert!(w.shows("events"));
+        assert!(w.is_panel_active("events"));
         assert!(w.harness.get_by_label("Filter events").is_focused());
     }),
     ("clear-filter", |w, id| {
@@ -784,30 +784,30 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("page-map", |w, id| {
         ran(w, id);
-        assert!(w.shows("page-tables") && w.has("Map of the address space"));
+        assert!(w.is_panel_active("page-tables") && w.has("Map of the address space"));
         ran(w, id);
         assert!(!w.has("Map of the address space") && w.has("Address map"));
     }),
     ("tear-off", |w, id| {
         ran(w, id);
         assert_eq!(w.app().floating.iter().map(|t| t.panel).collect::<Vec<_>>(), ["events"]);
-        assert!(!w.shows("events"));
+        assert!(!w.is_panel_active("events"));
     }),
     ("dock-back", |w, id| {
         w.run("tear-off");
         ran(w, id);
-        assert!(w.app().floating.is_empty() && w.shows("events"));
+        assert!(w.app().floating.is_empty() && w.is_panel_active("events"));
     }),
     ("reset-layout", |w, id| {
         w.run("tear-off");
         w.run("toggle-outline");
         ran(w, id);
-        assert!(w.app().outline && w.shows("events") && w.app().floating.is_empty());
+        assert!(w.app().outline && w.is_panel_active("events") && w.app().floating.is_empty());
     }),
     ("show-timeline", |w, id| {
         layout::close(&mut w.app().dock, "timeline");
         ran(w, id);
-        assert!(w.shows("timeline"));
+        assert!(w.is_panel_active("timeline"));
     }),
     ("show-events", shows_panel),
     ("show-register", shows_panel),
@@ -843,7 +843,7 @@ const CHECKS: &[(&str, Check)] = &[
         replayed(w);
         let o = w.doc().replay.outcome.clone().unwrap();
         assert_eq!(o.verdict, replay_engine::run::Verdict::Match, "{:?}", o.divergences);
-        assert!(w.shows("replay"));
+        assert!(w.is_panel_active("replay"));
     }),
     ("replay-ten", |w, id| {
         ran(w, id);
@@ -892,7 +892,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("follow-thread", |w, id| {
         coded(w);
         ran(w, id);
-        assert!(w.shows("shader") && w.has("Run the thread"));
+        assert!(w.is_panel_active("shader") && w.has("Run the thread"));
         ran(w, id);
         assert!(!w.has("Run the thread"));
     }),
@@ -975,7 +975,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("show-clause-bytes", |w, id| {
         coded(w);
         ran(w, id);
-        assert!(w.shows("memory"));
+        assert!(w.is_panel_active("memory"));
     }),
     ("help", |w, id| {
         ran(w, id);

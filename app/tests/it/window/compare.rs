@@ -1,12 +1,12 @@
 //! What the commands of a comparison change.
 
 use super::commands::{Check, moves, ran, replayed, saves};
-use crate::common::{Window, diverging};
+use crate::common::{Window, write_diverging_sample};
 use kinescope::panels::compare::Section;
 
 /// The recording beside itself with two reads changed.
 fn beside(w: &mut Window) {
-    let (path, _) = diverging(w.folder.path(), 2);
+    let (path, _) = write_diverging_sample(w.folder.path(), 2);
     w.will_choose(&path);
     ran(w, "compare-with");
 }
@@ -23,7 +23,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         beside(w);
         w.doc().go(0);
         moves(w, id);
-        assert!(w.shows("compare"));
+        assert!(w.is_panel_active("compare"));
     }),
     ("previous-difference", |w, id| {
         beside(w);
@@ -48,7 +48,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         replayed(w);
         assert!(w.doc().comparison.done.is_none());
         ran(w, id);
-        assert!(w.shows("compare") && w.doc().comparison.done.is_some());
+        assert!(w.is_panel_active("compare") && w.doc().comparison.done.is_some());
     }),
     ("leave-out", |w, id| {
         beside(w);
@@ -94,6 +94,6 @@ pub const CHECKS: &[(&str, Check)] = &[
         beside(w);
         w.run("show-events");
         ran(w, id);
-        assert!(w.shows("compare") && w.has("Rules of the comparison"));
+        assert!(w.is_panel_active("compare") && w.has("Rules of the comparison"));
     }),
 ];

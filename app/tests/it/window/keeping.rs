@@ -56,7 +56,7 @@ fn press(w: &mut Window, key: Key) -> String {
 
 #[test]
 fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     let input = w.input();
     let white: Vec<u8> = [1.0f32; 24].iter().flat_map(|v| v.to_le_bytes()).collect();
     assert!(w.doc().edit(&input, 0, white));
@@ -96,7 +96,7 @@ fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
 
 #[test]
 fn without_edits_a_copy_asks_nothing_and_cancel_saves_nothing() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     let to = w.folder.path().join("copy.kine");
     w.will_choose(&to);
     w.run("save-kine");
@@ -111,7 +111,7 @@ fn without_edits_a_copy_asks_nothing_and_cancel_saves_nothing() {
 
 #[test]
 fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("show-events");
     let panel = layout::panel_rect(&w.app().dock, "events").unwrap();
     let from = tab(&w, "Memory").center();
@@ -175,7 +175,7 @@ fn the_window_is_called_after_its_recording() {
 
 #[test]
 fn the_window_opens_where_it_was_and_a_maximised_one_keeps_what_it_goes_back_to() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let root = egui::ViewportId::ROOT;
     let place = |w: &mut Window, at: Pos2, size: egui::Vec2, maximized: bool| {
         let viewport = w.harness.input_mut().viewports.entry(root).or_default();
@@ -199,7 +199,7 @@ fn the_window_opens_where_it_was_and_a_maximised_one_keeps_what_it_goes_back_to(
 
 #[test]
 fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
     let ctx = w.harness.ctx.clone();
@@ -213,8 +213,8 @@ fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
     w.settle();
     let done = w.doc().comparison.done.clone().expect("it is compared again");
     assert!(matches!(&done.other.source, ComparisonSource::File(p) if *p == other));
-    assert!(w.shows("memory"), "what was in front is in front");
-    // One that is gone is told and no error.
+    assert!(w.is_panel_active("memory"), "what was in front is in front");
+    // One that is gone is reported and no error.
     w.app().close();
     std::fs::remove_file(&other).unwrap();
     w.app().open(&ctx, path);
@@ -224,7 +224,7 @@ fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
 
 #[test]
 fn rows_of_the_outline_are_one_stop_and_arrows_go_along_them() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     // From the first pane into it.
     w.harness.key_press(Key::F6);
     w.settle();
@@ -260,7 +260,7 @@ fn rows_of_the_outline_are_one_stop_and_arrows_go_along_them() {
 
 #[test]
 fn rows_of_a_table_are_one_stop_and_arrows_go_along_them() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     w.run("show-jobs");
     w.settle();
     let mut pane = String::new();
@@ -305,7 +305,7 @@ fn rows_of_a_table_are_one_stop_and_arrows_go_along_them() {
 #[test]
 fn arrows_go_to_rows_that_are_out_of_view() {
     let digits = samples().join("digits.kine");
-    let mut w = Window::placed(&digits, ThemeChoice::Dark, [1024.0, 420.0], 1.0);
+    let mut w = Window::open_file_sized(&digits, ThemeChoice::Dark, [1024.0, 420.0], 1.0);
     w.run("show-register");
     // At an event that is no access, the panel offers all registers.
     let other = (0..w.doc().len()).find(|e| w.doc().recording.events.access(*e as usize).is_none());
@@ -343,7 +343,7 @@ fn arrows_go_to_rows_that_are_out_of_view() {
 
 #[test]
 fn a_key_goes_from_pane_to_pane_and_back() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     let mut seen = Vec::new();
     for _ in 0..5 {
         w.harness.key_press(Key::F6);
@@ -363,7 +363,7 @@ fn a_key_goes_from_pane_to_pane_and_back() {
 /// An arrow in a pane goes into its list, or along the events of the timeline: never to a button that lies that way.
 #[test]
 fn arrows_in_a_pane_stay_in_it() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     w.run("show-jobs");
     w.settle();
     assert_eq!(press(&mut w, Key::F6), "Pane Outline");
@@ -399,7 +399,7 @@ fn arrows_in_a_pane_stay_in_it() {
 
 #[test]
 fn ctrl_0_resets_the_zoom() {
-    let mut w = Window::named("digits.kine");
+    let mut w = Window::open_sample("digits.kine");
     w.run("larger");
     assert_eq!(w.app().settings.scale(), 110);
     w.harness.key_press_modifiers(Modifiers::COMMAND, Key::Num0);
@@ -409,7 +409,7 @@ fn ctrl_0_resets_the_zoom() {
 
 #[test]
 fn changes_of_another_window_are_told_as_such() {
-    let mut first = Window::named("digits.kine");
+    let mut first = Window::open_sample("digits.kine");
     let path = first.doc().path.clone();
     first.edit();
     // A second window on the same recording, closed in good order.

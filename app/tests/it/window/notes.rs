@@ -35,7 +35,7 @@ fn the_notebook_lists_notes_and_leads_back_to_what_they_were_made_of() {
         (w.doc().moment(), w.doc().selection().clone()),
         (7, Selection::Register(r))
     );
-    assert!(w.shows("memory"));
+    assert!(w.is_panel_active("memory"));
     w.run("show-notebook");
     w.click("Remove");
     assert!(w.doc().changes().notes().is_empty());
@@ -75,7 +75,7 @@ fn a_link_opens_the_same_moment_in_another_window() {
         (other.doc().moment(), other.doc().selection().clone()),
         (12, Selection::Job(0))
     );
-    assert!(other.shows("jobs"));
+    assert!(other.is_panel_active("jobs"));
     // Open already: nothing is read again.
     other.doc().go(1);
     let before = other.doc().changes().revision();

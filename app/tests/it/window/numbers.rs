@@ -33,7 +33,7 @@ fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() 
         assert!(w.has(&format!("Values in {}", form.name())));
         let message = format!("value {}", form.format(value, 4));
         assert!(w.has(&message), "{message}");
-        assert_eq!(w.types("h"), ["numbers"]);
+        assert_eq!(w.type_text("h"), ["numbers"]);
     }
     assert_eq!(w.doc().numbers, NumberFormat::Hex, "round");
     w.click("Values in hex");
@@ -43,7 +43,7 @@ fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() 
 #[test]
 fn the_form_comes_back_with_its_recording() {
     let mut w = Window::open();
-    w.types("hh");
+    w.type_text("hh");
     let path = w.doc().path.clone();
     w.run("close");
     w.start(&path);
@@ -54,7 +54,7 @@ fn the_form_comes_back_with_its_recording() {
 #[test]
 fn addresses_stay_hex() {
     let mut w = Window::open();
-    w.types("h");
+    w.type_text("h");
     let va = w.doc().facts.spaces[0].mappings[0].va;
     w.doc().select(Selection::Memory { space: 0, va, bytes: 4 });
     w.settle();

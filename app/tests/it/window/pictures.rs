@@ -1,8 +1,8 @@
 //! Pictures of the window, a panel in front, in both themes.
 
 use crate::common::Window;
-use crate::common::drawn::{TWICE, drawn};
 use crate::common::net::net;
+use crate::common::screen_recording::{TWICE, screen_recording};
 use kinescope::document::moment::Selection;
 use kinescope::panels::inputs::ViewMode;
 use kinescope::panels::screen::PictureKind;
@@ -22,7 +22,7 @@ fn picture(name: &str, panel: &str, theme: ThemeChoice) {
 /// The code of a shader with a loop; the sample that the others show runs none.
 fn code(name: &str, theme: ThemeChoice, scale: f32) {
     let file = crate::common::samples().join("matmul.kine");
-    let mut w = Window::with(&file, theme, scale);
+    let mut w = Window::open_file(&file, theme, scale);
     w.app().settings.hints_read = 9;
     w.doc().go_job(0);
     w.run("show-shader");
@@ -42,7 +42,7 @@ fn shader_light() {
 
 /// The screen of a recording that draws, a pixel of it chosen.
 fn screen(name: &str, what: PictureKind, theme: ThemeChoice) {
-    let mut w = Window::themed(drawn(), theme);
+    let mut w = Window::from_recording_themed(screen_recording(), theme);
     w.app().settings.hints_read = 9;
     w.run("show-screen");
     w.run("last-event");
@@ -55,7 +55,7 @@ fn screen(name: &str, what: PictureKind, theme: ThemeChoice) {
 /// A recording of calls: a launch with memory on both sides, and a panel in front.
 fn calls(name: &str, panel: &str, theme: ThemeChoice) {
     let n = net(3);
-    let mut w = Window::themed(n.recording, theme);
+    let mut w = Window::from_recording_themed(n.recording, theme);
     w.app().settings.hints_read = 9;
     w.doc().go(n.around);
     if panel == "show-memory" {
@@ -138,7 +138,7 @@ fn screen_difference_dark() {
 /// A page-table entry that the CPU wrote between two jobs, with what wrote and read it.
 #[test]
 fn entry_dark() {
-    let mut w = Window::named("changes.kine");
+    let mut w = Window::open_sample("changes.kine");
     w.app().settings.hints_read = 9;
     w.run("show-page-tables");
     w.run("last-event");
@@ -152,7 +152,7 @@ fn entry_dark() {
 #[test]
 fn pixel_light() {
     let file = crate::common::samples().join("conv3x3.kine");
-    let mut w = Window::with(&file, ThemeChoice::Light, 1.0);
+    let mut w = Window::open_file(&file, ThemeChoice::Light, 1.0);
     w.app().settings.hints_read = 9;
     w.run("show-inputs");
     w.doc().select(Selection::Buffer("src".into()));

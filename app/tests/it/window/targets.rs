@@ -45,7 +45,7 @@ fn has_qemu() -> bool {
 
 #[test]
 fn a_recording_of_a_pci_device_has_qemus_model_of_it_ready() {
-    let mut w = Window::of(of_pci(0x1002, 0x5159));
+    let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
     assert_eq!(w.doc().replay.board(), RV100);
     assert_eq!(w.doc().replay.fit(RV100), Fit::Fits);
     w.run("show-replay");
@@ -58,7 +58,7 @@ fn a_recording_of_a_pci_device_has_qemus_model_of_it_ready() {
 
 #[test]
 fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_fits() {
-    let mut w = Window::of(of_pci(0x1002, 0x5159));
+    let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
     w.run("show-replay");
     w.doc().replay.choose("software:mali-g71");
     w.settle();
@@ -93,7 +93,7 @@ fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_f
 
 #[test]
 fn a_target_that_was_kept_and_cannot_fit_does_not_come_back() {
-    let mut w = Window::of(of_pci(0x1002, 0x5159));
+    let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
     w.doc().replay.choose("software:mali-g71");
     w.settle();
     let path = w.doc().path.clone();
@@ -105,7 +105,7 @@ fn a_target_that_was_kept_and_cannot_fit_does_not_come_back() {
 
 #[test]
 fn the_menu_has_every_target_with_what_it_lacks_and_those_that_fit_first() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     assert_eq!(w.doc().replay.board(), "software:mali-g71");
     let targets = w.doc().replay.targets();
     let names: Vec<&str> = targets.iter().map(|t| t.name.as_str()).collect();
@@ -126,7 +126,7 @@ fn a_gpu_that_nothing_simulates_has_no_target_and_says_so() {
     let mut recording = of_pci(0, 0);
     recording.extras.clear();
     recording.facts.identity.gpu_name = "Adreno 630".into();
-    let mut w = Window::of(recording);
+    let mut w = Window::from_recording(recording);
     assert!(w.doc().replay.has_no_target() && !w.run("replay"));
     w.run("show-replay");
     assert!(w.has_part("The recording is of Adreno 630; no target of this program fits."));
@@ -138,7 +138,7 @@ fn a_cuda_device_without_a_driver_says_so_and_replays_nothing() {
     if replay_engine::device::cuda::is_likely() {
         return;
     }
-    let mut w = Window::named("cuda/net.kine");
+    let mut w = Window::open_sample("cuda/net.kine");
     assert_eq!(w.doc().replay.board(), "cuda:0");
     assert_eq!(w.doc().replay.lacks("cuda:0"), Some("no driver here"));
     assert!(!w.run("replay"), "it is off");

@@ -51,11 +51,11 @@ fn the_tour_goes_on_as_its_commands_are_run() {
     {
         assert!(w.run(id), "{id} may not run where step {} asks for it", n + 1);
         assert_eq!(step(&mut w), Some(n + 2), "{id}");
-        assert!(w.shows(panel) && w.has(next), "{next}");
+        assert!(w.is_panel_active(panel) && w.has(next), "{next}");
     }
     assert!(
         w.has_part("The inspector tells what wrote the entry"),
-        "what was done is told"
+        "what was done is reported"
     );
     // A value is to be edited, not only the field opened; whoever does not want to goes on all the same.
     w.run("edit-input");
@@ -65,7 +65,7 @@ fn the_tour_goes_on_as_its_commands_are_run() {
     w.run("replay");
     w.settle();
     assert_eq!(step(&mut w), Some(8));
-    assert!(w.doc().replay.outcome.is_some() && w.shows("compare"));
+    assert!(w.doc().replay.outcome.is_some() && w.is_panel_active("compare"));
     w.run("compare-outcome");
     w.settle();
     assert!(w.has("That was the tour") && w.doc().comparison.done.is_some());
@@ -86,7 +86,7 @@ fn the_tour_is_gone_through_back_and_forth_and_left_by_escape() {
     }
     // Nothing is in its way: any panel, the palette, a sheet.
     w.run("show-log");
-    assert!(w.shows("log") && step(&mut w) == Some(1));
+    assert!(w.is_panel_active("log") && step(&mut w) == Some(1));
     w.run("help");
     w.harness.key_press(egui::Key::Escape);
     w.settle();
@@ -145,7 +145,7 @@ fn the_tour_is_sent_away_for_good() {
 
 #[test]
 fn whoever_opened_a_recording_is_offered_no_tour() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     w.run("close");
     assert!(!w.has("Here for the first time?") && w.has("Open file…"));
 }

@@ -17,13 +17,13 @@ use trace_core::PhysAddr;
 use trace_core::recording::Page;
 
 /// A software board that says what contains it, and counts what was written to it.
-struct Told {
+struct FixedBoard {
     mali: SoftwareMali,
     by: Containment,
     writes: Arc<AtomicU64>,
 }
 
-impl Device for Told {
+impl Device for FixedBoard {
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         self.mali.read(space, offset, width)
     }
@@ -46,7 +46,7 @@ impl Device for Told {
     }
 }
 
-impl Board for Told {
+impl Board for FixedBoard {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: "board".into(),
@@ -145,7 +145,7 @@ impl Drop for Agent {
 fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Server {
     let writes = Arc::clone(writes);
     let factory: Factory = Arc::new(move || {
-        Ok(Box::new(Told {
+        Ok(Box::new(FixedBoard {
             mali: SoftwareMali::new(Model::G71),
             by,
             writes: Arc::clone(&writes),
@@ -177,7 +177,7 @@ fn a_no_leaves_the_board_alone_and_the_next_replay_asks_again() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
     w.run("replay");
-    w.types("\x1b");
+    w.type_text("\x1b");
     assert!(w.app().confirm.is_none() && w.doc().replay.error.is_none());
     w.run("replay");
     assert!(w.has_part("that nothing contains"));
@@ -193,13 +193,13 @@ fn a_question_is_answered_by_the_keyboard_alone_and_stands_on_no() {
     let replay = w.app().command("replay").unwrap().shortcut.unwrap();
     w.press(replay);
     assert!(w.harness.get_by_label("Cancel").is_focused());
-    w.types("\n");
+    w.type_text("\n");
     assert!(w.app().confirm.is_none() && agent.writes() == 0);
     w.press(replay);
     assert!(w.harness.get_by_label("Cancel").is_focused());
-    w.types("\t");
+    w.type_text("\t");
     assert!(w.harness.get_by_label("Touch the hardware").is_focused());
-    w.types("\n");
+    w.type_text("\n");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
 }
 

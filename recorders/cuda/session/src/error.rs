@@ -15,7 +15,7 @@ pub enum SessionError {
         source: ContainerError,
     },
     /// A table could not be serialized.
-    #[error("{}: what is told of the calls cannot be written: {source}", path.display())]
+    #[error("{}: the metadata of the API trace cannot be written: {source}", path.display())]
     Facts {
         /// The file.
         path: PathBuf,

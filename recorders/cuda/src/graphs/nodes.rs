@@ -103,13 +103,13 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
     // SAFETY: the call queries the number of nodes.
     let asked = unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
     if depth > MAX_DEPTH || asked.is_err() || count > MAX_NODES {
-        r.note_not_recorded("graph", "the nodes of a graph could not be told");
+        r.note_not_recorded("graph", "the nodes of a graph could not be read");
         return Vec::new();
     }
     let mut nodes: Vec<CuGraphNode> = vec![std::ptr::null_mut(); count];
     // SAFETY: the list has as many elements as the count says.
     if count > 0 && unsafe { d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.is_err() {
-        r.note_not_recorded("graph", "the nodes of a graph could not be told");
+        r.note_not_recorded("graph", "the nodes of a graph could not be read");
         return Vec::new();
     }
     nodes.truncate(count);

@@ -107,9 +107,9 @@ macro_rules! fd_stats {
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, to: *mut Known) -> c_int {
-            let told = real!($text, FdStat, -1, fd, to);
+            let reported = real!($text, FdStat, -1, fd, to);
             // SAFETY: the structure is the caller's.
-            unsafe { disguise(fd, told, to) }
+            unsafe { disguise(fd, reported, to) }
         }
 
         /// Replaces the C library's older function, for programs that were built with it.
@@ -118,9 +118,9 @@ macro_rules! fd_stats {
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $old(version: c_int, fd: c_int, to: *mut Known) -> c_int {
-            let told = real!($old_text, OldFdStat, -1, version, fd, to);
+            let reported = real!($old_text, OldFdStat, -1, version, fd, to);
             // SAFETY: the structure is the caller's.
-            unsafe { disguise(fd, told, to) }
+            unsafe { disguise(fd, reported, to) }
         }
     )+ };
 }
@@ -168,9 +168,9 @@ macro_rules! stats_at {
                 // SAFETY: as above.
                 return unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, to) };
             }
-            let told = real!($text, StatAt, -1, folder, path, to, flags);
+            let reported = real!($text, StatAt, -1, folder, path, to, flags);
             // SAFETY: as above.
-            unsafe { disguise_at(folder, path, flags, told, to) }
+            unsafe { disguise_at(folder, path, flags, reported, to) }
         }
 
         /// Replaces the C library's older function, for programs that were built with it.
@@ -190,9 +190,9 @@ macro_rules! stats_at {
                 // SAFETY: as above.
                 return unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, to) };
             }
-            let told = real!($old_text, OldStatAt, -1, version, folder, path, to, flags);
+            let reported = real!($old_text, OldStatAt, -1, version, folder, path, to, flags);
             // SAFETY: as above.
-            unsafe { disguise_at(folder, path, flags, told, to) }
+            unsafe { disguise_at(folder, path, flags, reported, to) }
         }
     )+ };
 }

@@ -1,4 +1,4 @@
-//! Actions survive encoding, and damage is told, never followed.
+//! Actions survive encoding, and damage is reported, never followed.
 #![allow(clippy::unwrap_used, reason = "tests fail in this way")]
 
 use proptest::prelude::*;

@@ -526,8 +526,8 @@ impl Device for Memory {
 #[test]
 fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
     #[derive(Default)]
-    struct Told(Vec<(u32, u64, u32)>);
-    impl Observer for Told {
+    struct RecordedWrites(Vec<(u32, u64, u32)>);
+    impl Observer for RecordedWrites {
         fn host_write(&mut self, event: u32, offset: u64, bytes: u32, _: u64) -> Flow {
             self.0.push((event, offset, bytes));
             Flow::Continue
@@ -546,7 +546,7 @@ fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
         image: 0,
     };
     let body = encode(&[put, copy]);
-    let mut report = Told::default();
+    let mut report = RecordedWrites::default();
     let mut device = Memory {
         page: [0; 64],
         images: Some([7; 64]),

@@ -67,7 +67,7 @@ fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, u64>> {
     }
 }
 
-fn told(at: i32, bits: u32) -> String {
+fn field_text(at: i32, bits: u32) -> String {
     format!("{:#x} *{bits:#07x}", ENTRY as i32 + at)
 }
 
@@ -81,7 +81,7 @@ fn an_unknown_clause_that_jumps_leads_there_and_not_behind_itself() {
         one(NEXT, b, jump, -ONE),
     ]
     .concat();
-    let found = Err(Ok(vec![told(ONE, a), told(2 * ONE, b)]));
+    let found = Err(Ok(vec![field_text(ONE, a), field_text(2 * ONE, b)]));
     assert_eq!(load(&code), found, "the code ends where memory does");
     code.extend([0x5a; 256]);
     assert_eq!(load(&code), found, "data stands behind the code");
@@ -96,14 +96,17 @@ fn an_unknown_clause_with_a_condition_leads_both_ways() {
         one(0, c, nop(Unit::Add), 0),
     ]
     .concat();
-    assert_eq!(load(&code), Err(Ok(vec![told(0, a), told(ONE, b), told(2 * ONE, c)])));
+    assert_eq!(
+        load(&code),
+        Err(Ok(vec![field_text(0, a), field_text(ONE, b), field_text(2 * ONE, c)]))
+    );
 }
 
 #[test]
 fn what_is_unknown_is_told_even_where_some_code_is_not_there() {
     // Bits that may be a jump are not treated as one: the path after them leads out of the code.
     let code = one(NEXT, unknown(0), nop(Unit::Add), 0);
-    assert_eq!(load(&code), Err(Ok(vec![told(0, unknown(0))])));
+    assert_eq!(load(&code), Err(Ok(vec![field_text(0, unknown(0))])));
     // The order in which the two are read does not matter.
     for [taken, jump] in [[64 * ONE, ONE], [2 * ONE, 64 * ONE]] {
         let code = [
@@ -112,7 +115,7 @@ fn what_is_unknown_is_told_even_where_some_code_is_not_there() {
             one(0, unknown(0), nop(Unit::Add), 0),
         ]
         .concat();
-        assert_eq!(load(&code), Err(Ok(vec![told(2 * ONE, unknown(0))])));
+        assert_eq!(load(&code), Err(Ok(vec![field_text(2 * ONE, unknown(0))])));
     }
 }
 

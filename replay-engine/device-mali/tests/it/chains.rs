@@ -407,7 +407,7 @@ fn a_page_outside_the_devices_memory_is_a_bus_fault_and_is_not_reached() {
             .iter()
             .all(|f| (BASE >> 12..(BASE >> 12) + 64).contains(f))
     );
-    // A table outside memory is told by the MMU.
+    // A table outside memory is reported by the MMU.
     b.write(AS0, 0x4000_0000);
     b.write(AS0 + 0x18, 1);
     assert_eq!(b.run(CHAIN), 0x2_0000);

@@ -234,7 +234,7 @@ fn a_job_that_writes_a_value_is_named_as_such() {
     assert!(found > 0, "no byte was written by a job that writes a value");
 }
 
-/// What the CPU gave between submits, word by word or page by page, was told as what the recording began with.
+/// What the CPU gave between submits, word by word or page by page, was reported as what the recording began with.
 #[test]
 fn a_byte_that_nobody_wrote_is_as_it_was_at_the_start() {
     let mut by_cpu = 0;

@@ -1,4 +1,4 @@
-//! Folders of job chains made here: what the CPU changed between submits is told from what jobs left, objects come and
+//! Folders of job chains made here: what the CPU changed between submits is distinguished from what jobs left, objects come and
 //! go, and what cannot be run says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

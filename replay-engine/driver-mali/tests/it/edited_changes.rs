@@ -58,7 +58,7 @@ fn recorded(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64) ->
     d.finish().unwrap()
 }
 
-/// Replays with other words in the buffer: what is there at the end, and what is told of the edit.
+/// Replays with other words in the buffer: what is there at the end, and what is reported of the edit.
 fn edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
     let mut edits = Edits::default();
     edits

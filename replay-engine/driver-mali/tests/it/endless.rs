@@ -270,7 +270,7 @@ fn the_registers_say_that_a_shader_which_never_ends_is_at_work() {
         (0, 0),
         "no interrupt came"
     );
-    // A soft stop asks it to end, and it is told as stopped.
+    // A soft stop asks it to end, and it is reported as stopped.
     write(&mut board, JS1 + 0x20, 2);
     assert_eq!(board.wait_interrupt(1, 1_000_000), Ok(WaitResult::Raised { lines: 1 }));
     assert_eq!((read(&mut board, 0x1000), read(&mut board, JS1 + 0x24)), (1 << 17, 3));

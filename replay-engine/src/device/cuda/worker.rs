@@ -136,7 +136,7 @@ type AnswerSink<'a> = &'a mut (dyn FnMut(&Answer) -> std::io::Result<()> + Send)
 fn played(request: &Request, to: AnswerSink<'_>) -> std::io::Result<()> {
     let why = match play(request, to) {
         Ok(()) => return Ok(()),
-        Err(Failure::Told(e)) => return Err(e),
+        Err(Failure::Reply(e)) => return Err(e),
         Err(Failure::Replay(CudaReplayError::Stopped { event, call, result })) => Answer::Stopped {
             event,
             why: stopped_words(call, result),
@@ -155,7 +155,7 @@ enum Failure {
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
     #[error("the answer cannot be written: {0}")]
-    Told(std::io::Error),
+    Reply(std::io::Error),
 }
 
 /// Replays, and sends the result before the device is released: the release takes a while and no one waits for it.
@@ -189,7 +189,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
         let work = || super::tune(&recording, &script, &options, tune, &progress, &mut describe);
         let tuned = run_watched(work, &progress, request.stop.as_deref(), &to_both)?;
         let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
-        return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
+        return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Reply);
     }
     if let Some(ask) = &request.watch {
         let options = StageOptions {
@@ -257,7 +257,7 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
         launch_ns: done.launch_ns,
         guard: done.guard,
     };
-    to(&Answer::Played(report)).map_err(Failure::Told)
+    to(&Answer::Played(report)).map_err(Failure::Reply)
 }
 
 /// Runs a memory trace, and writes it into the folder for outputs.
@@ -306,7 +306,7 @@ fn watch(
         watch_ns: nanos(seen.took),
     };
     let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
-    to(&Answer::Watched(answer, seen.device)).map_err(Failure::Told)
+    to(&Answer::Watched(answer, seen.device)).map_err(Failure::Reply)
 }
 
 fn stopped_words(call: &str, result: u32) -> String {

@@ -48,7 +48,7 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn tell(&self) -> Result<(), PciError> {
+    fn watch_with_guard(&self) -> Result<(), PciError> {
         let result = self.guard.map(|g| g.watch_function(self.address, &self.taken));
         result.unwrap_or(Ok(())).map_err(PciError::Guard)
     }
@@ -56,14 +56,14 @@ impl Claim<'_> {
     /// Unbinds the function from its driver.
     fn take(&mut self, from: String) -> Result<(), PciError> {
         self.taken.from = Some(from.clone());
-        self.tell()?;
+        self.watch_with_guard()?;
         driver::unbind(self.host, self.address, &from)
     }
 
     /// Binds it to a driver for programs. Returns `false` if the kernel does not have that driver.
     fn bind(&mut self, to: &str) -> Result<bool, PciError> {
         self.taken.bound = Some(to.to_owned());
-        self.tell()?;
+        self.watch_with_guard()?;
         let bound = driver::bind(self.host, self.address, to);
         if !matches!(bound, Ok(true)) {
             self.taken.bound = None;
@@ -79,7 +79,7 @@ impl Claim<'_> {
         let file = format!("{}/enable", self.address.folder());
         if self.host.number(&file).map_err(failed)? == 0 {
             self.taken.enabled = true;
-            self.tell()?;
+            self.watch_with_guard()?;
             self.host.write(&file, "1").map_err(failed)?;
         }
         Ok(())
@@ -273,7 +273,7 @@ impl OpenFunction {
             let _ = claim.bind(UIO);
         }
         claim.enable()?;
-        claim.tell()?;
+        claim.watch_with_guard()?;
         let folder = address.folder();
         let file = host.open(format!("{folder}/config"), true);
         let file = file.map_err(|source| PciError::Host { address, source })?;

@@ -72,7 +72,7 @@ impl Lines {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => QemuError::closed(),
             ErrorKind::WouldBlock | ErrorKind::TimedOut => QemuError::Silent { limit: ANSWER_LIMIT },
             _ => QemuError::System {
-                doing: "QEMU could not be told",
+                doing: "QEMU could not be instructed",
                 source,
             },
         })

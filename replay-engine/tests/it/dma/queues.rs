@@ -154,7 +154,7 @@ fn bus_mastering_is_refused_where_one_address_is_not_typed() {
     let compiled = compiled();
     let e = verify_with(&compiled.plan, &compiled.pages, &virtio(), &untyped).unwrap_err();
     assert!(e.to_string().contains(message), "{e}");
-    // So with a command whose addresses are not told, and with a map that tells nothing.
+    // So with a command whose addresses are not reported, and with a map that tells nothing.
     let command = map(
         "{ number = 0x106, name = \"RESOURCE_ATTACH_BACKING\", entries = { count-at = 28, first-at = 32, bytes = 16, address-at = 0, length-at = 8 } },",
         "{ number = 0x106, name = \"RESOURCE_ATTACH_BACKING\" },",

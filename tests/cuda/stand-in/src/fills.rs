@@ -22,7 +22,7 @@ pub struct Fill {
 
 impl Fill {
     /// Returns the fill as a graph node's structure.
-    pub fn to_node(&self) -> FillNode {
+    pub fn to_node(self) -> FillNode {
         FillNode {
             to: self.to,
             pitch: self.pitch as usize,

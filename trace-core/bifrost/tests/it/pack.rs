@@ -81,7 +81,7 @@ proptest! {
     fn any_block_that_is_sound_can_be_packed_again(bits in 0..1u64 << 35, first in any::<bool>()) {
         let r = Registers::decode(bits, first);
         if r.sound {
-            // A port that reads twice the same register beyond 31 cannot be told from falling order.
+            // A port that reads twice the same register beyond 31 cannot be distinguished from falling order.
             let bits = r.encode(first);
             prop_assert!(bits.is_ok() || r.port0 >= r.port1, "{:?} {:?}", bits, r);
             if let Ok(bits) = bits {

@@ -229,7 +229,7 @@ fn a_difference_is_followed_back_to_the_first_that_had_a_part() {
         of_status.map(steps).unwrap(),
         [
             (Link::Ran, Some(4), Some(4)),
-            (Link::Told, Some(2), Some(2)),
+            (Link::Configured, Some(2), Some(2)),
             (Link::MayDecide, Some(0), Some(0)),
         ]
     );

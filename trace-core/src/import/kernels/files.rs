@@ -98,7 +98,7 @@ impl<'a> RecordingBuilder<'a> {
             }
             // A file that is named again costs no more than once.
             if !used.insert(before.canonicalize().unwrap_or_else(|_| before.clone())) {
-                let message = format!("the launch of {name} is left out: its memory is told to be another launch's");
+                let message = format!("the launch of {name} is left out: its memory is declared as another launch's");
                 self.note(FindingKind::NotUsed, format_path(&before), message);
                 continue;
             }
@@ -112,7 +112,7 @@ impl<'a> RecordingBuilder<'a> {
             } else if used.insert(after.canonicalize().unwrap_or_else(|_| after.clone())) {
                 Some(after)
             } else {
-                let message = format!("the memory behind the launch of {name} is told to be that of another place");
+                let message = format!("the memory behind the launch of {name} is declared as that of another address");
                 self.note(FindingKind::NotUsed, format_path(&after), message);
                 None
             };

@@ -214,7 +214,7 @@ fn read_diff_snapshot(
         let known = before.variables.len();
         return Err(file.malformed(
             at,
-            format!("{count} variables are told, there were {known} before the launch"),
+            format!("{count} variables are listed, there were {known} before the launch"),
         ));
     }
     for _ in 0..count {
@@ -239,7 +239,7 @@ fn read_diff_snapshot(
         let known = before.blobs.len();
         return Err(file.malformed(
             at,
-            format!("{count} allocations are told, there were {known} before the launch"),
+            format!("{count} allocations are listed, there were {known} before the launch"),
         ));
     }
     for _ in 0..count {

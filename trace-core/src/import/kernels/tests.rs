@@ -127,7 +127,7 @@ fn mneme_whole(steps: u8, first: &[u8], second: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the events of the recording as text.
-fn told(r: &Recording) -> Vec<String> {
+fn finding_messages(r: &Recording) -> Vec<String> {
     let facts = r.call_facts().unwrap();
     let one = |at| match r.events.call(at) {
         Some(call) => call.describe(Some(&facts)),
@@ -182,7 +182,7 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
     // The variable is after the allocation range of 1 GiB.
     let variable = BASE + (1 << 30);
     assert_eq!(
-        told(&r),
+        finding_messages(&r),
         [
             "_Z3addPfi".to_owned(),
             format!("allocated 8192 bytes at {BASE:#x}"),
@@ -343,7 +343,7 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
         "the last has no memory behind it"
     );
     assert_eq!(
-        told(&r)[0],
+        finding_messages(&r)[0],
         "k(float*), static hash 5, dynamic hash 11, 2 launches like it"
     );
     let rows = copies(&r);

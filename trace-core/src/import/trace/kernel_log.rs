@@ -389,7 +389,7 @@ impl KernelLog {
             n,
             "probes",
             format!(
-                "{n} calls of accessors have offsets beyond 32 bits, or are of more devices than are told apart, and were left out"
+                "{n} calls of accessors have offsets beyond 32 bits, or are of more devices than are distinguished, and were left out"
             ),
         );
         if self.assumed_width {

@@ -255,7 +255,7 @@ fn an_address_that_is_not_typed_leaves_no_bus_mastering() {
     let other = "\n[[register]]\nname = \"EXTRA\"\noffset = 0x28\nwidth = 8\naccess = \"rw\"\nreplay = true\nrole = \"bus-address\"\ndoc = \"More.\"\n\n[[register]]";
     let map = changed("edu", "dma.toml", "\n[[register]]", other).unwrap();
     let why = map.bus_master().unwrap().refused.clone().unwrap();
-    assert!(why.contains("the address in EXTRA is not told"), "{why}");
+    assert!(why.contains("the address in EXTRA is not stated"), "{why}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn own(registers: &str) -> RegisterMap {
 }
 
 fn register(name: &str, offset: u32, rest: &str) -> String {
-    format!("\n[[register]]\nname = \"{name}\"\noffset = {offset:#x}\naccess = \"ro\"\ndoc = \"Told.\"\n{rest}")
+    format!("\n[[register]]\nname = \"{name}\"\noffset = {offset:#x}\naccess = \"ro\"\ndoc = \"Stated.\"\n{rest}")
 }
 
 fn mali() -> &'static RegisterMap {
@@ -31,7 +31,7 @@ fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
     assert_eq!(mine.replay.role, Some(Role::GpuStatus));
     assert_eq!(mine.replay.read, status.replay.read);
     assert_eq!(mine.layout.fields.len(), status.layout.fields.len());
-    assert_eq!((mine.doc.as_str(), mine.block.as_str()), ("Told.", "OWN"));
+    assert_eq!((mine.doc.as_str(), mine.block.as_str()), ("Stated.", "OWN"));
     for r in under.registers().filter(|r| r.offset != status.offset) {
         let same = map.at(r.offset).unwrap();
         assert_eq!((&same.name, &same.pair), (&r.name, &r.pair));

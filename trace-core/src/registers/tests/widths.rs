@@ -179,9 +179,9 @@ fn widths_and_places_that_cannot_be_are_refused() {
         (one("offset=0\nrole='bus-address'\nlocal=[1, 1]"), "there is nothing"),
         (one("offset=0\nscreen=[{what='colour'}]"), "a screen has no colour"),
         (one("offset=0\nscreen=[{what='width',field='f'}]"), "in no field f"),
-        (one("offset=0\nscreen=[{what='x'},{what='x'}]"), "told twice"),
+        (one("offset=0\nscreen=[{what='x'},{what='x'}]"), "given twice"),
         (one("offset=0\nscreen=[{what='x',values={a=1}}]"), "not a number"),
-        (one("offset=0\nscreen=[{what='x',values={0x1=1,1=2}}]"), "told twice"),
+        (one("offset=0\nscreen=[{what='x',values={0x1=1,1=2}}]"), "given twice"),
         (one("offset=0\nrole='screen'"), "something of the screen"),
         (
             one("offset=0\nrole='doorbell'\nscreen=[{what='x'}]"),

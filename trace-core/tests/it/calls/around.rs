@@ -1,5 +1,5 @@
 //! Launches that memory was taken down around, made up at random: memory before and behind each is what it held, whatever
-//! happened between them, and what each changed is told to the byte.
+//! happened between them, and what each changed is reported to the byte.
 
 use crate::calls::net::{Build, WINDOW};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ proptest! {
             if done {
                 b.call("snapshot after launch", 0);
                 if bytes % 2 == 1 {
-                    // What came and went meanwhile is told before the pieces.
+                    // What came and went meanwhile is reported before the pieces.
                     b.take_at(WINDOW + 0x1000 * (truth.len() as u64 + 1), 64);
                 }
                 for (from, length) in differing(&before, &behind) {

@@ -10,7 +10,7 @@ use trace_core::recording::{AllocationKind, CallEvent, CallFunction, CopyKind, N
 
 /// What a walk tells of a byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum NaiveState {
     NotTaken,
     Never,
     Known(u8),
@@ -86,19 +86,21 @@ fn place(at: u64, bytes: u64, rows: u64, pitch: u64, address: u64) -> Option<(u6
 }
 
 /// What an event writes or reads back for certain at an address.
-fn certain(r: &Recording, event: u64, address: u64) -> Option<Told> {
+fn certain(r: &Recording, event: u64, address: u64) -> Option<NaiveState> {
     match r.events.call(event as usize)? {
         CallEvent::Copy(c) => match CopyKind::from_raw(c.kind)? {
             CopyKind::HostToDevice => {
                 let (n, by) = place(c.to, c.bytes, c.rows, c.to_pitch, address)?;
                 Some(match r.copy_content(&c) {
-                    Some(all) => Told::Known(all[(n * c.bytes + by) as usize]),
-                    None => Told::NotHeld(event),
+                    Some(all) => NaiveState::Known(all[(n * c.bytes + by) as usize]),
+                    None => NaiveState::NotHeld(event),
                 })
             }
             CopyKind::DeviceToHost if c.pages_at != NO_CONTENT => {
                 let (n, by) = place(c.from, c.bytes, c.rows, c.from_pitch, address)?;
-                Some(Told::Known(r.copy_content(&c).unwrap()[(n * c.bytes + by) as usize]))
+                Some(NaiveState::Known(
+                    r.copy_content(&c).unwrap()[(n * c.bytes + by) as usize],
+                ))
             }
             CopyKind::DeviceToDevice => {
                 let (n, by) = place(c.to, c.bytes, c.rows, c.to_pitch, address)?;
@@ -108,7 +110,9 @@ fn certain(r: &Recording, event: u64, address: u64) -> Option<Told> {
         },
         CallEvent::Fill(f) => {
             let (_, by) = place(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address)?;
-            Some(Told::Known(f.value.to_le_bytes()[(by % u64::from(f.element)) as usize]))
+            Some(NaiveState::Known(
+                f.value.to_le_bytes()[(by % u64::from(f.element)) as usize],
+            ))
         }
         _ => None,
     }
@@ -126,8 +130,8 @@ pub fn wrote(r: &Recording, event: u64, address: u64) -> bool {
 }
 
 /// What is known of a byte before an event, by a walk over all events.
-fn walk(r: &Recording, address: u64, event: u64) -> Told {
-    let mut now = Told::NotTaken;
+fn walk(r: &Recording, address: u64, event: u64) -> NaiveState {
+    let mut now = NaiveState::NotTaken;
     let covers = |e: u64| match r.events.call(e as usize) {
         Some(CallEvent::Allocation(a)) if a.at <= address && address < a.at + a.bytes => Some(a),
         _ => None,
@@ -135,17 +139,17 @@ fn walk(r: &Recording, address: u64, event: u64) -> Told {
     for e in 0..event {
         if let Some(a) = covers(e) {
             now = if a.kind == AllocationKind::Take as u32 {
-                Told::Never
+                NaiveState::Never
             } else {
-                Told::NotTaken
+                NaiveState::NotTaken
             };
         } else if may_write(r, e, address) {
-            now = Told::Launch(e);
+            now = NaiveState::Launch(e);
         } else if let Some(report) = certain(r, e, address) {
             now = report;
         }
     }
-    if matches!(now, Told::Known(_)) {
+    if matches!(now, NaiveState::Known(_)) {
         return now;
     }
     for e in event..r.events.len() as u64 {
@@ -262,15 +266,15 @@ proptest! {
                     let byte = read.bytes[(address - range.start) as usize];
                     let report = walk(&r, address, event);
                     let mine = match p.state {
-                        ContentState::Known(..) => Told::Known(byte),
-                        ContentState::Unknown(UnknownReason::NotAllocated, _) => Told::NotTaken,
-                        ContentState::Unknown(UnknownReason::NeverWritten, _) => Told::Never,
-                        ContentState::Unknown(UnknownReason::Launch { .. }, e) => Told::Launch(e),
-                        ContentState::Unknown(UnknownReason::NotRecorded, e) => Told::NotHeld(e),
+                        ContentState::Known(..) => NaiveState::Known(byte),
+                        ContentState::Unknown(UnknownReason::NotAllocated, _) => NaiveState::NotTaken,
+                        ContentState::Unknown(UnknownReason::NeverWritten, _) => NaiveState::Never,
+                        ContentState::Unknown(UnknownReason::Launch { .. }, e) => NaiveState::Launch(e),
+                        ContentState::Unknown(UnknownReason::NotRecorded, e) => NaiveState::NotHeld(e),
                         ContentState::Unknown(..) => panic!("{:?}", p.state),
                     };
                     prop_assert_eq!(mine, report, "byte {} at {}", address - range.start, event);
-                    if let Told::Known(known) = mine {
+                    if let NaiveState::Known(known) = mine {
                         let was = held[event as usize].get(address);
                         prop_assert_eq!(known, was, "byte {} at {}", address - range.start, event);
                     }

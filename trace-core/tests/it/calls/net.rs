@@ -113,7 +113,7 @@ impl DeviceMemory {
 /// Builds a recording of calls, call by call.
 #[derive(Default)]
 pub struct Build {
-    /// What is told beside the events.
+    /// What is reported beside the events.
     pub facts: CallFacts,
     /// The events so far.
     pub events: EventsBuilder,

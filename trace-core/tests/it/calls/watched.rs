@@ -1,5 +1,5 @@
-//! What boards told of memory, on recordings that are made up at random: every byte that is known is what memory held,
-//! nothing that was known before is lost, and launches are told to the byte.
+//! What boards reported of memory, on recordings that are made up at random: every byte that is known is what memory held,
+//! nothing that was known before is lost, and launches are reported to the byte.
 
 use crate::calls::naive::{Step, holds, live, make, may_write, wrote};
 use crate::calls::net::{DeviceMemory, WINDOW};

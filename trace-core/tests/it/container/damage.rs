@@ -420,7 +420,7 @@ fn links_that_loop_or_lie_end() {
     assert!(matches!(container::from_bytes(b), Err(ContainerError::NoCommit { .. })));
 }
 
-/// A section that does not agree with its digest is told once, by its byte, and not again by whoever reads it.
+/// A section that does not agree with its digest is reported once, by its byte, and not again by whoever reads it.
 #[test]
 fn a_damaged_section_is_told_once() {
     let (mut bytes, _) = three_commits();

@@ -397,7 +397,7 @@ fn golden_file_with_calls_stays_readable_and_is_made_again_to_the_byte() {
     compare_with_python(&golden_calls());
 }
 
-/// A row of a call that names bytes or pages that are not there is told, wherever it is.
+/// A row of a call that names bytes or pages that are not there is reported, wherever it is.
 #[test]
 fn calls_that_name_what_is_not_there_are_told() {
     let whole = calls_recording();

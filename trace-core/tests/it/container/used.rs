@@ -122,7 +122,7 @@ fn agrees(sound: &Recording, lent: &Recording) -> bool {
     whole && lent.extras.len() == sound.extras.len()
 }
 
-/// Changes a byte, uses everything, and looks at what is told.
+/// Changes a byte, uses everything, and looks at what is reported.
 fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionInfo) {
     let mut damaged = bytes.to_vec();
     damaged[at] ^= 1 << bit;
@@ -154,7 +154,7 @@ fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionI
         );
     } else {
         assert!(!found.is_empty() && found.iter().all(names), "{text}: {found:?}");
-        // The block is told, and that it holds the byte.
+        // The block is reported, and that it holds the byte.
         assert!(
             found
                 .iter()

@@ -42,7 +42,7 @@ fn findings_of_pages_without_content_are_one_row_that_unfolds() {
 
 #[test]
 fn memory_that_is_not_there_is_one_line_with_the_way_behind_it() {
-    let mut w = Window::with(&samples().join("vecadd.kine"), ThemeChoice::Dark, 1.0);
+    let mut w = Window::open_file(&samples().join("vecadd.kine"), ThemeChoice::Dark, 1.0);
     w.run("show-memory");
     let run = w.doc().facts.spaces[0].runs[0];
     // Before the first mapping nothing is mapped.

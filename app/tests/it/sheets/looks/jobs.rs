@@ -62,7 +62,7 @@ fn the_inspector_tells_what_a_write_starts() {
 
 #[test]
 fn a_job_reaches_first_what_its_descriptors_point_to() {
-    let mut w = Window::named("vecadd.kine");
+    let mut w = Window::open_sample("vecadd.kine");
     let doc = w.doc();
     let j = doc.facts.jobs[0].clone();
     assert!(j.chain.space.is_some(), "the slot's configuration names it");

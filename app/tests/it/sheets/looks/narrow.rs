@@ -10,7 +10,7 @@ use kinescope::theme::ThemeChoice;
 const LAPTOP: [f32; 2] = [853.0, 533.0];
 
 fn laptop(theme: ThemeChoice) -> Window {
-    let mut w = Window::placed(&sample(), theme, LAPTOP, 1.5);
+    let mut w = Window::open_file_sized(&sample(), theme, LAPTOP, 1.5);
     w.app().settings.hints_read = 9;
     w.doc().go_job(0);
     w.settle();
@@ -129,7 +129,7 @@ fn nothing_in_the_status_bar_lies_over_another() {
         ([480.0, 467.0], 1.5),
         ([1600.0, 900.0], 1.0),
     ] {
-        let mut w = Window::placed(&sample(), ThemeChoice::Dark, size, scale);
+        let mut w = Window::open_file_sized(&sample(), ThemeChoice::Dark, size, scale);
         w.doc().set_cursor(Cursor::A, 3);
         w.doc().set_cursor(Cursor::B, 40);
         w.settle();

@@ -42,7 +42,7 @@ fn parts(i: &Instruction) -> Parts {
     }
 }
 
-/// The exponent that a number is divided by, as a power of two, and the one that is told.
+/// The exponent that a number is divided by, as a power of two, and the one that is reported.
 fn exponents(x: &Number, how: Parts) -> Option<(i64, i64)> {
     let plain = x.exponent()?;
     Some(match how {

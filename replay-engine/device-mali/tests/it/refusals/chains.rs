@@ -270,7 +270,7 @@ fn chains_are_followed_as_the_hardware_fetches_them() {
         };
         common::edited(&r, &edits)
     };
-    // A header that none is: told, and followed nevertheless.
+    // A header that none is: reported, and followed nevertheless.
     let odd = patched(16, &[0xff]);
     let message = match verify(&odd.plan, &odd.pages, &target()) {
         Ok(v) => v.unproved.join(" "),

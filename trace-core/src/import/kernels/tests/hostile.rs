@@ -121,14 +121,17 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
     }
     let cases: [(Vec<u8>, &str); 8] = [
         (head(1 << 60).0, "the number of changed ranges is"),
-        (bytes().b(mneme::DIFF).n(0).n(0).0, "0 variables are told, there were 1"),
+        (
+            bytes().b(mneme::DIFF).n(0).n(0).0,
+            "0 variables are listed, there were 1",
+        ),
         (
             bytes().b(b"MNEME_DIFF_V2").n(0).n(0).0,
             "another version than MNEME_DIFF_V1",
         ),
         (
             head(0).n(1).n(512).n(16).n(BASE).plain().n(0).0,
-            "1 allocations are told, there were 2",
+            "1 allocations are listed, there were 2",
         ),
         (
             second(head(0).n(2).n(512).n(16).n(BASE + 8).plain().n(0)).n(0).0,

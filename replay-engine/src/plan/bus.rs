@@ -51,7 +51,7 @@ fn spend(ground: &dyn DeviceMemory, steps: u64) -> Result<(), BusError> {
     if ground.spend(steps) {
         return Ok(());
     }
-    BusError::new("following what the device is told takes too many steps")
+    BusError::new("following the device's descriptors takes too many steps")
 }
 
 /// Reads bytes that may span several frames. Returns `None` if a frame is not accessible to the device.

@@ -22,11 +22,7 @@ pub use view::View;
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let (job, all) = match find_current_shaders(doc, view) {
         Ok(found) => found,
-        Err(EmptyState {
-            icon,
-            told: message,
-            action,
-        }) => {
+        Err(EmptyState { icon, message, action }) => {
             let (label, command) = action.unzip();
             if widgets::empty_state(ui, icon, &message, label)
                 && let Some(command) = command
@@ -75,7 +71,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 /// The reason why there is no code, and what to do: text of an action and its command.
 struct EmptyState {
     icon: &'static str,
-    told: String,
+    message: String,
     action: Option<(&'static str, &'static str)>,
 }
 
@@ -83,7 +79,7 @@ struct EmptyState {
 fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<ChainShader>>), EmptyState> {
     let nothing = |icon, text: &str, action| EmptyState {
         icon,
-        told: text.to_owned(),
+        message: text.to_owned(),
         action,
     };
     if doc.facts.jobs.is_empty() || !doc.facts.has_stage(Stage::Chains) {
@@ -142,7 +138,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         };
         return Err(EmptyState {
             icon: icons::CPU,
-            told: message,
+            message,
             action: Some(("Show jobs", "show-jobs")),
         });
     }

@@ -433,7 +433,7 @@ mod tests {
         import(dir.path(), &Options::default(), &Progress::new()).unwrap()
     }
 
-    fn told(r: &Recording, kind: FindingKind) -> Vec<&str> {
+    fn finding_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
         let of_kind = r.facts.findings.iter().filter(|f| f.kind == kind);
         of_kind.map(|f| f.message.as_str()).collect()
     }
@@ -448,7 +448,7 @@ mod tests {
             (5, Some("not known")),
         ] {
             let r = read(&folder("0,R,0,60a00002\n", transcfg));
-            let notes = told(&r, FindingKind::Assumed);
+            let notes = finding_messages(&r, FindingKind::Assumed);
             assert_eq!(notes.len(), usize::from(named.is_some()), "{notes:?}");
             assert!(notes.iter().all(|n| n.contains(named.unwrap_or_default())), "{notes:?}");
             assert!(
@@ -484,7 +484,7 @@ mod tests {
         std::fs::create_dir(dir.path().join("sub")).unwrap();
         std::fs::create_dir(dir.path().join("old_integrated")).unwrap();
         let r = read(&dir);
-        let notes = told(&r, FindingKind::NotUsed);
+        let notes = finding_messages(&r, FindingKind::NotUsed);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(
             notes[0].contains("holds foo.txt, old_integrated/, sub/ besides"),
@@ -495,7 +495,7 @@ mod tests {
             std::fs::write(dir.path().join(format!("a{i:03}")), "").unwrap();
         }
         let r = read(&dir);
-        let notes = told(&r, FindingKind::NotUsed);
+        let notes = finding_messages(&r, FindingKind::NotUsed);
         assert!(notes.len() == 1 && notes[0].contains("a000, a001") && notes[0].contains("a015 and 987 more"));
     }
 
@@ -516,7 +516,7 @@ mod tests {
             (damage[0].place.as_str(), damage[0].severity),
             ("gr_io_history", crate::check::Severity::Error)
         );
-        let notes = told(&r, FindingKind::NotUsed);
+        let notes = finding_messages(&r, FindingKind::NotUsed);
         assert!(notes.iter().all(|n| !n.contains("another recording")), "{notes:?}");
         assert!(
             notes.iter().any(|n| n.contains("the history has no access")),

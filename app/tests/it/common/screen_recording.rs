@@ -19,7 +19,7 @@ pub fn color(x: u32, y: u32) -> u32 {
 
 /// Returns a recording that sets a mode, draws the screen row by row except [`HOLE`], and stores to [`TWICE`] twice
 /// more. It also contains the picture that the device showed at the end, with one pixel that differs.
-pub fn drawn() -> Recording {
+pub fn screen_recording() -> Recording {
     let mut r = Recording::default();
     let bar = |number| Bar {
         number,

@@ -61,7 +61,7 @@ fn plain(r: &Recording, end: usize) -> Plain {
     out
 }
 
-fn told(state: &FramebufferState) -> Plain {
+fn read_state(state: &FramebufferState) -> Plain {
     let (mut bytes, mut known) = (vec![0; BYTES], vec![StoreState::Never; BYTES]);
     state.read(0, &mut bytes, &mut known);
     let each = bytes.iter().zip(known);
@@ -83,10 +83,10 @@ fn every_event_is_the_same_from_a_checkpoint_and_step_by_step() {
         for end in (0..=n).step_by(37).chain([n]) {
             let truth = plain(&r, end);
             forward.seek(&fb, end as u64);
-            assert!(told(&forward) == truth, "forward to {end}, budget {budget}");
+            assert!(read_state(&forward) == truth, "forward to {end}, budget {budget}");
             back.seek(&fb, (n - end) as u64);
             assert!(
-                told(&back) == plain(&r, n - end),
+                read_state(&back) == plain(&r, n - end),
                 "back to {}, budget {budget}",
                 n - end
             );

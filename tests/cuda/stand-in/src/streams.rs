@@ -32,7 +32,7 @@ impl Completion {
         *lock(&self.at)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         *lock(&self.at) = Some(Instant::now());
         self.condvar.notify_all();
     }
@@ -157,7 +157,7 @@ impl Job {
         {
             self.context.hurt(code);
         }
-        self.done.tell();
+        self.done.notify();
     }
 }
 

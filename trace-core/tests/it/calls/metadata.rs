@@ -1,4 +1,4 @@
-//! A small net: what is told of its buffers, arguments, memory, writers, streams and code.
+//! A small net: what is reported of its buffers, arguments, memory, writers, streams and code.
 
 use crate::calls::net::{Build, Net, PTX, net};
 use trace_core::calls::{

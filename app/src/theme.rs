@@ -66,9 +66,9 @@ impl ThemeChoice {
 
     fn file(self) -> &'static str {
         match self {
-            Self::Dark => include_str!("../../../assets/themes/dark.toml"),
-            Self::Light => include_str!("../../../assets/themes/light.toml"),
-            Self::Contrast => include_str!("../../../assets/themes/contrast.toml"),
+            Self::Dark => include_str!("../../assets/themes/dark.toml"),
+            Self::Light => include_str!("../../assets/themes/light.toml"),
+            Self::Contrast => include_str!("../../assets/themes/contrast.toml"),
         }
     }
 

@@ -219,7 +219,7 @@ impl Server {
         let serving = keys.as_ref().and_then(|store| {
             let serving = store.serve();
             serving
-                .inspect_err(|e| tracing::warn!("that these keys are served cannot be told: {e}"))
+                .inspect_err(|e| tracing::warn!("that these keys are served cannot be announced: {e}"))
                 .ok()
         });
         let shared = Arc::new(Shared {

@@ -111,7 +111,7 @@ pub enum TrimError {
     },
     /// Snapshots of the part depend on earlier ones, and each would have to describe all memory.
     #[error(
-        "the snapshots of the part stand on ones before it, and told whole they have more than {most} runs of frames; choose a shorter part, or one from the first event on"
+        "the snapshots of the part stand on ones before it, and stored in full they have more than {most} runs of frames; choose a shorter part, or one from the first event on"
     )]
     Snapshots {
         /// The maximum.
@@ -280,7 +280,7 @@ fn build(
     parts: &JobParts,
     plan: &memory::Plan,
     gone: &[bool],
-    mut told: TrimSummary,
+    mut summary: TrimSummary,
     progress: &Progress,
 ) -> Result<TrimResult, TrimError> {
     progress.set_total(gone.len() as u64);
@@ -304,7 +304,7 @@ fn build(
         for s in supplied.remove(&(event as u64)).unwrap_or_default() {
             to.host_write(time, thread, pages.supplied(s));
             old.push(event as u64);
-            told.supplied += 1;
+            summary.supplied += 1;
         }
         if *gone {
             continue;
@@ -350,13 +350,13 @@ fn build(
     for s in supplied.into_values().flatten() {
         to.host_write(from.time.iter().last().unwrap_or(0), 0, pages.supplied(s));
         old.push(gone.len() as u64);
-        told.supplied += 1;
+        summary.supplied += 1;
     }
     numbers.push(to.len() as u64);
     let (memory, frames) = plan.build(recording, &numbers, pages, progress)?;
-    told.frames = frames;
-    told.pages = [recording.memory.pages.len() as u64, memory.pages.len() as u64];
-    told.events = [gone.len() as u64, to.len() as u64];
+    summary.frames = frames;
+    summary.pages = [recording.memory.pages.len() as u64, memory.pages.len() as u64];
+    summary.events = [gone.len() as u64, to.len() as u64];
     let mut out = Recording {
         facts: recording.facts.clone(),
         events: to.finish(),
@@ -365,10 +365,10 @@ fn build(
         opened_from: recording.opened_from.clone(),
         damage: recording.damage.clone(),
     };
-    facts::remap(&mut out, recording, wanted, &numbers, gone, &mut told);
+    facts::remap(&mut out, recording, wanted, &numbers, gone, &mut summary);
     Ok(TrimResult {
         recording: out,
         events: old,
-        summary: told,
+        summary,
     })
 }

@@ -1,0 +1,154 @@
+//! Names of items and files, and the English of documents, as `CONTRIBUTING.md` asks.
+
+use std::path::{Path, PathBuf};
+use whole_program_tests::root;
+
+/// Words that say nothing of a value when a type or a file has no other: a noun has to stand with them.
+const EMPTY_NAMES: [&str; 21] = [
+    "Told", "Found", "Made", "Kept", "Held", "Known", "Wanted", "Left", "Looked", "There", "Which", "What", "Of",
+    "Own", "Whole", "Apart", "Beside", "Named", "Meant", "Asked", "Shown",
+];
+
+/// Average number of words of a sentence that a document may have.
+const MAX_AVERAGE_WORDS: f64 = 20.0;
+
+/// Returns the files of the source tree with an extension, build outputs and hidden folders left out.
+fn source_files(extension: &str) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![root()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Returns the code of a line, without its comment. A text that holds two slashes is cut, which no check here minds.
+fn code(line: &str) -> &str {
+    line.find("//").and_then(|at| line.get(..at)).unwrap_or(line)
+}
+
+/// Returns the words of a line of code that may be names.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|w| !w.is_empty())
+}
+
+#[test]
+fn limits_are_named_max_and_min() {
+    let mut bad = Vec::new();
+    for path in source_files("rs") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            let is_bad = |w: &str| {
+                ["MOST", "LEAST"]
+                    .iter()
+                    .any(|b| w == *b || w.starts_with(&format!("{b}_")))
+            };
+            // Names of environment variables and of the driver's attributes stay as they are.
+            let named = code(line).contains("const ") || code(line).contains("static ");
+            if named
+                && words(code(line)).any(is_bad)
+                && !line.contains("EMPTY_NAMES")
+                && !path.ends_with("names_and_words.rs")
+            {
+                bad.push(format!("{}:{}: {}", path.display(), n + 1, line.trim()));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "limits are MAX_ or MIN_:\n{}", bad.join("\n"));
+}
+
+#[test]
+fn types_and_files_have_nouns_for_names() {
+    let mut bad = Vec::new();
+    for path in source_files("rs") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if EMPTY_NAMES.iter().any(|name| stem == name.to_lowercase()) {
+            bad.push(format!("{}: the file", path.display()));
+        }
+        for (n, line) in text.lines().enumerate() {
+            let mut rest = words(code(line)).skip_while(|w| !["struct", "enum", "trait", "type"].contains(w));
+            let defines = rest.next().is_some() && line.trim_start().starts_with("pub");
+            if defines && rest.next().is_some_and(|name| EMPTY_NAMES.contains(&name)) {
+                bad.push(format!("{}:{}: {}", path.display(), n + 1, line.trim()));
+            }
+        }
+    }
+    assert!(
+        bad.is_empty(),
+        "a type or a file has a noun for its name:\n{}",
+        bad.join("\n")
+    );
+}
+
+/// Returns the average number of words of the sentences of a Markdown page: code, tables, headings and targets of links
+/// do not count.
+fn average_words(page: &Path) -> f64 {
+    let text = std::fs::read_to_string(page).unwrap();
+    let (mut prose, mut is_code) = (String::new(), false);
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code && !line.starts_with('|') && !line.starts_with('#') {
+            let item = line.trim_start_matches(|c: char| c.is_ascii_digit() || "-*. ".contains(c));
+            prose.push_str(item);
+            // A list's item ends a sentence, whether or not a point stands there.
+            prose.push_str(if item.len() < line.len() && !line.ends_with(['.', ',', ':']) {
+                ". "
+            } else {
+                " "
+            });
+        }
+    }
+    let mut plain = String::new();
+    let mut depth = 0;
+    let mut before = ' ';
+    for c in prose.chars() {
+        match c {
+            '(' if before == ']' => depth = 1,
+            ')' if depth > 0 => depth = 0,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    let sentences: Vec<usize> = plain
+        .split_inclusive(". ")
+        .flat_map(|s| s.split(['?', '!', ':']))
+        .map(|s| s.split_whitespace().count())
+        .filter(|n| *n > 1)
+        .collect();
+    sentences.iter().sum::<usize>() as f64 / sentences.len().max(1) as f64
+}
+
+#[test]
+fn documents_have_short_sentences() {
+    let mut pages = vec!["README.md".into(), "ARCHITECTURE.md".into(), "CONTRIBUTING.md".into()];
+    let tutorials = root().join("docs/tutorials");
+    pages.extend(
+        std::fs::read_dir(tutorials)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path()),
+    );
+    for page in pages {
+        let average = average_words(&root().join(&page));
+        assert!(
+            average <= MAX_AVERAGE_WORDS,
+            "{}: {average:.1} words a sentence",
+            page.display()
+        );
+        assert!(average > 4.0, "{}: {average:.1} words a sentence", page.display());
+    }
+}
