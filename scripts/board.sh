@@ -39,6 +39,6 @@ for device in $devices; do set -- "$@" -device "$device"; done
 say "starting $arch with Linux $(cat "$images/version"), ${mem} MB${IOMMU:+, an IOMMU}, and: $devices"
 say "when it says that pairing is open, type elsewhere:  kinescope pair 127.0.0.1:$port box"
 say "it shows a code, and so does the board, here: compare them and answer y on both ends"
-say "then:  kinescope boards     Ctrl-C ends the board"
+say "then:  kinescope targets     Ctrl-C ends the board"
 export IOMMU MEM="$mem" NET="hostfwd=tcp:127.0.0.1:$port-:7117" APPEND="board.port=$port quiet"
 exec scripts/board/qemu.sh "$arch" "$@" -chardev stdio,id=serial,signal=on -serial chardev:serial

@@ -57,7 +57,7 @@ step() {
 
 # The software board of the recording's own GPU, where there is one.
 board=$($kinescope info "$recording" 2>/dev/null | sed -n 's/^GPU  *Mali-\(G[0-9]*\) .*/software:mali-\1/p' | tr G g)
-[ -n "$board" ] && $kinescope boards 2>/dev/null | grep -q "^$board " || board=software:mali-g71
+[ -n "$board" ] && $kinescope targets 2>/dev/null | grep -q "^$board " || board=software:mali-g71
 
 step 0 info "$recording"
 step 1 check "$recording"

@@ -109,7 +109,7 @@ if wants watch; then
         kinescope launches "$WORK/w-$p.kine" --on cuda:0 --json >"$WORK/watched.json" 2>"$WORK/log"
         [ "$(json "$WORK/watched.json" "all(l['changed'] for l in d) and len(d) > 0")" = True ] && ok "$p: what each launch changed" || bad "$p: $(tail -n 2 "$WORK/log")"
         # The first byte that the host reads back: who left it there.
-        kinescope who "$WORK/w-$p.kine" out0 --on cuda:0 --json >"$WORK/who.json" 2>"$WORK/log"
+        kinescope last-writer "$WORK/w-$p.kine" out0 --on cuda:0 --json >"$WORK/who.json" 2>"$WORK/log"
         [ "$(json "$WORK/who.json" "d['known'] and not d['launches'] and (d['changed'] is not None or d['writer'] is not None or d['left_as_it_was'] + d['readers'] > 0)")" = True ] && ok "$p: who wrote out0, to the launch" || bad "$p: who: $(cat "$WORK/log" "$WORK/who.json" | head -c 300)"
     done
 fi

@@ -80,6 +80,19 @@ pub struct Verb {
     pub run: fn(&ArgMatches, &mut Out) -> Result<Exit, Failure>,
 }
 
+/// Older names of verbs, which stay valid and are in no help.
+const VERB_ALIASES: [(&str, &str); 4] = [
+    ("boards", "targets"),
+    ("map", "pagetables"),
+    ("maps", "regmaps"),
+    ("who", "last-writer"),
+];
+
+/// Returns whether the user may type `name` for a verb.
+pub fn is_verb(name: &str) -> bool {
+    VERBS.iter().any(|v| v.name == name) || VERB_ALIASES.iter().any(|(old, _)| *old == name)
+}
+
 /// All verbs, in the order of the help.
 pub const VERBS: &[Verb] = &[
     info::VERB,
@@ -125,12 +138,16 @@ pub fn command() -> Command {
             .help("Print JSON instead of text")
     };
     let verbs = VERBS.iter().map(|v| {
-        let command = (v.args)(Command::new(v.name)).about(v.about).arg(json());
+        let old = VERB_ALIASES
+            .iter()
+            .filter(|(_, new)| *new == v.name)
+            .map(|(old, _)| *old);
+        let command = (v.args)(Command::new(v.name)).aliases(old).about(v.about).arg(json());
         command.args(limit::argument(v.name))
     });
     Command::new("kinescope")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Look into a recording of what a driver did to a GPU, change its inputs, play it again")
+        .about("Inspect, edit and replay recordings of GPU work")
         .after_help("Exit codes: 0 good, 1 differences or findings of severity error, 2 could not do it; 130 or 143: stopped by SIGINT or SIGTERM.")
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
@@ -146,7 +163,7 @@ pub fn command() -> Command {
                 .value_name("EVENT")
                 .requires("file")
                 .value_parser(link::event)
-                .help("Event at which time stands"),
+                .help("Current event"),
         )
         .arg(
             Arg::new("compare")

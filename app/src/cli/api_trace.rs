@@ -424,7 +424,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
     }
     let doubt = !who.launches.is_empty() || who.others > 0;
     if doubt && calls.memory_traces().is_empty() {
-        out.line("a board tells which it was: --on cuda:0, or another that `kinescope boards` lists")?;
+        out.line("a board tells which it was: --on cuda:0, or another that `kinescope targets` lists")?;
     }
     Ok(Exit::Good)
 }

@@ -1,4 +1,4 @@
-//! `boards`: lists the targets for replays, and the name forms of those that are too many to list.
+//! `targets`: lists the targets for replays, and the name forms of those that are too many to list.
 
 use super::agents::forget;
 use super::failure::complain;
@@ -11,7 +11,7 @@ use replay_engine::device::Containment;
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
-    name: "boards",
+    name: "targets",
     about: "Boards to replay on: software ones, QEMU's and those of paired agents; --forget removes an agent",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),

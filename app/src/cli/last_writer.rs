@@ -1,4 +1,4 @@
-//! `who`: prints the last writer of a byte on the simulated GPU: job, workgroup, thread, clause, operation, and its
+//! `last-writer`: prints the last writer of a byte on the simulated GPU: job, workgroup, thread, clause, operation, and its
 //! inputs.
 
 use super::replay_arguments::Inputs;
@@ -13,7 +13,7 @@ use device_mali::debug::{JobLocation, Writer};
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
-    name: "who",
+    name: "last-writer",
     about: "Who wrote a byte last: on the software GPU with every write remembered; in calls by copies, fills and launches, to the launch with --on",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),

@@ -1,4 +1,4 @@
-//! `map`: prints the mappings of the GPU's page tables, or how they translate one address.
+//! `pagetables`: prints the mappings of the GPU's page tables, or how they translate one address.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -10,7 +10,7 @@ use trace_core::GpuVa;
 use trace_core::mmu;
 
 pub const VERB: Verb = Verb {
-    name: "map",
+    name: "pagetables",
     about: "What the GPU's page tables map; --walk shows how one address translates",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),

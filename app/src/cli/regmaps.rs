@@ -1,4 +1,4 @@
-//! `maps`: lists register maps, and imports register descriptions of other projects.
+//! `regmaps`: lists register maps, and imports register descriptions of other projects.
 
 use super::failure::complain;
 use super::out::format_count;
@@ -16,7 +16,7 @@ use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 
 pub const VERB: Verb = Verb {
-    name: "maps",
+    name: "regmaps",
     about: "Register maps: which are known, and new ones made of CMSIS-SVD, rules-ng-ng and Mesa's genxml",
     args: |command| {
         RegmapsCommand::augment_subcommands(command)

@@ -48,7 +48,7 @@ struct Arguments {
     /// Number of runs, at most 10000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
     repeat: u32,
-    /// Replay on a device that can access foreign memory without containment (`boards` shows it); without this such a
+    /// Replay on a device that can access foreign memory without containment (`targets` shows it); without this such a
     /// device is refused
     #[arg(long)]
     without_containment: bool,

@@ -153,7 +153,7 @@ pub struct ReplayArguments {
     #[command(flatten)]
     source: Source,
     /// Target: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
-    /// agent:///PATH.sock/DEVICE; the verb `boards` lists the available ones
+    /// agent:///PATH.sock/DEVICE; the verb `targets` lists the available ones
     #[arg(long, value_name = "BOARD")]
     on: Option<String>,
     #[command(flatten)]
@@ -217,7 +217,7 @@ fn missing_target_error(opened: &Opened) -> Failure {
         Some(target) => format!("no target was given; `--on {}` fits this recording", target.name),
         None => format!("no target was given (`--on TARGET`); {}", fitting_hint(&fits)),
     };
-    Failure::file(&opened.file, format!("{message}; `kinescope boards` lists all"))
+    Failure::file(&opened.file, format!("{message}; `kinescope targets` lists all"))
 }
 
 /// Parses a range of register byte offsets, `0x3f00..0x3f10`.

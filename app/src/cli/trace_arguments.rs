@@ -17,7 +17,7 @@ use trace_core::calls::Calls;
 #[derive(Args, Clone, Debug)]
 pub struct TraceArguments {
     /// In an API trace: replay on this target and trace memory between launches (cuda:N, agent:NAME/cudaN; the verb
-    /// `boards` lists the available ones)
+    /// `targets` lists the available ones)
     #[arg(long, value_name = "BOARD")]
     on: Option<String>,
     /// Maximum number of bytes of memory in the trace, pages before and after launches; tracing ends after the launch

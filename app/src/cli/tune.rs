@@ -30,7 +30,7 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Target with a CUDA device: cuda:N, agent:NAME/cudaN; the verb `boards` lists the available ones
+    /// Target with a CUDA device: cuda:N, agent:NAME/cudaN; the verb `targets` lists the available ones
     #[arg(long, value_name = "BOARD")]
     on: String,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Errors for a mistyped verb or option. A verb is checked before its arguments are parsed as those of the window.
 
-use super::{Failure, VERBS};
+use super::{Failure, VERBS, is_verb};
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use trace_core::filter::distance;
 pub fn find_unknown_verb(arguments: &[OsString]) -> Option<Failure> {
     let first = arguments.first()?;
     let typed = first.to_str()?;
-    let known = typed == "help" || VERBS.iter().any(|v| v.name == typed);
+    let known = typed == "help" || is_verb(typed);
     if known || typed.is_empty() || typed.starts_with('-') || Path::new(first).exists() {
         return None;
     }

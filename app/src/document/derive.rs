@@ -24,7 +24,7 @@ const OWN_NAMES: &str = "No embedded register map knows this device: registers h
                          polls, interrupts and jobs are not found.";
 /// Message for a device without a register map.
 const NO_NAMES: &str = "This device has no register map: registers have no names, and polls, interrupts and jobs are \
-                        not found. \"Name…\" in Register names one; `kinescope maps import` makes a map of an SVD, \
+                        not found. \"Name…\" in Register names one; `kinescope regmaps import` makes a map of an SVD, \
                         rules-ng-ng or genxml file.";
 
 /// Message for command streams without a register map.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
-mod own;
+mod user_bindings;
 
 use common::Window;
 use egui::{Key, Modifiers};

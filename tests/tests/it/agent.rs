@@ -317,7 +317,7 @@ fn a_hundred_runs_through_an_agent_are_the_same_bit_for_bit() {
     }
 }
 
-/// The state of the agent's board, as `boards` shows it.
+/// The state of the agent's board, as `targets` shows it.
 fn state(agent: &Agent) -> (String, String) {
     let boards = agent.run(&["boards", "--json"]).json();
     let board = boards

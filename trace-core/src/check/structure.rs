@@ -93,17 +93,17 @@ fn without_names(recording: &Recording) -> String {
             let name = &recording.facts.identity.gpu_name;
             return format!(
                 "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from a \
-                 Mesa that describes it, in src/freedreno/registers/adreno: `kinescope maps import a{source}xx.xml --variant A{generation}XX \
+                 Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import a{source}xx.xml --variant A{generation}XX \
                  --block A{source}XX --beside {file}`"
             );
         }
         return format!(
             "no register map fits: the recording does not say which GPU it is of. If it is an earlier import, \
-             import the .rd file again. If you know the generation: `kinescope maps import a6xx.xml --variant A6XX \
+             import the .rd file again. If you know the generation: `kinescope regmaps import a6xx.xml --variant A6XX \
              --block A6XX --beside {file}`, with the file from Mesa's src/freedreno/registers/adreno"
         );
     }
-    let how = "`kinescope maps import` makes one of an SVD, rules-ng-ng or genxml file";
+    let how = "`kinescope regmaps import` makes one of an SVD, rules-ng-ng or genxml file";
     match recording.hardware() {
         Some(h) if id == 0 && h.is_named() => {
             let id = h.id();

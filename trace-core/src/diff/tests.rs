@@ -3,9 +3,9 @@
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
 
-mod beside;
 mod descriptors;
 mod measured;
+mod memory_comparison;
 
 fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {
     let mut b = EventsBuilder::new();

@@ -8,7 +8,7 @@ use trace_core::container::ContainerError;
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// No simulator has this name.
-    #[error("there is no software board {name:?} (kinescope boards lists them)")]
+    #[error("there is no software board {name:?} (kinescope targets lists them)")]
     NoDevice {
         /// The requested name.
         name: String,

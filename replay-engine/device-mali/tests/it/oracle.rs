@@ -15,7 +15,7 @@ mod consistent;
 pub mod convert;
 pub mod generate;
 pub mod integer;
-mod known;
+mod known_values;
 mod modes;
 pub mod number;
 pub mod source;

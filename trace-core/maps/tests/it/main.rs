@@ -9,6 +9,6 @@
 )]
 
 mod naming;
-mod own;
 mod own_limits;
 mod readers;
+mod user_maps;
