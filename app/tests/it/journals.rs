@@ -1,7 +1,9 @@
 //! One recording in two windows, and a journal that cannot be read: nothing that a person made is lost or mixed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+use crate::common::net::net;
 use kinescope::document::changes::Change;
+use kinescope::document::facts::Stage;
 use kinescope::document::{Document, derive, journal};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -73,4 +75,23 @@ fn a_journal_that_is_too_long_is_told_and_put_aside() {
     pin(&mut doc, 4);
     doc.close();
     assert_eq!(open(&path).changes().pins().len(), 1);
+}
+
+#[test]
+fn buffers_of_an_api_trace_are_listed_behind_the_first_frame_unless_former_edits_need_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("net.kine");
+    let recording = Arc::new(net(1).recording);
+    let first = || Arc::new(derive::first(&recording, (None, None), &Progress::new()).unwrap());
+    let mut doc = Document::new(path.clone(), Arc::clone(&recording), first());
+    assert!(!doc.facts.has_stage(Stage::Buffers) && doc.buffers.list().is_empty());
+    let part = derive::find_out(Stage::Buffers, &recording, None, &doc.facts, &Progress::new()).unwrap();
+    doc.learn(part);
+    assert!(doc.facts.has_stage(Stage::Buffers) && doc.buffers.get("in0").is_some());
+    assert!(doc.edit("in0", 0, vec![0x5a]));
+    doc.close();
+    drop(doc);
+    let again = Document::new(path, Arc::clone(&recording), first());
+    assert!(again.facts.has_stage(Stage::Buffers) && again.buffers.get("in0").is_some());
+    assert!(again.changes().inputs().contains_key("in0"), "{:?}", again.notice);
 }
