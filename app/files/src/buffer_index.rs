@@ -124,7 +124,7 @@ impl BufferIndex {
     /// Builds the index of the buffers of an API trace. Leaves out buffers whose bytes are not in the recording.
     #[must_use]
     pub fn from_copies(recording: &Recording, mut all: Vec<(Buffer, BufferOrigin)>) -> Self {
-        all.retain(|(b, c)| recording.has_copy_pages(&c.row) && c.row.total() == Some(b.bytes));
+        all.retain(|(b, c)| recording.has_copy_content(&c.row) && c.row.total() == Some(b.bytes));
         Self::listed(all.into_iter().map(|(b, c)| (b, Some(c))).collect())
     }
 

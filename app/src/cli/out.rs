@@ -54,8 +54,8 @@ impl Out {
     pub fn capture(work: impl FnOnce(&mut Self)) -> String {
         use std::sync::{Arc, Mutex};
         #[derive(Clone, Default)]
-        struct Kept(Arc<Mutex<Vec<u8>>>);
-        impl Write for Kept {
+        struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+        impl Write for SharedBuffer {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0.lock().unwrap().extend_from_slice(bytes);
                 Ok(bytes.len())
@@ -64,7 +64,7 @@ impl Out {
                 Ok(())
             }
         }
-        let kept = Kept::default();
+        let kept = SharedBuffer::default();
         let to = Box::new(kept.clone());
         work(&mut Self { to, json: false });
         let bytes = kept.0.lock().unwrap().clone();

@@ -79,7 +79,7 @@ mod tests {
             assert!(r.read_copy_content(&row, from as u64, &mut part), "{from}..{to}");
             assert_eq!(part, bytes[from..to], "{from}..{to}");
         }
-        assert!(r.has_copy_pages(&row));
+        assert!(r.has_copy_content(&row));
         let mut two = [0; 2];
         assert!(!r.read_copy_content(&row, 4999, &mut two), "past its end");
         assert!(
@@ -99,7 +99,7 @@ mod tests {
         ] {
             assert_eq!(r.copy_content(&wrong), None, "{wrong:?}");
             assert!(
-                !r.has_copy_pages(&wrong) && !r.read_copy_content(&wrong, 0, &mut two),
+                !r.has_copy_content(&wrong) && !r.read_copy_content(&wrong, 0, &mut two),
                 "{wrong:?}"
             );
         }

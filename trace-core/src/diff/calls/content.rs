@@ -41,8 +41,8 @@ pub(super) fn compare(
     let (Some(x), Some(y), true, true) = (
         a.1.total(),
         b.1.total(),
-        a.0.has_copy_pages(a.1),
-        b.0.has_copy_pages(b.1),
+        a.0.has_copy_content(a.1),
+        b.0.has_copy_content(b.1),
     ) else {
         return Ok(ContentComparison::Unknown);
     };

@@ -35,7 +35,7 @@ impl Recording {
         Some(code)
     }
 
-    /// Whether the recording has pages for what a copy moved.
+    /// Returns whether the recording names a page for each byte that a copy moved.
     #[must_use]
     pub fn has_copy_content(&self, row: &CopyRow) -> bool {
         self.copy_pages(row).is_some()
@@ -77,12 +77,6 @@ impl Recording {
             left.is_empty().then_some(())
         };
         fill().is_some()
-    }
-
-    /// Whether the recording names a page for each byte that a copy moved.
-    #[must_use]
-    pub fn has_copy_pages(&self, row: &CopyRow) -> bool {
-        self.copy_pages(row).is_some()
     }
 
     /// Returns the range of [`crate::recording::Events::call_pages`] with the bytes that a copy moved, or `None` if
