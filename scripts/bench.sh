@@ -24,14 +24,14 @@ size_of_bare() {
     size "${CARGO_TARGET_DIR:-target}/bare/replay-bare"
 }
 
-# DuckDB as a yardstick, in a Python environment of its own; where PyPI is not reached the filter is measured without.
+# DuckDB and polars as yardsticks, in a Python environment of its own; where PyPI is not reached the filter is measured without.
 with_duckdb() {
     env="${CARGO_TARGET_DIR:-target}/duckdb"
-    if ! "$env/bin/python" -c 'import duckdb, numpy' 2>/dev/null; then
+    if ! "$env/bin/python" -c 'import duckdb, numpy, polars' 2>/dev/null; then
         rm -rf "$env"
         python3 -m venv "$env" &&
             "$env/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-                duckdb==2.0.0 numpy==2.4.6 || return 0
+                duckdb==2.0.0 numpy==2.4.6 polars==2.1.0 || return 0
     fi
     KINESCOPE_DUCKDB="$(cd "$env" && pwd)/bin/python"
     export KINESCOPE_DUCKDB

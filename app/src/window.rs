@@ -15,7 +15,7 @@ mod memory_trace;
 mod naming;
 mod notebook;
 mod notices;
-mod offscreen;
+pub mod offscreen;
 mod opening;
 mod palette;
 mod panel_picture;

@@ -288,7 +288,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
 /// The same as [`write`], and the errors of `fill`.
 pub fn write_with<E: From<OutputError>>(
     path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
 ) -> Result<(), E> {
     let io = |source| OutputError::Io {
         path: path.to_owned(),

@@ -122,8 +122,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some([from, to]) = arguments.between.as_deref() {
         let select = |text: &str| event_filter::select("--between", text, &opened);
         let (from, to) = (select(from)?, select(to)?);
-        let statistics =
-            trace_query::measure_intervals(&opened.recording, &from, &to).map_err(|e| Failure::usage(e.to_string()))?;
+        let statistics = trace_query::measure_intervals(&opened.recording, &from, &to);
         return print_pairs(&statistics, out);
     }
     if let Some(register) = &arguments.register {

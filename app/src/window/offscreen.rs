@@ -1,43 +1,16 @@
-//! Off-screen rendering: the same interface, rendered by wgpu into a texture and read back.
+//! Off-screen rendering: the same interface, rendered by OpenGL into a texture and read back.
 
-use eframe::egui_wgpu::{
-    self, RenderState, Renderer, RendererOptions, ScreenDescriptor, WgpuSetup, WgpuSetupCreateNew,
-};
-use eframe::wgpu;
+pub mod gl;
+
+pub use gl::NoAdapter;
+
 use egui::{Color32, ColorImage, FullOutput, ImageData, Rect, TextureId, pos2, vec2};
+use gl::OffscreenPainter;
 use std::collections::HashMap;
-use std::sync::Arc;
-
-/// No graphics adapter is available.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "there is no graphics adapter to draw with ({0}); on Debian and Ubuntu the package mesa-vulkan-drivers brings one \
-     that needs no hardware"
-)]
-pub struct NoAdapter(String);
-
-fn setup() -> WgpuSetupCreateNew {
-    let mut s = WgpuSetupCreateNew::without_display_handle();
-    s.instance_descriptor.flags = wgpu::InstanceFlags::empty();
-    // A software adapter gives the same picture on every machine, so it comes first.
-    s.native_adapter_selector = Some(Arc::new(|adapters, _| {
-        let rank = |a: &&wgpu::Adapter| match a.get_info().device_type {
-            wgpu::DeviceType::Cpu => 0,
-            wgpu::DeviceType::DiscreteGpu => 1,
-            _ => 2,
-        };
-        adapters
-            .iter()
-            .min_by_key(rank)
-            .cloned()
-            .ok_or_else(|| "none was found".to_owned())
-    }));
-    s
-}
 
 /// Renders frames off-screen.
 pub struct Camera {
-    state: RenderState,
+    painter: OffscreenPainter,
     size: [f32; 2],
     scale: f32,
     last: Option<FullOutput>,
@@ -52,16 +25,8 @@ impl Camera {
     /// # Errors
     /// [`NoAdapter`] if there is no adapter to render with.
     pub fn new(size: [f32; 2], scale: f32) -> Result<Self, NoAdapter> {
-        let wgpu_setup = WgpuSetup::CreateNew(setup());
-        let instance = pollster::block_on(wgpu_setup.new_instance());
-        let config = egui_wgpu::WgpuConfiguration {
-            wgpu_setup,
-            ..Default::default()
-        };
-        let made = RenderState::create(&config, &instance, None, RendererOptions::PREDICTABLE);
-        let state = pollster::block_on(made).map_err(|e| NoAdapter(e.to_string()))?;
         Ok(Self {
-            state,
+            painter: OffscreenPainter::new()?,
             size,
             scale,
             last: None,
@@ -85,9 +50,7 @@ impl Camera {
         self.time += 0.25;
         let mut out = ctx.run_ui(input, ui);
         self.keep_textures(&out);
-        let mut renderer = self.state.renderer.write();
-        take_textures(&mut renderer, &self.state, &mut out);
-        drop(renderer);
+        self.painter.update_textures(&mut out.textures_delta);
         self.last = Some(out);
     }
 
@@ -143,97 +106,12 @@ impl Camera {
             .last
             .as_ref()
             .ok_or_else(|| anyhow::anyhow!("no frame was drawn"))?;
-        let (device, queue) = (&self.state.device, &self.state.queue);
         let ppp = ctx.pixels_per_point();
-        let (w, h) = ((self.size[0] * ppp).round() as u32, (self.size[1] * ppp).round() as u32);
-        let screen = ScreenDescriptor {
-            pixels_per_point: ppp,
-            size_in_pixels: [w, h],
-        };
-        let jobs = ctx.tessellate(out.shapes.clone(), ppp);
-        let extent = wgpu::Extent3d {
-            width: w,
-            height: h,
-            depth_or_array_layers: 1,
-        };
-        let texture = device.create_texture(&wgpu::TextureDescriptor {
-            label: Some("window"),
-            size: extent,
-            mip_level_count: 1,
-            sample_count: 1,
-            dimension: wgpu::TextureDimension::D2,
-            format: self.state.target_format,
-            usage: wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::COPY_SRC,
-            view_formats: &[],
-        });
-        let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
-        let row = (w * 4).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
-        let buffer = device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("picture"),
-            size: u64::from(row) * u64::from(h),
-            usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-            mapped_at_creation: false,
-        });
-        let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("window") });
-        let mut renderer = self.state.renderer.write();
-        let user = renderer.update_buffers(device, queue, &mut encoder, &jobs, &screen);
-        {
-            let mut pass = encoder
-                .begin_render_pass(&wgpu::RenderPassDescriptor {
-                    label: Some("window"),
-                    color_attachments: &[Some(wgpu::RenderPassColorAttachment {
-                        view: &view,
-                        resolve_target: None,
-                        ops: wgpu::Operations {
-                            load: wgpu::LoadOp::Clear(wgpu::Color::BLACK),
-                            store: wgpu::StoreOp::Store,
-                        },
-                        depth_slice: None,
-                    })],
-                    ..Default::default()
-                })
-                .forget_lifetime();
-            renderer.render(&mut pass, &jobs, &screen);
-        }
-        drop(renderer);
-        encoder.copy_texture_to_buffer(
-            texture.as_image_copy(),
-            wgpu::TexelCopyBufferInfo {
-                buffer: &buffer,
-                layout: wgpu::TexelCopyBufferLayout {
-                    offset: 0,
-                    bytes_per_row: Some(row),
-                    rows_per_image: None,
-                },
-            },
-            extent,
-        );
-        queue.submit(user.into_iter().chain(std::iter::once(encoder.finish())));
-        let (to, from) = std::sync::mpsc::channel();
-        buffer
-            .slice(..)
-            .map_async(wgpu::MapMode::Read, move |r| drop(to.send(r)));
-        device
-            .poll(wgpu::PollType::wait_indefinitely())
-            .map_err(|e| anyhow::anyhow!("the adapter failed: {e}"))?;
-        from.recv()??;
-        let data = buffer.slice(..).get_mapped_range()?;
-        let swap = matches!(
-            self.state.target_format,
-            wgpu::TextureFormat::Bgra8Unorm | wgpu::TextureFormat::Bgra8UnormSrgb
-        );
-        let mut pixels = Vec::with_capacity((w * h * 4) as usize);
-        for line in data.chunks_exact(row as usize) {
-            for px in line[..(w * 4) as usize].chunks_exact(4) {
-                let [a, b, c] = if swap {
-                    [px[2], px[1], px[0]]
-                } else {
-                    [px[0], px[1], px[2]]
-                };
-                pixels.extend([a, b, c, 255]);
-            }
-        }
-        image::RgbaImage::from_raw(w, h, pixels).ok_or_else(|| anyhow::anyhow!("the picture came back short"))
+        let size = self.size.map(|side| (side * ppp).round() as u32);
+        let shapes = ctx.tessellate(out.shapes.clone(), ppp);
+        self.painter
+            .draw(size, ppp, &shapes)
+            .map_err(|e| anyhow::anyhow!("the window cannot be drawn off-screen: {e}"))
     }
 }
 
@@ -254,20 +132,5 @@ fn patch(whole: &mut ColorImage, new: &ColorImage, x: usize, y: usize) {
         if let Some(to) = whole.pixels.get_mut(at..at + row.len()) {
             to.copy_from_slice(row);
         }
-    }
-}
-
-fn take_textures(renderer: &mut Renderer, state: &RenderState, out: &mut FullOutput) {
-    let mut set: Vec<_> = out.textures_delta.set.drain().collect();
-    set.sort_by_key(|(id, _)| match id {
-        TextureId::Managed(n) | TextureId::User(n) => *n,
-    });
-    for (id, images) in set {
-        for image in images {
-            renderer.update_texture(&state.device, &state.queue, id, &image);
-        }
-    }
-    for id in out.textures_delta.free.drain() {
-        renderer.free_texture(&id);
     }
 }

@@ -1,8 +1,10 @@
-//! The selection of a renderer: wgpu (Vulkan and similar) if there is a graphics card, OpenGL if there is none or wgpu
-//! fails, then the other one.
+//! The selection of a renderer: OpenGL, and in programs with the feature `wgpu` also Vulkan and similar, which comes
+//! first if there is a graphics card.
 
-use eframe::egui_wgpu::{WgpuConfiguration, WgpuSetup, WgpuSetupCreateNew};
-use eframe::{NativeOptions, Renderer, wgpu};
+#[cfg(feature = "wgpu")]
+mod card;
+
+use eframe::{NativeOptions, Renderer};
 
 /// Environment variable that forces a renderer: `wgpu` or `glow`.
 pub const VARIABLE: &str = "KINESCOPE_RENDERER";
@@ -11,38 +13,47 @@ pub const VARIABLE: &str = "KINESCOPE_RENDERER";
 const INSTALL: &str = "on Debian and Ubuntu the packages libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
                        libxkbcommon-x11-0 bring what is needed";
 
-/// Returns the wgpu setup without its OpenGL backend, because eframe's OpenGL is the fallback.
-fn setup() -> WgpuSetupCreateNew {
-    let mut setup = WgpuSetupCreateNew::without_display_handle();
-    setup.instance_descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-    // wgpu's validation layers take a fraction of a second to load.
-    setup.instance_descriptor.flags = wgpu::InstanceFlags::empty();
-    setup
-}
-
-/// Returns whether there may be a graphics card. If a system file shows it, no slow check is started.
-fn has_card() -> bool {
-    if cfg!(target_os = "linux") {
-        let nodes = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
-        let rendering = |n: &std::ffi::OsStr| n.to_string_lossy().starts_with("renderD");
-        return nodes.map(|n| n.file_name()).any(|n| rendering(&n))
-            || ["/dev/nvidia0", "/dev/dxg", "/dev/mali0"]
-                .iter()
-                .any(|p| std::path::Path::new(p).exists());
-    }
-    let instance = pollster::block_on(WgpuSetup::CreateNew(setup()).new_instance());
-    let found = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
-    found.iter().any(|a| a.get_info().device_type != wgpu::DeviceType::Cpu)
-}
-
 /// Returns the renderers in the order of attempts. Without a card both render in software, and OpenGL starts faster.
-fn order(chosen: Option<&str>, has_card: impl FnOnce() -> bool) -> Vec<Renderer> {
-    match chosen {
+///
+/// # Errors
+/// When `chosen` names a renderer that this program does not have.
+fn order(chosen: Option<&str>, has_card: impl FnOnce() -> bool) -> anyhow::Result<Vec<Renderer>> {
+    #[cfg(feature = "wgpu")]
+    return Ok(match chosen {
         Some("wgpu") => vec![Renderer::Wgpu],
         Some("glow") => vec![Renderer::Glow],
         _ if has_card() => vec![Renderer::Wgpu, Renderer::Glow],
         _ => vec![Renderer::Glow, Renderer::Wgpu],
+    });
+    #[cfg(not(feature = "wgpu"))]
+    {
+        let _ = has_card;
+        anyhow::ensure!(
+            chosen != Some("wgpu"),
+            "{VARIABLE}=wgpu: this program was built without wgpu; build it with \
+             'cargo build --release --locked --features kinescope/wgpu', or unset {VARIABLE}"
+        );
+        Ok(vec![Renderer::Glow])
     }
+}
+
+/// Returns options for a window that `renderer` draws.
+fn options(viewport: &egui::ViewportBuilder, renderer: Renderer) -> NativeOptions {
+    NativeOptions {
+        viewport: viewport.clone(),
+        renderer,
+        #[cfg(feature = "wgpu")]
+        wgpu_options: card::configuration(),
+        ..NativeOptions::default()
+    }
+}
+
+/// Returns whether there may be a graphics card.
+fn has_card() -> bool {
+    #[cfg(feature = "wgpu")]
+    return card::is_present();
+    #[cfg(not(feature = "wgpu"))]
+    false
 }
 
 /// Opens a window with the first renderer that works. Returns when the window is closed.
@@ -55,16 +66,8 @@ pub(super) fn open(
 ) -> anyhow::Result<()> {
     let chosen = std::env::var(VARIABLE).ok();
     let mut why = Vec::new();
-    for renderer in order(chosen.as_deref(), has_card) {
-        let options = NativeOptions {
-            viewport: viewport.clone(),
-            renderer,
-            wgpu_options: WgpuConfiguration {
-                wgpu_setup: WgpuSetup::CreateNew(setup()),
-                ..NativeOptions::default().wgpu_options
-            },
-            ..NativeOptions::default()
-        };
+    for renderer in order(chosen.as_deref(), has_card)? {
+        let options = options(viewport, renderer);
         let mut opened = false;
         let make = |cc: &eframe::CreationContext<'_>| {
             opened = true;
@@ -99,11 +102,21 @@ pub(super) fn open(
 mod tests {
     use super::*;
 
+    #[cfg(feature = "wgpu")]
     #[test]
     fn each_renderer_is_the_fallback_of_the_other_unless_one_is_chosen() {
-        assert_eq!(order(None, || true), [Renderer::Wgpu, Renderer::Glow]);
-        assert_eq!(order(None, || false), [Renderer::Glow, Renderer::Wgpu]);
-        assert_eq!(order(Some("wgpu"), || false), [Renderer::Wgpu]);
-        assert_eq!(order(Some("glow"), || true), [Renderer::Glow]);
+        assert_eq!(order(None, || true).unwrap(), [Renderer::Wgpu, Renderer::Glow]);
+        assert_eq!(order(None, || false).unwrap(), [Renderer::Glow, Renderer::Wgpu]);
+        assert_eq!(order(Some("wgpu"), || false).unwrap(), [Renderer::Wgpu]);
+        assert_eq!(order(Some("glow"), || true).unwrap(), [Renderer::Glow]);
+    }
+
+    #[cfg(not(feature = "wgpu"))]
+    #[test]
+    fn a_program_without_wgpu_says_how_to_build_one_with_it() {
+        assert_eq!(order(None, || true).unwrap(), [Renderer::Glow]);
+        assert_eq!(order(Some("glow"), || true).unwrap(), [Renderer::Glow]);
+        let error = order(Some("wgpu"), || true).unwrap_err().to_string();
+        assert!(error.contains("--features kinescope/wgpu"), "{error}");
     }
 }

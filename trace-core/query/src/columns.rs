@@ -1,8 +1,8 @@
 //! Export of a caller's table in the formats of exports: named columns of cells, some of which are empty.
 
 use crate::export::{Format, Writer};
-use crate::tables::{TableError, frame};
-use polars::prelude::Column;
+use crate::batch::{batch, column};
+use crate::tables::TableError;
 use std::io::Write;
 
 /// The cells of a column; `None` is an empty cell.
@@ -39,23 +39,26 @@ impl Cells {
 /// # Errors
 ///
 /// When `to` cannot be written, or the columns differ in length.
-pub fn write_columns(columns: Vec<(&str, Cells)>, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
-    let rows = columns.first().map_or(0, |(_, c)| c.len());
+pub fn write_columns(
+    columns: Vec<(&'static str, Cells)>,
+    format: Format,
+    to: &mut (dyn Write + Send),
+) -> Result<u64, TableError> {
     let columns = columns.into_iter().map(|(name, cells)| match cells {
-        Cells::Whole(c) => Column::new(name.into(), c),
-        Cells::Real(c) => Column::new(name.into(), c),
-        Cells::Text(c) => Column::new(name.into(), c),
+        Cells::Whole(c) => column(name, c),
+        Cells::Real(c) => column(name, c),
+        Cells::Text(c) => column(name, c),
     });
     let mut writer = Writer::new(format, to);
-    writer.batch(frame(rows, columns.collect())?)?;
+    writer.batch(&batch(columns.collect())?)?;
     writer.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polars_io::SerReader;
-    use std::io::Cursor;
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::{Float64Type, UInt64Type};
 
     fn columns() -> Vec<(&'static str, Cells)> {
         vec![
@@ -73,16 +76,12 @@ mod tests {
         assert_eq!(text, "block,mean,why\n32,0.1,\n,12345.678901234,\"a, b\"\n");
         let mut out = Vec::new();
         write_columns(columns(), Format::Parquet, &mut out).unwrap();
-        let read = polars_io::parquet::read::ParquetReader::new(Cursor::new(out))
-            .finish()
-            .unwrap();
-        assert_eq!(read.shape(), (2, 3));
-        assert_eq!(read.column("block").unwrap().u64().unwrap().get(0), Some(32));
-        assert_eq!(read.column("block").unwrap().u64().unwrap().get(1), None);
-        assert_eq!(
-            read.column("mean").unwrap().f64().unwrap().get(1),
-            Some(12_345.678_901_234)
-        );
+        let read = crate::export::tests::read_parquet(out);
+        assert_eq!((read.num_rows(), read.num_columns()), (2, 3));
+        let blocks = read.column_by_name("block").unwrap().as_primitive::<UInt64Type>();
+        assert_eq!(blocks.iter().collect::<Vec<_>>(), [Some(32), None]);
+        let means = read.column_by_name("mean").unwrap().as_primitive::<Float64Type>();
+        assert_eq!(means.value(1), 12_345.678_901_234);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Tables as Parquet, Arrow IPC and CSV files.
 
-use crate::plain::{ArrowFile, parquet_metadata};
+use crate::csv::CsvFile;
 use crate::tables::{self, Table, TableError};
-use polars::prelude::{AnyValue, DataFrame};
-use polars_io::parquet::write::{BatchedWriter as ParquetBatches, ParquetWriter};
-use std::io::{self, Write};
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::FileWriter;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::io::Write;
 use std::path::Path;
 use trace_core::Recording;
 use trace_core::filter::Selection;
@@ -55,11 +58,11 @@ pub fn export(
     recording: &Recording,
     timeline: &Timeline,
     format: Format,
-    to: &mut dyn Write,
+    to: &mut (dyn Write + Send),
     progress: &Progress,
 ) -> Result<ExportSummary, TableError> {
     let mut writer = Writer::new(format, to);
-    let problems = tables::build_table(table, recording, timeline, progress, &mut |batch| writer.batch(batch))?;
+    let problems = tables::build_table(table, recording, timeline, progress, &mut |batch| writer.batch(&batch))?;
     let rows = writer.finish()?;
     Ok(ExportSummary { rows, problems })
 }
@@ -73,11 +76,11 @@ pub fn export_events(
     recording: &Recording,
     chosen: &Selection,
     format: Format,
-    to: &mut dyn Write,
+    to: &mut (dyn Write + Send),
     progress: &Progress,
 ) -> Result<ExportSummary, TableError> {
     let mut writer = Writer::new(format, to);
-    tables::build_selected_events(recording, chosen, progress, &mut |batch| writer.batch(batch))?;
+    tables::build_selected_events(recording, chosen, progress, &mut |batch| writer.batch(&batch))?;
     let rows = writer.finish()?;
     Ok(ExportSummary {
         rows,
@@ -94,14 +97,14 @@ pub(crate) struct Writer<'a> {
 
 enum State<'a> {
     /// Nothing is written yet: the first batch gives the columns.
-    Begin(Option<&'a mut dyn Write>),
-    Csv(&'a mut dyn Write),
-    Parquet(Box<ParquetBatches<&'a mut dyn Write>>),
-    Ipc(Box<ArrowFile<&'a mut dyn Write>>),
+    Begin(Option<&'a mut (dyn Write + Send)>),
+    Csv(CsvFile<'a>),
+    Parquet(Box<ArrowWriter<&'a mut (dyn Write + Send)>>),
+    Ipc(Box<FileWriter<&'a mut (dyn Write + Send)>>),
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(format: Format, to: &'a mut dyn Write) -> Self {
+    pub(crate) fn new(format: Format, to: &'a mut (dyn Write + Send)) -> Self {
         Self {
             format,
             rows: 0,
@@ -109,29 +112,26 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(crate) fn batch(&mut self, mut batch: DataFrame) -> Result<(), TableError> {
+    pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
         if let State::Begin(to) = &mut self.state
             && let Some(to) = to.take()
         {
             self.state = match self.format {
-                Format::Csv => {
-                    csv_head(&batch, to)?;
-                    State::Csv(to)
-                }
+                Format::Csv => State::Csv(CsvFile::new(&batch.schema(), to)?),
                 Format::Parquet => {
-                    let plain = parquet_metadata(batch.schema());
-                    let writer = ParquetWriter::new(to).with_key_value_metadata(Some(plain));
-                    State::Parquet(Box::new(writer.batched(batch.schema())?))
+                    // Every reader of Parquet knows Snappy.
+                    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+                    State::Parquet(Box::new(ArrowWriter::try_new(to, batch.schema(), Some(properties))?))
                 }
-                Format::Ipc => State::Ipc(Box::new(ArrowFile::new(batch.schema(), to)?)),
+                Format::Ipc => State::Ipc(Box::new(FileWriter::try_new(to, &batch.schema())?)),
             };
         }
-        self.rows += batch.height() as u64;
+        self.rows += batch.num_rows() as u64;
         match &mut self.state {
             State::Begin(_) => {}
-            State::Csv(to) => csv(&batch, to)?,
-            State::Parquet(writer) => writer.write_batch(&batch)?,
-            State::Ipc(file) => file.write(&mut batch)?,
+            State::Csv(file) => file.write(batch)?,
+            State::Parquet(writer) => writer.write(batch)?,
+            State::Ipc(file) => file.write(batch)?,
         }
         Ok(())
     }
@@ -140,55 +140,25 @@ impl<'a> Writer<'a> {
     pub(crate) fn finish(self) -> Result<u64, TableError> {
         match self.state {
             State::Parquet(writer) => {
-                writer.finish()?;
+                writer.close()?;
             }
-            State::Ipc(file) => file.finish()?,
+            State::Ipc(mut file) => file.finish()?,
             State::Begin(_) | State::Csv(_) => {}
         }
         Ok(self.rows)
     }
 }
 
-fn csv_head(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {
-    let names: Vec<&str> = table.get_column_names().iter().map(|n| n.as_str()).collect();
-    Ok(writeln!(out, "{}", names.join(","))?)
-}
-
-fn csv(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {
-    let columns: Vec<_> = table.columns().iter().map(|c| c.as_materialized_series()).collect();
-    for row in 0..table.height() {
-        for (i, column) in columns.iter().enumerate() {
-            if i > 0 {
-                out.write_all(b",")?;
-            }
-            match column.get(row)? {
-                AnyValue::Null => {}
-                AnyValue::String(text) => quoted(text, out)?,
-                AnyValue::UInt64(n) => write!(out, "{n}")?,
-                AnyValue::UInt32(n) => write!(out, "{n}")?,
-                AnyValue::Float64(x) => write!(out, "{x}")?,
-                other => quoted(&other.str_value(), out)?,
-            }
-        }
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// Writes a cell of text, quoted if it would otherwise be read as several cells or as none.
-fn quoted(text: &str, out: &mut dyn Write) -> io::Result<()> {
-    if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
-        write!(out, "\"{}\"", text.replace('"', "\"\""))
-    } else {
-        out.write_all(text.as_bytes())
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use polars::prelude::{Column, IdxCa};
-    use polars_io::SerReader;
+    use arrow_array::UInt32Array;
+    use arrow_array::cast::AsArray as _;
+    use arrow_ipc::reader::FileReader;
+    use arrow_schema::DataType;
+    use arrow_select::concat::concat_batches;
+    use arrow_select::take::take_record_batch;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use std::io::Cursor;
     use trace_core::recording::{Access, EventsBuilder};
 
@@ -212,6 +182,21 @@ mod tests {
         }
     }
 
+    /// Returns all rows of a Parquet file.
+    pub(crate) fn read_parquet(bytes: Vec<u8>) -> RecordBatch {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap();
+        let schema = builder.schema().clone();
+        let batches: Vec<_> = builder.build().unwrap().map(Result::unwrap).collect();
+        concat_batches(&schema, &batches).unwrap()
+    }
+
+    fn read_ipc(bytes: Vec<u8>) -> RecordBatch {
+        let reader = FileReader::try_new(Cursor::new(bytes), None).unwrap();
+        let schema = reader.schema();
+        let batches: Vec<_> = reader.map(Result::unwrap).collect();
+        concat_batches(&schema, &batches).unwrap()
+    }
+
     fn bytes(table: Table, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         let timeline = Timeline::default();
@@ -222,12 +207,20 @@ mod tests {
     #[test]
     fn both_columnar_formats_give_the_same_table_back() {
         for table in Table::ALL {
-            let parquet = polars_io::parquet::read::ParquetReader::new(Cursor::new(bytes(table, Format::Parquet)));
-            let ipc = polars_io::ipc::IpcReader::new(Cursor::new(bytes(table, Format::Ipc)));
-            let (parquet, ipc) = (parquet.finish().unwrap(), ipc.finish().unwrap());
-            assert!(parquet.equals_missing(&ipc), "{}", table.name());
+            let parquet = read_parquet(bytes(table, Format::Parquet));
+            let ipc = read_ipc(bytes(table, Format::Ipc));
+            assert_eq!(parquet.columns(), ipc.columns(), "{}", table.name());
+            let types = |b: &RecordBatch| {
+                let fields = b.schema();
+                let types = fields.fields().iter().map(|f| (f.name().clone(), f.data_type().clone()));
+                types.collect::<Vec<_>>()
+            };
+            assert_eq!(types(&parquet), types(&ipc), "{}", table.name());
+            // pyarrow cannot filter, group or sort by `string_view`.
+            assert!(!types(&ipc).iter().any(|t| t.1 == DataType::Utf8View));
             if table == Table::Events {
-                assert_eq!(parquet.shape(), (70_001, 10));
+                assert_eq!((parquet.num_rows(), parquet.num_columns()), (70_001, 10));
+                assert_eq!(parquet.column_by_name("means").unwrap().as_string::<i32>().value(0), "a \"mark\", with a comma");
             }
         }
     }
@@ -235,22 +228,21 @@ mod tests {
     #[test]
     fn chosen_events_are_those_rows_of_the_whole_table() {
         let recording = recording();
-        let all = polars_io::parquet::read::ParquetReader::new(Cursor::new(bytes(Table::Events, Format::Parquet)));
-        let all = all.finish().unwrap();
+        let all = read_parquet(bytes(Table::Events, Format::Parquet));
         for every in [1u64, 3, 70_000, 1 << 40] {
             let chosen: Vec<u64> = (0..70_001).filter(|e| every < 1 << 40 && e % every == 0).collect();
             let selection: Selection = chosen.iter().copied().collect();
-            let rows: Vec<u32> = chosen.iter().map(|e| *e as u32).collect();
-            let wanted = all.take(&IdxCa::from_vec("".into(), rows)).unwrap();
+            let rows: UInt32Array = chosen.iter().map(|e| *e as u32).collect::<Vec<_>>().into();
+            let wanted = take_record_batch(&all, &rows).unwrap();
             for format in [Format::Parquet, Format::Ipc] {
                 let mut out = Vec::new();
                 let done = export_events(&recording, &selection, format, &mut out, &Progress::new()).unwrap();
                 assert_eq!(done.rows, chosen.len() as u64);
                 let found = match format {
-                    Format::Ipc => polars_io::ipc::IpcReader::new(Cursor::new(out)).finish(),
-                    _ => polars_io::parquet::read::ParquetReader::new(Cursor::new(out)).finish(),
+                    Format::Ipc => read_ipc(out),
+                    _ => read_parquet(out),
                 };
-                assert!(found.unwrap().equals_missing(&wanted), "every {every}, {format:?}");
+                assert_eq!(found.columns(), wanted.columns(), "every {every}, {format:?}");
             }
         }
     }
@@ -266,12 +258,6 @@ mod tests {
         assert_eq!(lines.next(), Some("0,mark,1,0,,,,,,\"a \"\"mark\"\", with a comma\""));
         assert_eq!(lines.next(), Some("1,write,0,0,,0,,4,0,"));
         assert_eq!(text.lines().count(), 70_002);
-        let mut out = Vec::new();
-        let cells = Column::new("a".into(), vec![Some(""), None, Some("x\ny")]);
-        let cells = DataFrame::new(3, vec![cells]).unwrap();
-        csv_head(&cells, &mut out).unwrap();
-        csv(&cells, &mut out).unwrap();
-        assert_eq!(out, b"a\n\"\"\n\n\"x\ny\"\n");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Statistics of the times between events of two patterns.
 
-use crate::table::QueryError;
-use polars::prelude::*;
+use crate::accesses::{duration, mean, median};
 use trace_core::Recording;
 use trace_core::filter::Selection;
 
@@ -115,15 +114,8 @@ pub struct EventPair {
 
 /// Measures the time from each event of `from` to the next event of `to`. A start during an open interval does not
 /// restart it. An event of both patterns ends one interval and starts the next.
-///
-/// # Errors
-///
-/// When polars returns an error.
-pub fn measure_intervals(
-    recording: &Recording,
-    from: &Selection,
-    to: &Selection,
-) -> Result<IntervalStatistics, QueryError> {
+#[must_use]
+pub fn measure_intervals(recording: &Recording, from: &Selection, to: &Selection) -> IntervalStatistics {
     let mut out = IntervalStatistics {
         count: 0,
         repeated: 0,
@@ -159,13 +151,7 @@ pub fn measure_intervals(
             .and_then(|e| recording.events.time.get(e))
             .unwrap_or(0)
     };
-    let ns: Vec<i64> = spans
-        .iter()
-        .map(|s| {
-            let signed = i128::from(time(s.to)) - i128::from(time(s.from));
-            i64::try_from(signed).unwrap_or(if signed < 0 { i64::MIN } else { i64::MAX })
-        })
-        .collect();
+    let mut ns: Vec<i64> = spans.iter().map(|s| duration(time(s.from), time(s.to))).collect();
     out.count = ns.len() as u64;
     let shortest = (0..ns.len()).min_by_key(|n| ns.get(*n)).and_then(|n| spans.get(n));
     // Of several equal times, the last counts as the largest: the order is reversed to get the first.
@@ -174,35 +160,30 @@ pub fn measure_intervals(
         .max_by_key(|n| ns.get(*n))
         .and_then(|n| spans.get(n));
     let (Some(shortest), Some(longest)) = (shortest.copied(), longest.copied()) else {
-        return Ok(out);
+        return out;
     };
     let (min, max) = ns.iter().fold((i64::MAX, i64::MIN), |(a, b), t| (a.min(*t), b.max(*t)));
     out.bins = bins(&ns, min, max);
-    let table = DataFrame::new(ns.len(), vec![Column::new("ns".into(), ns)])?
-        .lazy()
-        .select([
-            col("ns").min().alias("min"),
-            col("ns").max().alias("max"),
-            col("ns").median().cast(DataType::Float64).alias("median"),
-            col("ns").mean().cast(DataType::Float64).alias("mean"),
-            col("ns")
-                .quantile(lit(0.99), QuantileMethod::Nearest)
-                .cast(DataType::Float64)
-                .alias("p99"),
-        ])
-        .collect()?;
-    let whole = |name: &str| Ok::<_, QueryError>(table.column(name)?.i64()?.get(0).unwrap_or(0));
-    let real = |name: &str| Ok::<_, QueryError>(table.column(name)?.f64()?.get(0).unwrap_or(0.0));
-    out.times = Some(Times {
-        min: whole("min")?,
-        median: real("median")?,
-        mean: real("mean")?,
-        p99: real("p99")?,
-        max: whole("max")?,
-        shortest,
-        longest,
-    });
-    Ok(out)
+    let mean = mean(&ns);
+    let (median, p99) = (median(&mut ns), percentile_99(&mut ns));
+    out.times = (|| {
+        Some(Times {
+            min,
+            median: median?,
+            mean: mean?,
+            p99: p99?,
+            max,
+            shortest,
+            longest,
+        })
+    })();
+    out
+}
+
+/// Returns the 99th percentile of times, which it reorders: the time with the nearest rank. `None` if there are none.
+fn percentile_99(ns: &mut [i64]) -> Option<f64> {
+    let rank = (ns.len().checked_sub(1)? as f64 * 0.99).round() as usize;
+    Some(*ns.select_nth_unstable(rank).1 as f64)
 }
 
 #[cfg(test)]
@@ -223,7 +204,7 @@ mod tests {
 
     fn of(times: &[u64], from: &[u64], to: &[u64]) -> IntervalStatistics {
         let select = |all: &[u64]| all.iter().copied().collect::<Selection>();
-        measure_intervals(&recording(times), &select(from), &select(to)).unwrap()
+        measure_intervals(&recording(times), &select(from), &select(to))
     }
 
     #[test]

@@ -1,24 +1,22 @@
-//! Tables, aggregates and columnar export of recordings; the only crate that depends on polars.
+//! Tables, aggregates and columnar export of recordings; the only crate that depends on Arrow and Parquet.
 //!
 //! Filters and scans over events are in `trace-core`, whose column scans are faster than a general engine. This crate
 //! does group-by, statistics and export.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod accesses;
+mod batch;
 mod columns;
+mod csv;
 mod export;
 mod intervals;
-mod lend;
-mod plain;
+mod registers;
 mod shaders;
 mod statistics;
-mod table;
 mod tables;
 
 pub use columns::{Cells, write_columns};
 pub use export::{ExportSummary, Format, export, export_events};
 pub use intervals::{EventPair, IntervalStatistics, TimeBin, Times, measure_intervals};
 pub use statistics::{Bin, COMMON, Count, Gaps, GroupBy, Histogram, Usage, histogram, usage};
-pub use table::{QueryError, accesses, accesses_among, register_statistics};
 pub use tables::{Table, TableError};
-
-pub use polars::prelude::{DataFrame, LazyFrame};

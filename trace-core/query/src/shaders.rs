@@ -1,8 +1,9 @@
 //! The table of shaders: one row for each operation of the code that each job runs.
 
-use crate::tables::{BATCH, BatchSink, TableError, frame};
+use crate::batch::{batch, column};
+use crate::tables::{BATCH, BatchSink, TableError};
 use bifrost::Unit;
-use polars::prelude::{Column, DataFrame};
+use arrow_array::RecordBatch;
 use std::collections::HashSet;
 use trace_core::Recording;
 use trace_core::jobs::{self, CodeClause, Stage};
@@ -47,22 +48,19 @@ impl Rows {
         }
     }
 
-    fn frame(self) -> Result<DataFrame, TableError> {
-        Ok(frame(
-            self.job.len(),
-            vec![
-                Column::new("job".into(), self.job),
-                Column::new("stage".into(), self.stage),
-                Column::new("shader_va".into(), self.shader),
-                Column::new("clause_va".into(), self.clause),
-                Column::new("tuple".into(), self.tuple),
-                Column::new("unit".into(), self.unit),
-                Column::new("bits".into(), self.bits),
-                Column::new("known".into(), self.known),
-                Column::new("reached".into(), self.reached),
-                Column::new("text".into(), self.text),
-            ],
-        )?)
+    fn frame(self) -> Result<RecordBatch, TableError> {
+        batch(vec![
+                column("job", self.job),
+                column("stage", self.stage),
+                column("shader_va", self.shader),
+                column("clause_va", self.clause),
+                column("tuple", self.tuple),
+                column("unit", self.unit),
+                column("bits", self.bits),
+                column("known", self.known),
+                column("reached", self.reached),
+                column("text", self.text),
+        ])
     }
 }
 

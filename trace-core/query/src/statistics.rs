@@ -1,12 +1,9 @@
 //! Usage statistics of registers, blocks, threads and jobs.
 
-use crate::table::{QueryError, accesses, accesses_among};
-use polars::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use crate::accesses::{AccessGroup, TimedAccess, count_values, group_accesses, mean, median};
 use trace_core::Recording;
 use trace_core::filter::{Derived, Jobs, Selection};
-use trace_core::progress::Progress;
-use trace_core::recording::Access;
+use trace_core::progress::{Cancelled, Progress};
 use trace_core::registers::RecordedRegisters;
 
 /// The key that accesses are counted by.
@@ -116,21 +113,18 @@ pub struct Count<'a> {
     pub histogram: bool,
 }
 
-/// Number of accesses between two checks for cancellation.
-const CHUNK: usize = 1 << 16;
-
 /// Counts the accesses of a recording. Registers are sorted by space and offset, threads and jobs by number, blocks by
 /// name; groups without a name come last. `derived` is used for jobs only.
 ///
 /// # Errors
 ///
-/// When polars returns an error, or the work was cancelled.
+/// When the work was cancelled.
 pub fn usage(
     recording: &Recording,
     derived: &Derived,
     count: Count<'_>,
     progress: &Progress,
-) -> Result<Vec<Usage>, QueryError> {
+) -> Result<Vec<Usage>, Cancelled> {
     let by = count.by;
     let device = RecordedRegisters::new(recording);
     let mut blocks: Vec<&str> =
@@ -149,154 +143,65 @@ pub fn usage(
         blocks.binary_search(&name).ok()
     };
     let jobs = (by == GroupBy::Job).then(|| Jobs::new(derived, device));
-    let table = match count.among {
-        Some(events) => accesses_among(recording, events)?,
-        None => accesses(recording)?,
-    };
-    let (events, times) = (table.column("event")?.u64()?, table.column("time_ns")?.u64()?);
-    let (spaces, offsets) = (table.column("space")?.u32()?, table.column("offset")?.u32()?);
-    let (threads, writes) = (table.column("thread")?.u32()?, table.column("write")?.bool()?);
-    let widths = table.column("width")?.u32()?;
-    progress.set_total(table.height() as u64);
-    let mut keys = Vec::with_capacity(table.height());
-    let mut gaps: Vec<Option<i64>> = Vec::with_capacity(table.height());
-    let mut last: HashMap<u64, u64> = HashMap::new();
-    let rows = events
-        .iter()
-        .zip(times.iter())
-        .zip(spaces.iter())
-        .zip(offsets.iter())
-        .zip(threads.iter())
-        .zip(writes.iter().zip(widths.iter()));
-    for (n, (((((event, time), space), offset), thread), (write, width))) in rows.enumerate() {
-        if n % CHUNK == 0 {
-            progress.advance(CHUNK as u64)?;
-        }
-        let (event, time) = (event.unwrap_or(0), time.unwrap_or(0));
-        let offset = offset.unwrap_or(0);
-        let key = match by {
-            GroupBy::Register => u64::from(space.unwrap_or(0)) << 32 | u64::from(offset),
-            GroupBy::Block => block(space.unwrap_or(0), offset).map_or(NONE, |b| b as u64),
-            GroupBy::Thread => u64::from(thread.unwrap_or(0)),
+    let key = |a: &TimedAccess| {
+        let (space, offset) = (u32::from(a.access.space), a.access.offset);
+        match by {
+            GroupBy::Register => u64::from(space) << 32 | u64::from(offset),
+            GroupBy::Block => block(space, offset).map_or(NONE, |b| b as u64),
+            GroupBy::Thread => u64::from(a.thread),
             GroupBy::Job => {
-                let access = Access {
-                    space: space.and_then(|s| u8::try_from(s).ok()).unwrap_or(u8::MAX),
-                    write: write.unwrap_or(false),
-                    offset,
-                    width: width.and_then(|w| u8::try_from(w).ok()).unwrap_or(0),
-                    value: 0,
-                };
-                let job = jobs.as_ref().and_then(|j| j.job(event, Some(&access)));
+                let job = jobs.as_ref().and_then(|j| j.job(a.event, Some(&a.access)));
                 job.map_or(NONE, u64::from)
             }
-        };
-        keys.push(key);
-        let gap = last.insert(key, time).map(|before| {
-            let signed = i128::from(time) - i128::from(before);
-            i64::try_from(signed).unwrap_or(if signed < 0 { i64::MIN } else { i64::MAX })
-        });
-        gaps.push(gap);
-    }
-    progress.check()?;
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut table = table;
-    table.with_column(Column::new("key".into(), keys))?;
-    table.with_column(Column::new("gap".into(), gaps))?;
-    let mut bins = if count.histogram {
-        histograms(&table)?
-    } else {
-        BTreeMap::new()
+        }
     };
-    let out = table
-        .lazy()
-        .group_by([col("key")])
-        .agg([
-            col("space").first(),
-            col("offset").first(),
-            col("event").count().cast(DataType::UInt64).alias("accesses"),
-            col("write").not().sum().cast(DataType::UInt64).alias("reads"),
-            col("write").sum().cast(DataType::UInt64).alias("writes"),
-            col("event").min().alias("first_event"),
-            col("event").max().alias("last_event"),
-            col("time_ns").first().alias("first_ns"),
-            col("time_ns").last().alias("last_ns"),
-            col("value").n_unique().cast(DataType::UInt64).alias("values"),
-            col("gap").min().alias("gap_min"),
-            col("gap").median().alias("gap_median"),
-            col("gap").mean().alias("gap_mean"),
-            col("gap").max().alias("gap_max"),
-        ])
-        .sort(["key"], SortMultipleOptions::default())
-        .collect()?;
-    let (keys, spaces, offsets) = (
-        out.column("key")?.u64()?,
-        out.column("space")?.u32()?,
-        out.column("offset")?.u32()?,
-    );
-    let number = |name: &str, row: usize| Ok::<u64, QueryError>(out.column(name)?.u64()?.get(row).unwrap_or(0));
-    let mut all = Vec::with_capacity(out.height());
-    for row in 0..out.height() {
-        let key = keys.get(row).unwrap_or(NONE);
-        let first_at = (spaces.get(row).unwrap_or(0), offsets.get(row).unwrap_or(0));
-        let name = match by {
-            GroupBy::Register => register(first_at.0, first_at.1).map(|r| r.name.clone()),
-            GroupBy::Block => blocks.get(key as usize).map(|b| (*b).to_owned()),
-            GroupBy::Thread => Some(key.to_string()),
-            GroupBy::Job => (key != NONE).then(|| key.to_string()),
-        };
-        let (min, max) = (out.column("gap_min")?.i64()?, out.column("gap_max")?.i64()?);
-        let (median, mean) = (out.column("gap_median")?.f64()?, out.column("gap_mean")?.f64()?);
-        let gaps = || {
-            Some(Gaps {
-                min: min.get(row)?,
-                median: median.get(row)?,
-                mean: mean.get(row)?,
-                max: max.get(row)?,
-            })
-        };
-        let accesses = number("accesses", row)?;
-        let ns = number("last_ns", row)?.saturating_sub(number("first_ns", row)?);
+    let groups = group_accesses(recording, count.among, progress, key)?;
+    let name = |group: &AccessGroup| match by {
+        GroupBy::Register => register(group.first_at.0, group.first_at.1).map(|r| r.name.clone()),
+        GroupBy::Block => blocks.get(group.key as usize).map(|b| (*b).to_owned()),
+        GroupBy::Thread => Some(group.key.to_string()),
+        GroupBy::Job => (group.key != NONE).then(|| group.key.to_string()),
+    };
+    let mut all = Vec::with_capacity(groups.len());
+    for mut group in groups {
+        progress.check()?;
+        let ns = group.last_time.saturating_sub(group.first_time);
+        let accesses = group.accesses;
+        let values = group.count_values();
         all.push(Usage {
-            name,
-            first_at,
+            name: name(&group),
+            first_at: group.first_at,
             accesses,
-            reads: number("reads", row)?,
-            writes: number("writes", row)?,
-            first_event: number("first_event", row)?,
-            last_event: number("last_event", row)?,
-            values: number("values", row)?,
+            reads: group.reads,
+            writes: group.writes,
+            first_event: group.first_event,
+            last_event: group.last_event,
+            values: values.len() as u64,
             rate: (ns > 0 && accesses > 1).then(|| (accesses - 1) as f64 * 1e9 / ns as f64),
-            gaps: gaps(),
-            histogram: bins.remove(&key).unwrap_or_default(),
+            gaps: gaps(&mut group.gaps),
+            histogram: if count.histogram { bins(&values) } else { Vec::new() },
         });
     }
     Ok(all)
 }
 
-/// Returns the bins of each group's values.
-fn histograms(table: &DataFrame) -> Result<BTreeMap<u64, Vec<Bin>>, QueryError> {
-    let counted = table
-        .clone()
-        .lazy()
-        .group_by([col("key"), col("value")])
-        .agg([col("event").count().cast(DataType::UInt64).alias("count")])
-        .sort(["key", "value"], SortMultipleOptions::default())
-        .collect()?;
-    let (keys, values) = (counted.column("key")?.u64()?, counted.column("value")?.u64()?);
-    let counts = counted.column("count")?.u64()?;
-    let mut groups: BTreeMap<u64, Vec<Bin>> = BTreeMap::new();
-    for ((key, value), count) in keys.iter().zip(values.iter()).zip(counts.iter()) {
-        let (Some(key), Some(from), Some(count)) = (key, value, count) else {
-            continue;
-        };
-        groups.entry(key).or_default().push(Bin { from, to: from, count });
-    }
-    for bins in groups.values_mut() {
-        *bins = folded(std::mem::take(bins));
-    }
-    Ok(groups)
+fn gaps(ns: &mut [i64]) -> Option<Gaps> {
+    Some(Gaps {
+        min: *ns.iter().min()?,
+        max: *ns.iter().max()?,
+        mean: mean(ns)?,
+        median: median(ns)?,
+    })
+}
+
+/// Returns the bins of ascending values with their counts.
+fn bins(values: &[(u64, u64)]) -> Vec<Bin> {
+    let single = values.iter().map(|&(value, count)| Bin {
+        from: value,
+        to: value,
+        count,
+    });
+    folded(single.collect())
 }
 
 /// Merges ascending bins of one value each for display: many bins become one for each power of two.
@@ -341,43 +246,25 @@ pub struct Histogram {
 pub const COMMON: usize = 1000;
 
 /// Counts values.
-///
-/// # Errors
-/// When polars returns an error.
-pub fn histogram(values: &[u64]) -> Result<Histogram, QueryError> {
-    if values.is_empty() {
-        return Ok(Histogram::default());
-    }
-    let counted = DataFrame::new(values.len(), vec![Column::new("value".into(), values)])?
-        .lazy()
-        .group_by([col("value")])
-        .agg([len().cast(DataType::UInt64).alias("count")])
-        .sort(["value"], SortMultipleOptions::default())
-        .collect()?;
-    let (values, counts) = (counted.column("value")?.u64()?, counted.column("count")?.u64()?);
-    let all = values.iter().zip(counts.iter()).filter_map(|(v, n)| Some((v?, n?)));
-    let mut common: Vec<(u64, u64)> = all.collect();
-    let single = common.iter().map(|(v, n)| Bin {
-        from: *v,
-        to: *v,
-        count: *n,
-    });
-    let bins = folded(single.collect());
-    let (total, different) = (common.iter().map(|c| c.1).sum(), common.len() as u64);
+#[must_use]
+pub fn histogram(values: &[u64]) -> Histogram {
+    let mut common = count_values(&mut values.to_vec());
+    let bins = bins(&common);
+    let different = common.len() as u64;
     common.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
     common.truncate(COMMON);
-    Ok(Histogram {
-        total,
+    Histogram {
+        total: values.len() as u64,
         different,
         common,
         bins,
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tests::access;
+    use crate::registers::tests::access;
     use trace_core::recording::EventsBuilder;
 
     #[test]
@@ -483,25 +370,23 @@ mod tests {
                     assert_eq!(found, [], "{by:?}");
                 }
             }
-            let table = crate::register_statistics(&recording).unwrap();
-            assert_eq!(table.shape(), (0, 8));
         }
     }
 
     #[test]
     fn values_are_counted_and_the_most_frequent_come_first() {
-        let h = histogram(&[5, 7, 5, u64::MAX, 7, 5, 0]).unwrap();
+        let h = histogram(&[5, 7, 5, u64::MAX, 7, 5, 0]);
         assert_eq!((h.total, h.different), (7, 4));
         assert_eq!(h.common, [(5, 3), (7, 2), (0, 1), (u64::MAX, 1)]);
         let bins: Vec<_> = h.bins.iter().map(|b| (b.from, b.to, b.count)).collect();
         assert_eq!(bins, [(0, 0, 1), (5, 5, 3), (7, 7, 2), (u64::MAX, u64::MAX, 1)]);
         let many: Vec<u64> = (0..5000).collect();
-        let h = histogram(&many).unwrap();
+        let h = histogram(&many);
         assert_eq!((h.total, h.different, h.common.len()), (5000, 5000, COMMON));
         assert_eq!(h.common[0], (0, 1));
         assert_eq!(h.bins.len(), 14, "0, and from each power of two to the next");
         assert_eq!(h.bins.iter().map(|b| b.count).sum::<u64>(), 5000);
-        assert_eq!(histogram(&[]).unwrap(), Histogram::default());
+        assert_eq!(histogram(&[]), Histogram::default());
     }
 
     #[test]
@@ -520,7 +405,7 @@ mod tests {
             histogram: false,
         };
         let result = usage(&recording, &Derived::default(), count, &stopped);
-        assert!(matches!(result, Err(QueryError::Cancelled(_))), "{result:?}");
+        assert!(matches!(result, Err(Cancelled)), "{result:?}");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The tables that a recording can be exported as, built one batch of rows at a time.
 
+use crate::batch::{batch, column};
+use crate::registers::build_register_table;
 use crate::shaders;
-use crate::table::{QueryError, register_statistics};
-use polars::prelude::{Column, DataFrame};
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use parquet::errors::ParquetError;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use trace_core::filter::Selection;
@@ -66,10 +69,19 @@ impl Table {
 /// The reason why a table was not built or not written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It could not be made.
-    #[error(transparent)]
-    Query(#[from] QueryError),
-    /// It could not be written.
+    /// Arrow returned an error.
+    #[error("the table cannot be written: {0}")]
+    Arrow(#[from] ArrowError),
+    /// Parquet returned an error.
+    #[error("the table cannot be written as Parquet: {0}")]
+    Parquet(#[from] ParquetError),
+    /// The texts of a column exceed the limit of its type.
+    #[error("the texts of one column take {bytes} bytes in one batch of rows (limit 2 GiB); choose fewer events")]
+    TextTooLong {
+        /// Length of the texts, bytes.
+        bytes: u64,
+    },
+    /// The file could not be written.
     #[error(transparent)]
     Write(#[from] std::io::Error),
     /// The work was cancelled.
@@ -77,21 +89,15 @@ pub enum TableError {
     Cancelled(#[from] Cancelled),
 }
 
-impl From<polars::prelude::PolarsError> for TableError {
-    fn from(e: polars::prelude::PolarsError) -> Self {
-        Self::Query(e.into())
-    }
-}
-
 /// Receives a batch of rows.
-pub(crate) type BatchSink<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
+pub(crate) type BatchSink<'a> = dyn FnMut(RecordBatch) -> Result<(), TableError> + 'a;
 
 /// Builds a table and passes it to `take` in batches of rows: at least one, all with the same columns. Returns
 /// descriptions of data that could not be followed.
 ///
 /// # Errors
 ///
-/// When polars returns an error, `take` fails or the work is cancelled.
+/// When a batch cannot be built, `take` fails or the work is cancelled.
 pub fn build_table(
     table: Table,
     recording: &Recording,
@@ -116,17 +122,13 @@ pub fn build_table(
             }
         }
         Table::Jobs => take(submits(recording, timeline)?)?,
-        Table::Registers => take(register_statistics(recording)?)?,
+        Table::Registers => take(build_register_table(recording, progress)?)?,
         Table::Pages => pages(recording, progress, take, &mut problems)?,
         Table::Mappings => take(mappings(recording, &mut problems)?)?,
         Table::Buffers => take(buffers(recording)?)?,
         Table::Shaders => shaders::build_shader_table(recording, timeline, progress, take)?,
     }
     Ok(problems)
-}
-
-pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, QueryError> {
-    Ok(DataFrame::new(height, columns)?)
 }
 
 /// Builds the selected rows of [`Table::Events`] in the form of [`build_table`].
@@ -158,7 +160,7 @@ fn events(
     recording: &Recording,
     n: usize,
     range: impl Iterator<Item = usize> + Clone,
-) -> Result<DataFrame, QueryError> {
+) -> Result<RecordBatch, TableError> {
     let device = RecordedRegisters::new(recording);
     let calls = recording.call_facts();
     let events = &recording.events;
@@ -243,24 +245,21 @@ fn events(
     let times: Vec<u64> = range.clone().map(|e| events.time.get(e).unwrap_or(0)).collect();
     let threads: Vec<u32> = range.clone().map(|e| events.thread.get(e).unwrap_or(0)).collect();
     let index: Vec<u64> = range.map(|i| i as u64).collect();
-    frame(
-        n,
-        vec![
-            Column::new("event".into(), index),
-            Column::new("kind".into(), kinds),
-            Column::new("time_ns".into(), times),
-            Column::new("thread".into(), threads),
-            Column::new("space".into(), spaces),
-            Column::new("offset".into(), offsets),
-            Column::new("register".into(), registers),
-            Column::new("width".into(), widths),
-            Column::new("value".into(), values),
-            Column::new("means".into(), means),
-        ],
-    )
+    batch(vec![
+            column("event", index),
+            column("kind", kinds),
+            column("time_ns", times),
+            column("thread", threads),
+            column("space", spaces),
+            column("offset", offsets),
+            column("register", registers),
+            column("width", widths),
+            column("value", values),
+            column("means", means),
+        ])
 }
 
-fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, QueryError> {
+fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, TableError> {
     let spans = &timeline.jobs;
     let at: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
     let memory = RegisterMap::built_in_for(recording)
@@ -273,25 +272,21 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, Quer
         .collect();
     let heads: Vec<Option<&jobs::Job>> = chains.iter().map(|c| c.as_ref()?.first()).collect();
     let kind = |j: &jobs::Job| j.kind().map(JobType::name);
-    let part = |name: &str, of: &dyn Fn(&jobs::Dispatch) -> u32| {
+    let part = |name: &'static str, of: &dyn Fn(&jobs::Dispatch) -> u32| {
         let values: Vec<Option<u32>> = heads.iter().map(|j| (*j)?.dispatch.as_ref().map(of)).collect();
-        Column::new(name.into(), values)
+        column(name, values)
     };
     let all = |of: &dyn Fn(usize) -> Option<u64>| (0..spans.len()).map(of).collect::<Vec<Option<u64>>>();
     let span = |i: usize| spans.get(i);
-    frame(
-        spans.len(),
-        vec![
-            Column::new("index".into(), spans.iter().map(|s| s.index).collect::<Vec<_>>()),
-            Column::new("submit_event".into(), at),
-            Column::new("done_event".into(), all(&|i| span(i)?.done_event)),
-            Column::new("head_va".into(), all(&|i| Some(span(i)?.head_va.0))),
-            Column::new(
-                "type".into(),
+    batch(vec![
+            column("index", spans.iter().map(|s| s.index).collect::<Vec<_>>()),
+            column("submit_event", at),
+            column("done_event", all(&|i| span(i)?.done_event)),
+            column("head_va", all(&|i| Some(span(i)?.head_va.0))),
+            column("type",
                 heads.iter().map(|j| (*j).and_then(kind)).collect::<Vec<_>>(),
             ),
-            Column::new(
-                "decoded".into(),
+            column("decoded",
                 heads
                     .iter()
                     .map(|j| j.is_some_and(jobs::Job::is_decoded))
@@ -303,23 +298,19 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, Quer
             part("size_x", &|d| d.size[0]),
             part("size_y", &|d| d.size[1]),
             part("size_z", &|d| d.size[2]),
-            Column::new(
-                "shader_va".into(),
+            column("shader_va",
                 heads.iter().map(|j| (*j)?.shader_va.map(|v| v.0)).collect::<Vec<_>>(),
             ),
-            Column::new(
-                "duration_ns".into(),
+            column("duration_ns",
                 all(&|i| span(i).and_then(|s| Some(s.done_ns?.saturating_sub(s.submit_ns)))),
             ),
-            Column::new(
-                "chain_length".into(),
+            column("chain_length",
                 chains
                     .iter()
                     .map(|c| c.as_ref().map_or(0, |c| c.len() as u64))
                     .collect::<Vec<_>>(),
             ),
-        ],
-    )
+        ])
 }
 
 /// Rows of [`Table::Pages`] collected so far.
@@ -334,20 +325,17 @@ struct PageRows {
 }
 
 impl PageRows {
-    fn frame(self) -> Result<DataFrame, QueryError> {
+    fn frame(self) -> Result<RecordBatch, TableError> {
         let content: Vec<bool> = self.blake3.iter().map(Option::is_some).collect();
-        frame(
-            self.va.len(),
-            vec![
-                Column::new("address_space".into(), self.space),
-                Column::new("va".into(), self.va),
-                Column::new("pa".into(), self.pa),
-                Column::new("rights".into(), self.rights),
-                Column::new("attribute".into(), self.attribute),
-                Column::new("content".into(), content),
-                Column::new("blake3".into(), self.blake3),
-            ],
-        )
+        batch(vec![
+                column("address_space", self.space),
+                column("va", self.va),
+                column("pa", self.pa),
+                column("rights", self.rights),
+                column("attribute", self.attribute),
+                column("content", content),
+                column("blake3", self.blake3),
+            ])
     }
 }
 
@@ -400,7 +388,7 @@ fn pages(
     take(rows.frame()?)
 }
 
-fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<DataFrame, QueryError> {
+fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordBatch, TableError> {
     let view = recording.memory.last();
     let mut rows = Vec::new();
     for space in &recording.facts.address_spaces {
@@ -412,43 +400,33 @@ fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<DataFra
         );
         rows.extend(scan.mappings.into_iter().map(|m| (u32::from(space.number), m)));
     }
-    frame(
-        rows.len(),
-        vec![
-            Column::new("address_space".into(), rows.iter().map(|r| r.0).collect::<Vec<_>>()),
-            Column::new("va".into(), rows.iter().map(|r| r.1.va.0).collect::<Vec<_>>()),
-            Column::new("end".into(), rows.iter().map(|r| r.1.end().0).collect::<Vec<_>>()),
-            Column::new("pages".into(), rows.iter().map(|r| r.1.pages).collect::<Vec<_>>()),
-            Column::new(
-                "rights".into(),
+    batch(vec![
+            column("address_space", rows.iter().map(|r| r.0).collect::<Vec<_>>()),
+            column("va", rows.iter().map(|r| r.1.va.0).collect::<Vec<_>>()),
+            column("end", rows.iter().map(|r| r.1.end().0).collect::<Vec<_>>()),
+            column("pages", rows.iter().map(|r| r.1.pages).collect::<Vec<_>>()),
+            column("rights",
                 rows.iter().map(|r| r.1.rights.to_string()).collect::<Vec<_>>(),
             ),
-            Column::new(
-                "attribute".into(),
+            column("attribute",
                 rows.iter().map(|r| u32::from(r.1.attr_index)).collect::<Vec<_>>(),
             ),
-            Column::new(
-                "pa".into(),
+            column("pa",
                 rows.iter().map(|r| r.1.contiguous_pa.map(|p| p.0)).collect::<Vec<_>>(),
             ),
-        ],
-    )
+        ])
 }
 
-fn buffers(recording: &Recording) -> Result<DataFrame, QueryError> {
+fn buffers(recording: &Recording) -> Result<RecordBatch, TableError> {
     let all = &recording.facts.buffers;
-    frame(
-        all.len(),
-        vec![
-            Column::new("name".into(), all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
-            Column::new("role".into(), all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),
-            Column::new(
-                "address_space".into(),
+    batch(vec![
+            column("name", all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
+            column("role", all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),
+            column("address_space",
                 all.iter().map(|b| b.address_space).collect::<Vec<_>>(),
             ),
-            Column::new("va".into(), all.iter().map(|b| b.va.0).collect::<Vec<_>>()),
-            Column::new("bytes".into(), all.iter().map(|b| b.bytes).collect::<Vec<_>>()),
-            Column::new("type".into(), all.iter().map(|b| b.element.name()).collect::<Vec<_>>()),
-        ],
-    )
+            column("va", all.iter().map(|b| b.va.0).collect::<Vec<_>>()),
+            column("bytes", all.iter().map(|b| b.bytes).collect::<Vec<_>>()),
+            column("type", all.iter().map(|b| b.element.name()).collect::<Vec<_>>()),
+        ])
 }

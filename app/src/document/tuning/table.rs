@@ -95,7 +95,7 @@ pub fn code<'a>(tuned: &'a TuneReport, point: &Point) -> &'a str {
 ///
 /// # Errors
 /// Returns an error if `to` cannot be written.
-pub fn write(tuned: &TuneReport, columns: Columns, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
+pub fn write(tuned: &TuneReport, columns: Columns, format: Format, to: &mut (dyn Write + Send)) -> Result<u64, TableError> {
     let rows: Vec<Row<'_>> = rows(tuned).collect();
     let columns = match columns {
         Columns::All => ours(tuned, &rows),

@@ -103,7 +103,7 @@ fn measure(doc: &Document, view: &mut View, asks: &mut UiActions, key: &Key) {
         };
         let found = select(&mine.0, "from").and_then(|from| {
             let to = select(&mine.1, "to")?;
-            trace_query::measure_intervals(&recording, &from, &to).map_err(|e| e.to_string())
+            Ok(trace_query::measure_intervals(&recording, &from, &to))
         });
         let own = progress.clone();
         Box::new(move |desk| desk.views.plots.between.finish(mine, &own, found.map(IntervalResult)))

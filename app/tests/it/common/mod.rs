@@ -9,7 +9,7 @@ pub mod long;
 pub mod net;
 pub mod screen_recording;
 
-use egui_kittest::Harness;
+use egui_kittest::{Harness, LazyRenderer, TestRenderer};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
@@ -17,6 +17,7 @@ use kinescope::document::boards::Boards;
 use kinescope::document::{Document, derive, journal};
 use kinescope::panels::views::Views;
 use kinescope::theme::ThemeChoice;
+use kinescope::window::offscreen::gl::OffscreenPainter;
 use kinescope::window::{App, Pick, PickResult, Setup, layout};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -123,6 +124,22 @@ pub fn find_busiest_register(doc: &Document) -> u32 {
     all.max_by_key(|r| writes(doc, *r).len()).unwrap()
 }
 
+/// Draws the pictures of a test as the program draws off-screen.
+struct Pictures(OffscreenPainter);
+
+impl TestRenderer for Pictures {
+    fn handle_delta(&mut self, delta: &mut egui::TexturesDelta) {
+        self.0.update_textures(delta);
+    }
+
+    fn render(&mut self, ctx: &egui::Context, output: &egui::FullOutput) -> Result<image::RgbaImage, String> {
+        let ppp = ctx.pixels_per_point();
+        let size = ctx.content_rect().size() * ppp;
+        let shapes = ctx.tessellate(output.shapes.clone(), ppp);
+        self.0.draw([size.x.round() as u32, size.y.round() as u32], ppp, &shapes)
+    }
+}
+
 /// A window without a screen, and what a test needs with it.
 pub struct Window {
     /// Runs its frames.
@@ -156,6 +173,7 @@ impl Window {
             .with_max_steps(64)
             .with_step_dt(0.25)
             .allow_missing_glyphs()
+            .renderer(LazyRenderer::new(|| Pictures(OffscreenPainter::new().unwrap())))
             .build_ui_state(
                 move |ui, app: &mut Option<App>| {
                     let app = app.get_or_insert_with(|| {
