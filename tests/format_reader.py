@@ -347,7 +347,7 @@ ADDRESS_SPACE = structure(
 )
 BUFFER = structure(
     ("name", "string"), ("role", choice("Input Output Shared Weights Shader Descriptor")), ("address_space", "u32"),
-    ("va", "u64"), ("bytes", "u64"), ("element", choice("U8 I8 U16 I16 U32 I32 U64 I64 F16 F32 F64")),
+    ("va", "u64"), ("bytes", "u64"), ("element", choice("U8 I8 U16 I16 U32 I32 U64 I64 F16 F32 F64 BF16")),
 )
 REGION = structure(
     ("address_space", "u32"), ("start", "u64"), ("end", "u64"), ("committed_pages", "u64"), ("flags", "u64"),
