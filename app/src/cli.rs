@@ -435,4 +435,27 @@ mod tests {
     fn the_table_makes_a_sound_parser() {
         command().debug_assert();
     }
+
+    #[test]
+    fn old_names_of_options_still_parse() {
+        for line in [
+            "x.kine --board software:mali-g71",
+            "diff a.kine b.kine --most 5",
+            "bisect x.kine --until true --most 9",
+            "record --with cuda --kernels scale --most 2 -o x.kine -- program",
+            "launches x.kine --on cuda:0 --most 5",
+            "memory x.kine in0 --on cuda:0 --most 5",
+            "last-writer x.kine in0 --on cuda:0 --most 5",
+            "trim x.kine --jobs 0 --touched -o y.kine",
+            "regmaps import x.svd --beside x.kine",
+            "replay x.kine --on cuda:0 --near out0=exact",
+            "replay x.kine --on qemu:edu --learn x.plan --look-at 3",
+            "tune x.kine --on cuda:0 --near f32:1e-5",
+        ] {
+            let words = std::iter::once("kinescope").chain(line.split(' '));
+            if let Err(e) = command().try_get_matches_from(words) {
+                panic!("{line}: {e}");
+            }
+        }
+    }
 }

@@ -161,7 +161,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         if !times.is_empty()
             && let Some(line) = table.last_mut()
         {
-            line.push(r.device_ns.map_or_else(|| "unknown".to_owned(), format_duration));
+            line.push(r.device_ns.map_or_else(|| "not known".to_owned(), format_duration));
         }
     }
     out.table(&table)?;
@@ -170,7 +170,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 
 fn describe_changes(changed: Option<&[ChangedRow]>) -> String {
     let Some(changed) = changed else {
-        return "unknown".to_owned();
+        return "not known".to_owned();
     };
     if changed.is_empty() {
         return "nothing".to_owned();

@@ -497,13 +497,13 @@ mod tests {
             "  at 0x5040, 64 bytes from buffer 'input'",
             "    AS0_FAULTSTATUS  0x100c3  read, translation fault",
             "    level 0, entry 0 at 0x100000000: 0x2, invalid",
-            "Board     agent:lab/mali-g71",
+            "Target    agent:lab/mali-g71",
             "Jobs      1 of 3 done",
-            "Computed  no: 2 of 3 jobs did not end as done, the shaders of 1 job did not run, so what they compute is \
+            "Computed  no: 2 of 3 jobs did not end as done, the shaders of 1 job did not run, so their results are \
              not in the outputs",
             "Actions   40 for 1 event, 1 interrupt",
             "Device    5.00 ms on its own clock",
-            "Pushed    1 byte",
+            "Uploaded  1 byte",
         ] {
             assert!(text.lines().any(|l| l == line), "no line '{line}' in:\n{text}");
         }

@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(of("7"), Ok((7..=7, false)));
         for (text, why) in [
             ("9..4", "ends before it begins"),
-            ("4..4", "is empty: 4 is not a part of it (4..=4 includes it)"),
+            ("4..4", "is empty: it excludes 4 (4..=4 includes it)"),
             ("..4", "not a range"),
             ("x", "not a range"),
             ("1..", "not a range"),

@@ -201,3 +201,21 @@ pub enum Keys {
         key: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_name_of_force_still_parses() {
+        let words = [
+            "kinescope-agent",
+            "record",
+            "--device",
+            "1234:11e8",
+            "--check",
+            "--anyway",
+        ];
+        assert!(Cli::try_parse_from(words).is_ok());
+    }
+}

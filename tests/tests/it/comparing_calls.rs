@@ -56,7 +56,7 @@ fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carr
         "{text}"
     );
     assert!(
-        !text.contains("CPU's bytes") && !text.contains("Mapped pages"),
+        !text.contains("CPU writes") && !text.contains("Mapped pages"),
         "{text}"
     );
     // Rules are those of buffers.
