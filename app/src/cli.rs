@@ -262,7 +262,9 @@ pub fn main() -> u8 {
         Some((name, sub)) => match VERBS.iter().find(|v| v.name == name) {
             Some(verb) => {
                 if let Err(e) = signals::install() {
-                    failure::complain(format_args!("cannot handle signals: {e}; a signal ends the program without cleaning up"));
+                    failure::complain(format_args!(
+                        "cannot handle signals: {e}; a signal ends the program without cleaning up"
+                    ));
                 }
                 limit::set_from_arguments(sub);
                 let mut out = Out::stdout(sub.get_flag("json"));
@@ -453,9 +455,8 @@ mod tests {
             "tune x.kine --on cuda:0 --near f32:1e-5",
         ] {
             let words = std::iter::once("kinescope").chain(line.split(' '));
-            if let Err(e) = command().try_get_matches_from(words) {
-                panic!("{line}: {e}");
-            }
+            let parsed = command().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
         }
     }
 }

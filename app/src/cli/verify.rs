@@ -11,7 +11,7 @@ use trace_core::container::{self, ContainerError, VerifyReport};
 
 pub const VERB: Verb = Verb {
     name: "verify",
-    about: "Check every digest and commit of a .kine; exit 1 if it is damaged",
+    about: "Check every digest and commit of a .kine; exit 1 if damaged",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };

@@ -244,7 +244,10 @@ fn tables_are_written_and_what_cannot_be_is_refused() {
         (&["--launch", "other"][..], "no launched kernel is called 'other'"),
         (&["--launch", "0"], "event 0 is no launch"),
         (&["--block", "2048"], "1 to 1024 threads"),
-        (&["--tolerance", "arg9=f32:1"], "parameter 9 of the launch is no pointer"),
+        (
+            &["--tolerance", "arg9=f32:1"],
+            "parameter 9 of the launch is no pointer",
+        ),
         (&["--module", "/nowhere/x.ptx"], "/nowhere/x.ptx"),
     ] {
         tune(&cuda, &stride.path, arguments, &[]).assert_refused(needle);

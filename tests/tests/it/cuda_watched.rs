@@ -307,14 +307,28 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         ("0", "0 bytes, where 1 to"),
         ("99999999999", "where 1 to 1073741824 can be returned"),
     ] {
-        let refused = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--max-bytes", most], &[]);
+        let refused = asked(
+            &cuda,
+            "launches",
+            &recorded,
+            &["--on", "cuda:0", "--max-bytes", most],
+            &[],
+        );
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains(words), "{refused:?}");
     }
     // What is looked at has a share of its own, and says where it ends.
     let first = all[0]["arguments"][0]["pointers"][0]["va"].as_str().unwrap();
     let part = [
-        "--bytes", "100000", "--event", "30", "--on", "cuda:0", "--max-bytes", "5000", "--json",
+        "--bytes",
+        "100000",
+        "--event",
+        "30",
+        "--on",
+        "cuda:0",
+        "--max-bytes",
+        "5000",
+        "--json",
     ];
     let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
     assert_eq!(part.code, Some(1), "{}", part.err);

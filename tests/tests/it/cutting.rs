@@ -108,7 +108,11 @@ fn outputs_of_the_last_job_are_those_of_the_whole() {
         let whole = go(&["replay"], &sample(name), &[&ON[..], &["--json"]].concat()).json();
         let jobs = whole["jobs"].as_u64().unwrap();
         let last = (jobs - 1).to_string();
-        for more in [&[][..], &["--without-producers"], &["--without-producers", "--accessed-memory"]] {
+        for more in [
+            &[][..],
+            &["--without-producers"],
+            &["--without-producers", "--accessed-memory"],
+        ] {
             let part = folder.path().join("part.kine");
             let arguments = [&["--jobs", &last, "-o", part.to_str().unwrap()], more].concat();
             let cut = go(&["trim"], &sample(name), &arguments);

@@ -78,7 +78,16 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
     let args = ["replay", &half, "--on", "qemu:edu", "--learn", &none];
     run(args).assert_refused("the run is none to learn from");
     assert!(!Path::new(&none).exists());
-    let args = ["replay", &bare, "--on", "qemu:edu", "--learn", &none, "--check-after", "99"];
+    let args = [
+        "replay",
+        &bare,
+        "--on",
+        "qemu:edu",
+        "--learn",
+        &none,
+        "--check-after",
+        "99",
+    ];
     run(args).assert_refused("behind the last of the plan");
 }
 

@@ -78,7 +78,8 @@ fn what_the_drawing_engine_drew_is_said_to_be_missing() {
         all.out
     );
     assert!(
-        all.out.contains("missing  the drawing of 2 commands to the drawing engine"),
+        all.out
+            .contains("missing  the drawing of 2 commands to the drawing engine"),
         "{}",
         all.out
     );
@@ -158,7 +159,10 @@ fn what_cannot_be_compared_is_told_with_the_file() {
         (vec!["--compare", &other], "640 by 480 pixels, the other 1280 by 800"),
         (vec!["--compare", broken], "broken.png"),
         (vec!["--compare", ppm, "--other-event", "1"], "has no events"),
-        (vec!["--compare", "--other-event", "1"], "name the recording with --compare"),
+        (
+            vec!["--compare", "--other-event", "1"],
+            "name the recording with --compare",
+        ),
         (
             vec!["--compare", &plain, "--other-event", "3"],
             "event 174 is the first",
