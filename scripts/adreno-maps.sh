@@ -23,13 +23,13 @@ import() {
     # shellcheck disable=SC2086
     (cd "$xml" && "$kinescope" maps import "$file" --variant "$variant" $blocks --name "$map" --space gpu --compact -o -) \
         2>/dev/null | awk '/^\[block\]/ { on = 1 } on' >"$made"
-    [ -s "$made" ] || { echo "$map: $file gives no map"; exit 2; }
+    [ -s "$made" ] || { echo "$map: $file contains no map"; exit 2; }
     to=assets/registers/$map/registers.toml
     if [ -z "$check" ]; then
         cat "$made" >"$to"
         echo "$to"
     elif ! cmp -s "$made" "$to"; then
-        echo "$to is not what $xml/$file gives"
+        echo "$to differs from the map of $xml/$file"
         bad=1
     fi
 }

@@ -16,15 +16,15 @@ port=${PORT:-7117}
 mem=${MEM:-128}
 [ "${IOMMU:-}" != yes ] || mem=${MEM:-256}
 machine "$arch"
-case $port in '' | *[!0-9]*) die "PORT=$port: no port (expected a number from 1 to 65535)" ;; esac
-[ "$port" -ge 1 ] && [ "$port" -le 65535 ] || die "PORT=$port: no port (expected a number from 1 to 65535)"
-case $mem in '' | *[!0-9]*) die "MEM=$mem: no size (expected megabytes, $least_mem or more)" ;; esac
-[ "$mem" -ge "$least_mem" ] || die "MEM=$mem: too little: with less than $least_mem MB $arch does not boot"
+case $port in '' | *[!0-9]*) die "PORT=$port: not a port (expected a number from 1 to 65535)" ;; esac
+[ "$port" -ge 1 ] && [ "$port" -le 65535 ] || die "PORT=$port: not a port (expected a number from 1 to 65535)"
+case $mem in '' | *[!0-9]*) die "MEM=$mem: not a size (expected megabytes, $least_mem or more)" ;; esac
+[ "$mem" -ge "$least_mem" ] || die "MEM=$mem: too little, $arch needs $least_mem MB to boot"
 
 # Known before anything is built. The kernel's table has ports in hexadecimal; 0A is a listener.
 taken=$(printf ':%04X 0A' "$port")
 if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v t="$taken" '{ n = split($2, a, ":"); if (":" a[n] " " $4 == t) { found = 1 } } END { exit !found }'; then
-    die "port $port is taken by another program: end it, or choose another one with PORT=N"
+    die "another program uses port $port: end it, or choose another port with PORT=N"
 fi
 scripts/board/images.sh "$arch"
 
@@ -37,8 +37,8 @@ fi
 set --
 for device in $devices; do set -- "$@" -device "$device"; done
 say "starting $arch with Linux $(cat "$images/version"), ${mem} MB${IOMMU:+, an IOMMU}, and: $devices"
-say "when it says that pairing is open, type elsewhere:  kinescope pair 127.0.0.1:$port box"
-say "it shows a code, and so does the board, here: compare them and answer y on both ends"
+say "when it prints that pairing is open, run in another terminal:  kinescope pair 127.0.0.1:$port box"
+say "that terminal and this one show a code: compare them and answer y on both ends"
 say "then:  kinescope targets     Ctrl-C ends the board"
 export IOMMU MEM="$mem" NET="hostfwd=tcp:127.0.0.1:$port-:7117" APPEND="board.port=$port quiet"
 exec scripts/board/qemu.sh "$arch" "$@" -chardev stdio,id=serial,signal=on -serial chardev:serial

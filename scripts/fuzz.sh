@@ -45,7 +45,7 @@ for t in ${target:-$known}; do
         -artifact_prefix="target/fuzz/artifacts/$t/" >"target/fuzz/$t.log" 2>&1 || {
         status=1
         grep -E 'panicked|ERROR|SUMMARY|Test unit written' "target/fuzz/$t.log" | head -n 10
-        say "FOUND something in $t: target/fuzz/artifacts/$t, whole output in target/fuzz/$t.log"
+        say "FOUND a failure in $t: target/fuzz/artifacts/$t, full output in target/fuzz/$t.log"
         continue
     }
     sed -n 's/^stat::number_of_executed_units: */  executions: /p; s/^stat::peak_rss_mb: */  peak MB: /p' "target/fuzz/$t.log"

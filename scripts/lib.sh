@@ -26,7 +26,7 @@ need_cargo() {
 need_space() {
     left=$(df -Pk . 2>/dev/null | awk 'NR == 2 { printf "%d", $4 / 1000000 * 1.024 }')
     if [ -n "$left" ] && [ "$left" -lt "$1" ]; then
-        say "little space: $left GB are free here, and all that is built takes up to $1 GB (target/); 'cargo clean' frees what an earlier build left"
+        say "little disk space: $left GB are free here, and a full build takes up to $1 GB (target/); 'cargo clean' removes an earlier build"
     fi
 }
 

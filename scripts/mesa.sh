@@ -52,13 +52,13 @@ if ! sum_ok "$tarball"; then
         uri=$(cd "$apt" && apt-get $with_list --print-uris --download-only source mesa 2>/dev/null |
             sed -n "s/^'\([^']*\)' mesa_$version\.orig\.tar\.xz .*/\1/p")
     }
-    [ -n "$uri" ] || die "the archive has no Mesa $version any more: put its source (sha256 $sha256) at $tarball, then run this again"
+    [ -n "$uri" ] || die "the archive no longer has Mesa $version: put its source (sha256 $sha256) at $tarball, then run this again"
     /usr/lib/apt/apt-helper download-file "$uri" "$tarball.part" "SHA256:$sha256" >"$root/fetch.log" 2>&1 || {
         tail -n 5 "$root/fetch.log" >&2
         die "could not fetch Mesa's source"
     }
     mv "$tarball.part" "$tarball"
-    sum_ok "$tarball" || die "$tarball is not the source that is expected (sha256 $sha256)"
+    sum_ok "$tarball" || die "$tarball is not the expected source (sha256 $sha256)"
 fi
 
 start=$(date +%s)

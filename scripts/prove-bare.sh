@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 dir=${1:-}
-[ -n "$dir" ] || die "use: scripts/prove-bare.sh FOLDER [MAKE-TARGET...]"
+[ -n "$dir" ] || die "usage: scripts/prove-bare.sh FOLDER [MAKE-TARGET...]"
 shift
 [ "$(id -u)" = 0 ] || die "a chroot needs root"
 command -v debootstrap >/dev/null 2>&1 || die "debootstrap is missing: apt-get install debootstrap"

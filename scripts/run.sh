@@ -37,11 +37,11 @@ cargo build --locked --quiet -p kinescope -p kinescope-agent -p kinescope-panfro
 
 kinescope=target/debug/kinescope
 if [ $display = yes ]; then
-    # It chooses the software board of the recording's own GPU.
+    # It selects the simulator of the recording's own GPU.
     exec $kinescope "$recording"
 fi
 
-say "there is no display here: the same tour as text, and the window as a picture"
+say "no display: the same tour runs as text, and the window becomes a picture"
 out=target/tour
 mkdir -p $out
 failed=""; worst=0
@@ -55,7 +55,7 @@ step() {
     [ $code -le "$good" ] || [ $code -le $worst ] || worst=$code
 }
 
-# The software board of the recording's own GPU, where there is one.
+# The simulator of the recording's own GPU, where there is one.
 board=$($kinescope info "$recording" 2>/dev/null | sed -n 's/^GPU  *Mali-\(G[0-9]*\) .*/software:mali-\1/p' | tr G g)
 [ -n "$board" ] && $kinescope targets 2>/dev/null | grep -q "^$board " || board=software:mali-g71
 
@@ -72,4 +72,4 @@ step 0 --screenshot $out/window.png "$recording"
 say ""
 [ $code != 0 ] || say "the window is in $out/window.png"
 [ $replayed -gt 1 ] || say "the replay's outcome is in $out/outcome.kine"
-[ -z "$failed" ] || { say "not good:$failed" >&2; exit $worst; }
+[ -z "$failed" ] || { say "failed:$failed" >&2; exit $worst; }

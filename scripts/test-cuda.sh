@@ -171,7 +171,7 @@ sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$na
     echo "figure  $name: seconds to the first output: python3$best_torch, kinescope replay$best_replay, the player alone$best_bare"
     echo "figure  $name: first output, python3 to replay, shortest of each: $(awk -v t="$best_torch" -v r="$best_replay" 'function least(s, a, n, i, m) { n = split(s, a, " "); m = a[1]; for (i = 2; i <= n; i++) if (a[i] < m) m = a[i]; return m + 0 } BEGIN { printf "%.1f", least(t) / least(r) }') times (aim 10)"
     # What the time went to, of the last of these.
-    grep -E '^(Ready|Time|Pushed)' "$WORK/$name.first" | sed "s/^/figure  $name: /"
+    grep -E '^(Ready|Time|Uploaded)' "$WORK/$name.first" | sed "s/^/figure  $name: /"
     kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --no-restore --repeat 300 --json >"$WORK/$name.steady.json" 2>"$WORK/log"
     [ "$(json "$WORK/$name.steady.json" "d['outcome']")" = match ] && ok "$name: as one graph, 300 times, nothing put back, the last one bit-equal" || bad "$name: as one graph without putting back: $(tail -n 2 "$WORK/log")"
     kinescope replay "$WORK/$name.kine" --on cuda:0 --no-restore --repeat 300 --json >"$WORK/$name.own.json" 2>>"$WORK/log"

@@ -50,7 +50,7 @@ step "rooms: arrows point one way, the agent stays thin" sh tests/agent-deps.sh
 if cargo deny --version >/dev/null 2>&1; then
     step "licences and sources of what is depended on" cargo deny --locked check licenses bans sources
 else
-    say "skipped: licences and sources of what is depended on (cargo install --locked cargo-deny)"
+    say "skipped: licences and sources of dependencies (cargo install --locked cargo-deny)"
 fi
 
 step "programs, the recorders' libraries and the tests build" build_for_tests
@@ -62,7 +62,7 @@ status=$?
 { echo "== boards in a box"; cat target/step.log; } >>$log
 case $status in
     0) passed=$((passed + 1)); cat target/step.log; say "ok      boards in a box are prepared ($(took "$start"))" ;;
-    2) tail -n 5 target/step.log; say "skipped: boards in a box, which this machine cannot have" ;;
+    2) tail -n 5 target/step.log; say "skipped: boards in a box (this machine cannot prepare them)" ;;
     *) failed=$((failed + 1)); tail -n 60 target/step.log; say "FAILED  boards in a box are prepared ($(took "$start"))" ;;
 esac
 start=$(date +%s)
@@ -122,7 +122,7 @@ for packages in "pyarrow==14.0.2 pandas==2.1.4 numpy==1.26.4" "pyarrow==19.0.1 p
                 tests/export_reader.py target/debug/kinescope "$recording" target/exported-tables
         done
     else
-        say "skipped: pyarrow $version reads what is exported ($(tail -n 1 target/readers.log))"
+        say "skipped: pyarrow $version reads the exports ($(tail -n 1 target/readers.log))"
     fi
 done
 

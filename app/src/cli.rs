@@ -148,14 +148,14 @@ pub fn command() -> Command {
     Command::new("kinescope")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Inspect, edit and replay recordings of GPU work")
-        .after_help("Exit codes: 0 good, 1 differences or findings of severity error, 2 could not do it; 130 or 143: stopped by SIGINT or SIGTERM.")
+        .after_help("Exit codes: 0 success; 1 differences, or findings of severity error; 2 failure; 130 or 143 stopped by SIGINT or SIGTERM.")
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
         .arg(
             Arg::new("file")
                 .value_name("FILE")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Recording to open in the window: a .kine, or a folder or file that can be imported, or a kinescope: link"),
+                .help("Recording to open in the window: a .kine, a folder or file that can be imported, or a kinescope: link"),
         )
         .arg(
             Arg::new("at")
@@ -163,7 +163,7 @@ pub fn command() -> Command {
                 .value_name("EVENT")
                 .requires("file")
                 .value_parser(link::event)
-                .help("Current event"),
+                .help("Index of the current event"),
         )
         .arg(
             Arg::new("compare")
@@ -179,7 +179,7 @@ pub fn command() -> Command {
                 .value_name("OUT.png|OUT.svg")
                 .requires("file")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Render the window off-screen into a picture instead of opening it; the name says the form"),
+                .help("Render the window off-screen into a picture instead of opening it; the name selects the format"),
         )
         .arg(
             Arg::new("panel")
@@ -187,7 +187,7 @@ pub fn command() -> Command {
                 .value_name("PANEL")
                 .requires("screenshot")
                 .value_parser(link::panel)
-                .help("Only this panel of the window, by its name: timeline, events, memory"),
+                .help("Draw only this panel of the window: timeline, events, memory, …"),
         )
         .arg(
             Arg::new("size")
@@ -195,7 +195,7 @@ pub fn command() -> Command {
                 .value_name("WIDTHxHEIGHT")
                 .requires("screenshot")
                 .value_parser(size)
-                .help("Size of the window in points [default: 1280x800]; with --panel the picture is the panel's part of it"),
+                .help("Size of the window in points [default: 1280x800]; with --panel, the picture shows the panel's part of it"),
         )
         .arg(
             Arg::new("scale")
@@ -203,7 +203,7 @@ pub fn command() -> Command {
                 .value_name("N")
                 .requires("screenshot")
                 .value_parser(scale)
-                .help("Pixels a point in the picture [default: 1]"),
+                .help("Pixels per point in the picture, 0.5 to 4 [default: 1]"),
         )
         .arg(
             Arg::new("theme")
@@ -213,11 +213,11 @@ pub fn command() -> Command {
         )
         .arg(
             Arg::new("board")
-                .long("board")
-                .visible_alias("on")
-                .value_name("BOARD")
+                .long("on")
+                .alias("board")
+                .value_name("TARGET")
                 .conflicts_with("screenshot")
-                .help("Board that the window has ready [default: software:mali-g71]"),
+                .help("Target that the window selects for a replay [default: software:mali-g71]"),
         )
         .subcommands(verbs)
 }
@@ -226,7 +226,7 @@ pub fn command() -> Command {
 #[must_use]
 pub fn main() -> u8 {
     if let Err(e) = crate::bus::install() {
-        eprintln!("kinescope: a recording that becomes shorter while it is read will not be named: {e}");
+        eprintln!("kinescope: cannot handle SIGBUS: {e}; if a recording shrinks while it is read, no message names it");
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Not a verb for users: another process of this program uses it to replay on a CUDA device.
@@ -262,7 +262,9 @@ pub fn main() -> u8 {
         Some((name, sub)) => match VERBS.iter().find(|v| v.name == name) {
             Some(verb) => {
                 if let Err(e) = signals::install() {
-                    failure::complain(format_args!("a signal will end the program without cleaning up: {e}"));
+                    failure::complain(format_args!(
+                        "cannot handle signals: {e}; a signal ends the program without cleaning up"
+                    ));
                 }
                 limit::set_from_arguments(sub);
                 let mut out = Out::stdout(sub.get_flag("json"));
@@ -434,5 +436,27 @@ mod tests {
     #[test]
     fn the_table_makes_a_sound_parser() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn old_names_of_options_still_parse() {
+        for line in [
+            "x.kine --board software:mali-g71",
+            "diff a.kine b.kine --most 5",
+            "bisect x.kine --until true --most 9",
+            "record --with cuda --kernels scale --most 2 -o x.kine -- program",
+            "launches x.kine --on cuda:0 --most 5",
+            "memory x.kine in0 --on cuda:0 --most 5",
+            "last-writer x.kine in0 --on cuda:0 --most 5",
+            "trim x.kine --jobs 0 --touched -o y.kine",
+            "regmaps import x.svd --beside x.kine",
+            "replay x.kine --on cuda:0 --near out0=exact",
+            "replay x.kine --on qemu:edu --learn x.plan --look-at 3",
+            "tune x.kine --on cuda:0 --near f32:1e-5",
+        ] {
+            let words = std::iter::once("kinescope").chain(line.split(' '));
+            let parsed = command().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
+        }
     }
 }

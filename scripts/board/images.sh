@@ -15,7 +15,7 @@ need_packages "to pack the board's initramfs" cpio
 install_packages
 for arch in "$@"; do
     machine "$arch"
-    command -v "$qemu" >/dev/null 2>&1 || die "$qemu is missing: without it there is no board"
+    command -v "$qemu" >/dev/null 2>&1 || die "$qemu is missing: install QEMU to run a board"
     scripts/board/packages.sh "$arch"
     scripts/board/agent.sh "$arch"
     agent=${CARGO_TARGET_DIR:-target}/$rust/board/kinescope-agent

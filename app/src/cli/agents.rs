@@ -8,14 +8,14 @@ use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "agents",
-    about: "Agents that this program is paired with; --forget removes one, --own-key shows this program's key",
+    about: "List paired agents, forget one, or show this program's own key",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// Forget this agent: name, address and key
+    /// Forget this agent: its name, address and key
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
     /// Show this program's own key and its fingerprint, for `kinescope-agent pair --accept` or `keys trust`
@@ -52,7 +52,7 @@ pub(super) fn forget(keys: &KeyStore, name: &str, out: &mut Out) -> Result<Exit,
     let gone = keys.forget(name).map_err(|e| Failure::usage(format!("keys: {e}")))?;
     let Some(gone) = gone else {
         return Err(Failure::usage(format!(
-            "no agent is called '{name}' here (see: kinescope agents)"
+            "no paired agent is named '{name}'; `kinescope agents` lists them"
         )));
     };
     if out.is_json() {
@@ -100,8 +100,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.array(&agents)?;
     } else if agents.is_empty() {
         out.line(format_args!(
-            "paired with no agent: {HOW_TO_PAIR}, then `kinescope pair ADDRESS:PORT NAME` here, with the port that it \
-             says"
+            "no agent is paired: {HOW_TO_PAIR}, then `kinescope pair ADDRESS:PORT NAME` here, with the port that it \
+             prints"
         ))?;
     } else {
         let mut rows = vec![["Agent", "Address", "Key"].map(str::to_owned).to_vec()];

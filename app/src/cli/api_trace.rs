@@ -26,7 +26,7 @@ pub fn load(opened: &Opened) -> Result<Calls, Failure> {
     found.ok_or_else(|| {
         Failure::file(
             &opened.file,
-            "this is no recording of a driver's calls (`kinescope record --with cuda` makes one)",
+            "not an API trace (`kinescope record --with cuda` records one)",
         )
     })
 }
@@ -152,7 +152,7 @@ pub fn print_buffers(opened: &Opened, calls: &Calls, event: u64, out: &mut Out) 
             if r.live {
                 r.known_bytes.to_string()
             } else {
-                "not there".to_owned()
+                "not allocated".to_owned()
             },
             r.kind.to_owned(),
             r.from_event.to_string(),
@@ -212,8 +212,8 @@ pub fn print_memory(
 ) -> Result<Exit, Failure> {
     if bytes > MAX_READ_BYTES {
         return Err(Failure::usage(format!(
-            "{bytes} bytes are more than are read at once: {MAX_READ_BYTES} (1 GiB; read it in parts, with an address and \
-             --bytes)"
+            "cannot read {bytes} bytes at once: the maximum is {MAX_READ_BYTES} (1 GiB); read in parts, with an address \
+             and --bytes"
         )));
     }
     let read = calls.read(&opened.recording, va..va.saturating_add(bytes), event);
@@ -221,7 +221,7 @@ pub fn print_memory(
         let list = holes(&read);
         for h in list.iter().take(MAX_HOLES) {
             complain(format_args!(
-                "{}: {} {}, given as 0",
+                "{}: {} {}, printed as 0",
                 h.va,
                 format_count(h.bytes, "byte"),
                 h.state
@@ -229,7 +229,7 @@ pub fn print_memory(
         }
         if list.len() > MAX_HOLES {
             complain(format_args!(
-                "and {} more such stretches (--json lists all)",
+                "and {} more such ranges (--json lists all)",
                 list.len() - MAX_HOLES
             ));
         }
@@ -352,7 +352,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
     }
     let place = match who.location {
         Some(p) => format!("{va:#x} ({})", calls.buffers().format_location(p)),
-        None => format!("{va:#x} (no buffer that is known)"),
+        None => format!("{va:#x} (in no known buffer)"),
     };
     match who.byte {
         Some(b) => out.line(format_args!(
@@ -395,36 +395,36 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
     match who.certain {
         Some((e, _)) => {
             let message = words::describe_call(calls, &opened.recording, e);
-            out.line(format_args!("for certain it was written at event {e}: {message}"))?;
+            out.line(format_args!("certain write at event {e}: {message}"))?;
         }
         None if who.launches.is_empty() && who.change.is_none() => match who.allocated_at {
-            Some(e) => out.line(format_args!("nobody wrote it since it was taken at event {e}"))?,
-            None => out.line("nobody wrote it in this recording")?,
+            Some(e) => out.line(format_args!("no write since its allocation at event {e}"))?,
+            None => out.line("no write in this recording")?,
         },
         None => {}
     }
     if who.excluded > 0 {
         out.line(format_args!(
-            "{} since with its address left it as it was, as {} saw",
+            "{} with its address since then did not change it, as {} saw",
             describe_launches(who.excluded),
             words::boards(calls)
         ))?;
     }
     if who.readers > 0 {
         out.line(format_args!(
-            "{} since with its address, to read it by their signatures",
+            "{} with its address since then, only to read it by the signatures",
             describe_launches(who.readers)
         ))?;
     }
     if who.others > 0 {
         let n = format_count(who.others, "other launch").replace("launchs", "launches");
         out.line(format_args!(
-            "{n} since, with no address in this buffer among their arguments"
+            "{n} since then, without an address in this buffer among the arguments"
         ))?;
     }
     let doubt = !who.launches.is_empty() || who.others > 0;
     if doubt && calls.memory_traces().is_empty() {
-        out.line("a board tells which it was: --on cuda:0, or another that `kinescope targets` lists")?;
+        out.line("a target can show which launch wrote it: --on cuda:0, or another that `kinescope targets` lists")?;
     }
     Ok(Exit::Good)
 }

@@ -14,7 +14,7 @@ use trace_core::timeline;
 
 pub const VERB: Verb = Verb {
     name: "apply",
-    about: "Put new inputs into a copy of a recording, so that the copy replays with them",
+    about: "Write a copy of a recording with other inputs",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -25,7 +25,7 @@ struct Arguments {
     source: Source,
     #[command(flatten)]
     inputs: Inputs,
-    /// The .kine to write
+    /// File to write, a .kine
     #[arg(short = 'o', value_name = "OUT.kine")]
     to: PathBuf,
 }

@@ -27,7 +27,7 @@ use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "bisect",
-    about: "Find the shortest part of a recording that still shows a failure, on a board or to a command",
+    about: "Find the shortest part of a recording that still shows a failure",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -36,23 +36,23 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Target, as for `replay`. Without --until, the failure is that its replay diverges from the recording in the same
-    /// way as that of the whole; with --until, a candidate without a plan for the target gives no result
-    #[arg(long, value_name = "BOARD", required_unless_present = "until")]
+    /// Target, as for `replay`. Without --test, a candidate shows the failure if its replay diverges in the same way as
+    /// the whole recording. With --test, a candidate without a plan for the target gives no result
+    #[arg(long, value_name = "TARGET", required_unless_present = "until")]
     on: Option<String>,
-    /// Shell command to run for each candidate. {} in it and KINESCOPE_CANDIDATE in its environment are the candidate's
+    /// Shell command that tests each candidate. {} in it and KINESCOPE_CANDIDATE in its environment are the candidate's
     /// path. It exits with 0 if the failure shows, 1 if it does not, 125 if it cannot decide
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long = "test", alias = "until", value_name = "COMMAND")]
     until: Option<String>,
     #[command(flatten)]
     needs: trim::NeedsArguments,
-    /// Only search for fewer jobs, and keep the events around them
+    /// Search only for fewer jobs, and keep the events around them
     #[arg(long)]
     jobs_only: bool,
     /// Maximum number of candidates to test
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long = "max-candidates", alias = "most", value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     most: u64,
-    /// Write the shortest part to this file; when the search is stopped, the shortest so far
+    /// File for the shortest part; if the search is stopped, for the shortest part so far
     #[arg(short = 'o', value_name = "OUT.kine")]
     to: Option<PathBuf>,
     #[command(flatten)]
@@ -305,8 +305,8 @@ fn fill_command(command: &str, path: &Path) -> Result<String, String> {
     match path.to_str().filter(|p| p.chars().all(plain)) {
         Some(p) => Ok(command.replace("{}", p)),
         None => Err(format!(
-            "{} is no path that can stand for {{}} in a shell's line; write \"$KINESCOPE_CANDIDATE\", or set TMPDIR to a \
-             folder with a plain name",
+            "{} has characters that cannot replace {{}} in a shell command; write \"$KINESCOPE_CANDIDATE\", or set TMPDIR \
+             to a folder with a plain name",
             path.display()
         )),
     }
@@ -371,7 +371,7 @@ impl Judge for CandidateJudge<'_> {
         let verdict = match (shows, &step.why) {
             (CandidateResult::Failure, _) => "the failure shows".to_owned(),
             (CandidateResult::NoFailure, _) => "it does not show".to_owned(),
-            (_, why) => format!("cannot tell: {}", why.as_deref().unwrap_or_default()),
+            (_, why) => format!("unknown: {}", why.as_deref().unwrap_or_default()),
         };
         let line = format!(
             "{:4}  {} of {} jobs ({}), {}: {verdict}",
@@ -424,7 +424,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 _ if arguments.until.is_some() => {
                     "the whole recording does not show the failure: the command exits with 1 for it".to_owned()
                 }
-                _ => "the whole recording does not show a failure: its replay on the board matches".to_owned(),
+                _ => "the whole recording does not show a failure: its replay on the target matches".to_owned(),
             },
         ));
     };
@@ -493,7 +493,7 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
     if jobs == 0 {
         return Err(Failure::file(
             file,
-            "the recording has no jobs, so there is nothing to take away (`kinescope trim --events` cuts it by hand)",
+            "the recording has no jobs to remove (`kinescope trim --events` cuts it by hand)",
         ));
     }
     let mut search = Search::new(&whole, how, looking, arguments.most);
@@ -548,8 +548,8 @@ fn report(
     }
     let how = match ended {
         None => "",
-        Some("limit") => ", and no more candidates were looked at (--most)",
-        Some(_) => ", the shortest until the search ended",
+        Some("limit") => ", at the maximum number of candidates (--max-candidates)",
+        Some(_) => ", the shortest when the search ended",
     };
     out.line(format_args!(
         "{} of {} jobs: {}; {} of {} events{how}",
@@ -560,7 +560,7 @@ fn report(
         trim_summary.events[0]
     ))?;
     out.line(format_args!(
-        "{} looked at in {}: the failure shows in {shown}, not in {not_shown}, is unknown for {cannot_tell}",
+        "{} tested in {}: the failure shows in {shown}, not in {not_shown}, is unknown for {cannot_tell}",
         format_count(tried, "candidate"),
         format_duration(duration_ns)
     ))?;

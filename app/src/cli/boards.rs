@@ -12,14 +12,14 @@ use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "targets",
-    about: "Boards to replay on: software ones, QEMU's and those of paired agents; --forget removes an agent",
+    about: "List the targets that can replay a recording",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// Forget this agent and its targets: name, address and key
+    /// Forget this agent and its targets: its name, address and key
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let paired = arguments.keys.open();
     match paired.and_then(|keys| boards::list_paired(&keys).map_err(|e| Failure::usage(e.to_string()))) {
         Ok(paired) => all.extend(paired),
-        Err(e) => complain(format_args!("paired agents could not be read: {e}")),
+        Err(e) => complain(format_args!("cannot read the paired agents: {e}")),
     }
     let shown = all.iter().map(target_row);
     if out.is_json() {
@@ -60,7 +60,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let mut rows = vec![
-        ["Board", "GPU", "Contained by", "State", "Description"]
+        ["Target", "GPU", "Containment", "State", "Description"]
             .map(str::to_owned)
             .to_vec(),
     ];

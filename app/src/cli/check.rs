@@ -10,7 +10,7 @@ use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "check",
-    about: "What is suspicious in a recording; exit 1 for errors",
+    about: "List what is suspicious in a recording; exit 1 for errors",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };

@@ -19,7 +19,7 @@ use trace_core::recording::ElementType;
 
 pub const VERB: Verb = Verb {
     name: "diff",
-    about: "Where two recordings differ: events by job, registers by field, what the CPU wrote by byte, mappings by run, buffers by element, calls of a driver by what they carry",
+    about: "Compare two recordings; exit 1 if they differ",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -31,10 +31,10 @@ struct Arguments {
     /// The second recording
     b: PathBuf,
     /// Maximum number of differences of each kind in text output
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long = "max-differences", alias = "most", value_name = "N", default_value_t = 20)]
     most: usize,
-    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END without END or
-    /// FIRST..=LAST with LAST, or mappings; * in a name is any text; may be given more than once
+    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END (excludes END) or
+    /// FIRST..=LAST (includes LAST), or mappings; * in a name is any text; may be given more than once
     #[arg(long, value_name = "WHAT", value_parser = |text: &str| rule("ignore", text))]
     ignore: Vec<Rules>,
     /// Tolerance for elements of a buffer or of API copies (in0, out0): buffer NAME absolute X, relative X or ulp N, or
@@ -66,7 +66,7 @@ fn element(text: &str) -> Result<ElementType, String> {
     let found = ElementType::ALL.into_iter().find(|t| t.name() == text);
     found.ok_or_else(|| {
         let names = ElementType::ALL.map(ElementType::name);
-        format!("'{text}' is no type of element (expected one of {})", names.join(", "))
+        format!("'{text}' is not an element type (expected one of {})", names.join(", "))
     })
 }
 

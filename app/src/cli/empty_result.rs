@@ -20,7 +20,7 @@ pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
     let undecoded = count(opened, |k| k == EventKind::Undecoded);
     let decoded = count(opened, |k| matches!(k, EventKind::Read | EventKind::Write));
     match (decoded, undecoded) {
-        (0, 0) => "no register accesses; `events` lists what there is".to_owned(),
+        (0, 0) => "no register accesses; `events` lists the events".to_owned(),
         (0, n) => format!(
             "no register accesses with a value; `events --where undecoded` lists {}",
             if n == 1 {

@@ -15,7 +15,7 @@ use trace_core::registers::format_location;
 
 pub const VERB: Verb = Verb {
     name: "events",
-    about: "What happened, in order, with register names and meanings",
+    about: "List events in order, with register names and meanings",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -24,22 +24,22 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Only these events: FIRST..END without END, or FIRST..=LAST with LAST; either end may be left out
+    /// Print only these events: FIRST..END excludes END, FIRST..=LAST includes LAST; either end may be omitted
     #[arg(long, value_name = "FIRST..END", value_parser = range)]
     range: Option<(u64, u64)>,
-    /// Only events that prepare this job, and all events while it runs: its number, FIRST..END or FIRST..=LAST
-    #[arg(long, value_name = "N", value_parser = event_filter::job_filter)]
+    /// Print only events that prepare this job, and all events while it runs: its number, FIRST..END or FIRST..=LAST
+    #[arg(long, value_name = "JOB", value_parser = event_filter::job_filter)]
     job: Option<String>,
-    /// Only events that pass this filter: 'reg =~ "JS1_.*" and write and value & 0x100 != 0' (docs/query.md)
+    /// Print only events that pass this filter: 'reg =~ "JS1_.*" and write and value & 0x100 != 0' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
-    /// Only registers whose name contains this text, ignoring case; for registers without a name, the offset
+    /// Print only registers whose name contains this text, ignoring case; for registers without a name, the offset
     #[arg(long, value_name = "TEXT")]
     register: Option<String>,
-    /// Only writes
+    /// Print only writes
     #[arg(long, conflicts_with = "reads")]
     writes: bool,
-    /// Only reads
+    /// Print only reads
     #[arg(long)]
     reads: bool,
 }

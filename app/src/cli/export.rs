@@ -17,7 +17,7 @@ use trace_waves::{Clock, WavesError};
 
 pub const VERB: Verb = Verb {
     name: "export",
-    about: "A recording as a table (Parquet, Arrow, CSV), a waveform (VCD, FST), a trace of Perfetto, or a program",
+    about: "Export a recording as a table, waveform, trace or program",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -29,17 +29,18 @@ struct Arguments {
     /// Table to export: events, jobs, registers, pages, mappings or buffers [default: events]
     #[arg(long, value_name = "TABLE", value_parser = table)]
     table: Option<Table>,
-    /// Other format: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate
-    /// without std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace implies it
+    /// Other format: vcd or fst for a waveform of the registers, perfetto for a trace, program for the replay as a Rust
+    /// crate without std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace implies
+    /// it
     #[arg(
         long = "to",
-        value_name = "WHAT",
+        value_name = "FORMAT",
         value_enum,
         conflicts_with = "table",
         id = "as_what"
     )]
     what: Option<ExportFormat>,
-    /// Only events that pass this filter (docs/query.md); among the tables, only for events
+    /// Export only events that pass this filter (docs/query.md); of the tables, only `events` accepts it
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
     /// Time axis with --to vcd, fst or perfetto: the recorder's clock or the index of each event
@@ -47,8 +48,8 @@ struct Arguments {
     clock: Option<ClockName>,
     #[command(flatten)]
     program: exported_program::Choices,
-    /// The file to write; for a table the name selects the format: .parquet, .arrow or .csv. With --to program the
-    /// folder
+    /// File to write; for a table the name selects the format: .parquet, .arrow or .csv. With --to program, the folder
+    /// to write
     #[arg(short = 'o', value_name = "OUT")]
     to: PathBuf,
 }
@@ -127,21 +128,21 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         (Some(ExportFormat::Perfetto), _) => return waves(arguments, trace_waves::perfetto, out),
         _ if arguments.filter.is_some() || arguments.clock.is_some() => {
             return Err(Failure::usage(
-                "a program replays all of the recording: --where and --clock are for waveforms and traces",
+                "a program replays the whole recording: --where and --clock are for waveforms and traces",
             ));
         }
         _ => return exported_program::run(&arguments.source, &arguments.program, to, out),
     };
     if arguments.filter.is_some() && table != Table::Events {
         return Err(Failure::usage(format!(
-            "--where chooses events, and the table {} has none (expected --table events)",
+            "--where selects events, and the table {} has none (expected --table events)",
             table.name()
         )));
     }
     let format = Format::from_path(to).ok_or_else(|| {
         Failure::file(
             to,
-            "the name does not say the format (expected .parquet, .arrow or .csv; .vcd, .fst or .pftrace)",
+            "the file name does not select a format (expected .parquet, .arrow or .csv; .vcd, .fst or .pftrace)",
         )
     })?;
     CommandFiles::for_recording(&arguments.source.file)
@@ -181,7 +182,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         })?;
     } else {
         for problem in &exported.problems {
-            complain(format_args!("{problem}; what lies there is not in the table"));
+            complain(format_args!("{problem}; its content is not in the table"));
         }
         let rows = format_count(exported.rows, "row");
         out.line(format_args!("{}: {}, {rows}", to.display(), table.name()))?;
@@ -206,7 +207,7 @@ type WriteWaves =
 
 fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(option) = arguments.program.given() {
-        return Err(Failure::usage(format!("{option} goes with --to program alone")));
+        return Err(Failure::usage(format!("{option} requires --to program")));
     }
     let to = &arguments.to;
     CommandFiles::for_recording(&arguments.source.file)
@@ -242,20 +243,20 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
     if done.left_out > 0 {
         let events = format_count(done.left_out, "event");
         complain(format_args!(
-            "{events} touch registers beyond the {} that a file has; --where chooses fewer",
+            "{events} access registers beyond the maximum of {} in a file; --where selects fewer events",
             trace_waves::MAX_SIGNALS
         ));
     }
     if done.jobs_left_out > 0 {
         let jobs = format_count(done.jobs_left_out, "job");
         complain(format_args!(
-            "{jobs} lie upon more than {} others of their slot and are no slices; --where chooses fewer",
+            "{jobs} overlap more than {} others of their slot and have no slice; --where selects fewer events",
             trace_waves::MAX_LANES
         ));
     }
     if done.threads_joined > 0 {
         complain(format_args!(
-            "there are more than {} threads; the others share the track Other threads",
+            "more than {} threads: the others share the track `Other threads`",
             trace_waves::MAX_THREADS
         ));
     }
@@ -275,7 +276,7 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
         if done.held_back > 0 {
             let events = format_count(done.held_back, "event");
             out.line(format_args!(
-                "{events} had a time before the latest one, and stand at that; --clock events shows each in its order"
+                "{events} had a time before the latest one and are written at the latest time; --clock events keeps their order"
             ))?;
         }
     }

@@ -21,19 +21,19 @@ use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "With --to program")]
 pub struct Choices {
-    /// Name of the crate and of the C functions (default: from the name of the recording)
+    /// Name of the crate and of the C functions [default: from the name of the recording]
     #[arg(long, value_name = "NAME", requires = "as_what")]
     name: Option<String>,
-    /// Target whose GPU the program is for (default: the simulator of the recording's GPU)
-    #[arg(long, value_name = "BOARD", requires = "as_what")]
+    /// Target whose GPU the program is for [default: the simulator of the recording's GPU]
+    #[arg(long, value_name = "TARGET", requires = "as_what")]
     on: Option<String>,
-    /// Physical address at which the GPU sees the memory that the program receives (default: the target's)
+    /// Physical address at which the GPU sees the memory that the program receives [default: the target's]
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "as_what")]
     arena: Option<u64>,
-    /// A buffer that is supplied at run time; may be given more than once (default: all inputs)
+    /// Buffer that is supplied at run time; may be given more than once [default: all inputs]
     #[arg(long = "input", value_name = "NAME", requires = "as_what")]
     inputs: Vec<String>,
-    /// A buffer that is read at the end; may be given more than once (default: all outputs)
+    /// Buffer that is read at the end; may be given more than once [default: all outputs]
     #[arg(long = "output", value_name = "NAME", requires = "as_what")]
     outputs: Vec<String>,
     #[command(flatten)]
@@ -140,7 +140,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
     }
     for u in &program.unchecked {
         complain(format_args!(
-            "known of the recording, and not looked at by the program: {u}"
+            "known from the recording, but not checked by the program: {u}"
         ));
     }
     if out.is_json() {
@@ -207,7 +207,7 @@ fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<D
     found.ok_or_else(|| {
         Failure::file(
             &source.file,
-            "no software board is of the recording's GPU; name the board that the program is for with --on",
+            "no simulator has the recording's GPU; name the target of the program with --on TARGET",
         )
     })
 }

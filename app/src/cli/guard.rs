@@ -226,7 +226,7 @@ fn print_summary(all: &GuardedSummary, out: &mut Out) -> Result<(), Failure> {
         out.line(format!("{name} was not guarded: memory holds addresses of it"))?;
     }
     if all.differs {
-        complain("outputs differ while buffers lie elsewhere: kernels reach them by addresses that were not moved");
+        complain("outputs differ when buffers are moved: kernels use addresses that were not moved with them");
     }
     if let Some(why) = &all.failure {
         complain(format_args!("the guarded replay failed: {why}"));

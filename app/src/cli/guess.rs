@@ -132,7 +132,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     let places = find_registers(opened, register)?;
     let Some(RegisterAt { space, offset }) = places.first().copied() else {
         return Err(Failure::usage(format!(
-            "--register {register}: it is nowhere in this recording"
+            "--register {register}: this recording has no such register"
         )));
     };
     let recording = &opened.recording;
@@ -158,7 +158,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         let mut here = all.filter(|(_, a)| a.space == space && a.offset == offset);
         here.next().map_or(4, |(_, a)| a.width)
     });
-    let g = progress_line::run_with_progress("looking at accesses", |progress, _| {
+    let g = progress_line::run_with_progress("analysing accesses", |progress, _| {
         guess(recording, space, offset, width, progress).map_err(|e| Failure::file(&opened.file, e))
     })?;
     let name = |offset: u32| map.and_then(|m| m.at(offset)).map(|r| r.name.clone());
@@ -236,7 +236,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         out.line(format_args!("looks like {hint}"))?;
     }
     text(&g, out)?;
-    let mut table = vec![["Value", "Count", "Means"].map(str::to_owned).to_vec()];
+    let mut table = vec![["Value", "Count", "Meaning"].map(str::to_owned).to_vec()];
     for (value, n) in &g.values {
         let means = map.and_then(|m| m.describe(offset, width, *value)).unwrap_or_default();
         table.push(vec![format_hex(*value), n.to_string(), means]);
@@ -250,7 +250,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     if g.followers.is_empty() {
         return Ok(Exit::Good);
     }
-    let head = ["After a write", "Count", "Accesses on", "Time"];
+    let head = ["After a write", "Count", "Accesses later", "Time"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for f in &g.followers {
         let what = name(f.offset).unwrap_or_else(|| format_location(recording, space, f.offset));
@@ -274,7 +274,7 @@ fn text(g: &Guess, out: &mut Out) -> Result<(), Failure> {
     if g.read_back + g.read_other > 0 {
         let all = g.read_back + g.read_other;
         out.line(format_args!(
-            "{} of {} after a write give what was written",
+            "{} of {} after a write return the written value",
             g.read_back,
             format_count(all, "read")
         ))?;

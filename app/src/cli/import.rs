@@ -20,20 +20,20 @@ use trace_core::{PhysAddr, Recording, container, timeline};
 
 pub const VERB: Verb = Verb {
     name: "import",
-    about: "Make a .kine of a foreign recording, of a folder of job chains, or with --raw of a memory dump; exit 1 for errors found in it",
+    about: "Convert a foreign recording or a memory dump to a .kine",
     args: |c| Arguments::augment_args(c).after_help(formats()),
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// Source: a folder or file in a supported format, or with --raw a memory dump
+    /// Folder or file in a supported format, or with --raw a memory dump
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
-    /// The .kine to write
+    /// File to write, a .kine; exit 1 if it has findings of severity error
     #[arg(short = 'o', value_name = "F.kine")]
     to: PathBuf,
-    /// The source is a dump of physical memory and nothing else
+    /// Read the source as a dump of physical memory
     #[arg(long, requires_all = ["base", "root", "format"])]
     raw: bool,
     /// Physical address of the dump's first byte; for a register history, the start address of the registers, if the
@@ -234,7 +234,7 @@ fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut 
             let how = match (ran.failed, ran.not_run) {
                 (0, 0) => String::new(),
                 (0, n) => format!(
-                    "; the shaders of {} did not run, so what they compute is not in the recording",
+                    "; the shaders of {} did not run, so their results are not in the recording",
                     format_count(n, "job")
                 ),
                 (n, _) => format!("; {} failed", format_count(n, "job")),

@@ -16,7 +16,7 @@ use trace_core::recording::{Capture, ChainReport, EventKind};
 
 pub const VERB: Verb = Verb {
     name: "info",
-    about: "What a recording holds, in figures",
+    about: "Print the size of every part of a recording",
     args: Source::augment_args,
     run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
 };
@@ -257,8 +257,8 @@ fn describe_lost(opened: &Opened, info: &Info) -> String {
     let of_events = |place: &str| !place.starts_with("gr_") || place.starts_with("gr_io_history");
     let cut = info.events > 0 && opened.find_truncation().is_some_and(|f| of_events(&f.place));
     match (cut, info.lost_events) {
-        (true, 0) => "not known, the file was cut".to_owned(),
-        (true, n) => format!("{n} before the place where the file was cut, then not known"),
+        (true, 0) => "unknown: the file is truncated".to_owned(),
+        (true, n) => format!("{n} before the end of the truncated file, then unknown"),
         (false, n) => n.to_string(),
     }
 }
@@ -315,7 +315,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
             Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
             Some(_) if identity.gpu_id == 0 => row(
                 "Device",
-                "unknown: the log does not tell it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
+                "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
                     .to_owned(),
             ),
             _ => {
@@ -351,7 +351,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         None => rows.extend([
             row("Jobs", info.jobs.to_string()),
             row(
-                "Recorded",
+                "Job results",
                 info.recorded
                     .as_ref()
                     .map_or_else(|| "unknown".to_owned(), describe_job_results),
@@ -384,7 +384,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         out.line(line)?;
     }
     for why in info.recorded.iter().flat_map(|r| &r.reasons) {
-        out.line(format!("Recorded with: {why}"))?;
+        out.line(format!("Job results: {why}"))?;
     }
     for lost in &opened.recording.facts.lost {
         out.line(format!("Lost before event {}: {}", lost.before_event, lost.reason))?;

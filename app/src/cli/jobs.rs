@@ -13,7 +13,7 @@ use trace_core::timeline::JobSpan;
 
 pub const VERB: Verb = Verb {
     name: "jobs",
-    about: "Every job: its chain, dispatches, shader addresses, duration",
+    about: "List jobs with their chains, dispatches, shaders and durations",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -22,8 +22,8 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Only this job, by its number
-    #[arg(long, value_name = "N")]
+    /// Print only the job with this index, from 0
+    #[arg(long, value_name = "JOB")]
     job: Option<u32>,
 }
 
@@ -154,7 +154,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         )?;
     }
     for why in &reasons {
-        out.line(format!("Recorded with: {why}"))?;
+        out.line(format!("Job results: {why}"))?;
     }
     Ok(Exit::Good)
 }

@@ -9,7 +9,7 @@ use trace_core::recording::{CodeKind, Recording};
 
 pub const VERB: Verb = Verb {
     name: "kernels",
-    about: "The kernels of a recording of calls: launches, registers, shared memory; --ptx prints the code of one",
+    about: "List the kernels of an API trace, or print the PTX of one",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -128,7 +128,7 @@ fn ptx(
     let fail = |why: String| Failure::file(&arguments.source.file, why);
     let Some(f) = calls.find_function(name) else {
         return Err(fail(format!(
-            "no kernel, or more than one, is called '{name}' (`kinescope kernels` lists them)"
+            "no kernel, or more than one, is named '{name}' (`kinescope kernels` lists them)"
         )));
     };
     let code = calls.kernel(recording, f);

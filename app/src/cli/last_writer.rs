@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "last-writer",
-    about: "Who wrote a byte last: on the software GPU with every write remembered; in calls by copies, fills and launches, to the launch with --on",
+    about: "Print the last writer of a byte",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -30,10 +30,10 @@ struct Arguments {
     /// GPU address of the byte
     #[arg(long, value_name = "ADDRESS", value_parser = number, conflicts_with = "address")]
     va: Option<u64>,
-    /// In an API trace: the last writer before this event (default: at the end, or when its buffer was freed)
+    /// In an API trace: the last writer before this event [default: at the end, or when its buffer was freed]
     #[arg(long, visible_alias = "event", value_name = "EVENT")]
     at: Option<u64>,
-    /// Index of the address space in the recording's list
+    /// Index of the address space, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
     #[command(flatten)]
@@ -84,8 +84,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if opened.calls.is_some() {
         if !arguments.inputs.is_empty() {
             return Err(Failure::usage(
-                "--input is for replays on the software GPU; of calls, `kinescope replay --input … -o OUTCOME.kine` makes a \
-                 recording that can be asked",
+                "--input is for replays on the simulator; for an API trace, `kinescope replay --input … -o OUTCOME.kine` makes a \
+                 recording with these inputs",
             ));
         }
         let mut calls = api_trace::load(&opened)?;
@@ -108,7 +108,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.reject_register_trace(&arguments.source.file)?;
     if arguments.at.is_some() {
         return Err(Failure::usage(
-            "--at is for API traces; here the byte is shown as a complete replay leaves it",
+            "--at is for API traces; this verb shows the byte after a complete replay",
         ));
     }
     let va = match (&arguments.address, arguments.va) {
@@ -193,12 +193,12 @@ fn text(report: &WriterReport, out: &mut Out) -> Result<(), Failure> {
     let (va, byte) = (report.va, report.byte);
     let job = |p: &JobLocation| match p.position {
         0 => format!("job {}", p.chain),
-        n => format!("job {}, place {n} of its chain", p.chain),
+        n => format!("job {}, position {n} of its chain", p.chain),
     };
     match (&report.writer, &report.location) {
         (Writer::Recording, _) => {
             out.line(format_args!(
-                "{va:#x} holds {byte:#04x}: nobody wrote it in this run; it is as memory was at the start"
+                "{va:#x} holds {byte:#04x}: no write in this run; the value is from the start"
             ))?;
         }
         (Writer::Cpu { after }, _) => {
@@ -251,7 +251,7 @@ fn text(report: &WriterReport, out: &mut Out) -> Result<(), Failure> {
                 ],
             ])?;
             if w.reads_before > 0 {
-                out.line(format_args!("{} reads before those that follow", w.reads_before))?;
+                out.line(format_args!("{} earlier reads are not listed", w.reads_before))?;
             }
             for r in &w.reads {
                 let a = &r.access;

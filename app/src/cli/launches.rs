@@ -13,7 +13,7 @@ use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 pub const VERB: Verb = Verb {
     name: "launches",
-    about: "Every launch of a recording of calls: kernel, grid and block, stream, arguments by buffer",
+    about: "List the kernel launches of an API trace with their arguments",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -22,7 +22,7 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Only launches of kernels whose name contains this text, ignoring case
+    /// Print only launches of kernels whose name contains this text, ignoring case
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     #[command(flatten)]

@@ -19,7 +19,7 @@ pub fn argument(verb: &str) -> Option<Arg> {
             .long("limit")
             .value_name("BYTES")
             .value_parser(bytes)
-            .help("Most bytes that a packed recording may unpack to, and take in memory: 8GiB, 500MB [default: 4GiB]")
+            .help("Maximum unpacked size of a packed recording in memory: 8GiB, 500MB [default: 4GiB]")
     })
 }
 
@@ -40,7 +40,7 @@ pub fn max_unpacked_bytes() -> u64 {
 
 /// Parses a number of bytes, with a unit of 1024 (`8GiB`, `8G`) or 1000 (`8GB`), or without.
 fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no number of bytes above 0 (expected 8GiB, 500MB or 1000000)");
+    let wrong = || format!("'{text}' is not a number of bytes above 0 (expected 8GiB, 500MB or 1000000)");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
     let scale = match unit.trim().to_ascii_lowercase().as_str() {

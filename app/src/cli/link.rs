@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub const VERB: Verb = Verb {
     name: "link",
-    about: "Print a link that opens a recording at a moment; --register makes the desktop open such links here",
+    about: "Print a link that opens a recording at an event",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -22,7 +22,7 @@ struct Arguments {
     /// Recording: a .kine, or a folder or file that can be imported
     #[arg(value_name = "FILE", required_unless_present = "register")]
     file: Option<PathBuf>,
-    /// Current event of the link [default: 0]
+    /// Index of the current event of the link [default: 0]
     #[arg(long, value_name = "EVENT", value_parser = event, requires = "file")]
     at: Option<u64>,
     /// Selection: register:OFFSET, job:N, buffer:NAME, memory:SPACE:ADDRESS:BYTES, entry:SPACE:ADDRESS:LEVEL,
@@ -115,10 +115,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 /// 1.0.1), and makes it the default for links.
 fn register(out: &mut Out) -> Result<Exit, Failure> {
     let Some(dirs) = directories::BaseDirs::new() else {
-        return Err(Failure::usage("this person has no home folder to register links in"));
+        return Err(Failure::usage("cannot register links: the user has no home folder"));
     };
     let program =
-        std::env::current_exe().map_err(|e| Failure::usage(format!("where this program lies is not known: {e}")))?;
+        std::env::current_exe().map_err(|e| Failure::usage(format!("cannot find the path of this program: {e}")))?;
     let folder = dirs.data_local_dir().join("applications");
     std::fs::create_dir_all(&folder).map_err(|e| Failure::file(&folder, e))?;
     let entry = folder.join("kinescope.desktop");
@@ -161,7 +161,7 @@ fn desktop_entry(program: &Path) -> Result<String, Failure> {
     }
     let quoted = quoted.replace('\\', "\\\\");
     Ok(format!(
-        "[Desktop Entry]\nType=Application\nName=Kinescope\nComment=Look into recordings of what a driver did to a GPU\n\
+        "[Desktop Entry]\nType=Application\nName=Kinescope\nComment=Inspect, edit and replay recordings of GPU work\n\
          Exec=\"{quoted}\" %u\nTerminal=false\nCategories=Development;Debugger;\nMimeType=x-scheme-handler/{SCHEME};\n"
     ))
 }

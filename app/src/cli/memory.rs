@@ -17,7 +17,7 @@ use trace_core::recording::{Buffer, ElementType};
 
 pub const VERB: Verb = Verb {
     name: "memory",
-    about: "Bytes by GPU address or buffer, as hex or numbers; --search finds a pattern",
+    about: "Print memory as hex or numbers, or search it for a pattern",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -29,25 +29,25 @@ const MAX_HOLES: usize = 20;
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// First GPU address, a buffer, or NAME+OFFSET; in an API trace the buffers are listed without one
+    /// First GPU address, a buffer, or NAME+OFFSET; without it, an API trace lists its buffers
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
-    /// Bytes to show, at most 1 GiB (default: 256, or the whole buffer)
+    /// Bytes to show, at most 1 GiB [default: 256, or the whole buffer]
     #[arg(long, value_name = "N", value_parser = number)]
     bytes: Option<u64>,
-    /// A buffer of the recording instead of an address
+    /// Name of a buffer, instead of an address
     #[arg(long, value_name = "NAME", conflicts_with = "address")]
     buffer: Option<String>,
     /// Show elements of this type instead of hex
     #[arg(long = "type", value_name = "TYPE", value_parser = element)]
     element: Option<ElementType>,
-    /// Memory before this event (default: at the end; for a buffer of an API trace when it was freed)
-    #[arg(long, value_name = "N")]
+    /// Show memory before this event [default: at the end; for a buffer of an API trace, when it was freed]
+    #[arg(long, value_name = "EVENT")]
     event: Option<u64>,
-    /// Address space, counted from 0
+    /// Index of the address space, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
-    /// Search all mapped memory for this: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an
+    /// Search all mapped memory for this: hex digits, "text", f32:1.5, /expression/, or ->LOCATION for pointers to an
     /// address, a range or a buffer; exit 1 if it is not found
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true, conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
     search: Option<String>,
@@ -133,8 +133,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     };
     if bytes > MAX_READ {
         return Err(Failure::usage(format!(
-            "{bytes} bytes are more than are read at once: {MAX_READ} (1 GiB; read it in parts, with an address and \
-             --bytes)"
+            "cannot read {bytes} bytes at once: the maximum is {MAX_READ} (1 GiB); read in parts, with an address and \
+             --bytes"
         )));
     }
     let read = view.read_range(va, bytes);
@@ -171,7 +171,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 /// Prints bytes of device memory, or the list of its buffers.
 fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.search.is_some() {
-        return Err(Failure::usage("--search is not for recordings of calls"));
+        return Err(Failure::usage("--search is not for API traces"));
     }
     let mut calls = api_trace::load(opened)?;
     let event = opened
@@ -182,7 +182,7 @@ fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Re
         (None, Some(address)) => address,
         (None, None) if arguments.asked.is_requested() => {
             return Err(Failure::usage(
-                "--on asks a board for bytes: an address or --buffer is needed",
+                "--on reads bytes on a target: an address or --buffer is needed",
             ));
         }
         (None, None) => return api_trace::print_buffers(opened, &calls, event, out),
@@ -234,11 +234,11 @@ fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
 fn warn_about_holes(va: GpuVa, read: &BufferBytes) {
     for hole in holes(va, read).iter().take(MAX_HOLES) {
         let bytes = format_count(hole.bytes, "byte");
-        complain(format_args!("{}: {bytes} {}, given as 0", hole.va, hole.state));
+        complain(format_args!("{}: {bytes} {}, printed as 0", hole.va, hole.state));
     }
     let more = read.holes.len().saturating_sub(MAX_HOLES);
     if more > 0 {
-        complain(format_args!("and {more} more such runs (--json lists all)"));
+        complain(format_args!("and {more} more such ranges (--json lists all)"));
     }
 }
 
@@ -249,7 +249,9 @@ fn search(view: &GpuMemoryView<'_>, text: &str, buffers: &[Buffer], out: &mut Ou
             .map_err(|e| Failure::usage(e.to_string()))
     })?;
     if hits.len() >= MAX_HITS {
-        complain(format_args!("these are the first {MAX_HITS} places; there are more"));
+        complain(format_args!(
+            "only the first {MAX_HITS} addresses are listed; there are more"
+        ));
     }
     if out.is_json() {
         out.array(hits.iter().map(|h| format_hex(h.va.0)))?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub const VERB: Verb = Verb {
     name: "notebook",
-    about: "The notes of a recording: printed, or exported as Markdown or a page of HTML with pictures",
+    about: "Print the notes of a recording, or export them with pictures",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -66,7 +66,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .with_output("-o", arguments.to.as_deref())
         .check()?;
     if let Some(to) = arguments.to.as_ref().filter(|t| NotebookFormat::from_path(t).is_none()) {
-        let message = "the name does not say the form (expected .md or .html)";
+        let message = "the file name does not select a format (expected .md or .html)";
         return Err(Failure::file(to, message));
     }
     let opened = arguments.source.open_undamaged()?;
@@ -81,8 +81,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(left) = &doc.offered {
         let notes = left.changes.notes().len() as u64;
         complain(format_args!(
-            "{} left behind by a run that did not end in good order {} not here: open the recording in the window and \
-             take them up",
+            "{} of a session that did not end normally {} missing: open the recording in the window and restore the unsaved \
+             edits",
             format_count(notes, "note"),
             if notes == 1 { "is" } else { "are" }
         ));
@@ -134,12 +134,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 format_count(w.pictures, "picture")
             ))?;
             if let Some(why) = w.no_pictures_reason {
-                complain(format_args!("there are no pictures: {why}"));
+                complain(format_args!("no pictures: {why}"));
             }
         }
         _ if entries.is_empty() => {
             out.line(format!(
-                "{title}: no notes; M in the window notes an event, {}: links lead back",
+                "{title}: no notes; the key M in the window adds a note to an event, and {}: links open it",
                 link::SCHEME
             ))?;
         }

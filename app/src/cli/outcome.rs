@@ -177,7 +177,7 @@ fn print_api_outcome(
     out.line("")?;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
-        row("Board", of.board.to_owned()),
+        row("Target", of.board.to_owned()),
         row("Device", o.device.clone()),
         row(
             "Launches",
@@ -186,7 +186,7 @@ fn print_api_outcome(
         row("Memory", format!("{} mapped", format_count(calls.mapped, "byte"))),
         row("Ready", describe_ready_time(calls)),
         row("Time", time),
-        row("Pushed", format_count(o.pushed_bytes, "byte")),
+        row("Uploaded", format_count(o.pushed_bytes, "byte")),
     ];
     if let (Some(most), Some(least)) = (calls.restored.iter().max(), calls.restored.iter().min()) {
         let pages = if most == least {
@@ -195,19 +195,19 @@ fn print_api_outcome(
             format!("{least} to {most}")
         };
         rows.push(row(
-            "Put back",
+            "Restored",
             format!("{pages} pages of 4 KiB before each run but the first"),
         ));
     }
     for words in &calls.left_out {
-        rows.push(row("Left out", words.clone()));
+        rows.push(row("Omitted", words.clone()));
     }
     for b in o.outputs.iter().take(MAX_SHOWN_OUTPUTS) {
         let seen = calls.outputs.iter().find(|s| s.name == b.name);
         let how = match seen {
             Some(s) if s.differs_at.is_some() => "differs",
             Some(s) if s.held => "as recorded",
-            _ => "not held by the recording",
+            _ => "not in the recording",
         };
         rows.push(row(
             &format!("Output {}", b.name),
@@ -292,7 +292,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
     let done = o.jobs.iter().filter(|j| j.done).count();
     let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
     let mut rows = vec![
-        row("Board", of.board.to_owned()),
+        row("Target", of.board.to_owned()),
         row("Jobs", format!("{done} of {} done", o.jobs.len())),
         row("Computed", describe_computed(o)),
         row(
@@ -315,7 +315,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
         row("Effects", describe_effects(o)),
         row("Device", format!("{} on its own clock", format_duration(o.device_ns))),
         row("Time", time),
-        row("Pushed", format_count(o.pushed_bytes, "byte")),
+        row("Uploaded", format_count(o.pushed_bytes, "byte")),
     ];
     if o.mastered_bus {
         let message = "the device read and wrote memory by itself while the plan ran; it was stopped again";
@@ -335,7 +335,7 @@ fn describe_effects(o: &Outcome) -> String {
     let there = o.effects.iter().filter(|e| e.matched == Some(true)).count();
     let unseen = o.effects.iter().filter(|e| e.matched.is_none()).count();
     let mut message = match o.effects.len() {
-        0 => "none expected beside the reads".to_owned(),
+        0 => "none expected besides the reads".to_owned(),
         all => format!("{there} of {all} as expected"),
     };
     if unseen > 0 {
@@ -369,9 +369,9 @@ fn describe_computed(o: &Outcome) -> String {
         why.push(format!("the shaders of {} did not run", format_count(of.unrun, "job")));
     }
     if why.is_empty() {
-        return "no: the run did not come to its end".to_owned();
+        return "no: the run did not end".to_owned();
     }
-    format!("no: {}, so what they compute is not in the outputs", why.join(", "))
+    format!("no: {}, so their results are not in the outputs", why.join(", "))
 }
 
 fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
@@ -497,13 +497,13 @@ mod tests {
             "  at 0x5040, 64 bytes from buffer 'input'",
             "    AS0_FAULTSTATUS  0x100c3  read, translation fault",
             "    level 0, entry 0 at 0x100000000: 0x2, invalid",
-            "Board     agent:lab/mali-g71",
+            "Target    agent:lab/mali-g71",
             "Jobs      1 of 3 done",
-            "Computed  no: 2 of 3 jobs did not end as done, the shaders of 1 job did not run, so what they compute is \
+            "Computed  no: 2 of 3 jobs did not end as done, the shaders of 1 job did not run, so their results are \
              not in the outputs",
             "Actions   40 for 1 event, 1 interrupt",
             "Device    5.00 ms on its own clock",
-            "Pushed    1 byte",
+            "Uploaded  1 byte",
         ] {
             assert!(text.lines().any(|l| l == line), "no line '{line}' in:\n{text}");
         }

@@ -11,7 +11,7 @@ use trace_core::mmu;
 
 pub const VERB: Verb = Verb {
     name: "pagetables",
-    about: "What the GPU's page tables map; --walk shows how one address translates",
+    about: "Print what the page tables map, or how one address translates",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -26,8 +26,8 @@ struct Arguments {
     /// Walk the tables for this GPU address, buffer or NAME+OFFSET, level by level
     #[arg(long, value_name = "ADDRESS")]
     walk: Option<String>,
-    /// Tables before this event (default: at the end)
-    #[arg(long, value_name = "N")]
+    /// Show the tables before this event [default: at the end]
+    #[arg(long, value_name = "EVENT")]
     event: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                     ))?;
                 }
                 match (&w.pa, &w.rights, &w.fault) {
-                    (Some(pa), Some(rights), _) => out.line(format_args!("  lies at {pa}, {rights}"))?,
+                    (Some(pa), Some(rights), _) => out.line(format_args!("  translates to {pa}, {rights}"))?,
                     (_, _, fault) => out.line(format_args!("  {}", fault.as_deref().unwrap_or("not mapped")))?,
                 }
             }
@@ -179,7 +179,7 @@ pub fn describe_problems(number: u8, problems: u64, first: Option<&mmu::MmuError
     };
     let first_of = if problems > 1 { "the first: " } else { "" };
     Some(format!(
-        "Address space {number}: what lies behind {what} is not known and not counted; {first_of}{first}"
+        "Address space {number}: the content behind {what} is unknown and not counted; {first_of}{first}"
     ))
 }
 

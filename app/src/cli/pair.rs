@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 pub const VERB: Verb = Verb {
     name: "pair",
-    about: "Pair with an agent: both ends show a code, both persons compare it",
+    about: "Pair with an agent: both ends show a code, and you compare it",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -24,13 +24,13 @@ struct Arguments {
     /// Address of the agent: HOST:PORT, or the path of its unix socket (with a / in it)
     #[arg(value_name = "ADDRESS")]
     address: String,
-    /// Name for the agent in this program
+    /// Name of the agent in this program
     #[arg(value_name = "NAME")]
     name: String,
-    /// Use this as the code that the agent shows, and do not ask
+    /// Code that the agent shows; with it, the program does not ask
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
-    /// Pair only with the agent that has this key, and do not ask: its fingerprint, or the key itself, from
+    /// Pair only with the agent that has this key, without a question: its fingerprint, or the key itself, as printed by
     /// `kinescope-agent keys list` on the agent
     #[arg(long, value_name = "FINGERPRINT", conflicts_with = "code")]
     accept: Option<NamedKey>,
@@ -60,7 +60,7 @@ fn parse_endpoint(address: &str) -> Option<Endpoint> {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let at = parse_endpoint(&arguments.address).ok_or_else(|| {
         Failure::usage(format!(
-            "'{}' is no address (expected HOST:PORT, or the path of a unix socket with a / in it)",
+            "'{}' is not an address (expected HOST:PORT, or the path of a unix socket with a / in it)",
             arguments.address
         ))
     })?;
@@ -82,7 +82,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         })?;
     } else {
         out.line(format_args!(
-            "paired with {} at {}; boards: agent:{}/DEVICE",
+            "paired with {} at {}; targets: agent:{}/DEVICE",
             paired.name, paired.address, paired.name
         ))?;
     }
@@ -104,10 +104,10 @@ fn confirm_code(code: &str) -> bool {
     let answer = question::ask(show, ANSWER_LIMIT, || false).unwrap_or(Answer::Ended);
     match answer {
         Answer::Yes | Answer::No => {}
-        Answer::Late | Answer::Withdrawn => complain("nobody answered"),
+        Answer::Late | Answer::Withdrawn => complain("no answer; not paired"),
         Answer::Ended => complain(
-            "standard input has no answer: nobody can be asked. Give the code that the agent shows with --code, or the \
-             fingerprint of its key with --accept",
+            "cannot ask: standard input has no answer. Give the code that the agent shows with --code, or the fingerprint \
+             of its key with --accept",
         ),
     }
     answer == Answer::Yes

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub const VERB: Verb = Verb {
     name: "plan",
-    about: "What a replay would do and may touch: compiled and checked, not run",
+    about: "Compile and verify a replay without running it",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -22,7 +22,7 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     of: ReplayArguments,
-    /// A buffer that the replay returns, by its name; may be given more than once
+    /// Buffer that the replay returns; may be given more than once
     #[arg(long = "output", value_name = "NAME")]
     outputs: Vec<String>,
     /// Write the plan to this file (binary), with the page images that it refers to
@@ -31,7 +31,7 @@ struct Arguments {
     /// Print the plan as text, one action per line
     #[arg(long, conflicts_with = "json")]
     text: bool,
-    /// FILE is the text of a plan: read it, and check it if a target is given
+    /// Read FILE as the text of a plan, and verify it if a target is given
     #[arg(long)]
     assemble: bool,
 }
@@ -110,7 +110,7 @@ fn assemble(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let none = || {
         Failure::file(
             file,
-            "no plan: neither its text, which begins with `kinescope plan`, nor its bytes",
+            "not a plan: neither a text that begins with `kinescope plan`, nor a binary plan",
         )
     };
     let compiled = plan_file::read(file)?.ok_or_else(none)?;
@@ -122,7 +122,7 @@ fn assemble(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.line(text::print_with_pages(&compiled.plan, &compiled.pages).trim_end())?;
     } else if arguments.to.is_none() {
         return Err(Failure::usage(
-            "--assemble needs a file for the plan (-o FILE), or --text, or a board (--on BOARD)",
+            "--assemble needs a file for the plan (-o FILE), or --text, or a target (--on TARGET)",
         ));
     }
     Ok(Exit::Good)
@@ -174,8 +174,8 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let r = &plan.reads;
     out.table(&[
-        row("Of", plan.title.clone()),
-        row("On", board.to_owned()),
+        row("Recording", plan.title.clone()),
+        row("Target", board.to_owned()),
         row(
             "Actions",
             format!(
@@ -209,9 +209,9 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
             ),
         ),
         row(
-            "Checked",
+            "Verified",
             format!(
-                "{}, {}, {}: all inside the board's memory for this plan",
+                "{}, {}, {}: all inside the target's memory for this plan",
                 format_count(verified.tables, "page table"),
                 format_count(verified.leaves, "mapped page"),
                 format_count(verified.jobs, "job chain")

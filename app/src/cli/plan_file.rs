@@ -21,7 +21,7 @@ impl Files for PlanFolder<'_> {
     fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, String> {
         let plain = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
         if !plain {
-            return Err("only files in the folder of the plan's text are read, and in folders of it".to_owned());
+            return Err("only files in the folder of the plan text, or below it, are read".to_owned());
         }
         let folder = self.0.parent().unwrap_or(Path::new(""));
         read_limited(&folder.join(name), most).map_err(|e| e.to_string())

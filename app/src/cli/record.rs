@@ -20,7 +20,7 @@ use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "record",
-    about: "Run a program and record what it asks of its GPU; the program's exit code is the verb's",
+    about: "Run a program, record its GPU work, and exit with its exit code",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -66,23 +66,23 @@ struct Arguments {
     #[arg(long, value_name = "DRIVER", value_enum)]
     with: DriverKind,
     /// Simulator to run on; CUDA programs run on the device that they choose
-    #[arg(long, value_name = "BOARD", default_value = "software:mali-g71")]
+    #[arg(long, value_name = "TARGET", default_value = "software:mali-g71")]
     on: String,
     #[command(flatten)]
     calls: CudaArguments,
-    /// Install folder of a Mesa with the panfrost driver [default: the one of `make mesa`, or the system's]
+    /// Install folder of a Mesa with the panfrost driver [default: that of `make mesa`, or of the system]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_mesa")]
     mesa: Option<PathBuf>,
     /// Run without Mesa: the program uses the render node itself, or finds its driver by itself
     #[arg(long)]
     no_mesa: bool,
-    /// The .kine to write
+    /// File to write, a .kine
     #[arg(short = 'o', value_name = "F.kine")]
     to: PathBuf,
-    /// Approximate size in bytes at which the recording ends while the program continues: 500M, 8G; 0: no limit
+    /// Approximate size in bytes at which the recording ends; the program continues: 500M, 8G; 0: no limit
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
     limit: u64,
-    /// The program and its arguments
+    /// Program to run, and its arguments
     #[arg(
         value_name = "PROGRAM",
         required = true,
@@ -110,7 +110,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.with == DriverKind::Panfrost && !list_simulators().any(|(name, _)| name == arguments.on) {
         let names: Vec<String> = list_simulators().map(|(name, _)| name).collect();
         return Err(Failure::usage(format!(
-            "--on: '{}' is not a software board, and a program is recorded on one (expected {})",
+            "--on: '{}' is not a simulator, and a program is recorded on one (expected {})",
             arguments.on,
             names.join(", ")
         )));
@@ -128,7 +128,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let recorded = folder.0.join(name);
 
     let [program, rest @ ..] = arguments.program.as_slice() else {
-        return Err(Failure::usage("there is no program to run"));
+        return Err(Failure::usage("no program to run is given"));
     };
     let mut command = Command::new(program);
     command
@@ -183,7 +183,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 pub(super) fn save_derived(recording: &Recording, at: &Path) {
     if let Err(e) = trace_core::timeline::append(recording, at, &Progress::new()) {
         complain(format_args!(
-            "the counts of events are not kept, and made again at each opening: {e}"
+            "cannot store derived data in the recording: {e}; it is computed again at each opening"
         ));
     }
 }
@@ -225,7 +225,7 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
         return Ok(());
     }
     complain(format_args!(
-        "{path}: {}, {}, {} on a software {}",
+        "{path}: {}, {}, {} on a simulated {}",
         format_count(jobs, "job"),
         format_count(events, "event"),
         format_count(bytes, "byte"),
@@ -241,7 +241,7 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
         reasons.sort_unstable();
         reasons.dedup();
         complain(format_args!(
-            "{path}: {} of them completed without running, and left nothing in memory: {}",
+            "{path}: {} of the jobs completed without running and wrote no results: {}",
             not_run.len(),
             reasons.join("; ")
         ));
@@ -362,7 +362,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     let bytes = number
         .zip(power)
         .and_then(|(n, p)| n.checked_mul(1024u64.checked_pow(p)?));
-    bytes.ok_or_else(|| "expected a number of bytes, with K, M, G or T behind it or not: 500M".to_owned())
+    bytes.ok_or_else(|| "expected a number of bytes, optionally with K, M, G or T after it: 500M".to_owned())
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -386,7 +386,7 @@ fn library(with: DriverKind) -> Result<PathBuf, Failure> {
     let found = places.into_iter().find(|p| p.is_file());
     found.ok_or_else(|| {
         Failure::usage(format!(
-            "{library} is not beside this program, in {}: `cargo build -p {package}` builds it there",
+            "{library} is not next to this program, in {}: `cargo build -p {package}` builds it there",
             own.display()
         ))
     })
@@ -401,7 +401,10 @@ fn mesa(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
         return if given.join("lib/libEGL.so.1").exists() {
             Ok(Some(absolute(given)))
         } else {
-            Err(Failure::file(given, "holds no Mesa (expected lib/libEGL.so.1 in it)"))
+            Err(Failure::file(
+                given,
+                "no Mesa in this folder (expected lib/libEGL.so.1)",
+            ))
         };
     }
     let own = program_folder().unwrap_or_default();
@@ -418,7 +421,7 @@ fn mesa(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     Err(Failure::usage(
-        "there is no Mesa with the panfrost driver here: `make mesa` builds one into .mesa (once, some minutes); \
-         --mesa FOLDER names another, --no-mesa runs a program that needs none",
+        "no Mesa with the panfrost driver is installed: `make mesa` builds one into .mesa (once, some minutes); \
+         --mesa FOLDER names another one, --no-mesa runs a program without Mesa",
     ))
 }

@@ -18,7 +18,7 @@ use trace_core::progress::Progress;
 /// The recorded part of a CUDA program.
 #[derive(Args)]
 pub(super) struct CudaArguments {
-    /// CUDA: recorded range: whole, first:N for the first N launches, marks for the range between the program's own
+    /// CUDA: range to record: whole, first:N for the first N launches, marks for the range between the program's own
     /// marks (kinescope_mark)
     #[arg(long, value_name = "RANGE", default_value = "whole", value_parser = range)]
     range: String,
@@ -26,12 +26,12 @@ pub(super) struct CudaArguments {
     /// name, a whole name with * and ?, or an expression between slashes; it matches mangled and source names
     #[arg(long, value_name = "PATTERN,…", value_parser = patterns)]
     kernels: Option<String>,
-    /// CUDA: recorded launches of each such function: first, largest (each with more threads than all before), every:N
+    /// CUDA: launches to record of each such function: first, largest (each with more threads than all before), every:N
     /// (the first of each N), all
     #[arg(long, value_name = "WHICH", default_value = "first", value_parser = pick, requires = "kernels")]
     pick: String,
     /// CUDA: maximum number of recorded launches of each such function
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "kernels")]
+    #[arg(long = "max-launches", alias = "most", value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "kernels")]
     most: Option<u64>,
 }
 
@@ -230,7 +230,7 @@ pub(super) fn report_api_trace(
     }
     if let Some(index) = &report.index {
         complain(format_args!(
-            "{index}: the index of these; it opens as the process that did most"
+            "{index}: index of these recordings; it opens as the process with the most work"
         ));
     }
     lack.print_warnings();

@@ -17,7 +17,7 @@ use trace_core::registers::RegisterMap;
 
 pub const VERB: Verb = Verb {
     name: "regmaps",
-    about: "Register maps: which are known, and new ones made of CMSIS-SVD, rules-ng-ng and Mesa's genxml",
+    about: "List register maps, or convert one from SVD, rules-ng-ng, genxml",
     args: |command| {
         RegmapsCommand::augment_subcommands(command)
             .subcommand_required(true)
@@ -36,31 +36,31 @@ const MAX_FILE: u64 = 64 << 20;
 
 #[derive(Subcommand)]
 enum RegmapsCommand {
-    /// Convert a CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file to a map, and report what is not
-    /// converted
+    /// Convert a CMSIS-SVD, rules-ng-ng or genxml file to a map
     Import(Box<ImportArguments>),
-    /// List the known maps: embedded ones, those of your folder, and the one next to a recording
+    /// List the known maps: embedded, in your folder, next to a recording
     List(ListArguments),
 }
 
 #[derive(Args)]
 struct ImportArguments {
-    /// The file to import; files that it includes are searched in its folder and the two above
+    /// CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file to convert; files that it includes are
+    /// searched in its folder and the two above
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Output file; - is standard output [default: NAME.map.toml in your folder of maps]
     #[arg(short = 'o', value_name = "OUT", conflicts_with = "beside")]
     to: Option<PathBuf>,
     /// Write the map next to this recording, whose registers it then names
-    #[arg(long, value_name = "RECORDING")]
+    #[arg(long = "next-to", alias = "beside", value_name = "RECORDING")]
     beside: Option<PathBuf>,
     /// Read the file as svd, rnn or genxml, regardless of its root element
     #[arg(long = "as", value_name = "FORMAT", value_parser = format)]
     format: Option<Format>,
-    /// Only definitions for this variant: A6XX of freedreno, a version of Broadcom's packets
+    /// Convert only definitions for this variant: A6XX of freedreno, a version of Broadcom's packets
     #[arg(long, value_name = "VARIANT")]
     variant: Option<String>,
-    /// Import only this peripheral of an SVD or domain of rules-ng-ng as the registers; may be given several times
+    /// Convert only this peripheral of an SVD or domain of rules-ng-ng; may be given more than once
     #[arg(long = "block", value_name = "NAME")]
     blocks: Vec<String>,
     /// Name of the map [default: that of the file]
@@ -69,13 +69,13 @@ struct ImportArguments {
     /// Space of the recording that contains the registers: bar0, reg0
     #[arg(long, value_name = "SPACE", default_value = "")]
     space: String,
-    /// A PCI device that the map is for; may be given several times
+    /// PCI device that the map is for; may be given more than once
     #[arg(long = "device", value_name = "VENDOR:DEVICE", value_parser = pci)]
     devices: Vec<(u16, u16)>,
-    /// Compatible string of a device-tree device that the map is for; may be given several times
+    /// Compatible string of a device-tree device that the map is for; may be given more than once
     #[arg(long, value_name = "STRING")]
     compatible: Vec<String>,
-    /// Upper half of the id register of a GPU that the map is for; may be given several times
+    /// Upper half of the id register of a GPU that the map is for; may be given more than once
     #[arg(long = "gpu", value_name = "ID", value_parser = half)]
     gpus: Vec<u16>,
     /// Write a compact map to ship with a program: arrays as arrays, blocks by the first word of names, no descriptions
@@ -144,7 +144,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     // Checked before opening: opening a pipe would wait for a writer.
     let facts = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
     if !facts.is_file() {
-        return Err(Failure::file(path, "it is no file (expected an .svd or .xml)"));
+        return Err(Failure::file(path, "not a file (expected an .svd or .xml)"));
     }
     let file = std::fs::File::open(path).map_err(|e| Failure::file(path, e))?;
     let mut bytes = Vec::new();
@@ -154,12 +154,12 @@ fn read(path: &Path) -> Result<String, Failure> {
     if bytes.len() as u64 > MAX_FILE {
         return Err(Failure::file(
             path,
-            "it has more than 64 MiB, which no register map has",
+            "larger than 64 MiB, the maximum size of a register map",
         ));
     }
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        Failure::file(path, format!("byte {at} is no UTF-8; save the file in UTF-8"))
+        Failure::file(path, format!("byte {at} is not UTF-8; save the file in UTF-8"))
     })
 }
 
@@ -176,7 +176,7 @@ fn target(arguments: &ImportArguments, name: &str) -> Result<Option<PathBuf>, Fa
         Some(to) => Ok(Some(to.clone())),
         None => {
             let folder = register_map_files::folder()
-                .ok_or_else(|| Failure::usage("there is no folder for your maps here; give one with -o OUT"))?;
+                .ok_or_else(|| Failure::usage("the folder for your maps is unknown; name the output with -o OUT"))?;
             std::fs::create_dir_all(&folder).map_err(|e| Failure::file(&folder, e))?;
             let safe = |c: char| {
                 if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') {
@@ -210,7 +210,7 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
     // The letters and digits of the name form the file name, and users distinguish maps by them.
     if !made.name.contains(char::is_alphanumeric) {
         return Err(Failure::usage(format!(
-            "'{}' is no name for a map: it has neither letters nor digits; give one with --name",
+            "'{}' is not a name for a map: it has neither letters nor digits; give one with --name",
             made.name
         )));
     }
@@ -223,7 +223,7 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
         if to.exists() && !arguments.force {
             return Err(Failure::file(
                 to,
-                "there is a map already, and what was added to it by hand would be lost; --force overwrites it",
+                "the map exists, and manual changes to it would be lost; --force overwrites it",
             ));
         }
         output::write(to, made.text.as_bytes())?;
@@ -283,10 +283,10 @@ fn report(made: &ImportedMap, to: Option<&Path>, named: bool, all: bool, out: &m
         out.line(format_args!("offsets count from {at:#x} on the device's bus"))?;
     }
     if !named {
-        out.line("it names no device: it is for recordings whose device no map knows and that have its space; name devices with --device, --compatible or --gpu, or a recording with --beside")?;
+        out.line("the map names no device: it applies to recordings that have its space and whose device no map knows; name devices with --device, --compatible or --gpu, or a recording with --next-to")?;
     }
     if made.losses.is_empty() {
-        return Ok(out.line("everything was carried over").map(|()| Exit::Good)?);
+        return Ok(out.line("everything was converted").map(|()| Exit::Good)?);
     }
     print_losses(made, all, |line| Ok(out.line(line)?))?;
     Ok(Exit::Good)
@@ -302,7 +302,7 @@ fn print_losses(
         return Ok(());
     }
     let total = (made.losses.len() + made.more_losses) as u64;
-    line(format_args!("not carried over: {total}"))?;
+    line(format_args!("not converted: {total}"))?;
     let mut kinds: BTreeMap<LossKind, usize> = BTreeMap::new();
     for l in &made.losses {
         *kinds.entry(l.kind).or_default() += 1;
@@ -393,7 +393,7 @@ fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let mut rows = vec![
-        ["map", "registers", "layouts", "from", "path"]
+        ["Map", "Registers", "Layouts", "From", "Path"]
             .map(str::to_owned)
             .to_vec(),
     ];

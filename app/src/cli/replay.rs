@@ -27,7 +27,7 @@ use trace_core::{Recording, jobs};
 
 pub const VERB: Verb = Verb {
     name: "replay",
-    about: "Play a recording, or a plan, on a board and compare; exit 1 when it diverges or fails",
+    about: "Replay a recording or plan on a target and compare the results",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -36,10 +36,10 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     of: ReplayArguments,
-    /// File for a buffer's contents after the replay, raw or .npy; may be given more than once
+    /// File for the content of a buffer after the replay, raw or .npy; may be given more than once
     #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
     outputs: Vec<(String, PathBuf)>,
-    /// Write what the device did to this file, as a recording
+    /// Write the outcome to this file, as a recording
     #[arg(short = 'o', value_name = "OUTCOME.kine")]
     outcome: Option<PathBuf>,
     /// Write the final screen of the device to this file, as binary PPM
@@ -48,16 +48,16 @@ struct Arguments {
     /// Number of runs, at most 10000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
     repeat: u32,
-    /// Replay on a device that can access foreign memory without containment (`targets` shows it); without this such a
-    /// device is refused
+    /// Replay on a device that can access foreign memory without containment (`targets` shows it); without this option,
+    /// such a device is refused
     #[arg(long)]
     without_containment: bool,
-    /// Learn the effects of a good run on this target and compare a second run with them. Write the plan with these
-    /// expectations to this file (text if its name ends in .txt)
+    /// Learn the effects of a good run on this target and compare a second run with them; write the plan with these
+    /// expectations to this file (as text if its name ends in .txt)
     #[arg(long, value_name = "PLAN")]
     learn: Option<PathBuf>,
     /// With --learn: also check after this event; may be given more than once
-    #[arg(long, value_name = "EVENT", requires = "learn")]
+    #[arg(long = "check-after", alias = "look-at", value_name = "EVENT", requires = "learn")]
     look_at: Vec<u64>,
     /// For API traces: end each buffer at unmapped memory, and report the launch that reads or writes past one
     #[arg(long, conflicts_with_all = ["graph", "learn", "outcome", "repeat", "screen", "outputs"])]
@@ -67,7 +67,7 @@ struct Arguments {
     jobs: bool,
     /// For API traces: tolerance of outputs, all or a named one: f32:1e-5, out0=f32:1e-6,1e-4 (absolute, relative),
     /// out0=f16:2ulp, exact; may be given more than once
-    #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = parse_output_rule)]
+    #[arg(long = "tolerance", alias = "near", value_name = "[NAME=]RULE", value_parser = parse_output_rule)]
     near: Vec<(Option<String>, OutputTolerance)>,
     /// For API traces: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than once
     #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::parse_typing)]
@@ -246,7 +246,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     if arguments.guard {
         if compiled.plan.calls.is_none() || opened.calls.is_none() {
-            return Err(Failure::usage("--guard is for recordings of CUDA calls"));
+            return Err(Failure::usage("--guard is for API traces of CUDA"));
         }
         let calls = super::api_trace::load(&opened)?;
         let mut asked = super::guard::GuardedReplay {
@@ -260,7 +260,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     if compiled.plan.calls.is_some() && arguments.learn.is_some() {
         return Err(Failure::usage(
-            "--learn is for registers: a recording of CUDA calls holds what came back, and a replay is held against it",
+            "--learn is for register traces: an API trace contains its outputs, and a replay is compared with them",
         ));
     }
     let asked = match &arguments.learn {
@@ -397,7 +397,7 @@ fn write(
             buffers::write_file(file, o.element, shape, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
             if !outcome.computed {
                 complain(format_args!(
-                    "{}: '{name}' as memory held it; not every job ended and ran its shaders, so it may lack what they compute",
+                    "{}: '{name}' is the content of memory; not every job ended and ran its shaders, so it may lack their results",
                     file.display()
                 ));
             }
@@ -595,7 +595,7 @@ fn describe_times(t: &Timing) -> String {
         );
     }
     format!(
-        "plan {}, push {}, run {run}",
+        "plan {}, upload {}, run {run}",
         format_duration(t.plan_ns),
         format_duration(t.push_ns)
     )

@@ -25,7 +25,7 @@ use trace_core::screen::Picture;
 /// The key store of this program.
 #[derive(Args, Clone, Debug)]
 pub struct Keys {
-    /// Folder of this program's keys and paired agents (default: in the user's configuration)
+    /// Folder of this program's keys and paired agents [default: in the user's configuration]
     #[arg(long, value_name = "FOLDER", env = "KINESCOPE_KEYS", hide_env_values = true)]
     keys: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ impl Keys {
             Failure::usage(if e.contains(name) {
                 e
             } else {
-                format!("board {name}: {e}")
+                format!("target {name}: {e}")
             })
         };
         match boards::parse(name).map_err(failed)? {
@@ -111,7 +111,7 @@ impl Inputs {
             {
                 let (given, recorded) = (format_shape(given), format_shape(&recorded));
                 complain(format_args!(
-                    "{}: shape {given} for {recorded} of buffer '{name}'; the elements go in as they lie",
+                    "{}: shape {given} for {recorded} of buffer '{name}'; the elements are used in the order of the file",
                     file.display()
                 ));
             }
@@ -140,9 +140,9 @@ fn has_other_shape(given: &[u64], recorded: &[u64]) -> bool {
 /// Handling of recorded idle time.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum PaceArgument {
-    /// Keep it
+    /// Keep idle time
     Recorded,
-    /// Skip it
+    /// Skip idle time
     #[default]
     Fast,
 }
@@ -154,7 +154,7 @@ pub struct ReplayArguments {
     source: Source,
     /// Target: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
     /// agent:///PATH.sock/DEVICE; the verb `targets` lists the available ones
-    #[arg(long, value_name = "BOARD")]
+    #[arg(long, value_name = "TARGET")]
     on: Option<String>,
     #[command(flatten)]
     inputs: Inputs,
@@ -162,7 +162,7 @@ pub struct ReplayArguments {
     /// (START..=LAST includes the register at LAST); may be given more than once
     #[arg(long = "allow", value_name = "START..END", value_parser = range)]
     allow: Vec<Range<u32>>,
-    /// Expected picture (binary PPM) of the device's screen at the end; default: the one in the recording
+    /// Expected picture (binary PPM) of the device's screen at the end [default: the one in the recording]
     #[arg(long, value_name = "FILE")]
     expect_screen: Option<PathBuf>,
     /// File with the expected bytes of an output at the end, raw; may be given more than once
@@ -233,7 +233,7 @@ fn range(text: &str) -> Result<Range<u32>, String> {
         Some(number(r.first)?..end)
     });
     ends.filter(|r| r.start < r.end && r.start % 4 == 0 && r.end % 4 == 0)
-        .ok_or_else(|| format!("'{text}' is no range of registers (expected 0xSTART..0xEND without the end or 0xSTART..=0xLAST with it, multiples of 4)"))
+        .ok_or_else(|| format!("'{text}' is not a range of registers (expected 0xSTART..0xEND, which excludes END, or 0xSTART..=0xLAST, multiples of 4)"))
 }
 
 /// Parses a buffer and the file of its contents.
@@ -346,8 +346,8 @@ impl ReplayArguments {
         let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.file().display())));
         if !self.inputs.is_empty() || !self.allow.is_empty() || self.expect_screen.is_some() {
             return refused(
-                "a plan is played as it is; --input, --allow and --expect-screen are for recordings, a plan's text says \
-                 such things itself",
+                "a plan is replayed unchanged; --input, --allow and --expect-screen are for recordings (edit the text of the \
+                 plan instead)",
             );
         }
         if let Some(name) = asked.iter().find(|n| whole.plan.outputs.iter().all(|o| o.name != **n)) {

@@ -19,7 +19,9 @@ pub fn read_expected(file: &Path) -> Result<Picture, Failure> {
     let most = trace_core::screen::MAX_FILE;
     from.take(most + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
     if bytes.len() as u64 > most {
-        return Err(failed(&format!("it is larger than a picture may be ({most} bytes)")));
+        return Err(failed(&format!(
+            "larger than the maximum of {most} bytes for a picture"
+        )));
     }
     Picture::from_ppm(&bytes).map_err(|e| failed(&e))
 }
@@ -84,7 +86,7 @@ impl ReplayScreens {
         let size = format!("{} by {}", shown.width(), shown.height());
         let pixels = u64::from(shown.width()) * u64::from(shown.height());
         Some(match (&self.expected, self.differing_pixels()) {
-            (None, _) => format!("{size}, not checked: nothing tells what it should show"),
+            (None, _) => format!("{size}, not checked: no picture is expected"),
             (Some(_), Some(n)) => format!("{size}, {n} of {} differ", format_count(pixels, "pixel")),
             (Some(e), None) => format!("{size}, {} by {} was expected", e.width(), e.height()),
         })

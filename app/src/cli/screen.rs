@@ -16,7 +16,7 @@ use trace_core::screen::{ByteOrder, PixelCounts, RenderedScreen, ScreenFormat, S
 
 pub const VERB: Verb = Verb {
     name: "screen",
-    about: "The picture that the stores left in the framebuffer; --pixel tells who stored to one, --compare what differs",
+    about: "Draw the screen that the stores of a recording left",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -32,8 +32,8 @@ const MAX_FRAMES: u32 = 10_000;
 struct Arguments {
     #[command(flatten)]
     source: Argument,
-    /// The screen after this event (default: after the last)
-    #[arg(long, value_name = "N", value_parser = number)]
+    /// Draw the screen after this event [default: the last event]
+    #[arg(long, value_name = "EVENT", value_parser = number)]
     event: Option<u64>,
     /// Write the picture to this file: .png, where unknown pixels are transparent, or .ppm, where they are grey
     #[arg(short = 'o', value_name = "OUT")]
@@ -41,9 +41,9 @@ struct Arguments {
     /// Write this number of frames up to the event as an animated PNG
     #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_FRAMES)))]
     frames: Option<u32>,
-    /// Format of the screen, instead of that of the display registers: WIDTHxHEIGHT,PIXEL[,pitch=BYTES]
+    /// Format of the screen [default: that of the display registers]: WIDTHxHEIGHT,PIXEL[,pitch=BYTES]
     /// [,base=OFFSET][,big-endian]; PIXEL is indexed8, rgb555, rgb565, rgb888, bgr888, xrgb8888 or xbgr8888
-    #[arg(long, value_name = "FORM", value_parser = parse)]
+    #[arg(long, value_name = "FORMAT", value_parser = parse)]
     format: Option<ScreenFormat>,
     /// List the stores to this pixel, counted from the upper left
     #[arg(long, value_name = "X,Y", value_parser = pixel)]
@@ -52,8 +52,8 @@ struct Arguments {
     /// device showed at the end; exit 1 if a pixel differs
     #[arg(long, value_name = "OTHER", num_args = 0..=1)]
     compare: Option<Option<PathBuf>>,
-    /// The screen of the other recording after this event (default: after the last)
-    #[arg(long, value_name = "N", value_parser = number, requires = "compare")]
+    /// Compare with the screen of the other recording after this event [default: the last event]
+    #[arg(long, value_name = "EVENT", value_parser = number, requires = "compare")]
     other_event: Option<u64>,
     /// Write a heat map of the differences as PNG: larger differences are brighter
     #[arg(long, value_name = "OUT.png", requires = "compare")]
@@ -63,7 +63,7 @@ struct Arguments {
 fn pixel(text: &str) -> Result<(u32, u32), String> {
     let both = text.split_once(',');
     let both = both.and_then(|(x, y)| Some((x.trim().parse().ok()?, y.trim().parse().ok()?)));
-    both.ok_or_else(|| format!("'{text}' is no pixel (expected X,Y)"))
+    both.ok_or_else(|| format!("'{text}' is not a pixel (expected X,Y)"))
 }
 
 #[derive(Serialize)]
@@ -129,12 +129,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let form = arguments.to.as_deref().map(parse_file_form).transpose()?;
     if form == Some(FileForm::Ppm) && arguments.frames.is_some() {
         return Err(Failure::usage(
-            "a film is a moving PNG: give -o a name that ends in .png",
+            "--frames writes an animated PNG: give -o a name that ends in .png",
         ));
     }
     if arguments.other_event.is_some() && !matches!(arguments.compare, Some(Some(_))) {
         return Err(Failure::usage(
-            "--other-event is an event of another recording: give --compare one",
+            "--other-event is an event of another recording: name the recording with --compare",
         ));
     }
     let opened = arguments.source.open()?;
@@ -210,7 +210,7 @@ fn parse_file_form(path: &Path) -> Result<FileForm, Failure> {
         Some("ppm") => Ok(FileForm::Ppm),
         _ => Err(Failure::file(
             path,
-            "the name does not say the format (expected .png or .ppm)",
+            "the file name does not select a format (expected .png or .ppm)",
         )),
     }
 }
@@ -339,14 +339,14 @@ fn text(r: &Report, look: &ScreenSettings, counts: PixelCounts, out: &mut Out) -
     if r.engine_runs > 0 {
         let n = format_count(r.engine_runs as u64, "command");
         out.line(format!(
-            "missing  what {n} to the drawing engine drew: no store of the recording tells it"
+            "missing  the drawing of {n} to the drawing engine, which the recording has no stores for"
         ))?;
     }
     if r.cursor {
         out.line("missing  the cursor that the controller lays over the picture")?;
     }
     if look.grey && look.format.pixel == trace_core::screen::PixelFormat::Indexed8 {
-        out.line("palette  not known: indices are drawn as greys")?;
+        out.line("palette  unknown: indices are drawn as greys")?;
     }
     if let Some(p) = &r.pixel {
         let color = p.color.as_deref().unwrap_or(p.known);
@@ -361,8 +361,8 @@ fn text(r: &Report, look: &ScreenSettings, counts: PixelCounts, out: &mut Out) -
                 s.event.to_string(),
                 s.offset.clone(),
                 s.width.to_string(),
-                s.value.clone().unwrap_or_else(|| "not known".into()),
-                s.color.clone().unwrap_or_else(|| "not known".into()),
+                s.value.clone().unwrap_or_else(|| "unknown".into()),
+                s.color.clone().unwrap_or_else(|| "unknown".into()),
             ]);
         }
         out.table(&table)?;

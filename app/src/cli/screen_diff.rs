@@ -78,10 +78,7 @@ fn is_picture(path: &Path) -> bool {
 pub fn open(path: &Path, source: FormatSource, event: Option<u64>) -> Result<ScreenReference, Failure> {
     if is_picture(path) {
         if event.is_some() {
-            return Err(Failure::file(
-                path,
-                "it is a picture and has no events: leave --other-event out",
-            ));
+            return Err(Failure::file(path, "a picture has no events: omit --other-event"));
         }
         return read_picture(path);
     }
@@ -123,7 +120,7 @@ pub fn read_side(
             .filter(|f| *f > event)
             .map(|f| format!("; event {f} is the first with a screen"));
         let hint = match source {
-            FormatSource::Registers => "; --format gives the form by hand",
+            FormatSource::Registers => "; --format sets the format by hand",
             FormatSource::Manual(_) => "",
         };
         fail(&format!(
@@ -145,7 +142,7 @@ fn read_picture(path: &Path) -> Result<ScreenReference, Failure> {
     let size = std::fs::metadata(path).map_err(|e| fail(&e))?.len();
     if size > MAX_FILE {
         return Err(fail(&format!(
-            "the picture has {size} bytes, {MAX_FILE} at most are read"
+            "the picture has {size} bytes, more than the maximum of {MAX_FILE}"
         )));
     }
     let bytes = std::fs::read(path).map_err(|e| fail(&e))?;
@@ -185,7 +182,8 @@ pub fn expected_at_end(screen: &Screen, file: &Path) -> Result<ScreenReference, 
         }),
         Some(Err(e)) => Err(Failure::file(file, e)),
         None => {
-            let message = "the recording has no picture of the screen at its end; give --compare one, or a recording";
+            let message =
+                "the recording has no picture of the screen at its end; name a picture or a recording with --compare";
             Err(Failure::file(file, message))
         }
     }

@@ -12,7 +12,7 @@ use trace_core::jobs::{self, Code, CodeClause, CodeEnd, JobType, Stage, UnknownO
 
 pub const VERB: Verb = Verb {
     name: "shader",
-    about: "The shaders of jobs as clauses, unknown encodings marked and counted",
+    about: "Disassemble the shaders of jobs",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -22,8 +22,8 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Only the shaders of this job, by its index in `jobs`
-    #[arg(long, value_name = "N")]
+    /// Print only the shaders of this job, by its index in `jobs`
+    #[arg(long, value_name = "JOB")]
     job: Option<u32>,
     #[command(flatten)]
     thread: super::thread::ThreadArguments,
@@ -242,7 +242,7 @@ fn unknown(found: &[ShaderUse]) -> Vec<(UnknownOperation, u64, u64)> {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.thread.thread.is_none() && !arguments.thread.inputs.is_empty() {
         return Err(Failure::usage(
-            "--input changes what a thread works on, not the code: give --thread X,Y,Z too",
+            "--input changes the data of a thread, not the code: give --thread X,Y,Z, too",
         ));
     }
     let opened = arguments.source.open()?;
@@ -323,7 +323,7 @@ fn text(f: &ShaderUse, out: &mut Out) -> Result<(), Failure> {
     ))?;
     for c in &code.clauses {
         let clause = &c.clause;
-        let reached = if c.reachable { "" } else { "  (nothing leads here)" };
+        let reached = if c.reachable { "" } else { "  (unreachable)" };
         out.line("")?;
         out.line(format_args!(
             "{}:  {:#x}{reached}",

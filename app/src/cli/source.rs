@@ -34,7 +34,7 @@ impl Source {
             source::open_with_maps(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
         for error in own.errors() {
-            complain(format_args!("a register map of yours is not used: {error}"));
+            complain(format_args!("a register map of your folder is not used: {error}"));
         }
         note_opened(&self.file, &opened.recording);
         let opened = Opened::new(&self.file, opened.recording);
@@ -106,7 +106,7 @@ fn damage_line(recording: &Recording) -> Option<String> {
         n => format!("; {n} more blocks are damaged"),
     };
     Some(format!(
-        "{first}: {}{more}; `kinescope verify` lists all that is damaged",
+        "{first}: {}{more}; `kinescope verify` lists all damage",
         consequence(recording, first)
     ))
 }
@@ -202,7 +202,7 @@ impl Opened {
         };
         Err(Failure::file(
             &self.file,
-            format!("the recording is damaged: {block}{events}; `kinescope verify` lists all that is damaged"),
+            format!("the recording is damaged: {block}{events}; `kinescope verify` lists all damage"),
         ))
     }
 

@@ -12,7 +12,7 @@ use trace_query::{Bin, Count, EventPair, GroupBy, IntervalStatistics, Usage};
 
 pub const VERB: Verb = Verb {
     name: "stats",
-    about: "How registers, blocks, threads or jobs are used, in figures",
+    about: "Count the use of registers, blocks, threads or jobs",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -38,7 +38,7 @@ struct Arguments {
     /// Group accesses by
     #[arg(long, value_enum, default_value_t)]
     by: ByArgument,
-    /// Only accesses that pass this filter: 'write and job in 4..=9' (docs/query.md)
+    /// Count only accesses that pass this filter: 'write and job in 4..=9' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
     /// Also show how often each value occurred, in bins
@@ -162,7 +162,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         GroupBy::Job => "Job",
     };
     let head = [
-        what, "Accesses", "Reads", "Writes", "First", "Last", "Values", "A second", "Shortest", "Median", "Mean",
+        what,
+        "Accesses",
+        "Reads",
+        "Writes",
+        "First",
+        "Last",
+        "Values",
+        "Per second",
+        "Shortest",
+        "Median",
+        "Mean",
         "Longest",
     ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
@@ -270,7 +280,7 @@ fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
     }
     if b.repeated > 0 {
         out.line(format_args!(
-            "{} while one was open: measured from the first",
+            "{} during an open interval: measured from its first beginning",
             format_count(b.repeated, "beginning")
         ))?;
     }
@@ -278,7 +288,7 @@ fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
         out.line(format_args!("{} without a beginning", format_count(b.strays, "end")))?;
     }
     if let Some(e) = b.open {
-        out.line(format_args!("what began at event {e} did not end"))?;
+        out.line(format_args!("the interval that begins at event {e} does not end"))?;
     }
     Ok(Exit::Good)
 }

@@ -18,16 +18,16 @@ pub struct ThreadArguments {
     /// that change and the memory that it reads and writes
     #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "job")]
     pub thread: Option<[u32; 3]>,
-    /// The workgroup of the thread
+    /// Workgroup of the thread
     #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "thread", default_value = "0,0,0")]
     workgroup: [u32; 3],
-    /// Index of the job in its chain, from 0 (default: the first with a compute shader)
+    /// Index of the job in its chain, from 0 [default: the first with a compute shader]
     #[arg(long, value_name = "N", requires = "thread")]
     position: Option<u32>,
-    /// Print every step; without it only the initial state of the thread, how it ended, and what it wrote
+    /// Print every step, not only the initial state of the thread, its end and its writes
     #[arg(long, requires = "thread")]
     trace: bool,
-    /// The first clause to keep, counted from the start of the thread
+    /// First clause to keep, counted from the start of the thread
     #[arg(long, value_name = "N", requires = "thread", default_value_t = 0)]
     from: u64,
     /// Maximum number of clauses to keep
@@ -42,7 +42,7 @@ pub struct ThreadArguments {
 fn three(text: &str) -> Result<[u32; 3], String> {
     let mut out = [0; 3];
     let parts: Vec<&str> = text.split(',').collect();
-    let wrong = || format!("'{text}' is no place (expected X,Y,Z, each from 0)");
+    let wrong = || format!("'{text}' is not a position (expected X,Y,Z, each from 0)");
     if parts.len() > 3 {
         return Err(wrong());
     }
@@ -131,7 +131,7 @@ pub fn run(
             if let Some(n) = has.filter(|n| u64::from(p) >= *n) {
                 let jobs = format_count(n, "job");
                 let message =
-                    format!("place {p} does not exist in the chain of job {job} (it has {jobs}, counted from 0)");
+                    format!("position {p} does not exist in the chain of job {job} (it has {jobs}, counted from 0)");
                 return Err(Failure::file(file, message));
             }
             p

@@ -16,16 +16,15 @@ use trace_core::calls::Calls;
 /// The target of the trace, and its limits.
 #[derive(Args, Clone, Debug)]
 pub struct TraceArguments {
-    /// In an API trace: replay on this target and trace memory between launches (cuda:N, agent:NAME/cudaN; the verb
+    /// For API traces: replay on this target and trace memory between launches (cuda:N, agent:NAME/cudaN; the verb
     /// `targets` lists the available ones)
-    #[arg(long, value_name = "BOARD")]
+    #[arg(long, value_name = "TARGET")]
     on: Option<String>,
-    /// Maximum number of bytes of memory in the trace, pages before and after launches; tracing ends after the launch
-    /// that reaches it
-    #[arg(long, value_name = "N", value_parser = number, default_value_t = USUAL_BYTES, requires = "on")]
+    /// Maximum size of the trace in bytes: pages before and after launches; tracing ends after the launch that reaches it
+    #[arg(long = "max-bytes", alias = "most", value_name = "BYTES", value_parser = number, default_value_t = USUAL_BYTES, requires = "on")]
     most: u64,
-    /// Maximum time of the trace in seconds, in addition to the work before the first traced launch (five minutes at
-    /// most)
+    /// Maximum time of the trace in seconds, in addition to the work before the first traced launch (at most five
+    /// minutes)
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3000), requires = "on")]
     time_limit: u64,
     #[command(flatten)]
@@ -44,7 +43,7 @@ impl TraceArguments {
         match &self.on {
             Some(_) => Err(Failure::file(
                 file,
-                "this is no recording of a driver's calls; --on asks a board about launches, which are in recordings of calls",
+                "not an API trace; --on traces the launches of an API trace on a target",
             )),
             None => Ok(()),
         }
@@ -75,7 +74,7 @@ impl TraceArguments {
             ))
         })?;
         Ok(result.unwrap_or_else(|e| {
-            complain(format_args!("board {on}: launches are not measured: {e}"));
+            complain(format_args!("target {on}: launches are not measured: {e}"));
             BTreeMap::new()
         }))
     }
@@ -95,21 +94,21 @@ impl TraceArguments {
             ..ask
         };
         if let Some(why) = ask.find_error() {
-            return Err(Failure::usage(format!("board {on}: {why}")));
+            return Err(Failure::usage(format!("target {on}: {why}")));
         }
-        let answer = progress_line::run_with_progress("watching memory", |progress, _| {
+        let answer = progress_line::run_with_progress("tracing memory", |progress, _| {
             let mut lease = self.keys.open_target(on)?;
             memory_trace::trace_memory(&mut lease, on, &opened.recording, ask, progress)
-                .map_err(|e| Failure::usage(format!("board {on}: {e}")))
+                .map_err(|e| Failure::usage(format!("target {on}: {e}")))
         })?;
         let whole = answer.is_complete();
         for why in answer.missing() {
-            complain(format_args!("board {on}: {why}"));
+            complain(format_args!("target {on}: {why}"));
         }
         if answer.result.full.is_some() || answer.result.looked_until.is_some() {
-            complain(format_args!("--most takes up to {MAX_BYTES} bytes"));
+            complain(format_args!("--max-bytes allows up to {MAX_BYTES} bytes"));
         }
-        progress_line::run_with_progress("taking in what it saw", |progress, _| {
+        progress_line::run_with_progress("reading the trace", |progress, _| {
             let taken = calls.with_memory_trace(answer.trace, progress);
             taken.map_err(|e| Failure::file(&opened.file, e))
         })

@@ -19,7 +19,7 @@ use trace_core::trim::{TrimError, TrimResult, TrimSummary};
 
 pub const VERB: Verb = Verb {
     name: "trim",
-    about: "Cut a recording down to some jobs with the memory and setup that they need, so that the result replays",
+    about: "Cut a recording down to some jobs with all that they need",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -28,18 +28,18 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Jobs to keep: FIRST..=LAST, FIRST..END without END, or one; may be given more than once
+    /// Jobs to keep: FIRST..=LAST, FIRST..END (excludes END), or one job; may be given more than once
     #[arg(long, value_name = "FIRST..=LAST", value_parser = range, required_unless_present = "events")]
     jobs: Vec<Numbers>,
-    /// Events to keep, without others: FIRST..=LAST, or FIRST..END without END; for recordings without jobs
+    /// Events to keep, for recordings without jobs: FIRST..=LAST, or FIRST..END (excludes END)
     #[arg(long, value_name = "FIRST..=LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
     events: Option<Numbers>,
     #[command(flatten)]
     needs: NeedsArguments,
-    /// Keep only contents of memory that the kept jobs read or write when the simulated GPU runs them
-    #[arg(long, requires = "jobs")]
+    /// Keep only the content of memory that the kept jobs read or write when the simulator runs them
+    #[arg(long = "accessed-memory", alias = "touched", requires = "jobs")]
     touched: bool,
-    /// The .kine to write
+    /// File to write, a .kine
     #[arg(short = 'o', value_name = "OUT.kine")]
     to: PathBuf,
 }
@@ -47,7 +47,7 @@ struct Arguments {
 /// Replacement for the output of jobs that are not selected.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct NeedsArguments {
-    /// Leave out jobs whose output the kept ones read, and insert their bytes as the simulated GPU computes them
+    /// Omit jobs whose output the kept ones read, and insert their bytes as the simulator computes them
     #[arg(long)]
     without_producers: bool,
     /// Keep no other jobs, even if the selected ones read their output: the selected ones then compute something else
@@ -97,7 +97,7 @@ fn range(text: &str) -> Result<Numbers, String> {
             leaves_out: parsed.leaves_end_out.then(|| text.to_owned()),
         }),
         None => Err(format!(
-            "'{text}' is empty: {end} is not a part of it ({first}..={end} includes it)"
+            "'{text}' is empty: it excludes {end} ({first}..={end} includes it)"
         )),
     }
 }
@@ -106,9 +106,7 @@ fn range(text: &str) -> Result<Numbers, String> {
 fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Numbers>) {
     if let Some((n, text)) = all.find_map(|n| Some((n, n.leaves_out.as_ref()?))) {
         let (last, with) = (n.all.end(), text.replacen("..", "..=", 1));
-        complain(format_args!(
-            "{text} ends with {what} {last}; {with} includes the end, too"
-        ));
+        complain(format_args!("{text} ends with {what} {last}; {with} includes its end"));
     }
 }
 
@@ -330,13 +328,13 @@ fn text(
             KeepReason::Reads { reader, bytes } => {
                 format!("job {reader} reads {} of what it wrote", format_count(*bytes, "byte"))
             }
-            KeepReason::Together => "under way together with a job that is kept".to_owned(),
-            KeepReason::Unknown { .. } if blind.is_some() => "before a job that is kept".to_owned(),
+            KeepReason::Together => "runs at the same time as a kept job".to_owned(),
+            KeepReason::Unknown { .. } if blind.is_some() => "before a kept job".to_owned(),
             KeepReason::Unknown { job: of } if of == job => {
-                "shaders that do not run on the software GPU, so what they write is not known".to_owned()
+                "its shaders do not run on the simulator, so its writes are unknown".to_owned()
             }
             KeepReason::Unknown { job: of } => {
-                format!("the shaders of job {of} do not run on the software GPU, so what that reads is not known")
+                format!("the shaders of job {of} do not run on the simulator, so its reads are unknown")
             }
         };
         match known.get(&why).and_then(|at| reasons.get_mut(*at)) {
@@ -361,31 +359,31 @@ fn text(
     }
     if let Some(why) = blind {
         out.line(format_args!(
-            "         what jobs read of each other is not known, so all before the last one are kept: {why}"
+            "         reads between jobs are unknown, so all jobs before the last one are kept: {why}"
         ))?;
     }
     out.line(format_args!("events   {} of {}", summary.events[1], summary.events[0]))?;
     if summary.job_events_out > 0 {
         out.line(format_args!(
-            "out      {} of submits, their interrupts and what is read meanwhile",
+            "removed  {} of submits, their interrupts and the reads between them",
             format_count(summary.job_events_out, "event")
         ))?;
     }
     if summary.host_writes_out > 0 {
         out.line(format_args!(
-            "out      {} of memory that the CPU wrote and no kept job reaches",
+            "removed  {} of memory that the CPU wrote and no kept job reaches",
             format_count(summary.host_writes_out, "piece")
         ))?;
     }
     if summary.supplied > 0 {
         out.line(format_args!(
-            "supplied {} of memory that jobs which are left out wrote, as the software GPU computed them",
+            "supplied {} of memory that omitted jobs wrote, as the simulator computed them",
             format_count(summary.supplied, "piece")
         ))?;
     }
     out.line(format_args!("pages    {} of {}", summary.pages[1], summary.pages[0]))?;
     if !summary.extras_out.is_empty() {
-        out.line(format_args!("out      {}", summary.extras_out.join(", ")))?;
+        out.line(format_args!("removed  {}", summary.extras_out.join(", ")))?;
     }
     Ok(())
 }
@@ -402,7 +400,7 @@ mod tests {
         assert_eq!(of("7"), Ok((7..=7, false)));
         for (text, why) in [
             ("9..4", "ends before it begins"),
-            ("4..4", "is empty: 4 is not a part of it (4..=4 includes it)"),
+            ("4..4", "is empty: it excludes 4 (4..=4 includes it)"),
             ("..4", "not a range"),
             ("x", "not a range"),
             ("1..", "not a range"),

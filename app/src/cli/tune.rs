@@ -21,7 +21,7 @@ use trace_query::Format;
 
 pub const VERB: Verb = Verb {
     name: "tune",
-    about: "Try a recorded CUDA launch with other dimensions, bounds or code; exit 1 when nothing is right",
+    about: "Measure a CUDA launch with other dimensions, bounds or code",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -31,7 +31,7 @@ struct Arguments {
     #[command(flatten)]
     source: Source,
     /// Target with a CUDA device: cuda:N, agent:NAME/cudaN; the verb `targets` lists the available ones
-    #[arg(long, value_name = "BOARD")]
+    #[arg(long, value_name = "TARGET")]
     on: String,
     #[command(flatten)]
     asking: TuneArguments,
@@ -40,10 +40,10 @@ struct Arguments {
     /// Write the table to this file, as comma-separated text
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write it with the columns of RecordReplay's tuner
+    /// Write the table to this file, with the columns of RecordReplay's tuner
     #[arg(long, value_name = "FILE")]
     csv_recordreplay: Option<PathBuf>,
-    /// Write it as Parquet
+    /// Write the table to this file, as Parquet
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
     /// Show every point, not only the first ones
@@ -72,13 +72,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open_undamaged()?;
     let file = &arguments.source.file;
     let launches = Launches::from_recording(&opened.recording)
-        .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;
+        .ok_or_else(|| Failure::file(file, "not an API trace of CUDA, which is what `tune` needs"))?;
     let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
     let edits = arguments.inputs.edits(&opened)?;
     let tuned = progress_line::run_with_progress("tuning", |progress, _| {
         let mut lease = arguments.keys.open_target(&arguments.on)?;
         board::tune_on_target(&mut lease, &opened.recording, &edits, &tune, progress)
-            .map_err(|e| Failure::usage(format!("board {}: {e}", arguments.on)))
+            .map_err(|e| Failure::usage(format!("target {}: {e}", arguments.on)))
     })?;
     for (path, columns, format) in [
         (&arguments.csv, Columns::All, Format::Csv),

@@ -11,14 +11,14 @@ use trace_core::container::{self, ContainerError, VerifyReport};
 
 pub const VERB: Verb = Verb {
     name: "verify",
-    about: "Check every digest and commit of a .kine file; exit 1 when it is damaged, 2 when it cannot be looked at",
+    about: "Check every digest and commit of a .kine; exit 1 if damaged",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// The .kine file
+    /// Recording to check, a .kine
     #[arg(value_name = "F.kine")]
     file: PathBuf,
 }
@@ -110,7 +110,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 String::new()
             } else {
                 format!(
-                    ", and {} behind the last commit that nothing uses",
+                    ", and {} after the last commit that nothing uses",
                     format_count(report.trailing_bytes, "byte")
                 )
             }

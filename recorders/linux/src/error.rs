@@ -51,7 +51,7 @@ pub enum RecordError {
         why: String,
     },
     /// The device is in use.
-    #[error("{device} is in use: {why}; --anyway takes it all the same")]
+    #[error("{device} is in use: {why}; --force records it all the same")]
     Busy {
         /// The device.
         device: String,

@@ -5,7 +5,7 @@ use linux_recorder::{Accessor, Method};
 use replay_engine::wire::{DEFAULT_PORT, NamedKey};
 use std::path::PathBuf;
 
-/// Owns devices on this machine and lets paired clients replay on them.
+/// Own devices of this machine and let paired clients replay on them
 #[derive(Debug, Parser)]
 #[command(name = "kinescope-agent", version)]
 pub struct Cli {
@@ -13,7 +13,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
     /// Folder of the key store [default: keys/ in the user's configuration folder for kinescope-agent]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "FOLDER")]
     pub keys: Option<PathBuf>,
 }
 
@@ -22,11 +22,11 @@ pub struct Cli {
 pub enum Command {
     /// Serve devices to paired clients
     Serve(Serve),
-    /// Let one unknown client pair, then exit; a running `serve` accepts that client at once
+    /// Pair with one unknown client, then exit
     Pair(Pair),
-    /// List the devices that this agent can own
+    /// List the devices of this machine that the agent can own
     Devices,
-    /// Record what a driver of this machine does to its device while a command runs; exit with the command's exit code
+    /// Record the accesses of a driver to its device while a command runs
     Record(Record),
     /// Restore the machine when `record` is killed; `record` starts this verb itself
     #[command(hide = true)]
@@ -42,7 +42,7 @@ pub enum Command {
     /// Quiesce devices when the agent that started this process exits; the agent starts it itself
     #[command(hide = true)]
     Guard,
-    /// Manage the agent's own key and the keys of its clients
+    /// Manage the key of the agent and the keys of its clients
     Keys {
         /// The key operation to run.
         #[command(subcommand)]
@@ -55,14 +55,14 @@ pub enum Command {
 pub struct Serve {
     /// TCP address to listen on, for example 0.0.0.0:7117 for all network interfaces of this machine; port 0 selects a
     /// free port [default: 127.0.0.1:7117, which other machines cannot reach, or none with --unix]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
     /// Unix socket to listen on
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
     /// Device to own: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], or hardware of this machine as listed by
     /// `devices`: pci:ADDRESS, pci:VENDOR:DEVICE, platform:ADDRESS.NODE, platform:COMPATIBLE; may be given more than
-    /// once [default: all software devices]
+    /// once [default: all simulators and CUDA devices]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Detach hardware from the kernel drivers bound to it; the drivers are bound again when the agent exits
@@ -74,15 +74,15 @@ pub struct Serve {
     /// Address width of a PCI function in bits, if its register map gives a different value or none
     #[arg(long, value_name = "DEVICE=BITS")]
     pub address_bits: Vec<AddressBits>,
-    /// Also let one unknown client pair, with confirmation at this terminal
+    /// Also pair with one unknown client, with confirmation at this terminal
     #[arg(long)]
     pub pair: bool,
-    /// Pair without asking, and only with the client that has this key: its fingerprint, or the key itself, as printed
+    /// Pair only with the client that has this key, without a question: its fingerprint, or the key itself, as printed
     /// by `kinescope agents --own-key` on the client
     #[arg(long, value_name = "FINGERPRINT", requires = "pair")]
     pub accept: Option<NamedKey>,
-    /// Maximum size of pages and plans cached between replays, in mebibytes (default: 512, or an eighth of the
-    /// machine's memory)
+    /// Maximum size of pages and plans cached between replays, in mebibytes [default: 512, or an eighth of the
+    /// machine's memory]
     #[arg(long, value_name = "MIB")]
     pub cache: Option<usize>,
 }
@@ -137,7 +137,7 @@ pub struct Record {
     /// no accessor functions (arm64) [default: all functions of the driver's module]. May be given more than once
     #[arg(long, value_name = "PATTERN")]
     pub functions: Vec<String>,
-    /// The .kine file to write
+    /// File to write, a .kine
     #[arg(short = 'o', value_name = "F.kine", required_unless_present = "check")]
     pub to: Option<PathBuf>,
     /// Keep the kernel log next to the recording, as F.txt and F.aux.txt
@@ -154,12 +154,13 @@ pub struct Record {
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub settle: u64,
     /// Record the device even if it is in use, for example as the text console or by a program
-    #[arg(long)]
+    #[arg(long = "force", alias = "anyway")]
     pub anyway: bool,
     /// Folder of the lock and of the list of changes made to the machine
-    #[arg(long, value_name = "DIR", default_value = linux_recorder::RUN_FOLDER)]
+    #[arg(long, value_name = "FOLDER", default_value = linux_recorder::RUN_FOLDER)]
     pub run_folder: PathBuf,
-    /// The command and its arguments; without a command, the driver is bound and nothing is run
+    /// Command to run, and its arguments; its exit code becomes the exit code of `record`. Without a command, the driver
+    /// is bound and nothing is run
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<String>,
 }
@@ -168,7 +169,7 @@ pub struct Record {
 #[derive(Debug, clap::Args)]
 pub struct Pair {
     /// TCP address for pairing, 0.0.0.0:0 for a client on another machine; port 0 selects a free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: String,
     /// Unix socket for pairing, instead of TCP
     #[arg(long, value_name = "PATH")]
@@ -176,7 +177,7 @@ pub struct Pair {
     /// TCP port of `serve`, which the client stores
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     pub serve_port: u16,
-    /// Pair without asking, and only with the client that has this key: its fingerprint, or the key itself, as printed
+    /// Pair only with the client that has this key, without a question: its fingerprint, or the key itself, as printed
     /// by `kinescope agents --own-key` on the client
     #[arg(long, value_name = "FINGERPRINT")]
     pub accept: Option<NamedKey>,
@@ -199,4 +200,22 @@ pub enum Keys {
         /// Key as 64 hexadecimal digits, as printed by `keys list` on the other machine.
         key: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_name_of_force_still_parses() {
+        let words = [
+            "kinescope-agent",
+            "record",
+            "--device",
+            "1234:11e8",
+            "--check",
+            "--anyway",
+        ];
+        assert!(Cli::try_parse_from(words).is_ok());
+    }
 }

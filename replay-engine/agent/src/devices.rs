@@ -51,7 +51,7 @@ impl Hardware {
             .find(|b| !b.device.starts_with("pci:") || !names.contains(&b.device))
         {
             bail!(
-                "--address-bits tells of `{}`, which is no PCI function that --device names",
+                "--address-bits names `{}`, which is not a PCI function named by --device",
                 other.device
             );
         }
@@ -70,8 +70,8 @@ impl Hardware {
         if let Some(guard) = self.guard.get() {
             return Ok(guard.clone());
         }
-        let program = std::env::current_exe().context("where this program is")?;
-        let guard = Guard::start(Command::new(program).arg(GUARD_VERB)).context("the guard of devices")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
+        let guard = Guard::start(Command::new(program).arg(GUARD_VERB)).context("cannot start the guard process")?;
         Ok(self.guard.get_or_init(|| guard).clone())
     }
 
@@ -199,11 +199,14 @@ pub fn run_guard() -> Result<()> {
     // agent's exit.
     let heed = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&heed)).context("signals of the guard of devices")?;
+        signal_hook::flag::register(signal, Arc::clone(&heed)).context("cannot handle signals in the guard process")?;
     }
     let wrong = guard::run_guard(std::io::stdin().lock(), &Host::local());
     match wrong.is_empty() {
         true => Ok(()),
-        false => bail!("when the agent ended: {}", wrong.join("; ")),
+        false => bail!(
+            "cannot quiesce all devices after the end of the agent: {}",
+            wrong.join("; ")
+        ),
     }
 }

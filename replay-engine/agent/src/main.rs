@@ -105,7 +105,7 @@ fn run_keys(command: &Keys, store: &KeyStore) -> Result<()> {
         }
         Keys::Forget { name } => {
             let Some(gone) = store.forget(name)? else {
-                bail!("no client is called `{name}` (see: kinescope-agent keys list)");
+                bail!("no client is named `{name}`; `kinescope-agent keys list` lists them");
             };
             print_line(&format!("forgot {gone}"))?;
             if !store.is_served() {
@@ -122,7 +122,7 @@ fn run_keys(command: &Keys, store: &KeyStore) -> Result<()> {
         Keys::Trust { name, key } => {
             let Some(parsed) = PublicKey::from_hex(key) else {
                 bail!(
-                    "`{key}` is not a key: those are 64 hexadecimal digits, as `keys list` on the other end shows them"
+                    "`{key}` is not a key (expected 64 hexadecimal digits, as `keys list` on the other machine prints them)"
                 )
             };
             store.pin(name, parsed, "")?;

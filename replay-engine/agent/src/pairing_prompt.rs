@@ -23,7 +23,7 @@ pub fn confirm_pairing(request: &PairingRequest) -> bool {
         Answer::Yes | Answer::No => Ok(()),
         Answer::Late | Answer::Withdrawn => print_line(""),
         Answer::Ended => print_line(&format!(
-            "\nstandard input has no answer: nobody can be asked. To pair without a question: --accept {}",
+            "\ncannot ask: standard input has no answer. To pair without a question: --accept {}",
             request.key.fingerprint()
         )),
     };
@@ -43,12 +43,12 @@ fn format_prompt(request: &PairingRequest) -> String {
     let key = request.key.fingerprint();
     let mut text = format!("\nclient `{name}` at {peer} wants to pair (its key is {key})\n");
     if kept_as != name {
-        text += &format!("the name `{name}` belongs to another client: this one would be kept as `{kept_as}`\n");
+        text += &format!("the name `{name}` belongs to another client: this one would be stored as `{kept_as}`\n");
     }
     match known_as {
         Some(known) if known == kept_as => text += &format!("this key is paired already, as `{known}`\n"),
         Some(known) => {
-            text += &format!("this key is paired already, as `{known}`: it would be kept as `{kept_as}` instead\n")
+            text += &format!("this key is paired already, as `{known}`: it would be stored as `{kept_as}` instead\n")
         }
         None => {}
     }

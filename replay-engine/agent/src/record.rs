@@ -43,12 +43,12 @@ pub fn record(options: &Record) -> Result<ExitCode> {
         return Ok(ExitCode::from(if able { 0 } else { EXIT_FAILED }));
     }
     let Some(to) = options.to.clone() else {
-        bail!("-o F.kine names the recording to write");
+        bail!("name the recording to write with -o F.kine");
     };
     if to.extension().is_none_or(|e| !e.eq_ignore_ascii_case("kine")) {
-        bail!("{}: a recording's name ends in .kine", to.display());
+        bail!("{}: the name of a recording ends in .kine", to.display());
     }
-    let program = std::env::current_exe().context("where this program is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let folder = options.run_folder.to_string_lossy().into_owned();
     let request = RecordRequest {
         target,
@@ -79,7 +79,7 @@ pub fn record(options: &Record) -> Result<ExitCode> {
 
 /// Installs signal handlers that end the recording.
 fn stop_on_signals(stop: &StopRequest) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot handle signals")?;
     let stop = stop.clone();
     std::thread::Builder::new()
         .name("kinescope-signals".into())
@@ -108,7 +108,7 @@ fn log_summary(recorded: &RecordSummary) {
         .as_ref()
         .map_or_else(String::new, |l| format!(", log in {}", l.display()));
     tracing::info!(
-        "{}: {} events by {}, {lost}{code}{log}; the machine is as it was",
+        "{}: {} events by {}, {lost}{code}{log}; the machine is restored",
         recorded.output.display(),
         recorded.events,
         capture.method

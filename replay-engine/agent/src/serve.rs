@@ -105,7 +105,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
 
 /// Ends `serve` on a termination signal. Runs are cancelled and devices are reset first.
 fn end_on_signals(ended: Sender<std::io::Result<()>>) -> Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals")?;
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
     thread::Builder::new().name("kinescope-signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
             // If nobody receives this, the program is already ending.
@@ -180,7 +180,7 @@ pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
 fn listen_tcp(address: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(|e| {
         let hint = if e.kind() == std::io::ErrorKind::AddrInUse {
-            "; is another agent running there? --listen takes another address, or port 0 for a free one"
+            "; is another agent running there? --listen selects another address, or port 0 a free port"
         } else {
             ""
         };
@@ -191,17 +191,17 @@ fn listen_tcp(address: &str) -> Result<TcpListener> {
     if at.ip().is_loopback() {
         let port = at.port();
         tracing::info!(
-            "{at} is reached from this machine alone; --listen ADDRESS:PORT lets others in (0.0.0.0:{port}: from every \
-             network that this machine is on)"
+            "only this machine can reach {at}; --listen ADDRESS:PORT admits other machines (0.0.0.0:{port}: from every \
+             network of this machine)"
         );
     } else if at.ip().is_unspecified() {
         tracing::info!(
-            "{} stands for every network that this machine is on, and for ports that lead here from elsewhere: who \
-             reaches one of them can connect, and only paired clients are served",
+            "{} accepts connections from every network of this machine and from ports that are forwarded to it; only \
+             paired clients are served",
             at.ip()
         );
     } else {
-        tracing::info!("who reaches {at} over the network can connect, and only paired clients are served");
+        tracing::info!("every machine that reaches {at} can connect; only paired clients are served");
     }
     Ok(listener)
 }
@@ -211,10 +211,10 @@ fn listen_unix(path: &Path) -> Result<UnixListener> {
     let place = || path.display().to_string();
     if let Ok(meta) = std::fs::symlink_metadata(path) {
         if !meta.file_type().is_socket() {
-            bail!("{}: there is a file that is not a socket", place());
+            bail!("{}: the file exists and is not a socket", place());
         }
         if UnixStream::connect(path).is_ok() {
-            bail!("{}: another program listens there", place());
+            bail!("{}: another program listens on this socket", place());
         }
         std::fs::remove_file(path).with_context(place)?;
     }

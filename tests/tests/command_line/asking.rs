@@ -19,7 +19,7 @@ fn more_memory_than_is_read_at_once_is_refused() {
         "-o",
         out.to_str().unwrap(),
     ]);
-    ended.assert_refused("20000000000 bytes are more than are read at once: 1073741824");
+    ended.assert_refused("cannot read 20000000000 bytes at once: the maximum is 1073741824");
     assert!(!out.exists());
 }
 
@@ -29,7 +29,7 @@ fn bytes_that_the_recording_does_not_hold_are_told_where_zeros_stand_for_them() 
     let file = sample("vecadd.kine");
     let out = dir.path().join("h.bin");
     let of = |extra: &[&str]| run(["memory", &file, "0x1000", "--bytes", "32"].iter().chain(extra));
-    let message = "kinescope: 0x1000: 32 bytes not mapped, given as 0\n";
+    let message = "kinescope: 0x1000: 32 bytes not mapped, printed as 0\n";
     let written = of(&["-o", out.to_str().unwrap()]);
     assert_eq!((written.code, written.err.as_str()), (Some(0), message));
     assert_eq!(std::fs::read(&out).unwrap(), [0; 32]);
@@ -144,7 +144,7 @@ fn what_a_recording_does_not_have_is_said_with_its_name() {
         ),
         (
             &["shader", &file, "--job", "0", "--thread", "0", "--position", "3"],
-            "place 3 does not exist in the chain of job 0 (it has 1 job, counted from 0)",
+            "position 3 does not exist in the chain of job 0 (it has 1 job, counted from 0)",
         ),
         (
             &["shader", &file, "--job", "0", "--thread", "999,0,0"],

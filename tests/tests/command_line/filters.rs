@@ -122,7 +122,7 @@ fn figures_are_of_what_passes() {
         assert!(bins.iter().all(|b| number(&b["from"]) <= number(&b["to"])));
     }
     let text = run(["stats", &sample(), "--where", "submit", "--histogram"]);
-    assert!(text.out.contains('#') && text.out.contains("A second"), "{text:?}");
+    assert!(text.out.contains('#') && text.out.contains("Per second"), "{text:?}");
 }
 
 #[test]

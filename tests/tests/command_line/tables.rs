@@ -144,7 +144,7 @@ fn a_table_or_format_that_is_none_is_refused_and_nothing_is_overwritten() {
         let to = to.to_str().unwrap().to_owned();
         run(["export", file.to_str().unwrap(), "--table", table, "-o", &to])
     };
-    line("events", &dir.path().join("x.txt")).assert_refused("the name does not say the format");
+    line("events", &dir.path().join("x.txt")).assert_refused("the file name does not select a format");
     let none = line("nonsense", &copy);
     assert_eq!(none.code, Some(2));
     assert!(

@@ -160,7 +160,7 @@ fn a_cut_packed_log_is_never_taken_for_a_whole_one() {
         assert_eq!(reported, 1, "{line:?}: {}", ended.err);
     }
     let info = run(["info", cut]).out;
-    assert!(info.contains("Lost events  not known, the file was cut"), "{info}");
+    assert!(info.contains("Lost events  unknown: the file is truncated"), "{info}");
     // A recording that was made of it says the same.
     let kine = folder.path().join("cut.kine");
     run(["import", cut, "-o", kine.to_str().unwrap()]);
@@ -215,7 +215,7 @@ fn a_device_that_the_log_does_not_tell_is_said_without_holes() {
     let file = path.to_str().unwrap();
     let info = run(["info", file]).out;
     assert!(
-        info.contains("unknown: the log does not tell it; import it with `--device"),
+        info.contains("unknown: the log does not name it; import it with `--device"),
         "{info}"
     );
     for hole in ["0000:0000", "(0x0)", "()"] {

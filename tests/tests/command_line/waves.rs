@@ -79,7 +79,7 @@ fn options_that_mean_nothing_there_are_refused_and_nothing_is_written() {
     for (line, needle) in [
         (
             vec!["--to", "vcd", "--name", "n", "-o", to],
-            "--name goes with --to program alone",
+            "--name requires --to program",
         ),
         (
             vec!["--to", "program", "--clock", "events", "-o", to],
@@ -87,7 +87,7 @@ fn options_that_mean_nothing_there_are_refused_and_nothing_is_written() {
         ),
         (
             vec!["--table", "jobs", "--where", "write", "-o", csv],
-            "--where chooses events",
+            "--where selects events",
         ),
         (
             vec!["--to", "fst", "--where", "wriet", "-o", to],

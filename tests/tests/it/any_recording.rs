@@ -97,7 +97,7 @@ const LONG: &[&str] = &[
     "who {} 0x1000",
     "replay {} --on software:mali-g71",
     "replay {} --on software:mali-g71 --json -o {out}.kine",
-    "bisect {} --until false --jobs-only",
+    "bisect {} --test false --jobs-only",
     "export {} --to program -o {out}",
     "tune {} --on cuda:0",
     "--screenshot {out}.png {}",

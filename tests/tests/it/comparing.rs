@@ -202,12 +202,12 @@ fn raw_images_are_compared_by_byte_and_by_element() {
     assert!(
         with(&[])
             .out
-            .starts_with("They part at f32 [9999]: 9999 becomes 10000.5")
+            .starts_with("First difference at f32 [9999]: 9999 becomes 10000.5")
     );
     with(&["--ignore", "events read"]).assert_refused("means nothing for raw images");
     refused(
         &run(["diff", "--raw", &a, &b, "--element", "f8"]),
-        "'f8' is no type of element",
+        "'f8' is not an element type",
     );
     run(["diff", "--raw", &a, "/nowhere"]).assert_refused("/nowhere: ");
     refused(&run(["diff", &a, &b, "--element", "f32"]), "--raw");

@@ -52,7 +52,7 @@ fn an_output_that_is_asked_for_leaves_the_others_compared() {
     assert!(file.is_file());
     // A rule for another one is heeded beside it.
     let other = format!("{}=exact", all.last().unwrap());
-    let done = replay(&cuda, &recorded, &["--output", &one, "--near", &other], &[]);
+    let done = replay(&cuda, &recorded, &["--output", &one, "--tolerance", &other], &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
 }
 
@@ -191,7 +191,7 @@ fn a_rule_for_a_parameter_is_for_memory_from_before_the_range_too() {
     let done = tune(
         &cuda,
         &recorded,
-        &["--launch", &launch, "--near", "arg0=f32:1e-3", "--repeat", "1"],
+        &["--launch", &launch, "--tolerance", "arg0=f32:1e-3", "--repeat", "1"],
     );
     assert_eq!(done.code, Some(0), "{done:?}");
 }

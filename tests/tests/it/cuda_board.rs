@@ -89,18 +89,18 @@ fn another_input_gives_what_the_program_gives_on_it() {
         "{text:?}"
     );
     // Where the person says how near it has to come, it has to.
-    let exact = replay(&cuda, &first, &[&given[..], &["--near", "out0=exact"]].concat());
+    let exact = replay(&cuda, &first, &[&given[..], &["--tolerance", "out0=exact"]].concat());
     assert_eq!(exact.code, Some(1), "{exact:?}");
     assert_eq!(exact.json()["outcome"], "diverged");
     assert_eq!(exact.json()["calls"]["outputs"][0]["expected"], true);
     let npy = std::fs::read(&out).unwrap();
     assert!(npy.starts_with(b"\x93NUMPY") && npy.ends_with(&second.out));
     // A rule that lets everything pass, and one that is for no output.
-    let near = replay(&cuda, &first, &[&given[..], &["--near", "f32:1e30"]].concat());
+    let near = replay(&cuda, &first, &[&given[..], &["--tolerance", "f32:1e30"]].concat());
     assert_eq!(near.code, Some(0), "{near:?}");
     for (wrong, words) in [
-        (["--near", "out9=exact"], "no buffer 'out9'"),
-        (["--near", "f33:1"], "is no rule"),
+        (["--tolerance", "out9=exact"], "no buffer 'out9'"),
+        (["--tolerance", "f33:1"], "is no rule"),
         (["--as", "out0=x"], "expected NAME=TYPE"),
         (["--output", "nothing=/tmp/x.bin"], "no buffer 'nothing'"),
     ] {

@@ -217,7 +217,7 @@ fn launches_are_picked_by_name_order_and_size() {
         let one = |options: &[&str]| count(options).remove(name).unwrap();
         assert_eq!(one(&["--kernels", name]), [1]);
         assert_eq!(
-            one(&["--kernels", name, "--pick", "all", "--most", "2"]),
+            one(&["--kernels", name, "--pick", "all", "--max-launches", "2"]),
             own[..2.min(own.len())]
         );
         let third: Vec<u64> = (1..=n).step_by(3).collect();
@@ -245,7 +245,7 @@ fn what_cannot_be_asked_for_is_refused_before_the_program_runs() {
             &["--kernels", "a", "--pick", "last"],
             "expected first, largest, every:N or all",
         ),
-        (&["--kernels", "a", "--most", "0"], "0"),
+        (&["--kernels", "a", "--max-launches", "0"], "0"),
         (&["--pick", "all"], "--kernels"),
     ] {
         let recorded = cuda.record("refused", options, &["vector_add"], &[]);

@@ -229,7 +229,7 @@ fn tables_are_written_and_what_cannot_be_is_refused() {
     let text = tune(&cuda, &stride.path, &files, &[]);
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(
-        text.out.contains("6 points of 6 tried, all right; compared with"),
+        text.out.contains("6 points of 6 tried, all correct; compared with"),
         "{}",
         text.out
     );
@@ -244,13 +244,16 @@ fn tables_are_written_and_what_cannot_be_is_refused() {
         (&["--launch", "other"][..], "no launched kernel is called 'other'"),
         (&["--launch", "0"], "event 0 is no launch"),
         (&["--block", "2048"], "1 to 1024 threads"),
-        (&["--near", "arg9=f32:1"], "parameter 9 of the launch is no pointer"),
+        (
+            &["--tolerance", "arg9=f32:1"],
+            "parameter 9 of the launch is no pointer",
+        ),
         (&["--module", "/nowhere/x.ptx"], "/nowhere/x.ptx"),
     ] {
         tune(&cuda, &stride.path, arguments, &[]).assert_refused(needle);
     }
     let sample = root().join("sample-traces/vecadd.kine");
-    tune(&cuda, &sample, &[], &[]).assert_refused("no recording of CUDA calls");
+    tune(&cuda, &sample, &[], &[]).assert_refused("not an API trace of CUDA");
     let mut nowhere = Command::new(program("kinescope"));
     nowhere.arg("tune").arg(&stride.path).args(["--on", "cuda:7"]);
     run_to_end(cuda.set_environment(&mut nowhere)).assert_refused("no CUDA device 7");

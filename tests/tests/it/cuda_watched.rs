@@ -285,7 +285,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         &cuda,
         "launches",
         &recorded,
-        &["--on", "cuda:0", "--most", "20000", "--json"],
+        &["--on", "cuda:0", "--max-bytes", "20000", "--json"],
         &[],
     );
     assert_eq!(few.code, Some(1), "less than was asked for: {few:?}");
@@ -307,14 +307,28 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         ("0", "0 bytes, where 1 to"),
         ("99999999999", "where 1 to 1073741824 can be returned"),
     ] {
-        let refused = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--most", most], &[]);
+        let refused = asked(
+            &cuda,
+            "launches",
+            &recorded,
+            &["--on", "cuda:0", "--max-bytes", most],
+            &[],
+        );
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains(words), "{refused:?}");
     }
     // What is looked at has a share of its own, and says where it ends.
     let first = all[0]["arguments"][0]["pointers"][0]["va"].as_str().unwrap();
     let part = [
-        "--bytes", "100000", "--event", "30", "--on", "cuda:0", "--most", "5000", "--json",
+        "--bytes",
+        "100000",
+        "--event",
+        "30",
+        "--on",
+        "cuda:0",
+        "--max-bytes",
+        "5000",
+        "--json",
     ];
     let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
     assert_eq!(part.code, Some(1), "{}", part.err);
@@ -339,7 +353,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         .take_while(|l| l["changed"].is_array())
         .count();
     assert!(watched < 12, "{watched}");
-    let alone = asked(&cuda, "launches", &recorded, &["--most", "5"], &[]);
+    let alone = asked(&cuda, "launches", &recorded, &["--max-bytes", "5"], &[]);
     assert_eq!(alone.code, Some(2), "nobody is asked: {alone:?}");
 }
 
@@ -374,7 +388,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         (
             "who",
             &["in0", "--input", "in0=x.bin"][..],
-            "--input is for replays on the software GPU",
+            "--input is for replays on the simulator",
         ),
     ];
     for (verb, more, words) in given {
@@ -394,7 +408,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     ] {
         let refused = asked(&cuda, verb, &registers, &more, &[]);
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.err.contains("recordings of calls"), "{refused:?}");
+        assert!(refused.err.contains("API trace"), "{refused:?}");
     }
 }
 

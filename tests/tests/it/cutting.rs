@@ -108,7 +108,11 @@ fn outputs_of_the_last_job_are_those_of_the_whole() {
         let whole = go(&["replay"], &sample(name), &[&ON[..], &["--json"]].concat()).json();
         let jobs = whole["jobs"].as_u64().unwrap();
         let last = (jobs - 1).to_string();
-        for more in [&[][..], &["--without-producers"], &["--without-producers", "--touched"]] {
+        for more in [
+            &[][..],
+            &["--without-producers"],
+            &["--without-producers", "--accessed-memory"],
+        ] {
             let part = folder.path().join("part.kine");
             let arguments = [&["--jobs", &last, "-o", part.to_str().unwrap()], more].concat();
             let cut = go(&["trim"], &sample(name), &arguments);
@@ -138,7 +142,7 @@ fn a_plain_range_leaves_its_end_out_and_says_so() {
         assert_eq!(cut.code, Some(0), "{cut:?}");
         (cut.json()["jobs_kept"].clone(), cut.err)
     };
-    let said = "kinescope: 1..3 ends with job 2; 1..=3 includes the end, too\n";
+    let said = "kinescope: 1..3 ends with job 2; 1..=3 includes its end\n";
     assert_eq!(cut(&["--jobs", "1..3"]), (serde_json::json!([1, 2]), said.to_owned()));
     assert_eq!(cut(&["--jobs", "1..=2"]), (serde_json::json!([1, 2]), String::new()));
     assert_eq!(
@@ -177,7 +181,7 @@ fn what_cannot_be_cut_is_told_and_nothing_is_written() {
     if let Some(folder) = recordings() {
         let log = folder.join("mmiotrace/rwmmio-radeonfb-arm64.txt.gz");
         go(&["trim"], &log, &["--jobs", "0", "-o", to]).assert_refused("choose events instead (--events A..=B");
-        go(&["bisect"], &log, &["--until", "true"]).assert_refused("has no jobs");
+        go(&["bisect"], &log, &["--test", "true"]).assert_refused("has no jobs");
         let cut = go(&["trim"], &log, &["--events", "10..=99", "-o", to]);
         assert_eq!(cut.code, Some(0), "{}", cut.err);
         assert_eq!(open(Path::new(to)).events.len(), 90);
@@ -185,10 +189,10 @@ fn what_cannot_be_cut_is_told_and_nothing_is_written() {
     }
     assert!(!Path::new(to).exists());
     for (arguments, why) in [
-        (&ON[..], "does not show a failure: its replay on the board matches"),
-        (&["--until", "exit 1"], "the command exits with 1 for it"),
-        (&["--until", "exit 125"], "is unknown: the command exits with 125"),
-        (&["--until", "exit 3"], "exits with 3 (expected 0"),
+        (&ON[..], "does not show a failure: its replay on the target matches"),
+        (&["--test", "exit 1"], "the command exits with 1 for it"),
+        (&["--test", "exit 125"], "is unknown: the command exits with 125"),
+        (&["--test", "exit 3"], "exits with 3 (expected 0"),
     ] {
         let ended = go(&["bisect"], &digits, arguments);
         assert_eq!(ended.code, Some(2), "{ended:?}");
@@ -240,7 +244,7 @@ fn a_command_says_what_shows_the_failure() {
         .args([
             "bisect",
             bad.to_str().unwrap(),
-            "--until",
+            "--test",
             "sh 'it fails.sh' {}",
             "--jobs-only",
         ])
@@ -265,7 +269,7 @@ fn a_command_says_what_shows_the_failure() {
         &["bisect"],
         &bad,
         &[
-            "--until",
+            "--test",
             "test -s \"$KINESCOPE_CANDIDATE\"",
             "--jobs-only",
             "--alone",
@@ -278,7 +282,7 @@ fn a_command_says_what_shows_the_failure() {
         let quoted = go(
             &["bisect"],
             &bad,
-            &["--until", command, "--jobs-only", "--alone", "--json"],
+            &["--test", command, "--jobs-only", "--alone", "--json"],
         );
         assert_eq!(quoted.json()["jobs_kept"].as_array().unwrap().len(), 1, "{command}");
     }
@@ -296,7 +300,7 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
             "bisect",
             sample("digits.kine").to_str().unwrap(),
             "--alone",
-            "--until",
+            "--test",
             command,
         ])
         .args(["-o", part.to_str().unwrap()])
@@ -320,7 +324,7 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
         "what the shell started goes with it"
     );
     assert!(
-        ended.out.contains("the shortest until the search ended"),
+        ended.out.contains("the shortest when the search ended"),
         "{}",
         ended.out
     );
@@ -338,7 +342,7 @@ fn what_was_found_is_told_when_the_part_cannot_be_written() {
         &["bisect"],
         &sample("digits.kine"),
         &[
-            "--until",
+            "--test",
             &command,
             "--jobs-only",
             "--alone",

@@ -40,7 +40,7 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
         "qemu:edu",
         "--learn",
         &learned,
-        "--look-at",
+        "--check-after",
         "29",
         "--json",
     ]);
@@ -78,7 +78,16 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
     let args = ["replay", &half, "--on", "qemu:edu", "--learn", &none];
     run(args).assert_refused("the run is none to learn from");
     assert!(!Path::new(&none).exists());
-    let args = ["replay", &bare, "--on", "qemu:edu", "--learn", &none, "--look-at", "99"];
+    let args = [
+        "replay",
+        &bare,
+        "--on",
+        "qemu:edu",
+        "--learn",
+        &none,
+        "--check-after",
+        "99",
+    ];
     run(args).assert_refused("behind the last of the plan");
 }
 
@@ -99,7 +108,7 @@ fn what_the_engine_of_an_rv100_draws_is_learned_and_a_log_without_it_diverges() 
         device,
         "--learn",
         &learned,
-        "--look-at",
+        "--check-after",
         "300000",
         "--json",
     ]);

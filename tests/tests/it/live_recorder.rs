@@ -436,9 +436,9 @@ fn what_cannot_be_recorded_is_said() {
         let head = ["record", "--with", "panfrost", "-o", file];
         run(head.iter().chain(more).copied())
     };
-    with(&["--on", "software:mali-t880", "--", "true"]).assert_refused("is not a software board");
+    with(&["--on", "software:mali-t880", "--", "true"]).assert_refused("is not a simulator");
     with(&["--on", "agent:lab/mali", "--", "true"]).assert_refused("a program is recorded on one");
-    with(&["--mesa", "/nowhere", "--", "true"]).assert_refused("holds no Mesa");
+    with(&["--mesa", "/nowhere", "--", "true"]).assert_refused("no Mesa in this folder");
     with(&["--no-mesa", "--", "/no/such/program"]).assert_refused("/no/such/program: cannot be run");
     for (ended, message) in [
         (with(&["--no-mesa"]), "<PROGRAM>"),

@@ -84,7 +84,11 @@ fn page_tables_that_are_incomplete_are_shown_as_far_as_they_go() {
         for verb in ["info", "map"] {
             let text = run([verb.as_ref(), kine.as_os_str()]);
             assert_eq!((text.code, text.err.as_str()), (Some(0), ""), "{verb}: {text:?}");
-            let messages: Vec<_> = text.out.lines().filter(|l| l.contains("not known")).collect();
+            let messages: Vec<_> = text
+                .out
+                .lines()
+                .filter(|l| l.contains("is unknown and not counted"))
+                .collect();
             assert_eq!(messages.len(), 1, "{verb}: {text:?}");
             assert!(
                 messages[0].contains(place) && messages[0].contains("has no content"),

@@ -480,7 +480,7 @@ fn a_name_that_belongs_to_another_client_is_said_in_the_question() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let kept = person.hear("paired with ");
         let kept = kept.split_whitespace().next().unwrap().to_owned();
-        let message = "belongs to another client: this one would be kept as";
+        let message = "belongs to another client: this one would be stored as";
         assert_eq!(question.contains(message), !names.is_empty(), "{question}");
         assert!(
             names.is_empty() || question.contains(&format!("{message} `{kept}`")),

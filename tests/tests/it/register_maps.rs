@@ -50,7 +50,7 @@ impl Desk {
     }
 
     fn import(&self, more: &[&str]) -> ProgramOutput {
-        let mut all = vec!["maps", "import", "my.svd", "--beside", "rec.kine"];
+        let mut all = vec!["maps", "import", "my.svd", "--next-to", "rec.kine"];
         all.extend(more);
         self.run(&all)
     }
@@ -61,7 +61,7 @@ fn a_map_beside_a_recording_names_its_registers_and_changes_no_replay() {
     let desk = Desk::new();
     let ended = desk.import(&[]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.out.contains("everything was carried over"), "{}", ended.out);
+    assert!(ended.out.contains("everything was converted"), "{}", ended.out);
     let events = desk.json(&["events", "rec.kine", "--where", "MY_START"]);
     let events = events.as_array().unwrap();
     assert_eq!(events.len(), 1);
@@ -143,7 +143,7 @@ fn standard_output_is_the_map_and_what_is_lost_is_told_beside_it() {
     let json = desk.json(&["maps", "import", "my.svd", "-o", "-"]);
     assert_eq!(json["map"].as_str(), Some(ended.out.as_str()));
     assert_eq!(json["not_carried_over"].as_array().unwrap().len(), 1);
-    let json = desk.json(&["maps", "import", "my.svd", "--beside", "rec.kine"]);
+    let json = desk.json(&["maps", "import", "my.svd", "--next-to", "rec.kine"]);
     assert!(json["map"].is_null());
 }
 

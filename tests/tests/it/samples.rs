@@ -154,7 +154,7 @@ fn a_software_board_needs_no_place_for_keys() {
             .collect();
         assert_eq!(names, ["\"software:mali-g71\"", "\"software:mali-g52\""]);
         assert!(
-            boards.err.starts_with("kinescope: paired agents could not be read: ") && boards.err.lines().count() == 1,
+            boards.err.starts_with("kinescope: cannot read the paired agents: ") && boards.err.lines().count() == 1,
             "{boards:?}"
         );
         // What needs keys says which file it could not have.
@@ -225,7 +225,7 @@ fn an_unknown_register_is_replayed_only_where_a_person_allows_its_range_and_it_i
         for none in ["0x3ff8", "0x3ff8..0x3ffa", "0x3ff8..0x3ff8", "a..b"] {
             let ended = of(verb, &["--allow", none]);
             assert!(
-                ended.code == Some(2) && ended.err.contains("no range of registers"),
+                ended.code == Some(2) && ended.err.contains("not a range of registers"),
                 "{ended:?}"
             );
         }

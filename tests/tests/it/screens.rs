@@ -78,7 +78,8 @@ fn what_the_drawing_engine_drew_is_said_to_be_missing() {
         all.out
     );
     assert!(
-        all.out.contains("missing  what 2 commands to the drawing engine drew"),
+        all.out
+            .contains("missing  the drawing of 2 commands to the drawing engine"),
         "{}",
         all.out
     );
@@ -158,7 +159,10 @@ fn what_cannot_be_compared_is_told_with_the_file() {
         (vec!["--compare", &other], "640 by 480 pixels, the other 1280 by 800"),
         (vec!["--compare", broken], "broken.png"),
         (vec!["--compare", ppm, "--other-event", "1"], "has no events"),
-        (vec!["--compare", "--other-event", "1"], "give --compare one"),
+        (
+            vec!["--compare", "--other-event", "1"],
+            "name the recording with --compare",
+        ),
         (
             vec!["--compare", &plain, "--other-event", "3"],
             "event 174 is the first",
@@ -177,7 +181,7 @@ fn what_cannot_be_shown_is_told_with_what_would_help() {
     for (arguments, message) in [
         (vec!["screen", sample], "the recording has no framebuffer"),
         (vec!["screen", sample, "--format", "640"], "'640' is no size"),
-        (vec!["screen", sample, "--pixel", "7"], "'7' is no pixel"),
+        (vec!["screen", sample, "--pixel", "7"], "'7' is not a pixel"),
         (vec!["screen", sample, "-o", "/tmp/a.jpg"], "expected .png or .ppm"),
         (vec!["screen", sample, "--event", "99999999"], "does not exist"),
     ] {
@@ -193,5 +197,5 @@ fn what_cannot_be_shown_is_told_with_what_would_help() {
         "{}",
         early.err
     );
-    assert!(early.err.contains("--format gives the form by hand"), "{}", early.err);
+    assert!(early.err.contains("--format sets the format by hand"), "{}", early.err);
 }

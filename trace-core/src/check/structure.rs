@@ -94,28 +94,28 @@ fn without_names(recording: &Recording) -> String {
             return format!(
                 "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from a \
                  Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import a{source}xx.xml --variant A{generation}XX \
-                 --block A{source}XX --beside {file}`"
+                 --block A{source}XX --next-to {file}`"
             );
         }
         return format!(
             "no register map fits: the recording does not say which GPU it is of. If it is an earlier import, \
              import the .rd file again. If you know the generation: `kinescope regmaps import a6xx.xml --variant A6XX \
-             --block A6XX --beside {file}`, with the file from Mesa's src/freedreno/registers/adreno"
+             --block A6XX --next-to {file}`, with the file from Mesa's src/freedreno/registers/adreno"
         );
     }
     let how = "`kinescope regmaps import` makes one of an SVD, rules-ng-ng or genxml file";
     match recording.hardware() {
         Some(h) if id == 0 && h.is_named() => {
             let id = h.id();
-            format!("no register map knows the device {id}, so no register has a name: {how}, with --beside {file}")
+            format!("no register map knows the device {id}, so no register has a name: {how}, with --next-to {file}")
         }
         _ if id == 0 => format!(
             "the recording does not say which device it is of, so no register has a name. Import it again with \
              `--device VENDOR:DEVICE` (1002:5159) or `--device COMPATIBLE` (arm,pl031), or give it a map: {how}, with \
-             --beside {file}"
+             --next-to {file}"
         ),
         _ => format!(
-            "no register map knows a GPU with id {id:#010x}, so no register has a name: {how}, with --beside {file}"
+            "no register map knows a GPU with id {id:#010x}, so no register has a name: {how}, with --next-to {file}"
         ),
     }
 }

@@ -206,7 +206,7 @@ fn describe_content(c: &Content<'_>) -> String {
 pub fn describe_code(c: &Code<'_>) -> String {
     let own = match c.own_differs {
         Some(true) => "its own code differs",
-        Some(false) => "its own code is the same, another part of the module differs",
+        Some(false) => "its own code is the same; another part of the module differs",
         None => "its module differs",
     };
     let digest = |d: &str| d.get(..12).unwrap_or(d).to_owned();

@@ -153,11 +153,11 @@ pub fn describe_buffer(d: &Buffer<'_>) -> String {
             );
         }
         if e.not_finite > 0 {
-            text += &format!("; {} with an infinity or no number", format_count(e.not_finite, "pair"));
+            text += &format!("; {} with an infinity or NaN", format_count(e.not_finite, "pair"));
         }
     }
     if d.unknown_bytes > 0 {
-        text += &format!("; {} not known on both sides", format_count(d.unknown_bytes, "byte"));
+        text += &format!("; {} unknown on one side", format_count(d.unknown_bytes, "byte"));
     }
     text
 }

@@ -30,7 +30,7 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
         (cards(r))
         (notes(r))
         @if !r.causes.is_empty() {
-            h2 { "Why, as far as the recordings tell" }
+            h2 { "Causes that the recordings show" }
             @for c in r.causes.iter().take(MAX_TABLE_ROWS) { (cause(c)) }
         }
         (registers(r))
@@ -45,7 +45,7 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
                 (format_events(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), describe_code(d))
             })))
         }
-        (render_table("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
+        (render_table("CPU writes", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
             (format_events(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), describe_host_write(h, r.host_writes.by))
         })))
         (descriptors(r))
@@ -130,7 +130,7 @@ fn cards(r: &Report<'_>) -> Markup {
     html! {
         div class="cards" {
             (of_events)
-            (card("Written by the CPU", written, written + h.same + h.already, "bytes"))
+            (card("CPU writes", written, written + h.same + h.already, "bytes"))
             (card("Page tables", mapped, mapped + m.same, "pages"))
             (card("Memory", pages, pages + p.pages_same, "pages"))
             (card("Buffers", buffers, p.buffers.len() as u64, "buffers"))
@@ -145,7 +145,7 @@ fn notes(r: &Report<'_>) -> Markup {
             @if r.calls.is_none() { (r.jobs.a) " and " (format_count(r.jobs.b, "job")) ". " }
             "Events: " (e.equal) " the same, " (e.changed) " changed, "
             (e.deleted) " only in the first, " (e.inserted) " only in the second, " (e.moved) " moved; " (e.relocated)
-            " differ only by where things lie, " (e.uncompared) " carry what every run has for itself."
+            " differ only by addresses, " (e.uncompared) " hold values that differ in every run."
             @for o in &e.one_sided { " Events of kind " (o.kind) " (" (o.a) " and " (o.b) ") are not compared: one side has none." }
             @if e.foreign.a + e.foreign.b > 0 {
                 " " (e.foreign.a) " and " (e.foreign.b) " accesses to spaces of the machine that one side lacks are not compared."
@@ -155,7 +155,7 @@ fn notes(r: &Report<'_>) -> Markup {
                 (format_count(r.descriptors.status, "descriptor")) "."
             }
             @if r.memory.not_held.a || r.memory.not_held.b {
-                " Memory at the end is not compared: one side does not hold it."
+                " Memory at the end is not compared: one side lacks it."
             }
             @for rule in &r.rules { br; "By rule: " code { (rule) } }
         }
@@ -165,7 +165,7 @@ fn notes(r: &Report<'_>) -> Markup {
 fn cause(c: &Cause) -> Markup {
     html! {
         p { code { (c.what) } " " span class="dim" { (format_events(c.a_event, c.b_event)) } }
-        @if c.steps.is_empty() { p class="dim" { "nothing before it that differs is known to have a part in it" } }
+        @if c.steps.is_empty() { p class="dim" { "no earlier difference is known to contribute to it" } }
         @else { ol {
             @for s in &c.steps {
                 li {
@@ -185,7 +185,7 @@ fn registers(r: &Report<'_>) -> Markup {
         return html! {};
     }
     html! {
-        h2 { "Registers, where their histories part" }
+        h2 { "Registers, at their first difference" }
         table {
             tr { th { "Register" } th { "Field" } th { "First" } th { "Second" } th { "Events" } th class="n" { "Differences" } }
             @for f in r.registers.iter().take(MAX_TABLE_ROWS) {
@@ -269,5 +269,5 @@ fn render_table(name: &str, all: usize, rows: impl Iterator<Item = (String, Stri
 
 fn render_remainder(all: usize) -> Markup {
     let rest = all.saturating_sub(MAX_TABLE_ROWS);
-    html! { @if rest > 0 { p class="dim" { "and " (rest) " more: kinescope diff --json has all that are kept" } } }
+    html! { @if rest > 0 { p class="dim" { "and " (rest) " more: kinescope diff --json lists all that are stored" } } }
 }

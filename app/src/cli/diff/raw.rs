@@ -100,7 +100,7 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             r.a_bytes, r.b_bytes
         ))?,
         Some(f) => out.line(format_args!(
-            "They part at {} [{}]: {} becomes {}\n",
+            "First difference at {} [{}]: {} becomes {}\n",
             r.element, f.index, f.a, f.b
         ))?,
     }
@@ -121,7 +121,7 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     ];
     if let Some(e) = r.errors {
         rows.push(row(
-            "Off by",
+            "Error",
             format!(
                 "{:.3e} at most at [{}], relative {:.3e} at [{}], {:.3e} on average",
                 e.max_absolute, e.max_absolute_at, e.max_relative, e.max_relative_at, e.mean_absolute
@@ -139,7 +139,9 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         }
         let rest = r.ranges_in_all.saturating_sub(most as u64);
         if rest > 0 {
-            out.line(format_args!("  and {rest} more ranges (--most shows more)"))?;
+            out.line(format_args!(
+                "  and {rest} more ranges (--max-differences N shows more)"
+            ))?;
         }
     }
     Ok(())

@@ -46,12 +46,12 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
         of_events,
         row(
-            "CPU's bytes",
+            "CPU writes",
             format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
         ),
         row(
             "Descriptors",
-            counts(d.same, d.changed, d.only_a, d.only_b) + &some(d.relocated, "addresses only lie elsewhere"),
+            counts(d.same, d.changed, d.only_a, d.only_b) + &some(d.relocated, "differ only by addresses"),
         ),
         row(
             "Mapped pages",
@@ -82,20 +82,20 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     if e.relocated > 0 {
         out.line(format_args!(
-            "{} writes of page-table roots and addresses differ only by where things lie and count as neither",
+            "{} writes of page-table roots and addresses differ only by the location of memory and are not counted",
             e.relocated
         ))?;
     }
     if e.uncompared > 0 {
         out.line(format_args!(
-            "{} accesses carry what every run has for itself (flush ids, free-running counters, state from before the \
-             recording) and count as neither",
+            "{} accesses hold values that differ in every run (flush ids, free-running counters, state from before the \
+             recording) and are not counted",
             e.uncompared
         ))?;
     }
     if e.folded.a + e.folded.b > 0 {
         out.line(format_args!(
-            "{} and {} reads repeat a wait for a status; its last read stands for them",
+            "{} and {} reads repeat a poll; only its last read is compared",
             e.folded.a, e.folded.b
         ))?;
     }
@@ -106,8 +106,8 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             (o.b, "second", "first")
         };
         out.line(format_args!(
-            "{} of kind {} of the {has} not compared: the {lacks} has none at all (its recorder may not see them, and a \
-             replay makes none)",
+            "{} of kind {} of the {has} not compared: the {lacks} has none (its recorder may not see them, and a replay \
+             makes none)",
             format_count(n, "event"),
             o.kind
         ))?;
@@ -115,13 +115,13 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if e.foreign.a + e.foreign.b > 0 {
         out.line(format_args!(
             "{} and {} accesses to memory of the machine and configuration space are not compared: the other side has no \
-             such space (a replay leaves them out)",
+             such space (a replay omits them)",
             e.foreign.a, e.foreign.b
         ))?;
     }
     if e.not_played.a + e.not_played.b > 0 {
         out.line(format_args!(
-            "{} and {} calls that no replay makes are not compared (failed ones, those that change nothing, snapshots)",
+            "{} and {} calls that no replay makes are not compared (failed calls, calls without effect, snapshots)",
             e.not_played.a, e.not_played.b
         ))?;
     }
@@ -147,18 +147,18 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     if h.already > 0 {
         out.line(format_args!(
-            "{} that the CPU wrote on one side the other had already, and count as neither",
+            "not counted: {} that the CPU wrote on one side and the other side already had",
             format_count(h.already, "byte")
         ))?;
     }
     let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
         Some(rest) if rest > 0 => out.line(format_args!(
-            "  and {rest} more (--most shows more, --json all that are kept)"
+            "  and {rest} more (--max-differences N shows more, --json all that are stored)"
         )),
         _ => Ok(()),
     };
     if !r.causes.is_empty() {
-        out.line("\nWhy, as far as the recordings tell")?;
+        out.line("\nCauses that the recordings show")?;
         for c in r.causes.iter().take(most) {
             out.line(format_args!(
                 "  {}",
@@ -170,12 +170,12 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
                 out.line(format_args!("    {} {what}{buffer}", s.link.describe()))?;
             }
             if c.steps.is_empty() {
-                out.line("    nothing before it that differs is known to have a part in it")?;
+                out.line("    no earlier difference is known to contribute to it")?;
             }
         }
     }
     if !r.registers.is_empty() {
-        out.line("\nRegisters, where their histories part")?;
+        out.line("\nRegisters, at their first difference")?;
         let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
         let registers: Vec<_> = r.registers.chunk_by(|x, y| x.offset == y.offset).collect();
         for fields in registers.iter().take(most) {
@@ -246,7 +246,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         more(out, events.len())?;
     }
     if !h.list.is_empty() {
-        out.line("\nWritten by the CPU")?;
+        out.line("\nCPU writes")?;
         for d in h.list.iter().take(most) {
             out.line(format_args!("  {}", describe_host_write(d, h.by)))?;
         }
@@ -326,11 +326,11 @@ fn describe_calls(c: &Calls<'_>) -> String {
         text += &format!(", {} within the tolerance", c.within);
     }
     if c.unknown > 0 {
-        text += &format!(", of {} the content is not in both", c.unknown);
+        text += &format!(", the content of {} is not in both", c.unknown);
     }
     let code = c.code.iter().filter(|c| c.differs).count() as u64;
     if code > 0 {
-        text += &format!(", other code in {}", format_count(code, "function"));
+        text += &format!(", different code in {}", format_count(code, "function"));
     }
     text
 }
@@ -339,7 +339,7 @@ fn describe_calls(c: &Calls<'_>) -> String {
 fn describe_buffers(memory: &Memory<'_>) -> String {
     let differ = memory.buffers.iter().filter(|b| b.differs).count();
     match memory.buffers.len() {
-        0 => "none are named".to_owned(),
+        0 => "no named buffers".to_owned(),
         n => format!("{} the same, {differ} differ", n - differ),
     }
 }

@@ -31,7 +31,7 @@ fn values(text: &str) -> Result<Values, String> {
 /// The options of `tune`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TuneArguments {
-    /// The launch: its event, or its kernel's name (or a part of it), with :N for launch number N of it, from 0
+    /// Launch to measure: its event, or its kernel's name (or a part of it), with :N for launch number N of it, from 0
     #[arg(long, value_name = "EVENT|KERNEL[:N]")]
     launch: Option<String>,
     /// Threads per block along x: 32,64,128 or 32..=1024 (doubling) or 64..=256+64 (steps); 32..1024 excludes 1024
@@ -59,7 +59,7 @@ pub struct TuneArguments {
     #[arg(long, value_name = "VALUES", value_parser = values)]
     shared: Option<Values>,
     /// Split of cache and shared memory: none, shared, l1, equal
-    #[arg(long, value_name = "WISHES", value_delimiter = ',', value_parser = cache)]
+    #[arg(long, value_name = "PREFERENCES", value_delimiter = ',', value_parser = cache)]
     cache: Vec<Cache>,
     /// Maximum number of registers per thread, if there is PTX; 0 leaves it unchanged
     #[arg(long, value_name = "VALUES", value_parser = values)]
@@ -71,10 +71,10 @@ pub struct TuneArguments {
     /// Code to replace the recorded code: .ptx, .cubin, .fatbin or .cu; may be given more than once
     #[arg(long, value_name = "FILE")]
     module: Vec<PathBuf>,
-    /// The function in it, mangled, or for CUDA C++ an expression like 'scale<float, 4>' [default: the recorded name]
+    /// Function in the module, mangled, or for CUDA C++ an expression like 'scale<float, 4>' [default: the recorded name]
     #[arg(long, value_name = "NAME", requires = "module")]
     function: Option<String>,
-    /// An option for the CUDA C++ compiler; may be given more than once
+    /// Option for the CUDA C++ compiler; may be given more than once
     #[arg(long, value_name = "OPTION", requires = "module", allow_hyphen_values = true)]
     module_option: Vec<String>,
     /// Search strategy: grid (all points), random:N, halving or halving:N (of N random ones)
@@ -93,8 +93,8 @@ pub struct TuneArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// Tolerance of memory: f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp; for one buffer only argN=RULE,
-    /// 0xADDRESS=RULE, 0xFIRST..0xEND=RULE or 0xFIRST..=0xLAST=RULE; may be given more than once. Default: bit-exact
-    #[arg(long, value_name = "[WHERE=]RULE", value_parser = parse_scoped_rule)]
+    /// 0xADDRESS=RULE, 0xFIRST..0xEND=RULE or 0xFIRST..=0xLAST=RULE; may be given more than once [default: bit-exact]
+    #[arg(long = "tolerance", alias = "near", value_name = "[WHERE=]RULE", value_parser = parse_scoped_rule)]
     near: Vec<ScopedRule>,
     /// Time limit of one launch in seconds, after which its point is dropped
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
@@ -105,11 +105,12 @@ pub struct TuneArguments {
 }
 
 fn cache(text: &str) -> Result<Cache, String> {
-    Cache::from_name(text).ok_or_else(|| format!("'{text}' is no wish (expected none, shared, l1 or equal)"))
+    Cache::from_name(text)
+        .ok_or_else(|| format!("'{text}' is not a cache preference (expected none, shared, l1 or equal)"))
 }
 
 fn bounds(text: &str) -> Result<Bounds, String> {
-    let bad = || format!("'{text}' are no launch bounds (expected MAX or MAX,MIN, as 256,4)");
+    let bad = || format!("'{text}' are not launch bounds (expected MAX or MAX,MIN, for example 256,4)");
     let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
     let (max, min) = match text.split_once(',') {
         Some((max, min)) => (number(max)?, number(min)?),
@@ -123,7 +124,7 @@ fn bounds(text: &str) -> Result<Bounds, String> {
 
 /// Parses the search strategy; seed and factor are filled in later.
 fn search(text: &str) -> Result<Search, String> {
-    let bad = || format!("'{text}' is no search (expected grid, random:N, halving or halving:N)");
+    let bad = || format!("'{text}' is not a search strategy (expected grid, random:N, halving or halving:N)");
     let (name, points) = match text.split_once(':') {
         Some((name, n)) => (name, Some(n.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(bad)?)),
         None => (text, None),
@@ -142,7 +143,7 @@ fn search(text: &str) -> Result<Search, String> {
 
 fn seconds(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| *v > 0.0 && *v <= 1e6);
-    value.ok_or_else(|| format!("'{text}' is no time (expected seconds, more than 0)"))
+    value.ok_or_else(|| format!("'{text}' is not a time (expected seconds, more than 0)"))
 }
 
 fn to_nanos(seconds: f64) -> u64 {
@@ -170,7 +171,7 @@ impl TuneArguments {
         let mut all = lists.into_iter().flatten().filter_map(|v| v.leaves_out.as_ref());
         if let Some((text, end)) = all.next() {
             let with = text.replacen("..", "..=", 1);
-            complain(format_args!("{text} leaves {end} out; {with} includes it"));
+            complain(format_args!("{text} excludes {end}; {with} includes it"));
         }
     }
 
@@ -180,8 +181,8 @@ impl TuneArguments {
         let launch = launches
             .find(self.launch.as_deref())
             .map_err(|e| Failure::file(file, format!("{e} (--launch)")))?;
-        let (rule, areas) =
-            build_rules(recording, launches, launch, &self.near).map_err(|e| Failure::usage(format!("--near: {e}")))?;
+        let (rule, areas) = build_rules(recording, launches, launch, &self.near)
+            .map_err(|e| Failure::usage(format!("--tolerance: {e}")))?;
         let tune = TuneRequest {
             event: launch.event,
             axes: self.axes(launches, launch),

@@ -19,11 +19,9 @@ pub fn print(tuned: &TuneReport, board: &str, all: bool, out: &mut Out) -> io::R
     out.line(format_args!("on {board}, {}", tuned.device))?;
     if let Some(rejected) = &tuned.baseline.rejected {
         out.line("")?;
-        out.line(format_args!("The recorded launch itself does not count: {rejected}."))?;
+        out.line(format_args!("The recorded launch itself is rejected: {rejected}."))?;
         if let RejectReason::Wrong(_) = rejected {
-            out.line(
-                "What it leaves differs from time to time, or from the recording: say with --near how alike memory has to be.",
-            )?;
+            out.line("Its results differ between runs, or from the recording: allow a difference with --tolerance.")?;
         }
         return Ok(());
     }
@@ -166,7 +164,7 @@ fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
     }
     let mut text = format!("{} of {} tried", format_count(tried, "point"), tuned.space);
     if rejected.is_empty() {
-        text.push_str(", all right");
+        text.push_str(", all correct");
     } else {
         let parts: Vec<String> = rejected.iter().map(|(word, n)| format!("{n} {word}")).collect();
         text.push_str(&format!(
@@ -183,32 +181,30 @@ fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
         ))?;
     }
     match tuned.best() {
-        None => out.line("Nothing that was tried is right.")?,
-        Some(best) if best.point == tuned.recorded => {
-            out.line("Nothing that was tried is faster than what was recorded.")?
-        }
+        None => out.line("No point is correct.")?,
+        Some(best) if best.point == tuned.recorded => out.line("No point is faster than the recorded launch.")?,
         Some(best) => {
             let speed_up = tuned.speed_up(&best.measured).unwrap_or(1.0);
             let how = if speed_up >= 1.0 {
                 format!("{speed_up:.2} times as fast as recorded")
             } else {
-                format!("{:.2} of the speed of what was recorded", speed_up)
+                format!("{:.2} of the recorded speed", speed_up)
             };
             out.line(format_args!("Best is {}, {how}.", best.point))?;
             if tuned.is_unclear() {
-                out.line("The difference is smaller than the spread of the two: more repeats (--repeat) tell more.")?;
+                out.line("The difference is smaller than the spread of the two: measure more launches with --repeat.")?;
             }
         }
     }
     if let Some(drift) = tuned.drift().filter(|d| d.abs() > MAX_DRIFT) {
         out.line(format_args!(
-            "The recorded launch took {:+.0} % behind the points against before them: clocks or temperature moved.",
+            "The recorded launch took {:+.0} % after the points, compared with before them: clocks or temperature changed.",
             drift * 100.0
         ))?;
     }
     match &tuned.ended {
         TuneEnd::Done => {}
-        TuneEnd::TimeOver => out.line("The time was over before all points were tried (--time-limit).")?,
+        TuneEnd::TimeOver => out.line("The time limit (--time-limit) ended before all points were tried.")?,
         TuneEnd::Cancelled => out.line("It was stopped before all points were tried.")?,
         TuneEnd::Broken { why } => out.line(format_args!("It ended before all points were tried: {why}."))?,
     }
@@ -219,7 +215,7 @@ fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
     out.line(format_args!("device after   {}", health(&tuned.after)))?;
     let p = &tuned.phases;
     let mut parts = format!(
-        "{} in all: ready {}, played up to the launch {}, code {}, put back {}, launches {}, compared {}",
+        "{} in all: ready {}, replay up to the launch {}, code {}, restore {}, launches {}, compared {}",
         format_duration(p.total),
         format_duration(p.ready),
         format_duration(p.before),
@@ -229,7 +225,7 @@ fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
         format_duration(p.compare)
     );
     if tuned.processes > 1 {
-        parts.push_str(&format!("; {} processes, since points broke one", tuned.processes));
+        parts.push_str(&format!("; {} processes, because points crashed some", tuned.processes));
     }
     out.line(parts)
 }
@@ -237,7 +233,7 @@ fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
 fn health(h: &Health) -> String {
     clocks::format_clocks(h).unwrap_or_else(|| {
         let why = h.unknown.as_deref().unwrap_or_default();
-        format!("clocks and temperature not known: {why}")
+        format!("clocks and temperature unknown: {why}")
     })
 }
 
@@ -366,13 +362,13 @@ mod tests {
         (t.best, t.left_out) = (None, 2);
         let text = printed(&t, true).join("\n");
         assert!(
-            text.contains("Nothing that was tried is right.") && text.contains("--time-limit"),
+            text.contains("No point is correct.") && text.contains("--time-limit"),
             "{text}"
         );
         assert!(text.contains("2 combinations of the values"), "{text}");
         t.baseline = t.points[1].measured.clone();
         let lines = printed(&t, true);
-        assert!(lines.last().unwrap().contains("--near"), "{lines:?}");
+        assert!(lines.last().unwrap().contains("--tolerance"), "{lines:?}");
         assert_eq!(lines.len(), 5);
     }
 

@@ -197,7 +197,7 @@ fn who_listens_on_loopback_alone_says_so_and_how_to_let_others_in() {
         child.wait().unwrap();
         found.unwrap_or_else(|| panic!("no line with `{needle}`"))
     };
-    let line = said("127.0.0.1:0", "from this machine alone");
+    let line = said("127.0.0.1:0", "only this machine can reach");
     assert!(line.contains("--listen ADDRESS:PORT"), "{line}");
 }
 

@@ -250,7 +250,7 @@ fn newer_chips_choose_their_map_or_say_how_to_import_one() {
         let how = findings.iter().find(|f| f.message.contains("kinescope regmaps import"));
         assert_eq!(how.is_none(), map.is_some(), "{name}: {findings:?}");
         if let Some(how) = how {
-            let command = "kinescope regmaps import a6xx.xml --variant A8XX --block A6XX --beside";
+            let command = "kinescope regmaps import a6xx.xml --variant A8XX --block A6XX --next-to";
             assert!(
                 how.message.contains(command) && how.message.contains(gpu),
                 "{}",
