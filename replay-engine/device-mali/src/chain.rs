@@ -139,7 +139,7 @@ fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
         Stop::Budget => (
             ChainResult::Hang,
             Some(format!(
-                "the shader did not end within {} clauses of a warp of 32 threads, or {} clauses of all",
+                "the shader did not end within {} clauses of a wave of 32 threads, or {} clauses of all",
                 budget.wave, budget.job
             )),
         ),
