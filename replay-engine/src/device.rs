@@ -244,7 +244,7 @@ pub trait Board: replay_core::Device + Send {
     /// If the window or the range does not belong to the device, or the device fails.
     fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
         let mut at = offset;
-        let failed = |at: u64, e| BoardError::Failed(format!("window {number}, offset {at:#x}: {e:?}"));
+        let failed = |at: u64, e| BoardError::Failed(format!("MMIO region {number}, offset {at:#x}: {e:?}"));
         let mut rest = to;
         while !rest.is_empty() {
             let width = if at.is_multiple_of(4) && rest.len() >= 4 { 4 } else { 1 };

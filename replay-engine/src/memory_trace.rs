@@ -62,16 +62,19 @@ impl MemoryTraceRequest {
     pub fn find_error(&self) -> Option<String> {
         let ends = |(at, bytes): &(u64, u64)| *bytes > 0 && at.checked_add(*bytes).is_some();
         if self.from > self.to {
-            return Some(format!("events {} to {} are none", self.from, self.to));
+            return Some(format!("the range of events {} to {} is empty", self.from, self.to));
         }
         if self.ranges.len() + self.look.len() > MAX_RANGES {
             return Some(format!("more than {MAX_RANGES} ranges of memory"));
         }
         if self.most == 0 || self.most > MAX_BYTES {
-            return Some(format!("{} bytes, where 1 to {MAX_BYTES} can be returned", self.most));
+            return Some(format!(
+                "{} bytes were requested; 1 to {MAX_BYTES} can be returned",
+                self.most
+            ));
         }
         let odd = self.ranges.iter().chain(&self.look).find(|r| !ends(r));
-        odd.map(|(at, bytes)| format!("{bytes} bytes at {at:#x} are no range of memory"))
+        odd.map(|(at, bytes)| format!("{bytes} bytes at {at:#x} are not a valid range of memory"))
     }
 }
 

@@ -91,19 +91,19 @@ pub(crate) fn run_with_artifacts(
     {
         let waits = plan.interrupts;
         outcome.failure = Some(format!(
-            "the plan waits for {waits} interrupts, which cannot be had: {why}"
+            "the plan waits for {waits} interrupts, which are not available: {why}"
         ));
         return finish(outcome, None, started);
     }
     if let Err(e) = put_in_place(plan, &memory, board, map, progress) {
-        outcome.failure = Some(format!("the plan could not be put in place: {e}"));
+        outcome.failure = Some(format!("the plan's memory could not be loaded: {e}"));
         // This gives a known state after a partial failure. If it fails too, nothing else can be tried.
         let _ = board.reset();
         return finish(outcome, None, started);
     }
     if plan.masters {
         if let Err(e) = board.set_bus_mastering(true) {
-            outcome.failure = Some(format!("the device could not be let master the bus: {e}"));
+            outcome.failure = Some(format!("bus mastering could not be enabled: {e}"));
             let _ = board.set_bus_mastering(false);
             let _ = board.reset();
             return finish(outcome, None, started);
@@ -147,8 +147,8 @@ pub(crate) fn run_with_artifacts(
     outcome.findings.extend(left_out(plan));
     if not_kept > 0 {
         let message = format!(
-            "the pages that {not_kept} of the CPU's changes of memory left are not kept, since too many differ: the \
-             outcome shows there what the CPU wrote, and not what jobs had left"
+            "the pages after {not_kept} of the CPU's memory changes are not stored, because too many differ: the \
+             outcome shows there what the CPU wrote, not what jobs wrote"
         );
         outcome
             .findings
@@ -202,11 +202,11 @@ pub(crate) fn run_with_artifacts(
         Ok(material) => (Some(material), None),
         Err(e) => (None, Some(e)),
     };
-    let stopped = stopped.map_err(|e| format!("the device could not be stopped from mastering the bus: {e}"));
+    let stopped = stopped.map_err(|e| format!("bus mastering could not be disabled: {e}"));
     let stray = board.refused_accesses();
     let stray = (!stray.is_empty()).then(|| {
         format!(
-            "the device went for memory that is not the plan's, and the IOMMU kept it from there: {}",
+            "the device accessed memory outside the plan, and the IOMMU blocked it: {}",
             stray.join("; ")
         )
     });
@@ -256,7 +256,7 @@ fn put_in_place(
     if plan.masters && quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
         board.reset().map_err(describe)?;
         if quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
-            return Err("the device goes on with work from before by itself after a reset".to_owned());
+            return Err("the device continues earlier work by itself after a reset".to_owned());
         }
     }
     for p in &plan.pages {
@@ -405,12 +405,11 @@ fn explain(
         FailureKind::Stopped => match recorder.fault {
             Some(f) => (format!("a fault on the {} interrupt", f.line.name()), true),
             None if recorder.stuck && plan.masters => (
-                "the device does not come to the end of what it does with memory; what follows relies on that"
-                    .to_owned(),
+                "the device does not finish its memory accesses, and later actions rely on that".to_owned(),
                 true,
             ),
             None if recorder.stuck => (
-                "an address space stays at work on a command; the next one would be lost".to_owned(),
+                "an address space stays busy with a command; the next command would be lost".to_owned(),
                 true,
             ),
             None => ("stopped".to_owned(), false),
@@ -426,10 +425,10 @@ fn explain(
             true,
         ),
         FailureKind::ActionBudget => (
-            format!("the budget of {} actions is spent", plan.budgets.actions),
+            format!("the budget of {} actions is used up", plan.budgets.actions),
             false,
         ),
-        FailureKind::TimeBudget => (format!("the budget of {} ns is spent", plan.budgets.time_ns), true),
+        FailureKind::TimeBudget => (format!("the budget of {} ns is used up", plan.budgets.time_ns), true),
     };
     // A device that is gone knows the reason best.
     let why = match failure.kind {

@@ -219,7 +219,7 @@ impl Server {
         let serving = keys.as_ref().and_then(|store| {
             let serving = store.serve();
             serving
-                .inspect_err(|e| tracing::warn!("that these keys are served cannot be announced: {e}"))
+                .inspect_err(|e| tracing::warn!("the agent cannot announce that it serves these keys: {e}"))
                 .ok()
         });
         let shared = Arc::new(Shared {
@@ -305,7 +305,7 @@ impl Server {
                 // A connection that failed before it was accepted says nothing about the next one. If the process has
                 // no handles left, other connections must end first.
                 Err(e) => {
-                    let line = format!("a connection could not be taken: {e}");
+                    let line = format!("a connection could not be accepted: {e}");
                     self.shared.stranger_log.note(LogTopic::NotTaken, &line);
                     thread::sleep(Duration::from_millis(50));
                 }
@@ -321,7 +321,10 @@ impl Server {
             accept::Admission::Pinned => match self.shared.strangers.admit(&stream) {
                 Some(stranger) => Some(stranger),
                 None => {
-                    let line = format!("a connection from {} was dropped: too many strangers", stream.peer());
+                    let line = format!(
+                        "a connection from {} was dropped: too many unknown clients",
+                        stream.peer()
+                    );
                     self.shared.stranger_log.note(LogTopic::Dropped, &line);
                     stream.send_at_once(&Preamble::new(PreambleWord::Full).to_bytes());
                     return;
@@ -331,7 +334,7 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         let work = move || accept::accept_connection(&shared, stream, &admit, stranger);
         if let Err(e) = thread::Builder::new().name("kinescope-session".into()).spawn(work) {
-            let line = format!("no thread for a connection: {e}");
+            let line = format!("a thread for a connection could not be started: {e}");
             self.shared.stranger_log.note(LogTopic::NotTaken, &line);
         }
     }

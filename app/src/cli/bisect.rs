@@ -586,7 +586,7 @@ mod tests {
         // Limits depend on the plan. The event has its number in the whole recording.
         assert_eq!(wait, failed("event 1: no interrupt came on lines 0b1 within 70 ns"));
         assert_ne!(wait, failed("event 2: no interrupt came on lines 0b1 within 900 ns"));
-        assert_ne!(wait, failed("event 1: the budget of 9 ns is spent"));
+        assert_ne!(wait, failed("event 1: the budget of 9 ns is used up"));
         assert_ne!(wait, failed("the image 3 is missing"));
         assert_eq!(
             describe_signature(&wait.unwrap()),

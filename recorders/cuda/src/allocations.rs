@@ -139,13 +139,17 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
             {
                 r.note_not_recorded(
                     "another device",
-                    format!("the program takes memory of device {device} beside that of device {first}: a replay does all of it on one device"),
+                    format!(
+                        "the program uses memory of device {device} and of device {first}: a replay runs everything \
+                         on one device"
+                    ),
                 );
             }
             if is_ok(result) && wanted && lock(&r.memory).device() >= 0 && bytes > 0 {
                 r.note_not_recorded(
                     "window",
-                    "some memory was not served from the window, which had no room or no memory for it or is of another device: a replay may not find its addresses free",
+                    "some memory is not in the recorder's address window, which was full, had no memory or is on \
+                     another device: a replay may not find its addresses free",
                 );
             }
             result
@@ -281,7 +285,8 @@ fn allocate_in_stream(
     } else {
         r.note_not_recorded(
             "memory of graphs",
-            "the program has graphs that take memory by themselves: what it holds is not in the recording, and its addresses may not be free for a replay",
+            "the program has graphs that allocate memory: its content is not in the recording, and a replay may not \
+             find its addresses free",
         );
         allocate_by_driver(r, call, at, bytes, DriverMemoryKind::OfGraph)
     };

@@ -463,7 +463,7 @@ impl Code {
             r.note_not_recorded(
                 "functions",
                 format!(
-                    "the driver does not tell which code {} is of: launches of it cannot be replayed",
+                    "the driver does not report the module of {}: its launches cannot be replayed",
                     function.name
                 ),
             );
@@ -564,7 +564,10 @@ impl Code {
                 if asked.is_ok() && managed != 0 {
                     r.note_not_recorded(
                         "managed memory",
-                        format!("host and device share the variable {name}: what the host writes there is not seen"),
+                        format!(
+                            "host and device share the variable {name}: the recorder does not see what the host \
+                             writes there"
+                        ),
                     );
                 }
                 if !loaded.places.contains(&(at, bytes as u64)) {

@@ -294,7 +294,7 @@ pub(crate) fn flatten(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
     if slices > MAX_SLICES {
         r.note_not_recorded(
             "copies",
-            "a copy has more slices than are recorded one by one: the rest of it is not in the recording",
+            "a copy has more slices than the recorder stores one by one: its other slices are not in the recording",
         );
     }
     (0..slices.min(MAX_SLICES))

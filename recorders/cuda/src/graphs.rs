@@ -274,10 +274,7 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
         return result;
     }
     let Some(ready) = ready else {
-        r.note_not_recorded(
-            "graph",
-            "a graph was launched of which the recorder does not know what it does",
-        );
+        r.note_not_recorded("graph", "a graph was launched whose nodes the recorder does not know");
         return result;
     };
     let key = Recorder::stream_key(stream, form);

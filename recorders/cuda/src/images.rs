@@ -67,7 +67,7 @@ pub(crate) fn find_source(at: u64) -> (ImageSource, String) {
     }
     let bytes = match image_bytes(image, &head) {
         Some(bytes) if bytes <= MAX_IMAGE => bytes,
-        _ => return nowhere("it is no container that is known"),
+        _ => return nowhere("it is not a known container"),
     };
     match mapped_file(image, bytes) {
         Some(path) => (ImageSource::Mapped(image, bytes), path),

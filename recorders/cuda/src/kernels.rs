@@ -123,7 +123,8 @@ pub(crate) unsafe fn launch(
             if r.launch_count() + 1 != launch {
                 r.note_not_recorded(
                     "launches",
-                    "other threads launched functions while memory before and after a launch was read: what these wrote counts as the launch's",
+                    "other threads launched functions while memory was read before and after a launch: their writes \
+                     count as writes of the launch",
                 );
             }
         }
@@ -139,6 +140,6 @@ pub(crate) unsafe fn launch(
 pub(crate) fn note_graph_launch(r: &Recorder) {
     r.note_not_recorded(
         "graph",
-        "a function whose launches are wanted is launched by a graph: what is within graphs is not recorded one by one",
+        "a graph launches a selected function: launches in graphs are not recorded one by one",
     );
 }

@@ -185,8 +185,8 @@ fn note_collective(r: &Recorder, known: &FunctionInfo) {
     r.note_not_recorded(
         "another device",
         format!(
-            "{name} exchanges memory with other devices or processes: a replay has none of them, and waits for their part \
-             until its time limit"
+            "{name} exchanges memory with other devices or processes: a replay does not have them, and waits for \
+             them until its time limit"
         ),
     );
 }
@@ -196,18 +196,20 @@ fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
     static NOTED: AtomicU32 = AtomicU32::new(0);
     let why = match attribute {
         LAUNCH_PROGRAMMATIC => {
-            "launches may begin before the one before them in the stream has ended: a replay has them wait for its end"
+            "launches may begin before the previous launch in their stream has ended: in a replay they wait for its end"
         }
         LAUNCH_PROGRAMMATIC_EVENT => {
-            "launches record events when their blocks say so: the recording does not hold what waits for these"
+            "launches record events when their blocks trigger them: the recording does not contain the work that \
+             waits for these events"
         }
         LAUNCH_COMPLETION_EVENT => {
-            "launches record events when all of their blocks have begun: the recording does not hold what waits for these"
+            "launches record events when all of their blocks have begun: the recording does not contain the work \
+             that waits for these events"
         }
-        LAUNCH_UPDATABLE => "kernels change nodes of graphs by themselves: what these do then is not recorded",
+        LAUNCH_UPDATABLE => "kernels change nodes of graphs: the recording does not contain the changed nodes",
         // Hints for caches, schedulers and memory, which do not affect results.
         0..=16 => return,
-        _ => "launches have attributes that the recorder does not know, and that a replay does not set",
+        _ => "launches have attributes that the recorder does not know; a replay does not set them",
     };
     let bit = 1u32 << attribute.min(31);
     if NOTED.fetch_or(bit, Ordering::Relaxed) & bit == 0 {

@@ -233,7 +233,10 @@ impl Memory {
                 self.wanted = false;
                 recorder.note_not_recorded(
                     "window",
-                    format!("allocations could not be served from one range of addresses ({why}): they are the driver's own, and a replay may not find their addresses free"),
+                    format!(
+                        "allocations could not come from one range of addresses ({why}): the driver chose their \
+                         addresses, and a replay may not find them free"
+                    ),
                 );
             }
         }
@@ -509,7 +512,7 @@ pub(crate) fn reserve_at(base: u64, most: u64, least: u64) -> Result<u64, String
         match unsafe { d.cuMemAddressReserve(&raw mut at, bytes as usize, 0, base, 0) } {
             Ok(()) if at == base => return Ok(bytes),
             Ok(()) => {
-                last = format!("the driver gave {at:#x} in the place of {base:#x}");
+                last = format!("the driver returned {at:#x} instead of {base:#x}");
                 // SAFETY: the range was just reserved and is not used.
                 let _ = unsafe { d.cuMemAddressFree(at, bytes as usize) };
             }

@@ -38,8 +38,9 @@ fn note_access(r: &Recorder, at: u64) {
     drop(memory);
     if is_pinned && !NOTED.swap(true, Ordering::Relaxed) {
         r.note_not_recorded(
-            "memory of the host",
-            "kernels are given addresses of memory of the host: what they read and write there is not in the recording, and a replay does not have it",
+            "host memory",
+            "kernels receive addresses of host memory: what they read and write there is not in the recording, and a \
+             replay does not have it",
         );
     }
 }

@@ -120,12 +120,13 @@ pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at
 pub(crate) fn share(r: &Recorder, call: Call<'_>, at: CuDevicePtr) -> CuResult {
     r.note_not_recorded(
         "shared memory",
-        "the program shares memory with other processes: what these write is not seen",
+        "the program shares memory with other processes: the recorder does not see what these write",
     );
     let result = call();
     if !is_ok(result) && lock(&r.memory).is_in_window(at) && r.is_first_time() {
         crate::process::say(
-            "the program shares memory with another process, which memory of the recorder's window does not allow: record it with KINESCOPE_CUDA_WINDOW=no in the environment",
+            "the program shares memory with another process, which the recorder's address window does not allow: \
+             record it with KINESCOPE_CUDA_WINDOW=no in the environment",
         );
     }
     result

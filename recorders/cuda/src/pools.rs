@@ -51,7 +51,8 @@ pub(crate) fn can_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
 pub(crate) fn note_driver_pool(r: &Recorder) {
     r.note_not_recorded(
         "pools",
-        "the program takes memory from pools that are shared or not known to be of the device alone: the driver serves it, what others write there is not seen, and a replay may not find its addresses free",
+        "the program allocates from memory pools that others may share: the recorder does not see what others write \
+         there, and a replay may not find its addresses free",
     );
 }
 
@@ -80,7 +81,8 @@ pub(crate) unsafe fn create(
         if shared != 0 {
             r.note_not_recorded(
                 "shared memory",
-                "the program has pools of memory that other processes can share: what these write is not seen",
+                "the program has memory pools that other processes can share: the recorder does not see what these \
+                 write",
             );
         }
     }

@@ -120,7 +120,7 @@ extern "C" fn at_exit() {
     if PROCESS.load(Ordering::Relaxed) == std::process::id()
         && let Some(why) = recorder().and_then(|r| r.session.why())
     {
-        say(format_args!("the recording ends before the program: {why}"));
+        say(format_args!("the recording ends before the program ends: {why}"));
     }
 }
 

@@ -117,7 +117,8 @@ impl Recorder {
         } else {
             self.note_not_recorded(
                 "copies",
-                "what some copies to the device brought is not in the recording: functions of the host or copies before them were to bring it there first, and could not be waited for",
+                "the content of some host-to-device copies is not in the recording: host functions or earlier copies \
+                 produce it, and the recorder could not wait for them",
             );
         }
         waited

@@ -317,9 +317,9 @@ impl Recorder {
     /// Ends the recording after an error in the recorder; the program continues.
     pub fn fail(&self) {
         if !self.fault_told.swap(true, Ordering::Relaxed) {
-            say("the recorder has a fault: the recording ends here, and the program goes on");
+            say("the recorder failed: the recording ends here, and the program continues");
         }
-        self.session.stop("the recorder had a fault");
+        self.session.stop("the recorder failed");
     }
 
     /// Returns the unique key of a stream: its handle, or the thread's own default stream.

@@ -154,8 +154,8 @@ impl LaunchSelection {
         Ok(Self {
             patterns,
             text,
-            pick: pick.ok_or_else(|| format!("{PICK} is none of first, largest, every:N, all"))?,
-            max_launches: Some(most.ok_or_else(|| format!("{LIMIT_VARIABLE} is no number"))?).filter(|n| *n > 0),
+            pick: pick.ok_or_else(|| format!("{PICK} is not valid (expected first, largest, every:N or all)"))?,
+            max_launches: Some(most.ok_or_else(|| format!("{LIMIT_VARIABLE} is not a number"))?).filter(|n| *n > 0),
         })
     }
 }

@@ -85,8 +85,9 @@ pub(crate) fn find_copy_source(r: &Recorder, row: &CopyRow) -> Vec<SharedRange> 
 pub(crate) fn record_host_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) -> bool {
     if !r.wait_bounded(Recorder::real_stream(stream, form)) {
         r.note_not_recorded(
-            "memory of the host",
-            "a launch reaches memory that host and device share while work in its stream does not end: what the host wrote there is not in the recording",
+            "host memory",
+            "a launch accesses memory that host and device share, but earlier work in its stream does not end: what \
+             the host wrote there is not in the recording",
         );
         return false;
     }
@@ -101,8 +102,9 @@ pub(crate) fn record_launch_writes(r: &Recorder, ranges: &[SharedRange], stream:
         return;
     }
     r.note_not_recorded(
-        "memory of the host",
-        "a launch that reaches memory which host and device share did not end soon: what it wrote there is not in the recording",
+        "host memory",
+        "a launch that accesses memory that host and device share did not end in time: what it wrote there is not in \
+         the recording",
     );
 }
 

@@ -113,7 +113,8 @@ impl Snapshots {
             let mb = |bytes: u64| bytes as f64 / 1e6;
             let ms = |time: Duration| time.as_secs_f64() * 1e3;
             say(format_args!(
-                "{} snapshots took {:.3} ms: {:.3} MB looked at, {:.3} MB hashed on the device in {:.3} ms, {:.3} MB copied to the host in {:.3} ms{}",
+                "{} snapshots took {:.3} ms: {:.3} MB checked, {:.3} MB hashed on the device in {:.3} ms, {:.3} MB \
+                 copied to the host in {:.3} ms{}",
                 s.snapshots,
                 ms(s.took),
                 mb(s.looked_at),
@@ -421,10 +422,10 @@ impl Recorder {
                     && *device != own
                 {
                     say(format_args!(
-                        "the device's hashes of memory at {:#x} are not the host's",
+                        "the device's hashes of memory at {:#x} differ from the host's",
                         piece.at
                     ));
-                    self.note_not_recorded("hash", "the device's hashes of memory are not the host's");
+                    self.note_not_recorded("hash", "the device's hashes of memory differ from the host's");
                 }
                 let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
                 let changed = snapshots.hashes.update(piece.at, piece.bytes, first, &own);

@@ -217,8 +217,9 @@ pub(crate) fn host_function(
     static NOTED: AtomicBool = AtomicBool::new(false);
     if is_ok(result) && !NOTED.swap(true, Ordering::Relaxed) {
         r.note_not_recorded(
-            "functions of the host",
-            "functions of the host are called in streams, and a replay leaves them out: what they write is recorded where a copy takes it to the device, and not where kernels reach it by themselves",
+            "host functions",
+            "streams call host functions, which a replay leaves out: what they write is recorded if a copy moves it \
+             to the device, but not if kernels access it directly",
         );
     }
     record_order(

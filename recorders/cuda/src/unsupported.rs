@@ -10,47 +10,55 @@ pub(crate) type UnsupportedFeature = (&'static str, &'static str);
 
 pub(crate) const TEXTURES: UnsupportedFeature = (
     "textures",
-    "the program reads memory through textures, which a replay does not make: launches that use them cannot be replayed",
+    "the program reads memory through textures, which a replay does not create: launches that use them cannot be \
+     replayed",
 );
 pub(crate) const SURFACES: UnsupportedFeature = (
     "surfaces",
-    "the program reaches memory through surfaces, which a replay does not make: launches that use them cannot be replayed",
+    "the program accesses memory through surfaces, which a replay does not create: launches that use them cannot be \
+     replayed",
 );
 pub(crate) const ARRAYS: UnsupportedFeature = (
     "arrays",
-    "the program has arrays of texels: what they hold is not in the recording, and launches that read them cannot be replayed",
+    "the program has arrays of texels: their content is not in the recording, and launches that read them cannot be \
+     replayed",
 );
 pub(crate) const MAPPED_ELSEWHERE: UnsupportedFeature = (
     "mapped memory",
-    "the program maps memory of the host or of another device at addresses that it reserves itself: what others write there is not seen, and a replay does not map it",
+    "the program maps memory of the host or of another device at addresses that it reserves itself: the recorder \
+     does not see what others write there, and a replay does not map it",
 );
 pub(crate) const REMAPPED: UnsupportedFeature = (
     "mapped memory",
-    "the program maps memory in the place of other memory that is mapped in a second place: a replay maps each range once, so that it cannot follow",
+    "the program replaces a mapping of memory that is also mapped elsewhere: a replay maps each range only once and \
+     cannot do the same",
 );
 pub(crate) const IMPORTED: UnsupportedFeature = (
     "shared memory",
-    "the program reaches memory of another process, another device or another interface: what is written there by others is not seen, and its addresses may not be free for a replay",
+    "the program accesses memory of another process, device or interface: the recorder does not see what others \
+     write there, and a replay may not find its addresses free",
 );
 pub(crate) const EXPORTED: UnsupportedFeature = (
     "shared memory",
-    "the program lets other processes reach memory that it maps: what these write is not seen",
+    "the program lets other processes access memory that it maps: the recorder does not see what these write",
 );
 pub(crate) const POINTER_OF_HOST: UnsupportedFeature = (
-    "memory of the host",
-    "the device reaches memory of the host by other addresses than the host: what kernels read and write there is not in the recording",
+    "host memory",
+    "the device uses other addresses for host memory than the host: what kernels read and write there is not in the \
+     recording",
 );
 pub(crate) const PEERS: UnsupportedFeature = (
     "another device",
-    "the program copies between devices: a recording is of one, and memory of the others is not replayed",
+    "the program copies between devices: a recording covers one device, and the memory of the others is not replayed",
 );
 pub(crate) const MEMORY_ORDERS: UnsupportedFeature = (
-    "orders by memory",
-    "streams of the program wait for words in memory or write them: the recording does not hold these orders",
+    "waits on memory",
+    "streams of the program wait for words in memory or write them: the recording does not contain this \
+     synchronization",
 );
 pub(crate) const BATCHES: UnsupportedFeature = (
     "batches of copies",
-    "the program makes copies in batches, whose content is not in the recording",
+    "the program copies in batches, whose content is not in the recording",
 );
 pub(crate) const MANY_DEVICES: UnsupportedFeature = (
     "another device",

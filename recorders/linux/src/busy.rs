@@ -48,7 +48,7 @@ fn console(kernel: &dyn Kernel, device: &Device) -> Option<String> {
         file("name").contains("frame buffer") && file("bind") == "1"
     })?;
     Some(format!(
-        "its frame buffer {fb} shows the text console, which would go dark; take the console off it first (echo 0 > \
+        "its framebuffer {fb} shows the text console, which would go dark; detach the console first (echo 0 > \
          /sys/class/vtconsole/{shows}/bind)"
     ))
 }
@@ -68,8 +68,9 @@ fn storage(kernel: &dyn Kernel, device: &Device) -> Option<String> {
     let class = read_trimmed(kernel, &format!("{}/class", device.folder()))?;
     let class = u32::from_str_radix(class.trim_start_matches("0x"), 16).ok()?;
     let bound = kernel.exists(&format!("{}/driver", device.folder()));
-    (class >> 16 == STORAGE && bound)
-        .then(|| "it is a storage controller with a driver, and its disks would vanish; unmount them first".to_owned())
+    (class >> 16 == STORAGE && bound).then(|| {
+        "it is a storage controller with a driver, and its disks would disappear; unmount them first".to_owned()
+    })
 }
 
 /// Returns the programs that have a node of the device open.

@@ -87,12 +87,12 @@ impl fmt::Display for Change {
         match self {
             Self::Written { path, before } => write!(f, "writing `{}` back to {path}", before.trim()),
             Self::Folder { path } => write!(f, "removing {path}"),
-            Self::Probe { list, name } => write!(f, "taking the probe {name} out of {list}"),
+            Self::Probe { list, name } => write!(f, "removing the probe {name} from {list}"),
             Self::Unbound { driver, device, .. } => write!(f, "binding {device} to {driver} again"),
             Self::Bound { driver, device, .. } => write!(f, "unbinding {device} from {driver}"),
-            Self::Module { name } => write!(f, "taking the module {name} out"),
+            Self::Module { name } => write!(f, "unloading the module {name}"),
             Self::Process { pid, .. } => write!(f, "ending process {pid}"),
-            Self::Command { .. } => f.write_str("ending the command and what it started"),
+            Self::Command { .. } => f.write_str("ending the command and its child processes"),
         }
     }
 }
@@ -212,7 +212,9 @@ impl Change {
             }
             Self::Unbound { bus, driver, device } => match find_bound_driver(kernel, bus, device) {
                 Some(now) if now == *driver => Ok(()),
-                Some(now) => Err(io::Error::other(format!("it is bound to {now}, by somebody else"))),
+                Some(now) => Err(io::Error::other(format!(
+                    "it is bound to {now}, which this recorder did not do"
+                ))),
                 None => retry_while_busy(kernel, || kernel.write(&format!("{bus}/drivers/{driver}/bind"), device)),
             },
             Self::Bound { bus, driver, device } => match find_bound_driver(kernel, bus, device) {

@@ -35,7 +35,7 @@ pub(crate) fn find(command: &[String]) -> Result<Option<PathBuf>, RecordError> {
     if name.contains('/') {
         return match Path::new(name) {
             path if runs(path) => Ok(Some(path.to_owned())),
-            path if path.exists() => Err(refuse("it is no program that may be run")),
+            path if path.exists() => Err(refuse("it is not an executable program")),
             _ => Err(refuse("there is no such program")),
         };
     }
@@ -43,7 +43,7 @@ pub(crate) fn find(command: &[String]) -> Result<Option<PathBuf>, RecordError> {
     let found = std::env::split_paths(&folders).map(|f| f.join(name)).find(|p| runs(p));
     found
         .map(Some)
-        .ok_or_else(|| refuse("no folder of PATH has such a program"))
+        .ok_or_else(|| refuse("no folder of PATH contains such a program"))
 }
 
 /// Starts a command whose program was found. It has `mark` in its environment, and so has everything that it starts.
@@ -112,7 +112,7 @@ mod tests {
         for (wrong, why) in [
             ("no-such-program", "PATH"),
             ("/no/such", "no such program"),
-            ("/etc/passwd", "may be run"),
+            ("/etc/passwd", "not an executable program"),
         ] {
             let e = find(&of(&[wrong])).unwrap_err().to_string();
             assert!(e.contains(why) && e.contains("nothing was changed"), "{e}");

@@ -202,7 +202,7 @@ fn platform(kernel: &dyn Kernel, target: &DeviceSelector, name: &str) -> Result<
             let Some(node) = node else {
                 return Err(device_error(
                     target,
-                    "it is no device of the device tree: its windows are not known",
+                    "it is not a device of the device tree, so its MMIO regions are not known",
                 ));
             };
             let mut platform_device = device_tree::read_device(kernel, &node);
@@ -217,7 +217,7 @@ fn platform(kernel: &dyn Kernel, target: &DeviceSelector, name: &str) -> Result<
     let why = match link_name(kernel, "/proc/device-tree") {
         None if !kernel.exists("/proc/device-tree") => "this machine has no device tree",
         _ if kernel.exists(&format!("/proc/device-tree{path}")) => {
-            "the kernel has made no device of this node (is its status `okay`?)"
+            "the kernel did not create a device for this node; check that its status is `okay`"
         }
         _ => "no such device; `ls /sys/bus/platform/devices` lists them",
     };

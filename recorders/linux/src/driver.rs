@@ -54,7 +54,7 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
     };
     if let Some(name) = named {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            return Err(driver_error(device, format!("`{name}` is no name of a driver")));
+            return Err(driver_error(device, format!("`{name}` is not a driver name")));
         }
         return if registered(name) {
             Ok(DriverChoice::Registered(name.to_owned()))
@@ -64,7 +64,8 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
             Ok(DriverChoice::Module(modules::normalize_name(name)))
         } else {
             let why = format!(
-                "there is no driver `{name}` ({}/drivers) and no module of that name that is not loaded yet (/lib/modules/{})",
+                "there is no driver `{name}` ({}/drivers), and no module of that name that could be loaded \
+                 (/lib/modules/{})",
                 device.bus,
                 kernel.release().0
             );
@@ -83,7 +84,7 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
         [] => Err(driver_error(
             device,
             format!(
-                "it has no driver, and no module of this kernel says that it drives it ({}); --driver NAME names one",
+                "it has no driver, and no module of this kernel matches it ({}); name a driver with --driver NAME",
                 if modalias.is_empty() {
                     "the device has no modalias"
                 } else {
@@ -95,13 +96,16 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
             .or_else(|| (!is_loaded(kernel, only)).then(|| DriverChoice::Module(only.clone())))
             .ok_or_else(|| {
                 let why = format!(
-                    "the module {only} is loaded and has more drivers than one, or none; --driver NAME names one"
+                    "the module {only} is loaded, but has no driver or several; name a driver with --driver NAME"
                 );
                 driver_error(device, why)
             }),
         several => Err(driver_error(
             device,
-            format!("several drivers fit it: {}; --driver NAME chooses", several.join(", ")),
+            format!(
+                "several drivers match it: {}; choose one with --driver NAME",
+                several.join(", ")
+            ),
         )),
     }
 }
@@ -122,7 +126,7 @@ pub(crate) fn unbind(kernel: &dyn Kernel, journal: &mut Journal, device: &Device
     journal.apply(change, || {
         let path = format!("{}/drivers/{driver}/unbind", device.bus);
         kernel.write(&path, &device.name).map_err(|source| RecordError::Change {
-            what: format!("taking {} from its driver {driver}", device.name),
+            what: format!("unbinding {} from its driver {driver}", device.name),
             source,
             hint: String::new(),
         })
@@ -195,7 +199,7 @@ pub(crate) fn bind(
                 }
                 several => {
                     let why = format!(
-                        "the module {module} has several drivers: {}; --driver NAME chooses",
+                        "the module {module} has several drivers: {}; choose one with --driver NAME",
                         several.join(", ")
                     );
                     return Err(driver_error(device, why));
@@ -222,7 +226,7 @@ pub(crate) fn bind(
     }
     if find_bound_driver(kernel, &device.bus, &device.name).as_deref() == Some(driver.as_str()) {
         let why =
-            format!("{driver} took it by itself before the trace was on; is something else loading drivers (udev)?");
+            format!("{driver} bound to it before the trace was on; check whether something else loads drivers (udev)");
         return Err(driver_error(device, why));
     }
     let change = Change::Bound {
@@ -231,7 +235,7 @@ pub(crate) fn bind(
         device: device.name.clone(),
     };
     let refused = |why: String| {
-        let why = format!("the driver {driver} did not take it ({why}); `dmesg | tail` says why");
+        let why = format!("the driver {driver} did not bind to it ({why}); `dmesg | tail` shows the reason");
         driver_error(device, why)
     };
     journal.apply(change, || {
@@ -241,6 +245,6 @@ pub(crate) fn bind(
     match find_bound_driver(kernel, &device.bus, &device.name) {
         Some(now) if now == driver => Ok(driver),
         Some(now) => Err(refused(format!("it is bound to {now}"))),
-        None => Err(refused("it is bound to none".into())),
+        None => Err(refused("it is bound to no driver".into())),
     }
 }

@@ -9,17 +9,18 @@ use trace_core::import::ImportError;
 #[non_exhaustive]
 pub enum RecordError {
     /// The caller is not allowed to change drivers and tracers.
-    #[error("recording changes drivers and tracers, which the superuser alone may: run it with sudo")]
+    #[error("recording changes drivers and tracers, which only the superuser may do: run it with sudo")]
     NotRoot,
     /// There is no tracing file system.
-    #[error("the kernel's tracing files are not mounted: mount -t tracefs tracefs /sys/kernel/tracing")]
+    #[error("the kernel's tracing files are not mounted: run mount -t tracefs tracefs /sys/kernel/tracing")]
     NoTracing,
     /// Another recorder is running.
-    #[error("another recording is under way on this machine (it holds {0}): wait for its end")]
+    #[error("another recording is running on this machine (it holds {0}): wait until it ends")]
     Locked(String),
     /// Another user uses the tracer.
     #[error(
-        "{file} is `{value}`: somebody else uses the kernel's tracer, which has one user; end that first (echo {rest} > {file})"
+        "{file} is `{value}`: something else uses the kernel's tracer, which has one user at a time; stop that first \
+         (echo {rest} > {file})"
     )]
     TracerInUse {
         /// The file of tracefs.
@@ -31,7 +32,8 @@ pub enum RecordError {
     },
     /// A name that is not a device name.
     #[error(
-        "`{0}` names no device (expected pci:0000:00:03.0, pci:1002:5159 or platform:NODE, a path in /proc/device-tree or a name in /sys/bus/platform/devices)"
+        "`{0}` is not a device name (expected pci:0000:00:03.0, pci:1002:5159 or platform:NODE, a path in \
+         /proc/device-tree or a name in /sys/bus/platform/devices)"
     )]
     BadName(String),
     /// No device, or several devices, match.
@@ -51,7 +53,7 @@ pub enum RecordError {
         why: String,
     },
     /// The device is in use.
-    #[error("{device} is in use: {why}; --force records it all the same")]
+    #[error("{device} is in use: {why}, or record it nevertheless with --force")]
     Busy {
         /// The device.
         device: String,
@@ -108,7 +110,7 @@ pub enum RecordError {
         kept: String,
     },
     /// The recording could not be written.
-    #[error("{}: {why}; the log is kept in {} (kinescope import makes a recording of it)", path.display(), log.display())]
+    #[error("{}: {why}; the log is kept in {} (kinescope import converts it to a recording)", path.display(), log.display())]
     Write {
         /// The recording.
         path: PathBuf,
@@ -118,7 +120,10 @@ pub enum RecordError {
         log: PathBuf,
     },
     /// Changes that were not undone.
-    #[error("not everything could be put back: {0}; the list of changes is kept, and the next recording tries again")]
+    #[error(
+        "not every change of the machine could be undone: {0}; the list of changes is kept, and the next recording \
+         tries again"
+    )]
     NotRestored(String),
 }
 
@@ -126,8 +131,8 @@ impl RecordError {
     /// Returns the error of a file of the recorder that could not be used.
     pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let hint = match source.kind() {
-            io::ErrorKind::StorageFull => "; the disk is full: make room, or put the recording elsewhere (-o)",
-            io::ErrorKind::ReadOnlyFilesystem => "; put the recording elsewhere (-o)",
+            io::ErrorKind::StorageFull => "; the disk is full: free some space, or write the recording elsewhere (-o)",
+            io::ErrorKind::ReadOnlyFilesystem => "; write the recording elsewhere (-o)",
             _ => "",
         };
         Self::File {

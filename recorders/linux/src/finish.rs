@@ -110,7 +110,7 @@ fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::Import
         });
     };
     if let Some(more) = job.capture.lost.checked_sub(known).filter(|n| *n > 0) {
-        let why = "the kernel's buffers count them; where they are missing is not known";
+        let why = "the kernel's buffers count them, but their location is not known";
         lose(Some(more), why.to_owned());
     }
     if let Some(why) = &job.capture.cut {

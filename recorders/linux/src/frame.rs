@@ -13,7 +13,9 @@ pub(crate) fn read_picture(kernel: &dyn Kernel, device: &Device) -> Option<Resul
     let name = crate::busy::frame_buffers(kernel, device).into_iter().next()?;
     // Programs see only a copy with such a driver, and the display can show another buffer.
     if kernel.exists(&format!("{}/drm", device.folder())) {
-        return Some(Err(format!("{name} is a copy of what this driver shows")));
+        return Some(Err(format!(
+            "{name} is only a copy of the picture that this driver shows"
+        )));
     }
     Some(read(kernel, &name).map_err(|why| format!("{name}: {why}")))
 }
@@ -22,14 +24,14 @@ fn read(kernel: &dyn Kernel, name: &str) -> Result<Picture, String> {
     let stride = read_trimmed(kernel, &format!("/sys/class/graphics/{name}/stride"));
     let stride: u64 = stride
         .and_then(|s| s.parse().ok())
-        .ok_or("the kernel does not tell how long its lines are")?;
+        .ok_or("the kernel does not report the length of its lines")?;
     let buffer = kernel
         .frame_buffer(&format!("/dev/{name}"))
         .map_err(|e| e.to_string())?;
     let lines = stride
         .checked_mul(u64::from(buffer.height))
         .filter(|n| *n <= MAX_PART_BYTES as u64)
-        .ok_or("its lines are too many")?;
+        .ok_or("it has too many lines")?;
     let first = stride
         .checked_mul(u64::from(buffer.top))
         .ok_or("it begins beyond its end")?;
@@ -45,14 +47,14 @@ fn decode(buffer: &FrameBuffer, stride: usize, memory: &[u8]) -> Result<Picture,
     let pixels = u64::from(buffer.width) * u64::from(buffer.height);
     let each = match buffer.bits {
         8 | 16 | 24 | 32 if pixels <= MAX_PIXELS => buffer.bits as usize / 8,
-        bits => return Err(format!("{pixels} pixels of {bits} bits are not read")),
+        bits => return Err(format!("{pixels} pixels of {bits} bits are not supported")),
     };
     let mut rgb = Vec::with_capacity(usize::try_from(pixels).unwrap_or(0) * 3);
     for y in 0..buffer.height as usize {
         let line = y * stride + buffer.left as usize * each;
         let line = memory
             .get(line..line + buffer.width as usize * each)
-            .ok_or("it could not be read to its end")?;
+            .ok_or("it could not be read completely")?;
         for pixel in line.chunks_exact(each) {
             let value = pixel.iter().rev().fold(0u32, |v, b| v << 8 | u32::from(*b));
             match &buffer.palette {

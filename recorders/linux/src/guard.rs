@@ -120,7 +120,7 @@ pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<V
     let Some(mut journal) = Journal::open_leftover(folder, kernel)? else {
         return Ok(Vec::new());
     };
-    let mut messages = vec![format!("{why}; what it had changed on the machine is undone now")];
+    let mut messages = vec![format!("{why}; its changes of the machine are undone now")];
     if !journal.is_ended() {
         journal.end_processes(kernel);
         for (trace, log) in journal.job.traces.clone() {
@@ -146,7 +146,7 @@ pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<V
     if journal.job.folder.is_dir() {
         match finish::finish(&journal.job) {
             Ok(done) => messages.push(format!(
-                "{}: {} events, up to where it was cut",
+                "{}: {} events, up to the end of the log",
                 journal.job.output.display(),
                 done.events
             )),

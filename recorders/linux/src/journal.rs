@@ -341,7 +341,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedJournal, (usize, String)> {
                 None,
             ) => (parsed.boot, parsed.job) = (boot, Some(*job)),
             (Line::Recording { version, .. }, None) => {
-                return Err((at, format!("version {version}; this program knows version {VERSION}")));
+                return Err((at, format!("version {version}; this program reads version {VERSION}")));
             }
             (Line::Change { what }, Some(_)) => parsed.changes.push((what, false)),
             (Line::Ended { capture }, Some(job)) => (job.capture, parsed.ended) = (*capture, true),

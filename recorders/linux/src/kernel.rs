@@ -253,7 +253,7 @@ impl Kernel for Machine {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&done.stderr);
-        let said = said.trim().lines().next_back().unwrap_or("it does not say why");
+        let said = said.trim().lines().next_back().unwrap_or("it gives no reason");
         Err(io::Error::other(said.to_owned()))
     }
 

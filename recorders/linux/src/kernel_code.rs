@@ -72,7 +72,7 @@ impl KernelCore {
     /// # Errors
     /// Returns an error if the kernel has no such file, or if its format is unknown.
     pub(crate) fn open(kernel: &dyn Kernel) -> io::Result<Self> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no ELF core file of 64 bits");
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is not a 64-bit ELF core file");
         let head = kernel.read_bytes_at(CORE, 0, HEAD)?;
         let number = |bytes: &[u8], at: usize, n: usize| {
             let part = bytes.get(at..at.checked_add(n)?)?;

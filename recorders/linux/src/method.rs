@@ -45,7 +45,7 @@ impl FromStr for Method {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|m| m.name() == name);
-        known.ok_or_else(|| format!("`{name}` is no method (expected mmiotrace, rwmmio, kprobes)"))
+        known.ok_or_else(|| format!("`{name}` is not a method (expected mmiotrace, rwmmio, kprobes)"))
     }
 }
 
@@ -85,14 +85,14 @@ pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &Method
     let (release, architecture) = kernel.release();
     let tracers = read_trimmed(kernel, &format!("{tracing}/available_tracers")).unwrap_or_default();
     let mmiotrace = match tracers.split_whitespace().any(|t| t == "mmiotrace") {
-        true => Ok("every access of the kernel to what the driver maps".to_owned()),
+        true => Ok("every access of the kernel to memory that the driver maps".to_owned()),
         false if architecture == "x86_64" => Err(format!("the kernel {release} was built without CONFIG_MMIOTRACE")),
         false => Err(format!(
-            "the kernel has it for x86 alone, and this machine is {architecture}"
+            "the kernel has it only for x86, and this machine is {architecture}"
         )),
     };
     let rwmmio = match kernel.exists(&format!("{tracing}/events/rwmmio")) {
-        true => Ok("every register access by the kernel's accessors; stores to frame buffers are not seen".to_owned()),
+        true => Ok("every register access by the kernel's accessors; not stores to framebuffers".to_owned()),
         false => Err(format!(
             "the kernel {release} was built without CONFIG_TRACE_MMIO_ACCESS"
         )),
@@ -102,7 +102,9 @@ pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &Method
     let kprobes = if !kernel.exists(&format!("{tracing}/kprobe_events")) {
         Err(format!("the kernel {release} was built without CONFIG_KPROBE_EVENTS"))
     } else if probes::argument_registers(&architecture).is_none() {
-        Err(format!("how {architecture} passes arguments is not known here"))
+        Err(format!(
+            "this program does not know how {architecture} passes arguments"
+        ))
     } else if !sought.functions.is_empty() && accessors.is_empty() {
         check_inlined_accesses(
             kernel,
@@ -113,16 +115,16 @@ pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &Method
         Ok(format!("calls of {}", functions(accessors)))
     } else if !known.is_empty() {
         Ok(format!(
-            "calls of {}, accessors of {driver} that are known; others are not seen",
+            "calls of {}, the known accessors of {driver}; not other accesses",
             functions(&known)
         ))
     } else if let (Some(module), "aarch64") = (sought.module, architecture.as_str()) {
         check_inlined_accesses(kernel, &architecture, &format!("the module {module}"))
     } else {
-        let mut why = format!("no accessors of {driver} are known; --accessor FUNCTION:OFFSET[:VALUE] names some");
+        let mut why = format!("no accessors of {driver} are known; name some with --accessor FUNCTION:OFFSET[:VALUE]");
         if architecture == "aarch64" {
-            why += "; --functions PATTERN names functions of the driver, which is built into this kernel, as in \
-                    --functions 'pl031_*'";
+            why += "; the driver is built into this kernel, so name its functions with --functions PATTERN, for \
+                    example --functions 'pl031_*'";
         }
         Err(why)
     };
@@ -141,14 +143,14 @@ pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &Method
 fn check_inlined_accesses(kernel: &dyn Kernel, architecture: &str, whose: &str) -> Result<String, String> {
     if architecture != "aarch64" {
         return Err(format!(
-            "loads and stores in a driver's own code are found on arm64 alone, and this machine is {architecture}"
+            "loads and stores in a driver's own code are found only on arm64, and this machine is {architecture}"
         ));
     }
     if !kernel.exists(kernel_code::CORE) {
-        return Err("the kernel shows its code nowhere (/proc/kcore: CONFIG_PROC_KCORE)".into());
+        return Err("the kernel does not show its code (/proc/kcore: CONFIG_PROC_KCORE)".into());
     }
     Ok(format!(
-        "loads and stores beside the barriers of readl and writel in {whose}; those of their _relaxed forms are not seen"
+        "loads and stores next to the barriers of readl and writel in {whose}; not those of their _relaxed forms"
     ))
 }
 
@@ -159,7 +161,7 @@ fn check_inlined_accesses(kernel: &dyn Kernel, architecture: &str, whose: &str) 
 pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bool) -> Result<Method, String> {
     let asked = asked.or(accessors.then_some(Method::Kprobes));
     let why = |a: &Ability| match &a.availability {
-        Ok(_) => format!("{} is there (--with {})", a.method, a.method),
+        Ok(_) => format!("{} is available (--with {})", a.method, a.method),
         Err(why) => format!("{}: {why}", a.method),
     };
     match asked {
@@ -180,7 +182,10 @@ pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bo
             .map(|a| a.method)
             .ok_or_else(|| {
                 let all: Vec<String> = abilities.iter().map(why).collect();
-                format!("nothing on this machine sees the driver's accesses. {}", all.join("; "))
+                format!(
+                    "no method on this machine records the driver's accesses. {}",
+                    all.join("; ")
+                )
             }),
     }
 }
@@ -222,7 +227,7 @@ mod tests {
         let board = FakeKernel::board();
         let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &sought("rtc-pl031", &[]));
         let why = choose(&all, None, false).unwrap_err();
-        assert!(why.contains("x86 alone, and this machine is aarch64"), "{why}");
+        assert!(why.contains("only for x86, and this machine is aarch64"), "{why}");
         assert!(why.contains("--functions 'pl031_*'"), "{why}");
         let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &sought("igb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Kprobes));

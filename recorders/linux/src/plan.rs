@@ -134,7 +134,7 @@ pub fn check(
             lines.push(match &choice {
                 DriverChoice::Registered(name) => format!("would be bound to {name}"),
                 DriverChoice::Module(module) => {
-                    format!("would be bound to the driver of the module {module}, which is loaded then")
+                    format!("would be bound to the driver of the module {module}, which would be loaded")
                 }
             });
             choice.name().to_owned()
@@ -230,8 +230,8 @@ impl Plan {
             let name_at = btf::find_device_name_offset(kernel);
             if name_at.is_none() {
                 notes.push(
-                    "memory for the device: this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so where a \
-                     device's name lies is assumed"
+                    "memory for the device: this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so the \
+                     position of a device's name is assumed"
                         .to_owned(),
                 );
             }

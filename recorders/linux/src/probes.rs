@@ -54,9 +54,9 @@ impl FromStr for Accessor {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no accessor (expected FUNCTION:OFFSET for one that returns the value, FUNCTION:OFFSET:VALUE \
-                 for one that writes it, OFFSET and VALUE being numbers of arguments from 1: igb_rd32:2, \
-                 kbase_reg_write:2:3)"
+                "`{text}` is not an accessor (expected FUNCTION:OFFSET for one that returns the value, \
+                 FUNCTION:OFFSET:VALUE for one that writes it, OFFSET and VALUE being numbers of arguments from 1: \
+                 igb_rd32:2, kbase_reg_write:2:3)"
             )
         };
         let mut parts = text.split(':');

@@ -118,7 +118,7 @@ pub fn record(kernel: &dyn Kernel, request: &RecordRequest, stop: &StopRequest) 
     if !problems.is_empty() {
         let all = problems.join("; ");
         return Err(match made {
-            Ok(_) => RecordError::NotRestored(format!("{all}; {} is written", request.output.display())),
+            Ok(_) => RecordError::NotRestored(format!("{all}; the recording {} is written", request.output.display())),
             Err(e) => RecordError::NotRestored(format!("{all} (after: {e})")),
         });
     }
@@ -247,7 +247,7 @@ impl Session<'_> {
         let core = KernelCore::open(kernel).map_err(|source| RecordError::Change {
             what: format!("reading the kernel's code ({CORE})"),
             source,
-            hint: "; a kernel that is locked down (secure boot) shows it to nobody".into(),
+            hint: "; a kernel in lockdown (secure boot) does not show it".into(),
         })?;
         let functions = kernel_code::find_functions(kernel, code.module.as_deref(), &code.patterns);
         let whose = match (code.patterns.as_slice(), &code.module) {
@@ -262,8 +262,8 @@ impl Session<'_> {
             };
             let found = instructions::find_accesses(&bytes).map_err(|LoadAcquireError| {
                 RecordError::NoMethod(format!(
-                    "{} reads registers by load-acquires, behind which the kernel lets nobody probe: it has every \
-                     driver do so on a Cortex-A57 (erratum 832075)",
+                    "{} reads registers with load-acquire instructions, after which the kernel allows no probes: on \
+                     a Cortex-A57 every driver does so (erratum 832075)",
                     f.name
                 ))
             })?;
@@ -274,14 +274,15 @@ impl Session<'_> {
             }
             if number > MAX_INSTRUCTIONS {
                 return Err(RecordError::NoMethod(format!(
-                    "{whose}: more than {MAX_INSTRUCTIONS} loads and stores of registers; --functions PATTERN names fewer"
+                    "{whose}: more than {MAX_INSTRUCTIONS} loads and stores of registers; name fewer functions with \
+                     --functions PATTERN"
                 )));
             }
         }
         if number == 0 {
             return Err(RecordError::NoMethod(format!(
-                "{whose}: {} functions, and no load or store of a register beside a barrier in them; --functions PATTERN \
-                 names others (/proc/kallsyms lists them)",
+                "{whose}: {} functions, but no load or store of a register next to a barrier; name other functions \
+                 with --functions PATTERN (/proc/kallsyms lists them)",
                 functions.len()
             )));
         }
@@ -299,7 +300,7 @@ impl Session<'_> {
                 name: probe.full_name(),
             };
             let made = self.journal.apply(change, || {
-                let hint = "; is the function in /proc/kallsyms, or inlined by the compiler?";
+                let hint = "; check that /proc/kallsyms lists the function, which the compiler may have inlined";
                 write_kernel_file(kernel, &list, &format!("{}\n", probe.line), hint)
             });
             match made {
@@ -315,7 +316,7 @@ impl Session<'_> {
         let (instructions, functions): (Vec<_>, Vec<_>) = missing.iter().partition(|n| n.starts_with("insn"));
         let report = functions
             .iter()
-            .map(|name| format!("{name}: this kernel lets nobody probe it"));
+            .map(|name| format!("{name}: this kernel does not allow a probe there"));
         self.journal.job.capture.unobserved.extend(report);
         if !instructions.is_empty() {
             let of = self.instructions.len();
@@ -332,8 +333,8 @@ impl Session<'_> {
             let messages: Vec<&str> = within.iter().copied().take(MAX_LISTED_FUNCTIONS).collect();
             let more = if within.len() > messages.len() { " …" } else { "" };
             self.journal.job.capture.unobserved.push(format!(
-                "{} of {of} probes of loads and stores in the driver's code: this kernel lets nobody put them there, and \
-                 accesses by these are missing (in {}{more})",
+                "{} of {of} probes of loads and stores in the driver's code: this kernel does not allow them, and \
+                 the accesses of these instructions are missing (in {}{more})",
                 instructions.len(),
                 messages.join(", ")
             ));
@@ -373,7 +374,7 @@ impl Session<'_> {
             kernel.make_folder(&instance).map_err(|source| RecordError::Change {
                 what: format!("making the tracer's instance {instance}"),
                 source,
-                hint: "; one of that name that nobody uses can be removed by rmdir".into(),
+                hint: "; if an unused instance of that name exists, remove it with rmdir".into(),
             })
         })?;
         // All settings of the instance are removed with it.
@@ -396,7 +397,7 @@ impl Session<'_> {
         let mut streams = Vec::new();
         if mmiotrace {
             let path = format!("{tracing}/current_tracer");
-            let hint = "; a kernel that is locked down (secure boot) allows no tracing";
+            let hint = "; a kernel in lockdown (secure boot) allows no tracing";
             self.tracer = Some(self.journal.len());
             self.set_kernel_file(&path, "nop", "mmiotrace", hint)?;
         }
@@ -404,7 +405,7 @@ impl Session<'_> {
             let file = kernel.open_trace(&trace).map_err(|source| RecordError::Change {
                 what: format!("opening {trace}"),
                 source,
-                hint: "; somebody else may be reading it".into(),
+                hint: "; another program may be reading it".into(),
             })?;
             let log = stream::log_path(&self.journal.job.folder, &log);
             streams.push(TraceReader::start(file, &log, self.request.limit)?);
@@ -463,7 +464,7 @@ impl Session<'_> {
                 && write_kernel_file(kernel, &format!("{folder}/filter"), &probe.filter, "").is_err()
             {
                 let why = format!(
-                    "{}: the kernel takes no filter for it, so it counts for other devices too",
+                    "{}: the kernel accepts no filter for it, so it includes other devices",
                     probe.name
                 );
                 self.journal.job.capture.unobserved.push(why);
@@ -602,7 +603,7 @@ fn unique_mark(kernel: &dyn Kernel) -> String {
 }
 
 /// What to do if a buffer cannot be allocated.
-const NO_MEMORY: &str = "; there may not be enough memory for the buffers: --buffer makes them smaller";
+const NO_MEMORY: &str = "; there may not be enough memory for the buffers: make them smaller with --buffer";
 
 /// Writes to a file of the kernel.
 fn write_kernel_file(kernel: &dyn Kernel, path: &str, value: &str, hint: &str) -> Result<(), RecordError> {

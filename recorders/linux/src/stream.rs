@@ -113,7 +113,7 @@ fn copy_trace(
         let read = match trace.read(&mut piece) {
             Ok(n) => n,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-            Err(e) => return Err(format!("the trace could not be read any more: {e}")),
+            Err(e) => return Err(format!("the trace could not be read further: {e}")),
         };
         if read == 0 {
             if since.is_some_and(|(_, quiet)| quiet.elapsed() > QUIET_LIMIT) {
@@ -128,18 +128,18 @@ fn copy_trace(
             part = part.get(..end).unwrap_or(part);
         }
         if bytes.saturating_add(part.len() as u64) > limit {
-            return Err(format!("the log had reached its limit of {limit} bytes (--limit)"));
+            return Err(format!("the log reached its limit of {limit} bytes (--limit)"));
         }
         if let Err(e) = file.write_all(part) {
             // The next reader expects whole lines.
             let _ = file.set_len(bytes);
-            return Err(format!("{} could not be written any more: {e}", path.display()));
+            return Err(format!("{} could not be written further: {e}", path.display()));
         }
         bytes += part.len() as u64;
         match &mut since {
             _ if mark.is_some() => return Ok(()),
             Some((began, _)) if began.elapsed() > DRAIN_LIMIT => {
-                return Err("the trace did not come to its end".into());
+                return Err("the trace did not end in time".into());
             }
             Some((_, quiet)) => *quiet = Instant::now(),
             None => {}

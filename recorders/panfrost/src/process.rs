@@ -145,7 +145,7 @@ fn read_limit() -> Option<u64> {
         None => DEFAULT_LIMIT,
         Some(text) => text.parse().unwrap_or_else(|_| {
             print_message(format_args!(
-                "{RECORD_LIMIT} is '{text}' (expected a number of bytes): it is {DEFAULT_LIMIT} now"
+                "{RECORD_LIMIT} is '{text}' (expected a number of bytes): the limit is {DEFAULT_LIMIT}"
             ));
             DEFAULT_LIMIT
         }),
@@ -203,7 +203,7 @@ pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Err
         recorder.child_reported = true;
         let process = std::process::id();
         print_message(format_args!(
-            "process {process} is a child of the recorded one: what it does is not recorded"
+            "process {process} is a child of the recorded process: its work is not recorded"
         ));
     }
     let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder))));
@@ -211,7 +211,7 @@ pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Err
     let messages = recorder.node.take_messages();
     let result = done.unwrap_or_else(|_| {
         *held = None;
-        print_message("the recorder has a fault and stops: there is no recording, and no GPU any more");
+        print_message("the recorder failed and stops: there is no recording, and the GPU is not available any more");
         Err(Errno::IO)
     });
     drop(held);
@@ -286,7 +286,7 @@ pub(crate) fn finish() {
     match done {
         Ok(Ok(())) => {}
         Ok(Err(e)) => print_message(format_args!("the recording is lost: {e}")),
-        Err(_) => print_message("the recorder has a fault: the recording is lost"),
+        Err(_) => print_message("the recorder failed: the recording is lost"),
     }
 }
 
@@ -299,7 +299,7 @@ fn write_recording(recorder: &mut Recorder) -> Result<(), NodeError> {
         (Ok(None), _) => return Ok(()),
         (Err(e), Some(kept)) => {
             print_message(format_args!(
-                "the recording has no end: {e}; {} holds it up to there",
+                "the recording is incomplete: {e}; {} contains the part before that",
                 kept.display()
             ));
             return Ok(());
@@ -308,14 +308,14 @@ fn write_recording(recorder: &mut Recorder) -> Result<(), NodeError> {
     };
     let Some(to) = &recorder.output else {
         print_message(format_args!(
-            "{RECORD_TO} names no file: what the program did is not recorded"
+            "{RECORD_TO} names no file: the program's work is not recorded"
         ));
         return Ok(());
     };
     match save(&recording, to, kept.as_deref())? {
         SaveOutcome::Complete(_) => {}
         SaveOutcome::Partial { path, why } => print_message(format_args!(
-            "the recording could not be written whole: {why}; {} holds it up to where the disk had room",
+            "the recording could not be written completely: {why}; {} contains the part that fits on the disk",
             path.display()
         )),
     }

@@ -19,7 +19,7 @@ pub const LIBRARY_VARIABLE: &str = "KINESCOPE_CUDA_LIBRARY";
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// No library with one of the driver's names could be loaded.
-    #[error("there is no CUDA driver here: {why} (expected libcuda.so.1, which NVIDIA's driver brings)")]
+    #[error("there is no CUDA driver here: {why} (expected libcuda.so.1, which NVIDIA's driver installs)")]
     NoDriver {
         /// Error of the loader for the last name.
         why: String,

@@ -27,8 +27,8 @@ type Reasons = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
 const THROTTLE_REASONS: [(u64, &str); 8] = [
     (0x002, "clocks set for applications"),
     (0x004, "power limit"),
-    (0x008, "slowed down by the hardware"),
-    (0x010, "kept in step with other devices"),
+    (0x008, "slowdown by the hardware"),
+    (0x010, "synchronized with other devices"),
     (0x020, "temperature, by the driver"),
     (0x040, "temperature, by the hardware"),
     (0x080, "external power brake"),
@@ -96,7 +96,7 @@ impl Nvml {
         // SAFETY: the function has no arguments.
         match unsafe { initialise() } {
             0 => Ok(nvml),
-            code => Err(format!("NVML does not begin (it answers {code})")),
+            code => Err(format!("NVML does not start (it answers {code})")),
         }
     }
 

@@ -34,8 +34,8 @@ type LoweredName = unsafe extern "C" fn(Program, *const c_char, *mut *const c_ch
 pub enum CompileError {
     /// The compiler library is not found.
     #[error(
-        "there is no compiler of CUDA C++ here: {why} (expected libnvrtc of a CUDA toolkit; {COMPILER_VARIABLE} names it \
-         where the loader does not find it)"
+        "there is no compiler of CUDA C++ here: {why} (expected libnvrtc of a CUDA toolkit; if the loader does not \
+         find it, name its file in {COMPILER_VARIABLE})"
     )]
     NoCompiler {
         /// Error of the loader.
@@ -48,7 +48,7 @@ pub enum CompileError {
         name: &'static str,
     },
     /// A string contains a zero byte.
-    #[error("{what} holds a zero byte, which no text for a compiler does")]
+    #[error("{what} contains a zero byte, which the compiler does not accept")]
     Zero {
         /// Which string it is.
         what: &'static str,

@@ -132,14 +132,14 @@ fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
         Stop::Budget if !begun => (
             ChainResult::Hang,
             Some(format!(
-                "the shaders of the chain have more than the {} clauses that are read for one",
+                "the shaders of the chain have more than {} clauses, which is the maximum for one chain",
                 budget.read
             )),
         ),
         Stop::Budget => (
             ChainResult::Hang,
             Some(format!(
-                "the shader did not end within {} clauses of a wave of 32 threads, {} of all",
+                "the shader did not end within {} clauses of a wave of 32 threads, or {} clauses of all",
                 budget.wave, budget.job
             )),
         ),
@@ -413,7 +413,7 @@ impl ChainContext<'_> {
                     let kind = header.kind().map_or("unknown", JobType::name);
                     thread.result = Some(Err(DebugError::no_shader(
                         self.location,
-                        format!("the job is of type {kind}, and runs no shader here"),
+                        format!("jobs of type {kind} run no shader in the simulator"),
                     )));
                 }
                 self.end_job(va, exception::DONE, 0)?;

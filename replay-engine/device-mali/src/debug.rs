@@ -78,7 +78,7 @@ pub enum DebugError {
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
     /// The run did not reach the job.
-    #[error("the replay did not come to job {chain}, place {position} of its chain: {why}")]
+    #[error("the replay did not reach job {chain}, position {position} of its chain: {why}")]
     NotReached {
         /// Number of the submit.
         chain: u32,
@@ -88,7 +88,7 @@ pub enum DebugError {
         why: String,
     },
     /// The job runs no shader that this model can execute.
-    #[error("job {chain}, place {position} of its chain, is not followed: {why}")]
+    #[error("job {chain}, position {position} of its chain, cannot be traced: {why}")]
     NoShader {
         /// Number of the submit.
         chain: u32,
@@ -111,11 +111,11 @@ pub enum DebugError {
     #[error("the plan has no address space {0}")]
     NoSpace(u32),
     /// Nothing is mapped at the address.
-    #[error("{0} is not mapped in the end")]
+    #[error("{0} is not mapped at the end")]
     Unmapped(GpuVa),
     /// There are more writes than the memory limit permits. The writes of a single page may still fit: see
     /// [`trace_page`].
-    #[error("the jobs write more often than can be remembered, so the last writer of {0} is not known")]
+    #[error("the jobs write more often than the simulator can store, so the last writer of {0} is not known")]
     TooManyWrites(GpuVa),
 }
 

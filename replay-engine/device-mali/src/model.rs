@@ -125,7 +125,7 @@ const BUDGET: Budget = Budget {
 const G71_DATA: ModelData = ModelData {
     name: "mali-g71",
     gpu_name: "Mali-G71",
-    description: "Software Mali-G71 with eight cores that run compute shaders; draws complete without running",
+    description: "Simulated Mali-G71 with eight cores that run compute shaders; draws complete without running",
     gpu_id: 0x60a0_0002,
     architecture: 6,
     warp_width: 4,
@@ -163,7 +163,7 @@ const G71_DATA: ModelData = ModelData {
 const G52_DATA: ModelData = ModelData {
     name: "mali-g52",
     gpu_name: "Mali-G52",
-    description: "Software Mali-G52 with two cores that run compute shaders; draws complete without running",
+    description: "Simulated Mali-G52 with two cores that run compute shaders; draws complete without running",
     gpu_id: 0x7212_0000,
     architecture: 7,
     warp_width: 8,
@@ -207,7 +207,7 @@ static G52: ModelData = G52_DATA;
 static G72: ModelData = ModelData {
     name: "mali-g72",
     gpu_name: "Mali-G72",
-    description: "Software Mali-G72 with twelve cores that run compute shaders; draws complete without running",
+    description: "Simulated Mali-G72 with twelve cores that run compute shaders; draws complete without running",
     gpu_id: 0x6221_0000,
     shader_present: 0xfff,
     guessed: OTHERS,
@@ -217,7 +217,7 @@ static G72: ModelData = ModelData {
 static G51: ModelData = ModelData {
     name: "mali-g51",
     gpu_name: "Mali-G51",
-    description: "Software Mali-G51 with four cores that run compute shaders; draws complete without running",
+    description: "Simulated Mali-G51 with four cores that run compute shaders; draws complete without running",
     gpu_id: 0x7090_0000,
     shader_present: 0xf,
     guessed: OTHERS,
@@ -227,7 +227,7 @@ static G51: ModelData = ModelData {
 static G76: ModelData = ModelData {
     name: "mali-g76",
     gpu_name: "Mali-G76",
-    description: "Software Mali-G76 with ten cores that run compute shaders; draws complete without running",
+    description: "Simulated Mali-G76 with ten cores that run compute shaders; draws complete without running",
     gpu_id: 0x7211_0000,
     shader_present: 0x3ff,
     guessed: OTHERS,
@@ -237,7 +237,7 @@ static G76: ModelData = ModelData {
 static G31: ModelData = ModelData {
     name: "mali-g31",
     gpu_name: "Mali-G31",
-    description: "Software Mali-G31 with two cores that run compute shaders; draws complete without running",
+    description: "Simulated Mali-G31 with two cores that run compute shaders; draws complete without running",
     gpu_id: 0x7093_0000,
     guessed: OTHERS,
     ..G52_DATA

@@ -271,10 +271,10 @@ impl<'d> Driver<'d> {
             (
                 reg::SHADER_PWROFF_LO,
                 self.shader_present as u32,
-                "the cores' power to go",
+                "the cores' power-off",
             ),
-            (reg::TILER_PWROFF_LO, self.tiler_present, "the tiler's power to go"),
-            (reg::L2_PWROFF_LO, self.l2_present, "the L2's power to go"),
+            (reg::TILER_PWROFF_LO, self.tiler_present, "the tiler's power-off"),
+            (reg::L2_PWROFF_LO, self.l2_present, "the L2's power-off"),
         ] {
             self.write_reg(offset, cores)?;
             self.gpu_interrupt(POWER_CHANGED_ALL, what)?;

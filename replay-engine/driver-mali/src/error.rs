@@ -107,7 +107,7 @@ pub enum DriverError {
         status: u8,
     },
     /// Job chains are for another GPU than the device.
-    #[error("{place}: its job chains are for {made_for}, the device is {device}")]
+    #[error("{place}: its job chains are for {made_for}, but the device is {device}")]
     OtherGpu {
         /// The folder.
         place: String,

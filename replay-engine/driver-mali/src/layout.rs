@@ -234,7 +234,7 @@ impl AddressSpace {
         let end =
             va.0.checked_add(bytes)
                 .filter(|e| *e <= 1 << mmu::VA_BITS)
-                .ok_or(bad("it is out of reach"))?;
+                .ok_or(bad("it is outside the address range"))?;
         Ok(va.page()..end.div_ceil(PAGE))
     }
 

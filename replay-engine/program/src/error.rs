@@ -14,7 +14,7 @@ pub enum ProgramError {
     #[error("the plan is {0}")]
     Refused(#[from] Refusal),
     /// The device uses DMA.
-    #[error("the device reads and writes memory by itself: no program of its own is made of such a replay")]
+    #[error("the device reads and writes memory by itself: such a replay cannot be exported as a program")]
     MastersBus,
     /// A buffer cannot be an input of the program.
     #[error("input `{name}`: {reason}")]
@@ -25,7 +25,10 @@ pub enum ProgramError {
         reason: String,
     },
     /// The plan's actions depend on the contents of its inputs, so that no single body serves all contents.
-    #[error("what the replay does depends on what its inputs hold, at {place}: one program cannot serve all of them")]
+    #[error(
+        "the actions of the replay depend on the content of its inputs, at {place}: one program cannot serve all \
+         inputs"
+    )]
     DependsOnContents {
         /// Location of the dependency.
         place: String,
@@ -51,7 +54,7 @@ pub enum ProgramError {
     #[error("the plan's body: {0}")]
     Decode(#[from] replay_core::DecodeError),
     /// A count exceeds the limits of the program's tables.
-    #[error("{what} are too many for a program: {count}")]
+    #[error("the program has too many {what}: {count}")]
     TooMany {
         /// What is counted.
         what: &'static str,
@@ -59,7 +62,7 @@ pub enum ProgramError {
         count: u64,
     },
     /// The name is not a valid identifier.
-    #[error("`{name}` is no name for a program: {reason}")]
+    #[error("`{name}` is not a valid name for a program: {reason}")]
     Name {
         /// The name.
         name: String,

@@ -104,7 +104,7 @@ pub fn check_program_name(name: &str) -> Result<String, ProgramError> {
         || name.len() > MAX_NAME_BYTES
     {
         return Err(bad(
-            "it is 1 to 48 lower-case letters, digits and `_`, and begins with a letter",
+            "use 1 to 48 lower-case letters, digits and `_`, and begin with a letter",
         ));
     }
     if KEYWORDS.contains(&name) || matches!(name, "core" | "std" | "replay_core" | "test" | "main") {

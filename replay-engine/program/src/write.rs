@@ -22,7 +22,7 @@ pub struct WrittenFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The folder is not empty.
-    #[error("{}: it is not empty; name a folder that is not there yet", .0.display())]
+    #[error("{}: the folder is not empty; name a folder that does not exist yet", .0.display())]
     NotEmpty(PathBuf),
     /// A file or folder could not be created.
     #[error("{}: {source}", .path.display())]

@@ -315,7 +315,7 @@ pub fn parse(name: &str) -> Result<TargetName, ClientError> {
     }
     let rest = name
         .strip_prefix("agent:")
-        .ok_or_else(|| bad("it begins with none of `software:`, `qemu:`, `cuda:` and `agent:`"))?;
+        .ok_or_else(|| bad("it must begin with `software:`, `qemu:`, `cuda:` or `agent:`"))?;
     let (place, device) = rest.rsplit_once('/').ok_or_else(|| bad("the device is missing"))?;
     let device = device.to_owned();
     if device.is_empty() {
@@ -329,9 +329,9 @@ pub fn parse(name: &str) -> Result<TargetName, ClientError> {
         Some("") | None if place.is_empty() || place == "//" || place == "/" => Err(bad("the agent is missing")),
         Some(address) => match Endpoint::parse(address) {
             Endpoint::Tcp(address) => Ok(TargetName::Tcp { address, device }),
-            _ => Err(bad("the address holds a `/`")),
+            _ => Err(bad("the address contains a `/`")),
         },
-        None if place.contains('/') => Err(bad("an agent's name holds no `/`")),
+        None if place.contains('/') => Err(bad("an agent's name cannot contain a `/`")),
         None => Ok(TargetName::Paired {
             agent: place.to_owned(),
             device,
@@ -382,7 +382,7 @@ fn paired_with(agent: &str, keys: &KeyStore) -> Result<Client, ClientError> {
         return Err(ClientError::UnknownAgent {
             name: agent.to_owned(),
             known: if known.is_empty() {
-                "nobody yet".to_owned()
+                "none".to_owned()
             } else {
                 known.join(", ")
             },

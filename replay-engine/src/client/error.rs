@@ -32,11 +32,11 @@ impl Stage {
     #[must_use]
     pub fn activity(self) -> &'static str {
         match self {
-            Self::Name => "reading the board's name",
+            Self::Name => "reading the target's name",
             Self::Reach => "connecting",
-            Self::Version => "agreeing on a protocol version",
-            Self::Pair => "proving who is who",
-            Self::Lease => "asking for the device",
+            Self::Version => "negotiating the protocol version",
+            Self::Pair => "checking the keys",
+            Self::Lease => "leasing the device",
             Self::Check => "checking the plan",
             Self::Upload => "sending the plan and its pages",
             Self::Run => "the plan was running",
@@ -49,9 +49,10 @@ impl Stage {
         match self {
             // An agent that is flooded by unknown clients drops connections that are not authenticated yet.
             Self::Reach | Self::Version | Self::Pair => {
-                "see whether kinescope-agent still runs, and in its log whether strangers take its places, then try again"
+                "check that kinescope-agent still runs and, in its log, that unknown clients do not use up its \
+                 connections; then try again"
             }
-            _ => "see whether kinescope-agent still runs, then replay again (nothing was kept of this run)",
+            _ => "check that kinescope-agent still runs, then replay again (the results of this run are lost)",
         }
     }
 }
@@ -61,7 +62,7 @@ impl Stage {
 pub enum ClientError {
     /// The target name has no known form.
     #[error(
-        "`{name}` is not a board's name ({reason}); boards are `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, \
+        "`{name}` is not a target name ({reason}); targets are `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, \
          `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE` and `agent:///PATH.sock/DEVICE`"
     )]
     BoardName {
@@ -74,7 +75,7 @@ pub enum ClientError {
     #[error(transparent)]
     Qemu(#[from] QemuError),
     /// This program has no such simulator.
-    #[error("there is no board `{name}`; known here: {known}")]
+    #[error("there is no target `{name}`; known targets: {known}")]
     NoBoard {
         /// The requested name.
         name: String,
@@ -83,8 +84,8 @@ pub enum ClientError {
     },
     /// Nothing answers at the address.
     #[error(
-        "no agent answers at {address}: {reason}; is kinescope-agent running there? Check the address and the port that \
-         `serve --listen` has there, and where `kinescope-agent pair` was used the port that `--serve-port` gave it"
+        "no agent answers at {address}: {reason}. Check that kinescope-agent runs there, and that address and port \
+         are those of its `serve --listen` (or of `--serve-port`, if you paired with `kinescope-agent pair`)"
     )]
     Unreachable {
         /// The address.
@@ -93,7 +94,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The peer does not speak this protocol.
-    #[error("{address} answers, but not as a kinescope agent does: {reason}")]
+    #[error("{address} answers, but not as a kinescope agent: {reason}")]
     NotAnAgent {
         /// The address.
         address: String,
@@ -106,7 +107,7 @@ pub enum ClientError {
     /// The agent's key is not paired with this client.
     #[error(
         "the agent at {address} is not paired with this client (its key is {fingerprint}); {HOW_TO_PAIR}, then pair \
-         with it from here and compare the code that both show"
+         from this client and compare the code that both sides show"
     )]
     NotPaired {
         /// The address.
@@ -116,8 +117,8 @@ pub enum ClientError {
     },
     /// An agent with a known name answered with another key.
     #[error(
-        "the agent at {address} does not have the key that `{name}` was paired with (it has {fingerprint}): either \
-         it is another machine, or its keys were made anew. If you know why, forget `{name}` and pair again"
+        "the agent at {address} does not have the key that `{name}` was paired with (it has {fingerprint}): it is \
+         another machine, or it has new keys. If you expect that, forget `{name}` and pair again"
     )]
     WrongKey {
         /// The agent's name in this key store.
@@ -197,9 +198,9 @@ pub enum ClientError {
     },
     /// The device has no containment and no user has accepted that.
     #[error(
-        "nothing contains the device `{device}`: with a plan that is wrong, or a device that does other than its register \
-         map says, it can read and overwrite any memory of the machine that it is in. Nothing was run. Say yes to that with \
-         --without-containment, or in the window's question"
+        "nothing contains the device `{device}`: with a wrong plan or a wrong register map, it can read and \
+         overwrite any memory of its machine. Nothing was run. To accept this, use --without-containment or confirm in \
+         the window"
     )]
     Uncontained {
         /// The device.

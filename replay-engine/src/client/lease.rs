@@ -174,7 +174,7 @@ impl Lease {
             };
             match self.connection.decode(stage, Topic::Lease, &frame)? {
                 LeaseReply::Accepted => break,
-                _ => return Err(self.connection.protocol_error(stage, "it does not answer to a yes")),
+                _ => return Err(self.connection.protocol_error(stage, "it does not confirm the lease")),
             }
         }
         self.uncontained = true;
@@ -313,7 +313,7 @@ impl Lease {
                 PagesReply::GivenUp => {
                     return Err(self
                         .connection
-                        .protocol_error(stage, "it forgets an offer that was not given up"));
+                        .protocol_error(stage, "it drops an offer that was not withdrawn"));
                 }
             }
         }
@@ -361,7 +361,7 @@ impl Lease {
             if !outline.is_valid() {
                 return Err(self
                     .connection
-                    .protocol_error(stage, "it tells pieces of an impossible size"));
+                    .protocol_error(stage, "it announces pieces of an invalid size"));
             }
             let (s, n) = outline.steps_to(bytes);
             steps.push(s);
@@ -473,10 +473,10 @@ impl Lease {
         let broken = |what: String| self.connection.protocol_error(stage, what);
         let total = lengths.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));
         let (Some(total), [events, images, screen, outputs @ ..]) = (total, lengths.as_slice()) else {
-            return Err(broken("an outcome of an impossible size".to_owned()));
+            return Err(broken("an outcome of an invalid size".to_owned()));
         };
         if total > MAX_BULK || outputs.len() != outcome.outputs.len() {
-            return Err(broken("an outcome of an impossible size".to_owned()));
+            return Err(broken("an outcome of an invalid size".to_owned()));
         }
         let mut done = 0;
         let mut fetch = |length: u64| {
@@ -488,7 +488,7 @@ impl Lease {
                 };
                 let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
                 if frame.concern != Topic::Bulk || frame.payload.is_empty() || !fits {
-                    return Err(broken("bulk was expected, of the announced length".to_owned()));
+                    return Err(broken("a bulk frame of the announced length was expected".to_owned()));
                 }
                 part.extend_from_slice(&frame.payload);
                 done += frame.payload.len() as u64;

@@ -64,8 +64,8 @@ fn own_name() -> String {
 }
 
 /// The reason why an agent does not pair with this client now, but may later.
-pub(super) const OTHER_CLIENT: &str = "another client is being asked about there; pair again when its person has \
-     answered, which takes two minutes at most";
+pub(super) const OTHER_CLIENT: &str = "the agent waits for the confirmation of another client, two minutes at most; \
+                                       pair again after that";
 
 /// Pairs with an agent that is in pairing mode, and stores its key under `name`. `confirm` receives the code
 /// (`123 456 789`), which the user compares with the code that the agent shows. It may block for up to

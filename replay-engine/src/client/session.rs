@@ -73,7 +73,7 @@ impl Endpoint {
         };
         match self {
             Self::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).map_err(|e| away(&e))?)),
-            Self::InProcess(_) => Err(away(&"an agent in this process is not dialled")),
+            Self::InProcess(_) => Err(away(&"an agent in this process has no address to connect to")),
             Self::Tcp(address) => {
                 let mut last = away(&"its name has no address");
                 for at in address.to_socket_addrs().map_err(|e| away(&e))? {
@@ -113,7 +113,7 @@ pub(super) fn establish(
         std::io::ErrorKind::InvalidData => odd(&e),
         std::io::ErrorKind::UnexpectedEof => odd(&"it closed the connection at once"),
         std::io::ErrorKind::TimedOut => odd(&format!(
-            "it said nothing within {} s",
+            "it sent nothing within {} s",
             limit.min(HANDSHAKE_LIMIT).as_secs()
         )),
         _ => wire_error_at(Stage::Reach, e.into()),
@@ -136,7 +136,7 @@ pub(super) fn establish(
         }
         Some(PreambleWord::NoVersion) => {
             let text = format!(
-                "the agent ({}) does not know what this client ({}) asks",
+                "the agent ({}) does not support the request of this client ({})",
                 theirs.program, ours.program
             );
             return Err(ClientError::Version(text));
@@ -433,7 +433,7 @@ impl Client {
             }),
             LeaseReply::Accepted => Err(self
                 .connection
-                .protocol_error(Stage::Lease, "it accepts what nobody asked")),
+                .protocol_error(Stage::Lease, "it accepts a request that was not sent")),
             LeaseReply::OutOfOrder(reason) => Err(ClientError::OutOfOrder {
                 device: device.to_owned(),
                 reason,

@@ -114,7 +114,7 @@ pub fn run_guard(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
                     });
                 }
                 Ok(_) => wrong.push("more devices than can be watched".to_owned()),
-                Err(e) => wrong.push(format!("a line of no known form: {e}")),
+                Err(e) => wrong.push(format!("a line has an unknown form: {e}")),
             },
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => {
@@ -129,7 +129,7 @@ pub fn run_guard(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
         } else if let Some(address) = Address::parse(&line.name) {
             wrong.extend(restore_driver(host, address, &line.taken));
         } else {
-            wrong.push(format!("`{}` is no address", line.name));
+            wrong.push(format!("`{}` is not an address", line.name));
         }
     }
     wrong

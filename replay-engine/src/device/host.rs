@@ -30,7 +30,7 @@ pub struct HostError {
 
 fn hint(e: &io::Error) -> &'static str {
     match e.kind() {
-        io::ErrorKind::PermissionDenied => "; the agent needs to be root to own hardware",
+        io::ErrorKind::PermissionDenied => "; run the agent as root, which it needs to own hardware",
         _ => "",
     }
 }

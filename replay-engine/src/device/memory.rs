@@ -117,7 +117,7 @@ impl Memory {
         let free = free.map_err(|e| format!("this kernel has no huge pages of 2 MiB ({e})"))?;
         let wanted = (most / HUGE).min(free / among.max(1)).min(1 << 20);
         if most == 0 {
-            return Err("none was asked for".to_owned());
+            return Err("none was requested".to_owned());
         }
         if wanted == 0 {
             return Err("no huge pages of 2 MiB are free; `sysctl vm.nr_hugepages=32` reserves 64 MiB".to_owned());
@@ -135,15 +135,13 @@ impl Memory {
         }
         let places: io::Result<Vec<u64>> = taken.iter().map(|m| place(host, m.address())).collect();
         let places = places.map_err(|e| {
-            format!(
-                "where huge pages lie on the bus is not known (/proc/self/pagemap: {e}); the agent needs to be root"
-            )
+            format!("the bus addresses of huge pages are not known (/proc/self/pagemap: {e}); run the agent as root")
         })?;
         let run = longest_run(&places, HUGE, limit.unwrap_or(u64::MAX));
         if let (true, false, Some(limit)) = (run.is_empty(), places.is_empty(), limit) {
             return Err(format!(
-                "the device's addresses have {} bits, and none of the {} huge pages that are free lies below {limit:#x}; \
-                 behind an IOMMU that would not matter",
+                "the device's addresses have {} bits, and none of the {} free huge pages lies below {limit:#x}; an \
+                 IOMMU removes this limit",
                 limit.trailing_zeros(),
                 places.len()
             ));
@@ -151,7 +149,7 @@ impl Memory {
         let base = run.first().and_then(|i| places.get(*i)).copied();
         let Some(base) = base else {
             let why = refused.map_or_else(|| "none was given".to_owned(), |e| e.to_string());
-            return Err(format!("no huge page of 2 MiB could be had: {why}"));
+            return Err(format!("no huge page of 2 MiB is available: {why}"));
         };
         let mut taken: Vec<Option<Mapping>> = taken.into_iter().map(Some).collect();
         let pieces = run.iter().filter_map(|i| taken.get_mut(*i)?.take()).collect();

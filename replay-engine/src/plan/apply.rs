@@ -18,7 +18,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Edit(#[from] EditError),
     /// A recording of a device that is replayed through its registers has no memory to edit.
-    #[error("the recording holds no memory of named buffers, so there is nothing to put an edit into")]
+    #[error("the recording has no named buffers with memory, so no edit can be applied")]
     NoMemory,
 }
 

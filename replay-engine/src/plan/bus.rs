@@ -137,7 +137,7 @@ impl<'m> Bus<'m> {
     pub fn new(map: &'m RegisterMap) -> Result<Self, BusError> {
         let Some(master) = map.bus_master() else {
             return BusError::new(format!(
-                "the register map `{}` does not tell where the device takes addresses from",
+                "the register map `{}` does not say where the device reads addresses from",
                 map.name()
             ));
         };
@@ -236,7 +236,7 @@ fn refuse_untyped(touch: &RegisterAccess<'_>, value: u64, ground: &dyn DeviceMem
         let typed = p.register.replay.role == Some(Role::BusAddress);
         if !typed && p.bytes >= 4 && ground.holds(bits, 1) {
             return BusError::new(format!(
-                "{} receives {bits:#x}, which lies in the memory that the device is given, and the map does not type it \
+                "{} receives {bits:#x}, which lies in the device's memory, but the map does not declare the register \
                  as an address",
                 p.register.name
             ));
@@ -252,7 +252,7 @@ fn find_whole_register(touch: &RegisterAccess<'_>, ours: impl Fn(u32) -> bool) -
     match (parts.next(), parts.next()) {
         (Some(p), None) if p.is_whole() => Ok(Some(p.register.offset)),
         _ if touch.registers().any(|r| ours(r.offset)) => BusError::new(format!(
-            "{} is no write of one whole register, and the device takes addresses from it",
+            "{} does not write one whole register, and the device reads an address from it",
             touch.name()
         )),
         _ => Ok(None),

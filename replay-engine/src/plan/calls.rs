@@ -54,7 +54,7 @@ impl SharedBytes for FileBytes {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanCallsError {
     /// It is a plan of another kind.
-    #[error("it is no plan of calls")]
+    #[error("it is not a plan of an API trace")]
     NotCalls,
     /// The plan.
     #[error(transparent)]

@@ -19,7 +19,7 @@ pub enum CompileError {
     #[error("the recording holds no register accesses to replay")]
     NothingToReplay,
     /// Memory in the file differs from the recorded memory.
-    #[error("the recording is damaged: {block}; `kinescope verify` lists all that is damaged")]
+    #[error("the recording is damaged: {block}; `kinescope verify` lists all damage")]
     Damaged {
         /// The first damaged block.
         block: Box<DamagedBlock>,
@@ -32,8 +32,8 @@ pub enum CompileError {
     },
     /// The recording is an API trace, and the device takes register accesses.
     #[error(
-        "the recording is of a driver's calls, and {device} takes none: boards that do are called cuda:N, or are of an \
-         agent on a machine with such a device"
+        "the recording is an API trace, and {device} cannot run calls: choose a target cuda:N, or the CUDA device of \
+         an agent"
     )]
     TakesNoCalls {
         /// The device.
@@ -43,7 +43,10 @@ pub enum CompileError {
     #[error(transparent)]
     Calls(#[from] CudaReplayError),
     /// Memory of an API trace other than its inputs was edited.
-    #[error("the bytes at {va} were changed: of a recording of calls only what copies carry can be, as inputs")]
+    #[error(
+        "the bytes at {va} were changed: in an API trace, only the content of host-to-device copies can be changed, \
+         as inputs"
+    )]
     NoPatches {
         /// First byte.
         va: GpuVa,
@@ -69,7 +72,7 @@ pub enum CompileError {
         event: u64,
     },
     /// The data of a CPU write cannot be read.
-    #[error("the host write at event {event} is not of one page, or its page is not there")]
+    #[error("the host write at event {event} does not fit one page, or its page is missing")]
     HostWrite {
         /// The event.
         event: u64,
@@ -86,7 +89,7 @@ pub enum CompileError {
         why: String,
     },
     /// An access to a space other than the device's registers.
-    #[error("event {event} accesses space {space}; only the first space, of registers, can be replayed")]
+    #[error("event {event} accesses space {space}; only the first space (registers) can be replayed")]
     OtherSpace {
         /// The event.
         event: u64,
@@ -102,7 +105,7 @@ pub enum CompileError {
         device: String,
     },
     /// The device has no window for a space of the recording.
-    #[error("event {event} accesses `{space}`, and {device} has no such window")]
+    #[error("event {event} accesses `{space}`, and {device} has no such MMIO region")]
     NoWindow {
         /// The event.
         event: u64,
@@ -112,7 +115,7 @@ pub enum CompileError {
         device: String,
     },
     /// The recorded picture of the end is not valid.
-    #[error("the recording's picture of its end cannot be read; give one that is to be expected")]
+    #[error("the recording's final picture cannot be read; name the expected picture")]
     Screen(#[from] PictureError),
     /// Inputs or patches for a plan without memory.
     #[error("{device} is replayed by its registers alone: there is no memory to change")]
@@ -121,7 +124,9 @@ pub enum CompileError {
         device: String,
     },
     /// An access does not fit the register window.
-    #[error("event {event}: an access of {width} bytes at {offset:#x} does not fit a window of {window:#x} bytes")]
+    #[error(
+        "event {event}: an access of {width} bytes at {offset:#x} does not fit an MMIO region of {window:#x} bytes"
+    )]
     BadAccess {
         /// The event.
         event: u64,
@@ -134,8 +139,8 @@ pub enum CompileError {
     },
     /// A register that the map does not know.
     #[error(
-        "event {event}: the map does not know the register at {offset:#x}; it is replayed only where a person allows \
-         its range, {offset:#x}..{:#x}", offset.saturating_add(4)
+        "event {event}: the register map does not know the register at {offset:#x}; allow its range \
+         {offset:#x}..{:#x} to replay it", offset.saturating_add(4)
     )]
     UnknownRegister {
         /// The event.
@@ -145,7 +150,7 @@ pub enum CompileError {
     },
     /// An allowed range is empty, or not a multiple of a register.
     #[error(
-        "the allowed range {start:#x}..{end:#x} is none of registers: both ends are multiples of 4, the second larger"
+        "the allowed range {start:#x}..{end:#x} is not valid: both ends must be multiples of 4, and the second larger"
     )]
     AllowedUneven {
         /// First offset.
@@ -154,7 +159,7 @@ pub enum CompileError {
         end: u32,
     },
     /// An allowed range has a register that is known as not replayable.
-    #[error("the allowed range {start:#x}..{end:#x} holds {register}, which is not replayed: {reason}")]
+    #[error("the allowed range {start:#x}..{end:#x} contains {register}, which is not replayed: {reason}")]
     AllowedKnown {
         /// First offset.
         start: u32,
@@ -167,8 +172,8 @@ pub enum CompileError {
     },
     /// The allowed ranges cover too much of the window, or are too many.
     #[error(
-        "up to the range {start:#x}..{end:#x} more than a quarter of the window is allowed, or more than {} ranges; \
-         allow the registers that are meant",
+        "with the range {start:#x}..{end:#x}, more than a quarter of the MMIO region or more than {} ranges are \
+         allowed; allow only the registers that you need",
         MAX_ALLOWED
     )]
     AllowedTooMuch {
@@ -227,7 +232,7 @@ pub enum CompileError {
         pages: u64,
     },
     /// The page tables map more pages than a plan can check.
-    #[error("the page tables map more than {limit} pages; one memory mapped again and again counts each time")]
+    #[error("the page tables map more than {limit} pages; memory that is mapped several times counts each time")]
     TooManyMapped {
         /// Maximum number of checked pages.
         limit: u64,

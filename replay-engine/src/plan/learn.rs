@@ -27,7 +27,7 @@ pub enum LearnError {
     #[error("the plan writes no framebuffer, the device reaches no memory, and there is no output: nothing to learn")]
     Nothing,
     /// A point after the last action.
-    #[error("event {event} is behind the last of the plan, {last}")]
+    #[error("event {event} is after the last event of the plan, {last}")]
     Behind {
         /// The event.
         event: u64,
@@ -35,7 +35,7 @@ pub enum LearnError {
         last: u32,
     },
     /// More than the read-back limit.
-    #[error("{bytes} bytes would be read back in all, and {MAX_WINDOW_BYTES} are the most: name fewer events")]
+    #[error("{bytes} bytes would be read back, but {MAX_WINDOW_BYTES} are the maximum: name fewer events")]
     TooMuch {
         /// Requested size, bytes.
         bytes: u64,
@@ -47,10 +47,10 @@ pub enum LearnError {
     #[error(transparent)]
     Body(#[from] BodyError),
     /// The run is not good enough to learn from.
-    #[error("the run is none to learn from: {0}")]
+    #[error("nothing can be learned from the run: {0}")]
     NotGood(String),
     /// Two runs had different results.
-    #[error("{what} was not the same in two runs: nothing is expected of what changes by itself")]
+    #[error("{what} differed between two runs: effects that change by themselves cannot be expected")]
     Changes {
         /// What was observed.
         what: String,
@@ -116,7 +116,7 @@ pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnR
     plan.expectations
         .extend(effects.into_iter().map(|(_, effect)| Expectation {
             effect,
-            source: "a run that is to tell it".to_owned(),
+            source: "a run that is not complete yet".to_owned(),
         }));
     Ok(LearnRequest { numbers })
 }
@@ -190,7 +190,10 @@ impl LearnRequest {
             return not(why.clone());
         }
         if outcome.divergence_count > 0 {
-            return not(format!("{} reads were not as recorded", outcome.divergence_count));
+            return not(format!(
+                "{} reads differed from the recording",
+                outcome.divergence_count
+            ));
         }
         let plan = &mut compiled.plan;
         for (number, seen) in outcome.effects.iter().enumerate() {
@@ -229,7 +232,7 @@ impl LearnRequest {
         if let Some(e) = again.effects.iter().find(|e| e.matched == Some(false)) {
             let when = e
                 .event
-                .map_or_else(|| "at the end".to_owned(), |e| format!("behind event {e}"));
+                .map_or_else(|| "at the end".to_owned(), |e| format!("after event {e}"));
             let what = format!("{}, {}, {when},", e.kind, e.expected);
             return Err(LearnError::Changes { what });
         }

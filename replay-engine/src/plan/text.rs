@@ -241,7 +241,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
             return Err(TextError {
                 line: *line,
                 column: 1,
-                reason: format!("`{once}` stands there twice"),
+                reason: format!("the line `{once}` appears twice"),
             });
         }
     }

@@ -28,7 +28,8 @@ use trace_core::{GpuVa, Recording};
 const REPORT_EVERY: usize = 4096;
 
 /// Why nothing is written to a window that is neither the registers nor framebuffer memory.
-pub(crate) const OTHER_WINDOW: &str = "the effect of a write to this window is not known: it may be another way to the registers, or hold addresses of interrupts";
+pub(crate) const OTHER_WINDOW: &str = "the effect of a write to this MMIO region is not known: it may be another way \
+                                       to the registers, or hold addresses of interrupts";
 
 /// Returns whether a device takes plans of this kind: it is on a bus.
 pub(super) fn is_bus_device(target: &DeviceInfo) -> bool {
@@ -154,7 +155,7 @@ fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), Compile
         (Some(a), Some(b)) if a.is_same_device(b) => Ok(()),
         _ => Err(CompileError::OtherHardware {
             recorded: recorded.filter(Hardware::is_named).map_or_else(
-                || "a device that it does not tell (import the log with `--device VENDOR:DEVICE`)".to_owned(),
+                || "an unknown device (import the log with `--device VENDOR:DEVICE`)".to_owned(),
                 |h| h.id(),
             ),
             device: format!(
@@ -565,7 +566,7 @@ impl<'a> Translation<'a> {
             }),
             (None, Some(picture)) => all.push(Expectation {
                 effect: Effect::screen(&picture),
-                source: "the recording's picture of its end".to_owned(),
+                source: "the recording's final picture".to_owned(),
             }),
             (None, None) => {}
         }

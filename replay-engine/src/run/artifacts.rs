@@ -74,7 +74,7 @@ pub enum ArtifactsError {
         bytes: usize,
     },
     /// The screen's picture.
-    #[error("what the screen shows: {0}")]
+    #[error("the picture of the screen: {0}")]
     Screen(#[from] PictureError),
     /// The recording cannot be written.
     #[error("the outcome could not be written: {0}")]

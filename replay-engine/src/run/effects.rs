@@ -82,7 +82,7 @@ pub(super) fn check_effects(
     for (number, e) in (0..).zip(&plan.expectations) {
         let EffectReading { got, matched, digest } = match (before.get(&number), &e.effect) {
             (Some(look), _) => look.clone(),
-            _ if !ran => EffectReading::none("not looked at: the run did not come to its end".to_owned()),
+            _ if !ran => EffectReading::none("not checked: the run did not reach its end".to_owned()),
             (None, Effect::Screen { .. }) => check_screen(&e.effect, &screen),
             (None, effect) => check_effect(plan, effect, board, there),
         };
@@ -101,7 +101,7 @@ pub(super) fn check_effects(
     if looked.screen.is_some() && !plan.expectations.iter().any(of_screen) {
         looked
             .unchecked
-            .push("what the screen shows was not checked: nothing tells what it should show".to_owned());
+            .push("the screen was not checked: there is no expected picture".to_owned());
     }
     looked
 }
@@ -115,7 +115,7 @@ pub(super) fn check_effect(
 ) -> EffectReading {
     let held = |read: Result<Digest, BoardError>, expected: &Digest| match read {
         Ok(digest) => EffectReading::digest(digest, expected),
-        Err(why) => EffectReading::none(format!("they cannot be read: {why}")),
+        Err(why) => EffectReading::none(format!("the bytes cannot be read: {why}")),
     };
     match effect {
         Effect::Screen { .. } => check_screen(effect, &board.screen()),
@@ -136,7 +136,7 @@ pub(super) fn check_effect(
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
             Some(o) => EffectReading::digest(o.blake3, digest),
-            None => EffectReading::none("the run left no such output".to_owned()),
+            None => EffectReading::none("the run has no such output".to_owned()),
         },
     }
 }
@@ -178,7 +178,7 @@ fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -
         (_, Err(why)) => EffectReading::none(format!("the screen cannot be read: {why}")),
         // The device may have this effect, but it cannot be read here. That does not count against the run.
         _ => EffectReading {
-            got: "not checked: nothing here can read what this device shows".to_owned(),
+            got: "not checked: the screen of this device cannot be read".to_owned(),
             matched: None,
             digest: None,
         },
@@ -221,7 +221,7 @@ fn describe_expected(effect: &Effect) -> String {
             bytes,
             digest,
         } => format!(
-            "{bytes} bytes at {offset:#x} of window {number}, BLAKE3 {}…",
+            "{bytes} bytes at {offset:#x} of MMIO region {number}, BLAKE3 {}…",
             short_digest(digest)
         ),
         Effect::Memory { offset, bytes, digest } => {

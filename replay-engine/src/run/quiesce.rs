@@ -31,7 +31,7 @@ pub(super) fn quiesce(
     progress: &Progress,
 ) -> Result<QuiesceResult, String> {
     let engine = map.and_then(RegisterMap::bus_master).map(|m| &m.engine);
-    let engine = engine.ok_or("the register map does not tell where the device takes addresses from")?;
+    let engine = engine.ok_or("the register map does not say where the device reads addresses from")?;
     let (offset, mask) = match engine {
         BusEngine::Copy(c) => (c.command, c.start),
         BusEngine::Virtqueue(q) => (q.status, u64::MAX),
@@ -57,7 +57,7 @@ pub(super) fn quiesce(
         }
         if waited >= LIMIT_NS || progress.check().is_err() {
             return Err(format!(
-                "the device does not come to rest: its register at {offset:#x} has {now:#x} after {waited} ns"
+                "the device does not become idle: its register at {offset:#x} has {now:#x} after {waited} ns"
             ));
         }
         board.pause(pause).map_err(failed)?;

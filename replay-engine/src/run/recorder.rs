@@ -142,7 +142,7 @@ impl<'a> Recorder<'a> {
                 FindingKind::UnknownRegister,
                 format!("registers {start:#x}..{end:#x}"),
                 format!(
-                    "the map does not know what stands there; a person allowed it: {}, {}",
+                    "the map does not know these registers; the user allowed them: {}, {}",
                     format_count(*reads, "read"),
                     format_count(*writes, "write")
                 ),

@@ -35,7 +35,7 @@ pub(crate) fn accept_connection(
         Err(e) if known => tracing::info!(peer, "connection ended: {e}"),
         // Any unknown client can cause any number of these.
         Err(e) => {
-            let line = format!("the connection of a stranger at {peer} ended: {e}");
+            let line = format!("the connection of an unknown client at {peer} ended: {e}");
             shared.stranger_log.note(LogTopic::Ended, &line);
         }
     }
@@ -58,7 +58,9 @@ fn serve(
     if stranger.as_ref().is_some_and(|s| !s.greet()) {
         // Nothing was written before, so these few bytes do not block.
         Preamble::new(PreambleWord::Full).send(&mut stream)?;
-        return Err(WireError::Refused("it had to make room for later ones".into()));
+        return Err(WireError::Refused(
+            "it was dropped to make room for later connections".into(),
+        ));
     }
     let (theirs, their_bytes) = match arrived {
         Ok(p) => p,
@@ -91,8 +93,8 @@ fn serve(
                 "it ({}) asks for the word {}, which this agent does not know",
                 theirs.program, theirs.word
             ),
-            PreambleWord::NotPairing => "it wants to pair, and pairing is not open".to_owned(),
-            PreambleWord::Asking => "it wants to pair while another client is being asked about".to_owned(),
+            PreambleWord::NotPairing => "it wants to pair, but pairing is not open".to_owned(),
+            PreambleWord::Asking => "it wants to pair while another client waits for confirmation".to_owned(),
             _ => "it is one connection more than the limit".to_owned(),
         }));
     }

@@ -81,7 +81,7 @@ fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
     if !entries.is_empty()
         && let Err(e) = keys.write_closed(&entries)
     {
-        tracing::warn!("how many connections are closed cannot be shared with others: {e}");
+        tracing::warn!("the number of closed connections cannot be reported to other processes: {e}");
     }
     *before = now;
 }

@@ -186,13 +186,13 @@ impl<'a> WindowGuard<'a> {
             }
             Err(PairingFailure::Withdrawn) => {
                 window.withdrawn = window.withdrawn.saturating_sub(1);
-                let why = "the client went away before anybody answered; the question is withdrawn";
+                let why = "the client disconnected before anybody answered; the question is withdrawn";
                 (Some(window.withdrawn), Err(why.to_owned()))
             }
         };
         let closes = left.filter(|left| *left == 0).map(|_| match window.attempts {
             0 => format!("pairing closed after {} failed attempts", number(MAX_ATTEMPTS)),
-            _ => format!("pairing closed: {MAX_WITHDRAWN} clients went away while their question waited"),
+            _ => format!("pairing closed: {MAX_WITHDRAWN} clients disconnected while their question waited"),
         });
         {
             let mut state = state(self.shared);
@@ -222,7 +222,7 @@ fn number(n: u32) -> String {
 impl Drop for WindowGuard<'_> {
     /// A client that disconnected, or a panic, counts as a failed attempt too.
     fn drop(&mut self) {
-        self.settle(Err(PairingFailure::Attempt("the client broke off".into())));
+        self.settle(Err(PairingFailure::Attempt("the client cancelled".into())));
     }
 }
 
@@ -297,7 +297,7 @@ struct AnswerGuard(SyncSender<Event>);
 impl Drop for AnswerGuard {
     fn drop(&mut self) {
         // After an answer this message is not read.
-        let _ = self.0.try_send(Event::Nobody("the question was not answered".into()));
+        let _ = self.0.try_send(Event::Nobody("nobody answered the question".into()));
     }
 }
 
@@ -312,7 +312,7 @@ fn ask(window: &PairingWindow, request: &PairingRequest, sender: &SyncSender<Eve
     };
     // Without the thread `unanswered` is dropped here, which reports it.
     if let Err(e) = thread::Builder::new().name("kinescope-ask".into()).spawn(work) {
-        tracing::warn!("no thread to ask about a client: {e}");
+        tracing::warn!("a thread for the question about a client could not be started: {e}");
     }
 }
 
@@ -332,7 +332,7 @@ pub(super) fn pair(
         Err(WindowRefusal::Busy) => {
             channel.sender.send(Topic::Pair, &PairMessage::Busy)?;
             return Err(WireError::Refused(
-                "it wants to pair while another client is being asked about".into(),
+                "it wants to pair while another client waits for confirmation".into(),
             ));
         }
         Err(WindowRefusal::OtherKey) => {
@@ -446,7 +446,7 @@ fn compare(
             }
             Ok(Event::Client(ReaderMessage::Ended(_))) if !here => return Ok(Err(PairingFailure::Withdrawn)),
             Ok(Event::Client(ReaderMessage::Ended(_))) | Err(RecvTimeoutError::Disconnected) => {
-                return no("the client broke off");
+                return no("the client cancelled");
             }
             Err(RecvTimeoutError::Timeout) if here => {
                 sender.close();

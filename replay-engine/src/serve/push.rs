@@ -92,7 +92,7 @@ impl Session {
         let limit = self.options().plan_pages;
         if distinct.len() as u64 > limit || plan.pages.len() as u64 > target.arena.pages {
             return no(format!(
-                "the plan names {} page images; at most {limit} are taken",
+                "the plan names {} page images; at most {limit} are accepted",
                 distinct.len()
             ));
         }
@@ -160,9 +160,7 @@ impl Session {
         let steps = match (frame.concern, frame.message()) {
             (Topic::Pages, Ok(PagesRequest::Parts { head, body })) => (head, body),
             _ => {
-                return Err(SessionEnd::protocol(
-                    "something else than the parts of a plan that are lacking",
-                ));
+                return Err(SessionEnd::protocol("something else than the missing parts of a plan"));
             }
         };
         let mut made = [None, None];
@@ -173,7 +171,7 @@ impl Session {
                 if steps.is_empty() {
                     continue;
                 }
-                return Err(SessionEnd::protocol("steps to a part of the plan that is not lacking"));
+                return Err(SessionEnd::protocol("steps to a part of the plan that is not missing"));
             };
             let sources = match resolve(base, steps, part.bytes) {
                 Ok(sources) => sources,

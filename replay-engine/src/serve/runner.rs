@@ -120,7 +120,7 @@ fn run_repeated(ready: &PreparedReplay, board: &mut dyn Board, control: &RunCont
             return None;
         }
         let mut outcome = played.unwrap_or_else(|| Outcome {
-            failure: Some("the device takes no calls of a driver".to_owned()),
+            failure: Some("the device cannot run driver calls".to_owned()),
             ..Outcome::unfinished(board.info().name)
         });
         if outcome.timing.runs_ns.is_empty() {

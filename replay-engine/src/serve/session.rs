@@ -186,7 +186,7 @@ impl Session {
     fn refuse(&self, why: SessionRefusal) -> SessionEnd {
         let end = WireError::Refused(match why {
             SessionRefusal::Forgotten => format!("the key of {} was forgotten", self.name),
-            _ => format!("{} gets nothing while the key store cannot be read", self.name),
+            _ => format!("{} is refused while the key store cannot be read", self.name),
         });
         // The client may be gone already.
         let _ = self.sender.send(Topic::Session, &SessionReply::Refused(why));
@@ -283,7 +283,7 @@ impl Session {
                         LeaseReply::Accepted
                     }
                     LeaseRequest::WithoutContainment => {
-                        return Err(SessionEnd::protocol("a yes to a device without a lease"));
+                        return Err(SessionEnd::protocol("an acceptance without a lease"));
                     }
                 };
                 self.sender.send(Topic::Lease, &reply)?;
@@ -292,7 +292,7 @@ impl Session {
                 let (head, body) = match frame.message()? {
                     PagesRequest::Offer { head, body } => (head, body),
                     PagesRequest::Parts { .. } => {
-                        return Err(SessionEnd::protocol("parts of a plan that nobody asked for"));
+                        return Err(SessionEnd::protocol("parts of a plan that were not requested"));
                     }
                     // It crossed the answer in transit.
                     PagesRequest::GiveUp => {
@@ -378,7 +378,7 @@ impl Session {
         let Some(board) = self.hold.as_mut().and_then(Hold::borrow) else {
             return not_ready(
                 self,
-                "the device is out of order; give it back and lease it again, which says why".into(),
+                "the device is out of order; release it and lease it again to see the reason".into(),
             );
         };
         let sync_sender = self.to_self.clone();
@@ -414,7 +414,7 @@ impl Session {
                 }
             }
             Some(RunEnd::Panicked(text)) => {
-                tracing::error!(device = hold.info().name, "the board failed in a run: {text}");
+                tracing::error!(device = hold.info().name, "the device failed in a run: {text}");
                 hold.lose(LostBoard::Panicked);
                 RunReply::DeviceFailed(text)
             }
@@ -422,7 +422,7 @@ impl Session {
                 hold.lose(LostBoard::Hangs);
                 RunReply::DeviceFailed(end.why.unwrap_or_else(|| {
                     format!(
-                        "it did not stop within {} s of being cancelled",
+                        "it did not stop within {} s after it was cancelled",
                         self.shared.options.grace.as_secs()
                     )
                 }))

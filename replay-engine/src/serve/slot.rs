@@ -126,13 +126,11 @@ impl Slot {
         if lost == LostBoard::Hangs && self.info.containment != Containment::Software {
             return Err("it hung in a run and may still be at work; restart the agent".into());
         }
-        let board = open_guarded(&self.factory).map_err(|e| format!("{e}; mend that, and restart the agent"))?;
+        let board = open_guarded(&self.factory).map_err(|e| format!("{e}; fix that, and restart the agent"))?;
         // Plans are compiled and proved for the description that clients received.
         if board.info() != self.info {
             return Err(
-                "it was lost in a run, and the one in its place is not the same to the byte: its memory lies elsewhere; \
-                 restart the agent"
-                    .into(),
+                "it was lost in a run, and its replacement has its memory at another address; restart the agent".into(),
             );
         }
         Ok(board)
@@ -197,7 +195,7 @@ impl Drop for Hold {
         let next = match reset {
             Ok(Ok(board)) => Ok(board),
             Ok(Err(e)) => Err(format!(
-                "it could not be reset: {e}; see to the device, and restart the agent"
+                "it could not be reset: {e}; check the device, and restart the agent"
             )),
             Err(_) => self.slot.replace(LostBoard::Panicked),
         };

@@ -31,8 +31,8 @@ impl LogTopic {
     fn plural(self) -> &'static str {
         match self {
             Self::Dropped => "connections were dropped",
-            Self::NotTaken => "connections could not be taken",
-            Self::Ended => "connections of strangers ended",
+            Self::NotTaken => "connections could not be accepted",
+            Self::Ended => "connections of unknown clients ended",
             Self::Refused => "connections were refused",
         }
     }

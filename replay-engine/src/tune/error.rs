@@ -5,7 +5,8 @@
 pub enum TuneError {
     /// The value lists give too many points.
     #[error(
-        "the lists of values make {points} points, and at most {most} are looked at; give fewer values, or search at random"
+        "the lists of values make {points} points, and at most {most} are measured; give fewer values, or search at \
+         random"
     )]
     TooMany {
         /// Number of points, or `u64::MAX` if it overflows.
@@ -19,7 +20,7 @@ pub enum TuneError {
     )]
     None,
     /// A value that is not possible.
-    #[error("{what} {value} cannot be: {why}")]
+    #[error("{what} {value} is not possible: {why}")]
     Value {
         /// The parameter.
         what: &'static str,

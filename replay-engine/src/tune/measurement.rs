@@ -75,12 +75,12 @@ impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |ns: u64| ns as f64 / 1e9;
         match self {
-            Self::Code { why } => write!(f, "the code cannot be had so: {}", why.trim()),
+            Self::Code { why } => write!(f, "the code cannot be built for this point: {}", why.trim()),
             Self::Refused { why } => write!(f, "the driver refused the launch: {}", why.trim()),
             Self::Wrong(w) => w.fmt(f),
             Self::TooSlow { took, limit } => write!(
                 f,
-                "one launch took {:.3} s, more than {:.3} s, and no further one was made",
+                "one launch took {:.3} s, more than {:.3} s, and was not repeated",
                 seconds(*took),
                 seconds(*limit)
             ),

@@ -31,8 +31,8 @@ impl Reference {
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Self::Recorded => "memory behind the launch as it was recorded",
-            Self::Device => "what the recorded launch leaves on this device",
+            Self::Recorded => "the recorded memory after the launch",
+            Self::Device => "the results of the recorded launch on this device",
         }
     }
 }

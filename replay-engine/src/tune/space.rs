@@ -194,14 +194,14 @@ fn check(axes: &Axes) -> Result<(), TuneError> {
         return Err(TuneError::Value {
             what: "a limit of registers of",
             value: u64::from(*n),
-            why: "a thread has 1 to 255, and 0 leaves it as the code has it",
+            why: "a thread has 1 to 255, and 0 keeps the value of the code",
         });
     }
     if let Some(b) = axes.bounds.iter().find(|b| u64::from(b.max_threads) > MAX_THREADS) {
         return Err(TuneError::Value {
             what: "a launch bound of",
             value: u64::from(b.max_threads),
-            why: "a block has at most 1024 threads, and 0 takes those of the block",
+            why: "a block has at most 1024 threads, and 0 means the threads of the block",
         });
     }
     Ok(())

@@ -143,17 +143,18 @@ pub fn check<'a>(
     for (n, what) in [
         (
             w.unproved,
-            "of {} job chains lie in memory that they themselves or an earlier job can write; they were walked as they \
-             stand, and time bounds them",
+            "of {} job chains lie in memory that they or an earlier job can write; they were checked as they are \
+             now, and the time limit bounds them",
         ),
         (
             w.undecoded,
-            "headers in {} job chains are none that a driver writes; what the hardware does there is not known, and \
-             time bounds it",
+            "headers in {} job chains are not headers that a driver writes; their effect is not known, and the time \
+             limit bounds it",
         ),
         (
             w.doing.assumed,
-            "of {} job chains were under way beside others; that they ended when they did in the recording is assumed",
+            "of {} job chains ran at the same time as others; the check assumes that they end when they did in the \
+             recording",
         ),
     ] {
         if n > 0 {
@@ -163,9 +164,7 @@ pub fn check<'a>(
         }
     }
     if plan.gpu_id == 0 {
-        verified
-            .unproved
-            .push("the recording does not tell which GPU it was made on".to_owned());
+        verified.unproved.push("the recording does not name its GPU".to_owned());
     }
     verified.unproved.extend(allowed(plan));
     Ok(w.memory)

@@ -60,7 +60,7 @@ impl<'a> BusMasterCheck<'a> {
     ) -> Result<Self, Refusal> {
         let bus = Bus::new(map).or_else(|t| refuse(2, "envelope", to_reason(t)))?;
         if !plan.allowed.is_empty() {
-            let why = "a register that the map does not know may carry an address, and ranges of such are allowed";
+            let why = "ranges of unknown registers are allowed, and an unknown register may hold an address";
             return refuse(2, "envelope", to_reason(BusError(why.to_owned())));
         }
         super::images(plan, pages, work)?;
@@ -195,7 +195,7 @@ impl<'a> BusMasterCheck<'a> {
             return Ok(());
         }
         Err(to_reason(BusError(format!(
-            "the plan waits for {expected:#x} at {offset:#x} of the arena, which does not tell that the device is done"
+            "the plan waits for {expected:#x} at {offset:#x} of the arena, which does not show that the device is done"
         ))))
     }
 
@@ -207,7 +207,7 @@ impl<'a> BusMasterCheck<'a> {
         let why = "the device may still be at work when the plan ends; the plan must wait until it is known to be done";
         refuse(
             2,
-            format!("behind action {actions}"),
+            format!("after action {actions}"),
             to_reason(BusError(why.to_owned())),
         )
     }

@@ -35,11 +35,11 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
             "envelope",
             match plan.calls {
                 Some(_) => format!(
-                    "it is of a driver's calls, and {} takes accesses to registers",
+                    "it is a plan of driver calls, and {} runs register accesses",
                     target.name
                 ),
                 None => format!(
-                    "it is of accesses to registers, and {} takes a driver's calls",
+                    "it is a plan of register accesses, and {} runs driver calls",
                     target.name
                 ),
             },
@@ -49,13 +49,13 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         return no(
             0,
             "envelope",
-            format!("it is of calls of '{}', not of CUDA", calls.facts.api),
+            format!("it is a plan of calls of '{}', not of CUDA", calls.facts.api),
         );
     }
     let registers = plan.pages.len() + plan.spaces.len() + plan.jobs.len() + plan.windows.len() + plan.allowed.len();
     if registers > 0 || plan.arena.pages > 0 || plan.masters || plan.hardware.is_some() || !plan.expectations.is_empty()
     {
-        return no(0, "envelope", "a plan of calls has nothing of registers");
+        return no(0, "envelope", "a plan of calls cannot have register data");
     }
     let listed = calls.facts.streams.len() + calls.facts.modules.len() + calls.facts.functions.len();
     budget("lists", listed as u64, MAX_LISTED)?;
@@ -102,10 +102,10 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
     if let Some(tune) = &calls.tune
         && !script.steps.iter().any(|(e, s)| *e == tune.event && s.is_launch())
     {
-        return no(0, "tuning", format!("event {} is no launch", tune.event));
+        return no(0, "tuning", format!("event {} is not a launch", tune.event));
     }
     if calls.tune.is_some() && calls.watch.is_some() {
-        return no(0, "watching", "a launch is tuned, or memory is watched, not both");
+        return no(0, "watching", "a plan can tune a launch or trace memory, not both");
     }
     if let Some(why) = calls.watch.as_ref().and_then(MemoryTraceRequest::find_error) {
         return no(0, "watching", why);
@@ -117,8 +117,8 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
     };
     if launches > 0 {
         verified.unproved.push(format!(
-            "{launches} launches: what kernels reach is kept by the device's driver to the process that plays them, which is \
-             ended after {} s",
+            "{launches} launches: the device's driver confines kernels to the memory of the worker process, which is \
+             stopped after {} s",
             plan.budgets.time_ns / 1_000_000_000
         ));
     }
@@ -148,10 +148,10 @@ fn outputs(plan: &Plan, script: &Script) -> Result<u64, Refusal> {
     for o in &plan.outputs {
         let place = format!("output {}", o.name);
         let Some(t) = script.outputs.iter().find(|t| t.name == o.name) else {
-            return no(0, &place, "the calls bring back no such output");
+            return no(0, &place, "the calls have no such output");
         };
         if t.row.total() != Some(o.bytes) {
-            return no(0, &place, format!("it is said to have {} bytes", o.bytes));
+            return no(0, &place, format!("the plan declares {} bytes", o.bytes));
         }
         total = total.saturating_add(o.bytes);
     }

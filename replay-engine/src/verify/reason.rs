@@ -47,7 +47,7 @@ pub enum Reason {
         offset: u64,
     },
     /// An allowed range covers most of the window.
-    #[error("the allowed range {start:#x}..{end:#x} covers most of the window")]
+    #[error("the allowed range {start:#x}..{end:#x} covers most of the MMIO region")]
     AllowedTooMuch {
         /// First offset.
         start: u32,
@@ -55,7 +55,7 @@ pub enum Reason {
         end: u32,
     },
     /// An access outside the window.
-    #[error("offset {offset:#x} is outside the window of {window:#x} bytes")]
+    #[error("offset {offset:#x} is outside the MMIO region of {window:#x} bytes")]
     OutsideWindow {
         /// Byte offset.
         offset: u64,
@@ -154,7 +154,7 @@ pub enum Reason {
         expected: u64,
     },
     /// A root register would receive something other than the agent's tables or 0.
-    #[error("{register} would receive {value:#x}, which is no part of the agent's root and not 0")]
+    #[error("{register} would receive {value:#x}, which is neither part of the agent's root nor 0")]
     ForeignRoot {
         /// Register, or pair.
         register: String,
@@ -198,7 +198,7 @@ pub enum Reason {
         va: u64,
     },
     /// A job chain is too long.
-    #[error("the chain from {head:#x} has more jobs than are followed")]
+    #[error("the chain from {head:#x} has more jobs than the check follows")]
     ChainTooLong {
         /// Head of the chain.
         head: u64,
@@ -260,7 +260,7 @@ pub enum Reason {
         va: u64,
     },
     /// The verification was cancelled: it says nothing about the plan.
-    #[error("the check was given up")]
+    #[error("the check was cancelled")]
     GivenUp,
     /// The plan's recording was made on another GPU than the device's.
     #[error("the plan is for {plan_name} ({plan:#010x}), the device is {device_name} ({device:#010x})")]
@@ -283,7 +283,7 @@ pub enum Reason {
         at: u64,
     },
     /// A translation configuration has bits other than the mode that no known driver sets.
-    #[error("{register} would receive {value:#x}: beside the mode only {known:#x} or nothing is known to be safe")]
+    #[error("{register} would receive {value:#x}: besides the mode, only {known:#x} or nothing is known to be safe")]
     TranslationConfig {
         /// Register name.
         register: String,
@@ -434,7 +434,7 @@ pub enum Reason {
         device: String,
     },
     /// The plan's windows differ from the device's.
-    #[error("the plan's windows are not those of the device")]
+    #[error("the plan's MMIO regions are not those of the device")]
     OtherWindows,
     /// A plan of windows has memory, but nothing would contain the device's accesses.
     #[error("the plan of a device without page tables has {what} ({count})")]
@@ -459,9 +459,7 @@ pub enum Reason {
         bytes: u64,
     },
     /// A check of an effect that the plan does not expect, or that is checked twice.
-    #[error(
-        "expectation {expectation} is looked at {times}; the plan has {expectations}, each of which is looked at once"
-    )]
+    #[error("expectation {expectation} is checked {times}; the plan has {expectations}, each of which is checked once")]
     Check {
         /// Its number.
         expectation: u32,
@@ -471,7 +469,7 @@ pub enum Reason {
         expectations: u64,
     },
     /// An expected effect covers bytes that no framebuffer window has.
-    #[error("{bytes} bytes at {offset:#x} of window {number} are expected, and no framebuffer has them")]
+    #[error("{bytes} bytes at {offset:#x} of MMIO region {number} are expected, and no framebuffer has them")]
     EffectOutside {
         /// Number of the window.
         number: u8,
@@ -481,7 +479,7 @@ pub enum Reason {
         bytes: u64,
     },
     /// An expected effect that this kind of plan cannot have.
-    #[error("the effect `{kind}` cannot be looked at on this device")]
+    #[error("the effect `{kind}` cannot be checked on this device")]
     NoEffect {
         /// Its kind.
         kind: String,

@@ -93,7 +93,7 @@ pub(super) fn check<'a>(
         if windows.clone().any(|w| w.kind == SpaceKind::Framebuffer) {
             verified
                 .unproved
-                .push("what the screen shows is not checked: nothing tells what it should show".to_owned());
+                .push("the screen is not checked: there is no expected picture".to_owned());
         }
     }
     Ok(())

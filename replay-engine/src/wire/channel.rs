@@ -32,7 +32,7 @@ pub enum WireError {
     #[error("the other end has been silent for {} s", SILENCE.as_secs())]
     Silent,
     /// Preamble, handshake and the first messages took too long.
-    #[error("it did not show who it is within {} s", limit.as_secs_f32())]
+    #[error("it did not authenticate itself within {} s", limit.as_secs_f32())]
     Late {
         /// The time limit.
         limit: Duration,
@@ -134,7 +134,7 @@ fn take(state: &mut HandshakeState, stream: &mut Stream, bytes: usize, by: Insta
 fn remote(state: &HandshakeState) -> Result<PublicKey, WireError> {
     let key = state.get_remote_static().and_then(|k| <[u8; 32]>::try_from(k).ok());
     key.map(PublicKey)
-        .ok_or_else(|| WireError::Crypto("the other end showed no key".into()))
+        .ok_or_else(|| WireError::Crypto("the other end sent no key".into()))
 }
 
 impl Channel {

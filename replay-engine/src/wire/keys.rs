@@ -49,7 +49,7 @@ pub enum NamedKey {
 /// The error for text that is neither a key nor a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no key: expected a fingerprint (16 hexadecimal digits, as in 0123-4567-89ab-cdef) or the key itself \
+    "`{0}` is not a key: expected a fingerprint (16 hexadecimal digits, as in 0123-4567-89ab-cdef) or the key itself \
      (64 digits)"
 )]
 pub struct NamedKeyError(pub String);

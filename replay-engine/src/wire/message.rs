@@ -25,16 +25,17 @@ pub enum SessionReply {
 }
 
 /// Instructions for pairing on the agent's machine, used in every message about it.
-pub const HOW_TO_PAIR: &str = "on the board run `kinescope-agent serve --listen ADDRESS:PORT --pair` (where an agent \
-     serves already: `kinescope-agent pair --listen ADDRESS:0 --serve-port PORT`, with its port)";
+pub const HOW_TO_PAIR: &str = "on the agent's machine run `kinescope-agent serve --listen ADDRESS:PORT --pair` (if \
+                               an agent already serves there: `kinescope-agent pair --listen ADDRESS:0 --serve-port \
+                               PORT`, with its port)";
 
 /// The reason why a session is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SessionRefusal {
     /// The client's key is not pinned.
     #[error(
-        "this client's key ({fingerprint}) is not paired with the agent; {HOW_TO_PAIR}, then pair from the client and \
-         compare the code that both show"
+        "this client's key ({fingerprint}) is not paired with the agent; {HOW_TO_PAIR}, then pair from the client \
+         and compare the code that both sides show"
     )]
     NotPaired {
         /// Fingerprint of the client's key.
@@ -47,7 +48,7 @@ pub enum SessionRefusal {
     #[error("it has too many connections; try again later")]
     Full,
     /// This client has the maximum number of connections of one key.
-    #[error("this client has {most} connections to it already, which is its share; close one, then try again")]
+    #[error("this client already has {most} connections to it, which is the maximum; close one, then try again")]
     Share {
         /// Maximum number of connections of one key.
         most: u32,

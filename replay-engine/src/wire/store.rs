@@ -359,7 +359,7 @@ fn own_pair(path: &Path, file: &File) -> Result<KeyPair, KeyStoreError> {
         reason: reason.to_owned(),
     };
     if file.version != 1 {
-        return Err(damaged(&format!("version {} is not known", file.version)));
+        return Err(damaged(&format!("unknown version {}", file.version)));
     }
     let private = hex_bytes(&file.private_key).ok_or_else(|| damaged("private_key is not 64 hexadecimal digits"))?;
     let public =

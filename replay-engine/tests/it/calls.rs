@@ -255,12 +255,12 @@ fn calls_and_registers_are_not_taken_for_each_other() {
     let e = made_for(&registers, &recording()).unwrap_err();
     assert!(matches!(e, CompileError::TakesNoCalls { .. }), "{e}");
     let e = made_for(&device(), &Recording::default()).unwrap_err();
-    assert!(e.to_string().contains("no recording of CUDA calls"), "{e}");
+    assert!(e.to_string().contains("not an API trace of CUDA"), "{e}");
     let compiled = made(&Edits::default());
     let e = verify(&compiled.plan, &compiled.pages, &registers).unwrap_err();
-    assert!(e.to_string().contains("takes accesses to registers"), "{e}");
+    assert!(e.to_string().contains("runs register accesses"), "{e}");
     let e = verify(&Plan::empty(compiled.plan.version), &compiled.pages, &device()).unwrap_err();
-    assert!(e.to_string().contains("takes a driver's calls"), "{e}");
+    assert!(e.to_string().contains("runs driver calls"), "{e}");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn what_a_plan_of_calls_may_not_say_is_refused() {
         "not among the plan's images",
     );
     refused(&|p| p.calls.as_mut().unwrap().facts.api = "hip".into(), "'hip'");
-    refused(&|p| p.masters = true, "nothing of registers");
+    refused(&|p| p.masters = true, "cannot have register data");
     refused(
         &|p| {
             p.calls.as_mut().unwrap().tune = Some(replay_engine::tune::TuneRequest {

@@ -154,29 +154,41 @@ fn what_a_transfer_may_not_do_is_refused() {
         (
             "0x80 8 arena+0x0",
             "0x80 8 0x1000",
-            "is not all memory that the device is given",
+            "is not completely in the device's memory",
         ),
         (
             "0x88 8 arena+0x1000",
             "0x88 8 arena+0x2000",
-            "is not all memory that the device is given",
+            "is not completely in the device's memory",
         ),
         (
             "0x88 8 arena+0x1000",
             "0x88 8 arena+0x1801",
-            "is not all memory that the device is given",
+            "is not completely in the device's memory",
         ),
         (
             "0x88 8 arena+0x1000",
             "0x88 8 0xfffffffffffffff0",
-            "is not all memory that the device is given",
+            "is not completely in the device's memory",
         ),
-        ("0x90 8 2048", "0x90 8 0x1001", "not all in the device's own buffer"),
-        ("0x90 8 2048", "0x90 8 0", "not all in the device's own buffer"),
-        ("0x88 8 0x40000", "0x88 8 0x40801", "not all in the device's own buffer"),
+        (
+            "0x90 8 2048",
+            "0x90 8 0x1001",
+            "not completely in the device's own buffer",
+        ),
+        ("0x90 8 2048", "0x90 8 0", "not completely in the device's own buffer"),
+        (
+            "0x88 8 0x40000",
+            "0x88 8 0x40801",
+            "not completely in the device's own buffer",
+        ),
         // A direction for which the other register is the address.
-        ("0x98 8 0x5", "0x98 8 0x7", "not all in the device's own buffer"),
-        ("0x80 8 arena+0x0", "0x80 4 0x2000000", "no write of one whole register"),
+        ("0x98 8 0x5", "0x98 8 0x7", "not completely in the device's own buffer"),
+        (
+            "0x80 8 arena+0x0",
+            "0x80 4 0x2000000",
+            "does not write one whole register",
+        ),
         ("write 0 0x8 4 5", "write 0 0x8 4 0x2000010", "EDU_FACTORIAL receives"),
         (
             "bus-mastering\n",
@@ -196,7 +208,7 @@ fn what_a_transfer_may_not_do_is_refused() {
         (
             "expect output \"copy\" \"pattern\"",
             "expect output \"other\" 0000000000000000000000000000000000000000000000000000000000000000",
-            "cannot be looked at",
+            "cannot be checked",
         ),
         ("check 1", "check 0", "looked at a second time"),
         ("check 1", "check 9", "looked at here"),
@@ -204,7 +216,7 @@ fn what_a_transfer_may_not_do_is_refused() {
         (
             "page arena+0x0",
             "allow 0x1000 0x1010\npage arena+0x0",
-            "ranges of such are allowed",
+            "ranges of unknown registers are allowed",
         ),
         ("window 0", "window 2 \"bar5\" registers bytes 4096\nwindow 0", "match"),
     ] {
@@ -258,7 +270,7 @@ fn nothing_is_changed_under_a_transfer() {
     no_wait.plan.rewrites.retain(|r| r.kind.name() != "read-to-wait");
     let e = refused(&no_wait, &edu()).to_string();
     assert!(
-        e.contains("is written while the transfer before it is not known to be over"),
+        e.contains("is written while the previous transfer is not known to be over"),
         "{e}"
     );
     let put = |actions: &mut Vec<Action>, offset| {
@@ -309,7 +321,7 @@ fn errors_of_the_text_name_line_and_column() {
             "write 0 0x4 4 0x12345678",
             "write 0 0x4 4 0x12345678 9",
             "column 28",
-            "`9` is left over",
+            "`9` is too much in this line",
         ),
         ("write 0 0x4 4 0x12345678", "write 0 0x4", "column 14", "is missing"),
         (
@@ -352,12 +364,12 @@ fn errors_of_the_text_name_line_and_column() {
             "",
             "do not fit a page",
         ),
-        ("title ", "title \"a\"\ntitle ", "", "`title` stands there twice"),
+        ("title ", "title \"a\"\ntitle ", "", "the line `title` appears twice"),
         (
             "map \"edu\"\narena 0x2000000",
             "map \"edu\"\n# arena 0x2000000",
             "",
-            "the line `arena` is to come before",
+            "the line `arena` must come first",
         ),
         (
             "kinescope plan 5",
@@ -461,7 +473,7 @@ fn a_wrong_digest_and_a_poll_without_end_are_no_match() {
     assert_eq!((outcome.verdict, outcome.mastered_bus), (Verdict::Failed, true));
     let why = outcome.failure.unwrap();
     assert!(
-        why.contains("event 27") && why.contains("does not come to the end of what it does with memory"),
+        why.contains("event 27") && why.contains("does not finish its memory accesses"),
         "{why}"
     );
     assert!(
@@ -469,6 +481,6 @@ fn a_wrong_digest_and_a_poll_without_end_are_no_match() {
             .effects
             .iter()
             .skip(1)
-            .all(|e| e.matched == Some(false) && e.got.contains("not looked at"))
+            .all(|e| e.matched == Some(false) && e.got.contains("not checked"))
     );
 }

@@ -365,7 +365,7 @@ fn one_client_gets_its_share_of_the_places_and_no_more() {
     let connect = |keys: &KeyStore| Client::connect(&tcp(bench.address), keys, None);
     let e = connect(&bench.ends.client).unwrap_err();
     assert!(
-        matches!(&e, ClientError::Refused(why) if why.contains("its share")),
+        matches!(&e, ClientError::Refused(why) if why.contains("which is the maximum")),
         "{e}"
     );
     // Others have theirs.

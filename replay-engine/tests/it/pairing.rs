@@ -283,7 +283,7 @@ fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() 
     let other = Ends::strangers();
     let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
     assert!(
-        matches!(&e, ClientError::Refused(why) if why.contains("another client is being asked about")),
+        matches!(&e, ClientError::Refused(why) if why.contains("waits for the confirmation of another client")),
         "{e}"
     );
     let e = first.join().unwrap().unwrap_err();

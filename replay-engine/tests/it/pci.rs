@@ -404,12 +404,15 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
     );
     // Another function of the group has a driver: the group cannot be given to a program.
     machine.bind(&other, "radeonfb");
-    let why = "cannot keep it apart from 0000:00:04.0, which the driver `radeonfb` has (group 7)";
+    let why = "cannot isolate it from 0000:00:04.0, which the driver `radeonfb` uses (group 7)";
     assert!(describe_item().contains(why), "{}", describe_item());
     let info = machine.open(RV100, false).unwrap().info();
     assert_eq!(info.containment, Containment::None);
     assert!(
-        info.description.contains(why) && info.description.contains("memory that only VFIO could let it reach"),
+        info.description.contains(why)
+            && info
+                .description
+                .contains("memory that VFIO does not map for the function"),
         "{}",
         info.description
     );
@@ -432,13 +435,13 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
     );
     machine.write("sys/class/iommu/smmu3.0x9050000/uevent", b"");
     assert!(
-        describe_item().contains("if one is found in front of it"),
+        describe_item().contains("if the device is behind one"),
         "{}",
         describe_item()
     );
     machine.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", b"N\n");
     assert!(
-        describe_item().contains("if one is found in front of it"),
+        describe_item().contains("if the device is behind one"),
         "{}",
         describe_item()
     );
@@ -492,7 +495,7 @@ fn a_virtio_device_is_not_taken_for_contained_before_it_says_so() {
     let folder = machine.add("0000:00:05.0", 0x1af4, 0x1050);
     machine.group(7, "DMA\n", &["0000:00:05.0"]);
     let describe = || machine.open("1af4:1050", false).unwrap().info().description;
-    let kept = "keeps the function from memory";
+    let kept = "blocks all memory that VFIO does not map";
     // Without a capability that tells where its features are, nothing is believed.
     assert!(!describe().contains(kept), "{}", describe());
     let config = machine.at(&format!("{folder}/config"));

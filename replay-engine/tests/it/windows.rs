@@ -395,7 +395,7 @@ fn an_interrupt_that_never_comes_ends_the_run() {
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Failed);
     assert!(outcome.failure.unwrap().contains("no interrupt came"));
-    assert!(outcome.effects[0].matched == Some(false) && outcome.effects[0].got.contains("not looked at"));
+    assert!(outcome.effects[0].matched == Some(false) && outcome.effects[0].got.contains("not checked"));
 }
 
 #[test]
@@ -412,15 +412,15 @@ fn what_may_not_be_replayed_becomes_no_plan() {
         ),
         (access(0, true, 21, 1, 1), "KILL"),
         (access(0, true, 0x40, 4, 1), "does not know the register at 0x40"),
-        (access(0, true, 6, 4, 1), "does not fit a window"),
-        (access(0, true, 0xfe, 4, 1), "does not fit a window"),
-        (access(0, true, 4, 3, 1), "does not fit a window"),
-        (access(1, true, 8, 1, 1), "does not fit a window"),
+        (access(0, true, 6, 4, 1), "does not fit an MMIO region"),
+        (access(0, true, 0xfe, 4, 1), "does not fit an MMIO region"),
+        (access(0, true, 4, 3, 1), "does not fit an MMIO region"),
+        (access(1, true, 8, 1, 1), "does not fit an MMIO region"),
         (
             access(2, true, 0, 1, 1),
-            "accesses `memory@0xc0000`, and toy has no such window",
+            "accesses `memory@0xc0000`, and toy has no such MMIO region",
         ),
-        (access(9, true, 0, 1, 1), "and toy has no such window"),
+        (access(9, true, 0, 1, 1), "and toy has no such MMIO region"),
     ] {
         let e = of(a);
         assert!(e.contains(why), "{a:?}: {e}");

@@ -411,7 +411,7 @@ fn an_agent_killed_in_a_run_is_a_failed_outcome_in_bounded_time() {
     let sample = root().join("sample-traces/write-value.kine");
     agent
         .run(&["replay", sample.to_str().unwrap(), "--on", "agent:lab/mali-g71"])
-        .assert_refused("is kinescope-agent running there?");
+        .assert_refused("Check that kinescope-agent runs there");
 }
 
 #[test]

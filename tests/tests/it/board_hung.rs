@@ -128,7 +128,7 @@ const HANGS: [(&str, &str, &str, u64); 3] = [
     (
         "a register that never changes",
         "4 until 0 0x20 4 0x1 mask 0xffffffff reads 1 limit 1500000000",
-        "the device does not come to the end of what it does with memory",
+        "the device does not finish its memory accesses",
         1_500_000_000,
     ),
 ];

@@ -118,7 +118,7 @@ fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
     let words = round["description"].as_str().unwrap();
     assert_eq!(round["containment"], "none", "{round}");
     assert!(
-        words.contains("goes round it") && words.contains("VIRTIO_F_ACCESS_PLATFORM"),
+        words.contains("bypasses it") && words.contains("VIRTIO_F_ACCESS_PLATFORM"),
         "{words}"
     );
     assert_eq!(driver(&board, 3), "uio_pci_generic");
@@ -307,7 +307,7 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     let parsed_json = ended.json();
     let why = parsed_json["failure"].as_str().unwrap();
     assert!(
-        why.contains("memory that is not the plan's") && why.contains("fault addr 0x8000000"),
+        why.contains("accessed memory outside the plan") && why.contains("fault addr 0x8000000"),
         "{why}"
     );
     // And its own memory it reaches, after all that.

@@ -22,8 +22,8 @@ fn check_finding(arguments: &[&str], finding: Option<&str>) {
 
 #[test]
 fn functions_of_the_host_in_streams_are_one_finding() {
-    check_finding(&["streams", "--host-function"], Some("functions of the host"));
-    check_finding(&["besides", "--callback"], Some("functions of the host"));
+    check_finding(&["streams", "--host-function"], Some("host functions"));
+    check_finding(&["besides", "--callback"], Some("host functions"));
 }
 
 #[test]

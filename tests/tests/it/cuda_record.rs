@@ -342,7 +342,7 @@ fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_b
     let (_folder, recorded) = corner("--host-fill", "driver");
     let messages = findings(&recorded.path);
     assert!(
-        matches!(&messages[..], [one] if one.contains("functions of the host")),
+        matches!(&messages[..], [one] if one.contains("host functions")),
         "only that such a function is there: {messages:?}"
     );
     let cuda = CudaStandIn::default();
@@ -355,7 +355,7 @@ fn a_function_of_the_host_that_waits_for_the_program_is_not_waited_for_long() {
     let (_folder, recorded) = goes_on("waits", &[], &["corners", "--host-waits"], &[]);
     let messages = findings(&recorded.path);
     assert!(
-        messages.iter().any(|f| f.contains("could not be waited for")),
+        messages.iter().any(|f| f.contains("could not wait for them")),
         "{messages:?}"
     );
 }

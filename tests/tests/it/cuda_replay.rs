@@ -440,7 +440,7 @@ fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
     let recording = whole_program_tests::cuda::open(&path);
     let findings: Vec<&str> = recording.facts.findings.iter().map(|f| f.place.as_str()).collect();
     assert!(findings.iter().any(|f| f.contains("arrays")), "{findings:?}");
-    for recorded in ["managed memory", "memory of the host"] {
+    for recorded in ["managed memory", "host memory"] {
         assert!(
             !findings.iter().any(|f| f.contains(recorded)),
             "{recorded}: {findings:?}"

@@ -438,6 +438,6 @@ fn a_process_that_is_killed_while_it_watches_is_told() {
     assert!(killed.unwrap().success());
     let done = ProgramOutput::from(asking.wait_with_output().unwrap());
     assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.err.contains("the process that played it ended"), "{done:?}");
+    assert!(done.err.contains("the worker process ended"), "{done:?}");
     assert!(done.err.contains("event"), "with the launch that it was at: {done:?}");
 }

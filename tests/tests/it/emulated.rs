@@ -34,10 +34,10 @@ fn without_qemu_the_package_is_named_and_the_form_is_not_listed() {
 #[test]
 fn names_that_could_do_more_than_name_a_device_are_refused() {
     for (board, why) in [
-        ("qemu:", "no device's name"),
-        ("qemu:edu,addr=4", "`addr` is not yours to set"),
-        ("qemu:edu,x=$(id)", "holds the character '$'"),
-        ("qemu:vfio-pci,host=01:00.0", "passes on"),
+        ("qemu:", "begin with a device name"),
+        ("qemu:edu,addr=4", "`addr` cannot be set"),
+        ("qemu:edu,x=$(id)", "contains the character '$'"),
+        ("qemu:vfio-pci,host=01:00.0", "passes through"),
     ] {
         run(plan(board)).assert_refused(why);
     }

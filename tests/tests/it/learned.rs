@@ -76,7 +76,7 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
     // Nothing is learned from a run that is not good, and no file is left.
     let none = at("none.txt");
     let args = ["replay", &half, "--on", "qemu:edu", "--learn", &none];
-    run(args).assert_refused("the run is none to learn from");
+    run(args).assert_refused("nothing can be learned from the run");
     assert!(!Path::new(&none).exists());
     let args = [
         "replay",
@@ -88,7 +88,7 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
         "--check-after",
         "99",
     ];
-    run(args).assert_refused("behind the last of the plan");
+    run(args).assert_refused("after the last event of the plan");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn a_child_goes_on_unrecorded_and_its_parent_recorded() {
     assert!(
         ended
             .err
-            .contains("is a child of the recorded one: what it does is not recorded"),
+            .contains("is a child of the recorded process: its work is not recorded"),
         "{ended:?}"
     );
     assert_eq!(ended.err.matches("is a child").count(), 1, "{ended:?}");
@@ -180,9 +180,7 @@ fn a_program_that_is_killed_or_crashes_leaves_what_was_recorded() {
         let (r, ended, dir) = record(scene, code);
         assert_eq!(jobs(&r), 1);
         assert!(
-            ended
-                .err
-                .contains("the recording ends early: the program was ended before"),
+            ended.err.contains("the recording ends early: the program ended before"),
             "{ended:?}"
         );
         assert_eq!(r.facts.lost.len(), 1);

@@ -353,7 +353,7 @@ fn findings_of_one_kind_are_folded() {
     let shown = ended
         .out
         .lines()
-        .filter(|l| l.contains("the shader holds what is not known"));
+        .filter(|l| l.contains("the shader has unsupported instructions"));
     assert!(shown.count() <= 3, "{}", ended.out);
     assert!(ended.out.contains("  job 0 (0x"), "{}", ended.out);
     assert!(

@@ -217,10 +217,10 @@ fn an_unknown_register_is_replayed_only_where_a_person_allows_its_range_and_it_i
         run(start.iter().chain(extra))
     };
     for verb in ["plan", "replay"] {
-        of(verb, &[]).assert_refused("event 0: the map does not know the register at 0x3ff8");
+        of(verb, &[]).assert_refused("event 0: the register map does not know the register at 0x3ff8");
         of(verb, &[]).assert_refused("--allow START..END");
         of(verb, &["--allow", "0x3f00..0x3ff8"]).assert_refused("0x3ff8");
-        of(verb, &["--allow", "0x0..0x4000"]).assert_refused("a quarter of the window");
+        of(verb, &["--allow", "0x0..0x4000"]).assert_refused("a quarter of the MMIO region");
         of(verb, &["--allow", "0x0..0x10"]).assert_refused("GPU_ID");
         for none in ["0x3ff8", "0x3ff8..0x3ffa", "0x3ff8..0x3ff8", "a..b"] {
             let ended = of(verb, &["--allow", none]);

@@ -334,7 +334,7 @@ mod tests {
             lines[first + 2]
         );
         assert!(lines[first + 3].ends_with("wrong at 1 place, first at 0x1000 (ff instead of 00)"));
-        assert!(lines[first + 4].ends_with("the code cannot be had so: ptxas says"));
+        assert!(lines[first + 4].ends_with("the code cannot be built for this point: ptxas says"));
         let text = lines.join("\n");
         assert!(
             text.contains("4 points of 4 tried, 2 rejected (1 no code, 1 wrong)"),

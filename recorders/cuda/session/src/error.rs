@@ -23,7 +23,7 @@ pub enum SessionError {
         source: serde_json::Error,
     },
     /// The writer thread cannot be created.
-    #[error("the recorder cannot have a thread: {source}")]
+    #[error("the recorder cannot start a thread: {source}")]
     Thread {
         /// The cause.
         source: std::io::Error,

@@ -151,7 +151,7 @@ impl Session {
                 // Even after a panic no caller must wait for a thread that has ended.
                 let write = std::panic::AssertUnwindSafe(|| Writer::new(&mut file, limit).write(&own));
                 if std::panic::catch_unwind(write).is_err() {
-                    let describe = || give_up(&mut file, &own, "the recorder's writer had a fault");
+                    let describe = || give_up(&mut file, &own, "the recorder's writer failed");
                     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(describe));
                 }
                 own.going.store(false, Ordering::Relaxed);

@@ -186,7 +186,8 @@ impl<'a> Writer<'a> {
                         shared.tables().add_finding(Finding::new(
                             FindingKind::NotRecorded,
                             "copies",
-                            "the program did not wait for some of its copies to the host for a long time: what these brought is not in the recording",
+                            "the program did not wait for some of its copies to the host for a long time: their \
+                             content is not in the recording",
                         ));
                         EntryPayload::Nothing
                     }

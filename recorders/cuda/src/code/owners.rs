@@ -116,7 +116,8 @@ impl Code {
             r.note_not_recorded(
                 "functions",
                 format!(
-                    "{name} is a function of several modules, and the driver does not tell of which the one is that was launched: a replay takes the module that was loaded first"
+                    "{name} is a function of several modules, and the driver does not report which one was launched: \
+                     a replay uses the module that was loaded first"
                 ),
             );
         }

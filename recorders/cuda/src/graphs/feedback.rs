@@ -79,7 +79,8 @@ impl FeedbackSources {
         content.unwrap_or_else(|| {
             r.note_not_recorded(
                 "graph",
-                "a graph copies to the device what it brings to the host itself, and what that was could not be read: a replay leaves the copy out",
+                "a graph copies data to the device that it copied to the host before, and the data could not be \
+                 read: a replay leaves the copy out",
             );
             EntryPayload::Nothing
         })

@@ -118,7 +118,7 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
         handle: node as usize,
         enabled: true,
         work: read_work(r, node, depth).unwrap_or_else(|| {
-            r.note_not_recorded("graph", "the driver does not tell what a node of a graph does");
+            r.note_not_recorded("graph", "the driver does not report what a node of a graph does");
             NodeWork::Nothing
         }),
     };
@@ -166,7 +166,7 @@ fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
         NODE_HOST => {
             r.note_not_recorded(
                 "graph",
-                "a graph calls functions of the host: what they do to memory is not seen",
+                "a graph calls host functions: the recorder does not see what they do to memory",
             );
             NodeWork::Nothing
         }

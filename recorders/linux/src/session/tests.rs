@@ -391,7 +391,7 @@ fn people_are_told_what_to_do() {
     assert!(why(&FakeKernel::default(), &rv100(None, &[])).contains("mount -t tracefs"));
     let report = why(&kernel, &rv100(None, &[]));
     assert!(
-        report.contains("several drivers fit it: radeon, radeonfb; --driver NAME chooses"),
+        report.contains("several drivers match it: radeon, radeonfb; choose one with --driver NAME"),
         "{report}"
     );
     let report = why(&kernel, &rv100(Some("nouveau"), &[]));
@@ -418,7 +418,7 @@ fn people_are_told_what_to_do() {
         "{report}"
     );
     let held = Lock::acquire(&dir.path().join("run")).unwrap();
-    assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is under way"));
+    assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is running"));
     drop(held);
     let (lines, abilities) = check(&kernel, &"pci:1002:5159".parse().unwrap(), Some("radeonfb"), &[], &[]).unwrap();
     assert!(

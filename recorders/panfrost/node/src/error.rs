@@ -8,13 +8,13 @@ use trace_core::container::ContainerError;
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// No simulator has this name.
-    #[error("there is no software board {name:?} (kinescope targets lists them)")]
+    #[error("there is no simulator {name:?} (kinescope targets lists them)")]
     NoDevice {
         /// The requested name.
         name: String,
     },
     /// The panfrost driver does not know the device.
-    #[error("{name}: a register that tells its features does not answer: {offset:#x}")]
+    #[error("{name}: the feature register at {offset:#x} does not answer")]
     Features {
         /// Name of the device.
         name: String,

@@ -42,7 +42,7 @@ fn chain_report(submit_event: u64, end: &JobEnd, reports: &[JobReport]) -> Chain
         let kind = JobType::from_raw(report.job_type).map_or("unknown", JobType::name);
         let reason = match (&report.reason, report.computed) {
             (Some(reason), _) => reason.to_string(),
-            (None, Some(false)) => format!("the software Mali runs compute shaders, and no {kind} jobs"),
+            (None, Some(false)) => format!("the Mali simulator runs compute shaders, but no {kind} jobs"),
             (None, _) => continue,
         };
         if !reasons.contains(&reason) && reasons.len() < MAX_REASONS {

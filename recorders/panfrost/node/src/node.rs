@@ -315,7 +315,7 @@ impl Node {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Off(board) => match Gpu::boot(board, &self.settings.program) {
                 Ok(gpu) => self.stage = Stage::On(Box::new(gpu)),
-                Err(e) => self.fail_recording(format!("the GPU does not come up: {e}")),
+                Err(e) => self.fail_recording(format!("the GPU could not be started: {e}")),
             },
             other => self.stage = other,
         }

@@ -126,5 +126,5 @@ fn what_cannot_be_had_is_told_before_anybody_is_served() {
     let text = refused("qemu:edu", empty.path());
     assert!(text.contains("package qemu-system-x86"), "{text}");
     let text = refused("qemu:edu,addr=4", empty.path());
-    assert!(text.contains("`addr` is not yours to set"), "{text}");
+    assert!(text.contains("`addr` cannot be set"), "{text}");
 }

@@ -117,7 +117,7 @@ fn killed_in_the_middle_of_a_run_the_client_hears_of_it_at_once() {
     let (killed, _agent) = killer.join().unwrap();
     assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
     assert!(matches!(&e, ClientError::Lost { stage: Stage::Run, .. }), "{e}");
-    assert!(e.to_string().contains("see whether kinescope-agent still runs"), "{e}");
+    assert!(e.to_string().contains("check that kinescope-agent still runs"), "{e}");
     let e = lease.replay(&compiled, 1, &Progress::new(), false).unwrap_err();
     assert!(matches!(e, ClientError::Lost { .. }), "{e}");
     let e = boards::open(&name, &boards::Factories::new(), &client).unwrap_err();

@@ -50,11 +50,11 @@ mod program {
             FailureKind::Device {
                 error: DeviceError::NoImages,
                 ..
-            } => "bytes of a page image, of which this program has none",
+            } => "bytes of a page image, but this program has no page images",
             FailureKind::Device {
                 error: DeviceError::NoEffects,
                 ..
-            } => "a look at an effect, which this program cannot take",
+            } => "a check of an effect, which this program cannot do",
             FailureKind::Device { .. } => "an access outside the registers",
             FailureKind::DeviceWait(_) => "the device failed",
             FailureKind::InterruptTimedOut { .. } => "no interrupt came",

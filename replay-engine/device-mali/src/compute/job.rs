@@ -158,7 +158,7 @@ fn describe_unknown(missing: &[UnknownOperation]) -> Box<str> {
     };
     let place = missing.iter().map(|m| m.clause).min().unwrap_or(0);
     format!(
-        "the shader holds what is not known, first in the clause at {place:#x}: {}{more}",
+        "the shader has unsupported instructions, first in the clause at {place:#x}: {}{more}",
         list.join(", ")
     )
     .into_boxed_str()

@@ -142,7 +142,7 @@ fn describe_stop(stop: &Stop) -> String {
             format!("a fault, exception {name} ({:#04x})", f.code())
         }
         Stop::Unimplemented { pc, name } => format!("{name} at {pc:#x} is not implemented"),
-        Stop::Budget => "its budget of clauses was spent".to_owned(),
+        Stop::Budget => "its budget of clauses was used up".to_owned(),
         Stop::Cancelled => "it was cancelled".to_owned(),
         Stop::Retry => "it ran ahead of its turn".to_owned(),
     }

@@ -90,7 +90,7 @@ impl Producers {
         };
         let Some(model) = model_for_recording(recording) else {
             let gpu = recording.facts.identity.gpu_id;
-            return Ok(this.with_all_unknown(format!("no software GPU behaves as the recording's ({gpu:#x})")));
+            return Ok(this.with_all_unknown(format!("no simulator behaves like the recording's GPU ({gpu:#x})")));
         };
         let info = SoftwareMali::new(model).info();
         let options = CompileOptions::default();
@@ -106,7 +106,7 @@ impl Producers {
             Err(e) => return Ok(this.with_all_unknown(e.to_string())),
         };
         if flowed.truncated {
-            return Ok(this.with_all_unknown("jobs read each other's words in too many places to be kept".to_owned()));
+            return Ok(this.with_all_unknown("jobs read each other's words at too many addresses to store".to_owned()));
         }
         let by_submit: HashMap<u64, u32> = this.parts.submits().iter().copied().zip(0..).collect();
         let planned = placed.compiled.plan.jobs.iter();

@@ -77,7 +77,7 @@ pub(crate) fn decode(i: &Instruction, fma: &Instruction) -> Option<Result<Descri
     let first = |default: Value| {
         let table = chosen.unwrap_or(default);
         (table == Value::Attribute1).then_some(()).ok_or_else(|| {
-            let by = chosen.map(|_| " beside *DTSEL_IMM").unwrap_or_default();
+            let by = chosen.map(|_| " next to *DTSEL_IMM").unwrap_or_default();
             format!("+{} of table {}{by}", i.op().name(), table.name())
         })
     };

@@ -273,12 +273,13 @@ fn a_compute_job_with_code_that_is_not_known_is_done_and_says_why_it_did_not_com
     for (code, why) in [
         (
             [0u8; 16],
-            "the shader holds what is not known, first in the clause at 0x105000: word 0",
+            "the shader has unsupported instructions, first in the clause at 0x105000: word 0",
         ),
         // A word of a tag that begins no clause.
         (
             [1; 16],
-            "the shader holds what is not known, first in the clause at 0x105000: word 0 of the clause at 0x105000 has the tag 0x01",
+            "the shader has unsupported instructions, first in the clause at 0x105000: word 0 of the clause at \
+             0x105000 has the tag 0x01",
         ),
     ] {
         b.0.store_page(frame(11).frame(), &page_of(&code)).unwrap();

@@ -175,10 +175,10 @@ fn what_is_not_there_is_told() {
     let e = describe(wanted(0, 0, 1 << 20));
     assert!(e.contains("there is no thread"), "{e}");
     let e = describe(wanted(7, 0, 0));
-    assert!(e.contains("did not come to job 7"), "{e}");
+    assert!(e.contains("did not reach job 7"), "{e}");
     let value = load_fixture("write-value.kine");
     let e = value.follow(wanted(0, 0, 0)).unwrap_err().to_string();
-    assert!(e.contains("of type write-value, and runs no shader"), "{e}");
+    assert!(e.contains("jobs of type write-value run no shader"), "{e}");
 }
 
 #[test]

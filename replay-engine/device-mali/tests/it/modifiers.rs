@@ -491,12 +491,12 @@ fn a_sum_of_64_bits_needs_both_of_its_parts_and_no_message_beside_it() {
     assert_eq!(run(low, of(Unit::Add, Op::ShaddxhI32)), Ok(()));
     assert_eq!(
         run(generate::nop(Unit::Fma), of(Unit::Add, Op::ShaddxhI32)),
-        Err("+SHADDXH.i32 beside *NOP".to_owned())
+        Err("+SHADDXH.i32 next to *NOP".to_owned())
     );
     let sent = Instruction::encodings(Unit::Add)
         .filter(|e| matches!(e.0.message(), Message::Load | Message::Store | Message::Atomic));
     for (op, _, exact) in sent {
         let why = run(low, exact).unwrap_err();
-        assert!(why.contains(&format!("+{} beside *SHADDXL.i64", op.name())), "{why}");
+        assert!(why.contains(&format!("+{} next to *SHADDXL.i64", op.name())), "{why}");
     }
 }

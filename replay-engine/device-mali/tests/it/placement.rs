@@ -59,7 +59,7 @@ fn the_carry_of_an_address_is_that_of_the_sum_beside_it() {
     let seg = [(Modifier::Seg, Value::Wls)];
     let add = zeros(Unit::Add, Op::SegAdd, &seg);
     let message = refused(0, &[idle(nop(Unit::Fma), add)]);
-    assert!(message.contains("+SEG_ADD beside *NOP"), "{message}");
+    assert!(message.contains("+SEG_ADD next to *NOP"), "{message}");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_clause_has_one_message_and_its_branch_last() {
     let load = zeros(Unit::Add, Op::LoadI32, &[(Modifier::Seg, Value::None)]);
     let twice = [idle(nop(Unit::Fma), load), idle(nop(Unit::Fma), load)];
     let text = refused(0, &twice);
-    assert!(text.contains("+LOAD.i32 behind another message"), "{text}");
+    assert!(text.contains("+LOAD.i32 after another message"), "{text}");
     let jump = zeros(Unit::Add, Op::Jump, &[]);
     let text = refused(0, &[idle(nop(Unit::Fma), jump), idle(nop(Unit::Fma), nop(Unit::Add))]);
     assert!(text.contains("+JUMP before the last tuple"), "{text}");

@@ -596,6 +596,6 @@ fn an_address_space_that_stays_at_work_ends_the_run() {
     );
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Failed, 1));
     let why = o.failure.unwrap();
-    assert!(why.contains("stays at work"), "{why}");
+    assert!(why.contains("stays busy"), "{why}");
     assert!(o.actions < c.plan.actions);
 }

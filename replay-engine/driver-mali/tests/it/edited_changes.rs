@@ -91,7 +91,7 @@ fn an_edit_goes_with_the_same_contents_written_again() {
     let (got, messages) = edited(&r, EDIT);
     assert_eq!(got, EDIT);
     assert_eq!(messages.len(), 1);
-    assert!(messages[0].contains("writes the same again"), "{messages:?}");
+    assert!(messages[0].contains("writes the same bytes again"), "{messages:?}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn an_edit_ends_where_the_cpu_gives_other_contents_and_results_of_jobs_stay() {
     let (got, messages) = edited(&r, EDIT);
     assert_eq!(got, [0xe1, 0xa0, 0xe3, 0xe4]);
     assert_eq!(messages.len(), 2);
-    assert!(messages[1].contains("comes back"), "{messages:?}");
+    assert!(messages[1].contains("applies again"), "{messages:?}");
 }
 
 #[test]

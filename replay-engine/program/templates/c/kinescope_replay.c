@@ -36,7 +36,7 @@ struct run {
     uint32_t event;
 };
 
-/* The next bytes of the body. 0: they are there. */
+/* Returns 0 and the next bytes of the body, if it has them. */
 
 static int take(struct run *r, unsigned width, uint64_t *value) {
     unsigned i;
@@ -150,7 +150,8 @@ static enum kinescope_status write_value(struct run *r, uint8_t space, uint64_t 
     return KINESCOPE_MATCH;
 }
 
-/* Reads until the masked value is there, or the limit passes, which ends the run: of the device's clock, or of the pauses where it stands. */
+/* Reads until the masked value is there. A passed limit ends the run: of the device's clock, or of the
+ * pauses if the clock stands still. */
 static enum kinescope_status until(struct run *r, uint8_t space, uint64_t offset, unsigned width, uint64_t expected,
                                    uint64_t mask, uint64_t reads, uint64_t limit) {
     const struct kinescope_device *d = r->device;
@@ -171,7 +172,7 @@ static enum kinescope_status until(struct run *r, uint8_t space, uint64_t offset
         passed = now > start ? now - start : 0;
         if (passed < paused) passed = paused;
         if (passed >= limit) {
-            /* What follows was proved for a device that came so far. */
+            /* The later actions are verified only for a device that reached this state. */
             differs(r, space, offset, expected, got);
             place(r, space, offset, expected, got);
             return KINESCOPE_NO_STATUS;

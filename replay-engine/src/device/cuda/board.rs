@@ -40,10 +40,10 @@ const SHARED_MEMORY: &str = "/dev/shm";
 pub fn list_devices_in_worker(players: &Players) -> Result<Vec<DeviceEntry>, BoardError> {
     let failed = |why: String| BoardError::Failed(why);
     let asked = run_worker(players, &Request::default(), ASK_LIMIT, &Progress::new());
-    match asked.map_err(|e| failed(format!("the process that asks the CUDA driver cannot be started: {e}")))? {
+    match asked.map_err(|e| failed(format!("the worker process for the CUDA driver cannot be started: {e}")))? {
         WorkerOutcome::Devices(all) => Ok(all),
         WorkerOutcome::Failed(why) | WorkerOutcome::Stopped { why, .. } => Err(failed(why)),
-        _ => Err(failed("the CUDA driver did not tell its devices".to_owned())),
+        _ => Err(failed("the CUDA driver did not list its devices".to_owned())),
     }
 }
 
@@ -110,8 +110,8 @@ impl CudaBoard {
 
     /// Replays or tunes. A failure becomes an outcome that failed.
     fn played(&self, plan: &Plan, pages: &dyn PageSource, repeat: u32, progress: &Progress) -> Result<Outcome, String> {
-        let calls = plan.calls.as_ref().ok_or("it is no plan of calls")?;
-        let folder = folder().map_err(|e| format!("a folder for the replay: {e}"))?;
+        let calls = plan.calls.as_ref().ok_or("it is not a plan of an API trace")?;
+        let folder = folder().map_err(|e| format!("the folder for the replay cannot be created: {e}"))?;
         let file = folder.path().join("plan");
         write_plan_file(plan, pages, &file).map_err(|e| format!("{}: {e}", file.display()))?;
         let request = Request {
@@ -149,7 +149,7 @@ impl CudaBoard {
             return self.watched(plan, &request, limit, progress, outcome);
         }
         let done = run_worker(&self.players, &request, limit, progress)
-            .map_err(|e| format!("the process that plays cannot be started: {e}"))?;
+            .map_err(|e| format!("the worker process for the replay cannot be started: {e}"))?;
         match done {
             WorkerOutcome::Played(played) => {
                 outcome.outputs = outputs(plan, &played, folder.path())?;
@@ -174,9 +174,9 @@ impl CudaBoard {
                 calls_outcome.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
             WorkerOutcome::Failed(why) => outcome.failure = Some(why),
-            WorkerOutcome::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
+            WorkerOutcome::Cancelled => outcome.failure = Some("it was cancelled".to_owned()),
             WorkerOutcome::Devices(_) | WorkerOutcome::Tuned(_) | WorkerOutcome::Watched(..) => {
-                outcome.failure = Some("the process that plays answered something else".to_owned());
+                outcome.failure = Some("the worker process for the replay sent an unexpected answer".to_owned());
             }
         }
         outcome.calls = Some(calls_outcome);
@@ -193,12 +193,12 @@ impl CudaBoard {
         mut outcome: Outcome,
     ) -> Result<Outcome, String> {
         let done = run_worker(&self.players, request, limit, progress)
-            .map_err(|e| format!("the process that watches cannot be started: {e}"))?;
+            .map_err(|e| format!("the worker process for the memory trace cannot be started: {e}"))?;
         let mut calls_outcome = CallsOutcome::default();
         match done {
             WorkerOutcome::Watched(mut watch, device) => {
                 let path = request.outputs.iter().map(|folder| folder.join("0.bin")).next();
-                let path = path.ok_or("there is no folder for what was seen")?;
+                let path = path.ok_or("there is no folder for the memory trace")?;
                 let data = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
                 outcome.outputs = vec![OutputBuffer {
                     name: OUTPUT.to_owned(),
@@ -216,9 +216,9 @@ impl CudaBoard {
                 calls_outcome.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
             WorkerOutcome::Failed(why) => outcome.failure = Some(why),
-            WorkerOutcome::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
+            WorkerOutcome::Cancelled => outcome.failure = Some("it was cancelled".to_owned()),
             WorkerOutcome::Devices(_) | WorkerOutcome::Tuned(_) | WorkerOutcome::Played(_) => {
-                outcome.failure = Some("the process that watches answered something else".to_owned());
+                outcome.failure = Some("the worker process for the memory trace sent an unexpected answer".to_owned());
             }
         }
         outcome.calls = Some(calls_outcome);
@@ -239,7 +239,7 @@ impl CudaBoard {
             ..request.clone()
         };
         let done = run_worker(&self.players, &request, limit, progress);
-        match done.map_err(|e| format!("the process that tunes cannot be started: {e}"))? {
+        match done.map_err(|e| format!("the worker process for tuning cannot be started: {e}"))? {
             WorkerOutcome::Tuned(tuned) => Ok(*tuned),
             WorkerOutcome::Cancelled => Ok(TuneReport {
                 ended: TuneEnd::Cancelled,
@@ -251,7 +251,7 @@ impl CudaBoard {
             } => Err(format!("event {e}: {why}")),
             WorkerOutcome::Stopped { why, .. } => Err(why),
             WorkerOutcome::Played(_) | WorkerOutcome::Devices(_) | WorkerOutcome::Watched(..) => {
-                Err("the process that tunes answered something else".to_owned())
+                Err("the worker process for tuning sent an unexpected answer".to_owned())
             }
         }
     }
@@ -307,7 +307,7 @@ fn outputs(plan: &Plan, played: &ReplayReport, folder: &Path) -> Result<Vec<Outp
     for o in &plan.outputs {
         let n = numbers
             .get(o.name.as_str())
-            .ok_or_else(|| format!("the replay brought back no '{}'", o.name))?;
+            .ok_or_else(|| format!("the replay returned no '{}'", o.name))?;
         let path = folder.join(format!("{n}.bin"));
         let data = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         all.push(OutputBuffer {
@@ -389,7 +389,7 @@ impl Board for CudaBoard {
     }
 
     fn trouble(&self) -> Option<String> {
-        Some("a CUDA device takes calls of its driver, no accesses to registers".to_owned())
+        Some("a CUDA device runs driver calls, not register accesses".to_owned())
     }
 
     fn take_job_reports(&mut self) -> Vec<JobReport> {

@@ -83,7 +83,7 @@ impl Code {
         };
         let number = function
             .module
-            .ok_or_else(|| wrong("the recording does not tell its module".to_owned()))? as usize;
+            .ok_or_else(|| wrong("the recording does not name its module".to_owned()))? as usize;
         let module = self.module(contents, facts, number, &wrong)?;
         let name = CString::new(function.name.as_bytes()).map_err(|e| wrong(e.to_string()))?;
         let mut handle = std::ptr::null_mut();
@@ -117,7 +117,7 @@ impl Code {
             return Err(wrong(format!("its code is not in the recording: {}", report.missing)));
         }
         let bytes = contents.code(report);
-        let mut bytes = bytes.ok_or_else(|| wrong("its code is not whole in the recording".to_owned()))?;
+        let mut bytes = bytes.ok_or_else(|| wrong("its code is incomplete in the recording".to_owned()))?;
         if report.kind == CodeKind::Ptx && bytes.last() != Some(&0) {
             bytes.push(0);
         }

@@ -9,10 +9,10 @@ pub enum CudaReplayError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The driver returned an error before the first event.
-    #[error("the device cannot be made ready: {0}")]
+    #[error("the device cannot be initialized: {0}")]
     Driver(#[from] CudaError),
     /// The recording is not an API trace.
-    #[error("it is no recording of CUDA calls")]
+    #[error("the recording is not an API trace of CUDA")]
     NotCalls,
     /// There is no such device.
     #[error("there is no CUDA device {wanted} here, there are {count}")]
@@ -79,10 +79,10 @@ pub enum CudaReplayError {
         known: String,
     },
     /// The replay was cancelled.
-    #[error("it was stopped")]
+    #[error("it was cancelled")]
     Cancelled,
     /// The range cannot be captured as a graph.
-    #[error("the range cannot be made one graph: event {event}: {why}")]
+    #[error("the range cannot run as one graph: event {event}: {why}")]
     NoGraph {
         /// The event that prevents it.
         event: u64,

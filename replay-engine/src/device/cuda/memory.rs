@@ -111,7 +111,7 @@ impl MappedMemory {
             .ok_or_else(|| CudaReplayError::Damaged {
                 event: 0,
                 what: format!(
-                    "the memory at {:#x} is mapped at {:#x} too, which is not there",
+                    "the memory at {:#x} is also mapped at {:#x}, which does not exist",
                     s.of, s.at
                 ),
             })?;

@@ -300,7 +300,7 @@ impl MemoryTracer {
             if !stage.read_saved(kept, at, &mut was)? {
                 return Err(CudaReplayError::Damaged {
                     event,
-                    what: format!("{bytes} bytes at {at:#x} were not kept"),
+                    what: format!("{bytes} bytes at {at:#x} were not stored"),
                 });
             }
             stage.read(at, &mut is)?;

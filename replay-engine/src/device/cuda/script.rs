@@ -183,7 +183,7 @@ impl Script {
                     if name == MAPPED_TWICE {
                         let report = recording.events.call_arguments(c.arguments_at, c.arguments);
                         let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
-                        let words = words.ok_or_else(|| damaged("a mapping that does not tell its place"))?;
+                        let words = words.ok_or_else(|| damaged("a mapping without its address"))?;
                         let [at, bytes, of] = three(words);
                         same.insert(at, MemoryAlias { at, bytes, of });
                         continue;
@@ -255,9 +255,9 @@ impl Script {
                 script.left_out.push(format!("{n} {what}"));
             }
         };
-        leave(unheld, "copies to the device whose content the recording does not hold");
+        leave(unheld, "host-to-device copies whose content is not in the recording");
         leave(arrays, "copies to or from arrays");
-        leave(functions, "functions of the host");
+        leave(functions, "host functions");
         ranges.retain(|at, bytes| managed.get(at).is_none_or(|managed| managed < bytes));
         managed.extend(script.idle_variables());
         script.ranges = granules(&ranges);
@@ -413,7 +413,7 @@ impl Script {
                 _ => {
                     let all = self.list_touched_ranges(step);
                     let (at, bytes) = all.iter().find(|(at, bytes)| !is_known(*at, *bytes))?;
-                    format!("it touches {bytes} bytes at {at:#x}, in memory of which the recording does not tell")
+                    format!("it accesses {bytes} bytes at {at:#x}, in memory that the recording does not contain")
                 }
             };
             Some(Obstacle { event: *event, why })
@@ -428,7 +428,7 @@ impl Script {
         }
         let module = match function.module {
             Some(n) => self.facts.modules.get(n as usize),
-            None => return Some(format!("the recording does not tell the code of {name}")),
+            None => return Some(format!("the recording does not name the module of {name}")),
         };
         match module {
             Some(module) if !module.missing.is_empty() => Some(format!(
@@ -436,7 +436,7 @@ impl Script {
                 module.missing
             )),
             Some(module) if module.pages.is_empty() => {
-                Some(format!("the code of {name} is not whole in the recording"))
+                Some(format!("the code of {name} is incomplete in the recording"))
             }
             Some(_) => None,
             None => Some(format!("the module of {name} is not in the recording's list")),
@@ -451,7 +451,7 @@ impl Script {
             let Some((end, of_end)) = ends.filter(|_| is_whole && !same.contains_key(&s.of)) else {
                 return Err(CudaReplayError::Damaged {
                     event: 0,
-                    what: format!("the memory at {:#x} cannot be that at {:#x} too", s.at, s.of),
+                    what: format!("the memory at {:#x} cannot also be the memory at {:#x}", s.at, s.of),
                 });
             };
             cut(&mut self.ranges, s.at, end, false);

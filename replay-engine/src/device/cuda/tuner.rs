@@ -43,7 +43,7 @@ pub enum TunerError {
     #[error(transparent)]
     Tune(#[from] TuneError),
     /// There is no launch at the event.
-    #[error("event {event} is no launch that can be played again")]
+    #[error("event {event} is not a launch that can be replayed")]
     NoLaunch {
         /// The event.
         event: u64,

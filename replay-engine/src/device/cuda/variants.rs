@@ -314,7 +314,8 @@ fn compile(replaced: &ReplacementCode, capability: [u32; 2]) -> Result<CompiledC
 /// Returns the PTX in the code that holds a kernel of this name, for the newest architecture if there are several.
 fn ptx_with(code: &[u8], name: &str) -> Result<Vec<u8>, String> {
     let none = || {
-        "the recording holds machine code of it alone, and bounds are for a compiler; give its PTX or CUDA C++ in its place"
+        "the recording has only its machine code, and launch bounds need a compiler; replace the code by its PTX or \
+         CUDA C++"
             .to_owned()
     };
     let holds = |text: &[u8]| Ptx::parse(text).is_ok_and(|p| p.entry(name).is_some());

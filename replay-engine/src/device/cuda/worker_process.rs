@@ -186,11 +186,11 @@ pub fn run_worker(
         }
         WorkerEnd::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
         WorkerEnd::Answered(Answer::At(_) | Answer::Part(_) | Answer::Sofar(_)) => {
-            "the process that played it ended in the middle of it".to_owned()
+            "the worker process ended before the replay was complete".to_owned()
         }
         WorkerEnd::Cancelled => return Ok(WorkerOutcome::Cancelled),
-        WorkerEnd::TooLong => format!("it ran for longer than {} s and was ended", limit.as_secs()),
-        WorkerEnd::Died(ref how) => format!("the process that played it ended: {how}"),
+        WorkerEnd::TooLong => format!("it ran longer than {} s and was stopped", limit.as_secs()),
+        WorkerEnd::Died(ref how) => format!("the worker process ended: {how}"),
     };
     let told_at = first.event();
     if request.tune.is_some() {

@@ -312,7 +312,11 @@ impl Board for PciBoard {
             _ => None,
         };
         let end = offset.saturating_add(to.len() as u64);
-        loaded.ok_or_else(|| BoardError::Failed(format!("window {number} has no memory from {offset:#x} to {end:#x}")))
+        loaded.ok_or_else(|| {
+            BoardError::Failed(format!(
+                "MMIO region {number} has no memory from {offset:#x} to {end:#x}"
+            ))
+        })
     }
 
     fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
@@ -324,7 +328,7 @@ impl Board for PciBoard {
         let picture = picture.and_then(|mode| {
             let name = display.framebuffer();
             let window = self.info.windows.iter().find(|w| w.name == name).cloned();
-            let window = window.ok_or_else(|| BoardError::Failed(format!("the device has no window {name}")))?;
+            let window = window.ok_or_else(|| BoardError::Failed(format!("the device has no MMIO region {name}")))?;
             let load = |at: u64, row: &mut [u8]| self.load_window(window.number, at, row);
             let picture = display.picture(&mode, window.bytes, load);
             picture.map_err(|e| BoardError::Failed(e.to_string()))

@@ -11,7 +11,7 @@ use std::io;
 pub enum PciError {
     /// The text after `pci:` has no known form.
     #[error(
-        "`pci:{text}` names no PCI function: those are named by address, pci:0000:00:03.0, or by ids, pci:1002:5159"
+        "`pci:{text}` is not the name of a PCI function; use its address (pci:0000:00:03.0) or its ids (pci:1002:5159)"
     )]
     Name {
         /// The text as given.
@@ -35,8 +35,8 @@ pub enum PciError {
     },
     /// The function is bound to a kernel driver.
     #[error(
-        "the driver `{driver}` has {address}: let it go (echo {address} > /sys/bus/pci/drivers/{driver}/unbind), or have \
-         the agent take it with --take, which gives it back when the agent ends"
+        "the driver `{driver}` uses {address}: unbind it (echo {address} > /sys/bus/pci/drivers/{driver}/unbind), or \
+         run the agent with --take, which binds the driver again when the agent ends"
     )]
     Driver {
         /// The function.
@@ -67,7 +67,7 @@ pub enum PciError {
         what: String,
     },
     /// The function has no window, or none with an address.
-    #[error("{address} has no window with an address on its bus: the machine's firmware and kernel gave it none")]
+    #[error("{address} has no MMIO region with a bus address: firmware and kernel assigned none")]
     NoWindow {
         /// The function.
         address: Address,
@@ -92,8 +92,8 @@ pub enum PciError {
     },
     /// The function was bound to the VFIO driver but cannot be operated through it.
     #[error(
-        "{address} is bound to vfio-pci and cannot be driven through it: {why}; unbind it (echo {address} > \
-         /sys/bus/pci/drivers/vfio-pci/unbind) to have it driven without containment"
+        "{address} is bound to vfio-pci but cannot be used through it: {why}; unbind it (echo {address} > \
+         /sys/bus/pci/drivers/vfio-pci/unbind) to use it without containment"
     )]
     Bound {
         /// The function.
@@ -118,14 +118,14 @@ pub enum PciError {
         address: Address,
     },
     /// No guard would quiesce the function when the agent ends.
-    #[error("the guard of this agent's devices: {0}")]
+    #[error("the guard process of this agent's devices: {0}")]
     Guard(#[source] io::Error),
 }
 
 fn strict(e: &io::Error) -> &'static str {
     match e.kind() {
-        io::ErrorKind::InvalidInput => "; something of the kernel's has this memory: a driver, or the boot console",
-        io::ErrorKind::PermissionDenied => "; the agent needs to be root, and the kernel not locked down",
+        io::ErrorKind::InvalidInput => "; the kernel uses this memory (a driver, or the boot console)",
+        io::ErrorKind::PermissionDenied => "; run the agent as root, on a kernel without lockdown",
         _ => "",
     }
 }

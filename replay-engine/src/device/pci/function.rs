@@ -84,7 +84,7 @@ impl Function {
         };
         let id = |name: &str| {
             let n = fact(name)?;
-            u16::try_from(n).map_err(|_| odd(&format!("`{name}` is {n:#x}, which is no id")))
+            u16::try_from(n).map_err(|_| odd(&format!("`{name}` is {n:#x}, which is not an id")))
         };
         let resources = host.text(format!("{folder}/resource")).map_err(failed)?;
         let resources = Resource::parse(&resources).ok_or_else(|| odd("the file `resource` has an unknown form"))?;
@@ -157,11 +157,11 @@ impl Function {
         let (by, memory) = match (find_iommu_group(host, self), memory >> 20) {
             (Ok(group), _) => (
                 format!("an IOMMU (group {})", group.number),
-                "memory as asked for".to_owned(),
+                "memory as requested".to_owned(),
             ),
             (Err(None), _) if may_be_hidden(host) => (
-                "an IOMMU if one is found in front of it when it is opened".to_owned(),
-                "memory as asked for then".to_owned(),
+                "an IOMMU, if the device is behind one when it is opened".to_owned(),
+                "memory as requested then".to_owned(),
             ),
             (Err(why), mib) => (
                 why.map_or_else(|| "nothing".to_owned(), |why| format!("nothing: {why}")),

@@ -62,7 +62,7 @@ impl Interrupts {
         match self {
             Self::File(_) => "interrupts by uio_pci_generic",
             Self::Event(..) => "interrupts by VFIO",
-            Self::Status => "interrupts by looking at its status",
+            Self::Status => "interrupts by polling its status",
         }
     }
 

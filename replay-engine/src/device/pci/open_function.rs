@@ -107,13 +107,13 @@ pub(super) fn find_iommu_group<'f>(host: &Host, function: &'f Function) -> Resul
     if let Some(other) = group.held_by() {
         let driver = other.driver.as_deref().unwrap_or_default();
         return Err(Some(format!(
-            "the IOMMU cannot keep it apart from {}, which the driver `{driver}` has (group {})",
+            "the IOMMU cannot isolate it from {}, which the driver `{driver}` uses (group {})",
             other.name, group.number
         )));
     }
     if !host.has(format!("sys/bus/pci/drivers/{VFIO}")) {
         return Err(Some(format!(
-            "an IOMMU is in front of it, but this kernel's driver for it is not there (modprobe {VFIO})"
+            "it is behind an IOMMU, but the kernel's driver for that is not loaded (modprobe {VFIO})"
         )));
     }
     Ok(group)
@@ -162,11 +162,8 @@ impl OpenFunction {
         let for_programs = |d: &str| [UIO, VFIO].contains(&d);
         let mut ours = false;
         if found.group.is_none() && may_be_hidden(host) && !found.driver.as_deref().is_some_and(for_programs) {
-            let odd = |e| {
-                NoVfioReason::Because(format!(
-                    "this machine's IOMMU is not in front of it, as VFIO has it ({e})"
-                ))
-            };
+            let odd =
+                |e| NoVfioReason::Because(format!("VFIO reports that it is not behind this machine's IOMMU ({e})"));
             ours = claim.bind(VFIO).map_err(odd)?;
             found.group = Function::read(host, address)?.group;
         }
@@ -192,7 +189,7 @@ impl OpenFunction {
             find_iommu_group(host, found).map_err(|why| why.map_or(NoVfioReason::NoIommu, NoVfioReason::Because))?;
         if found.driver.as_deref() == Some(UIO) {
             return Err(NoVfioReason::Because(format!(
-                "an IOMMU is in front of it, but it is bound to {UIO} and not to {VFIO}"
+                "it is behind an IOMMU, but it is bound to {UIO} and not to {VFIO}"
             )));
         }
         if !*ours && found.driver.as_deref() != Some(VFIO) {
@@ -226,7 +223,7 @@ impl OpenFunction {
         let (windows, ways) = windows(RegionSource::Vfio(&vfio), &function, map)?;
         if virtio::can_bypass_iommu(&function, &config, &windows, &ways)? {
             return Err(NoVfioReason::Because(
-                "an IOMMU is in front of it, but it goes round it: a virtio device that does not offer \
+                "it is behind an IOMMU but bypasses it: it is a virtio device that does not offer \
                  VIRTIO_F_ACCESS_PLATFORM"
                     .to_owned(),
             ));
@@ -288,7 +285,7 @@ impl OpenFunction {
         let translated = function.group.as_ref().is_some_and(|g| !g.is_identity());
         let kept = translated && !virtio::can_bypass_iommu(&function, &config, &windows, &ways)?;
         let memory = match kept {
-            true => Err("the IOMMU keeps the function from memory that only VFIO could let it reach".to_owned()),
+            true => Err("the IOMMU blocks all memory that VFIO does not map for the function".to_owned()),
             false => Memory::from_huge_pages(host, options.memory, options.among, limit),
         };
         let (memory, message) = match memory {

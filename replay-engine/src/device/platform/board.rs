@@ -124,7 +124,7 @@ impl PlatformBoard {
         let source = source(host, &of)?;
         let way = match source.uio {
             Some(_) => "its registers through UIO",
-            None => "its registers through /dev/mem, because no UIO driver of this kernel has it",
+            None => "its registers through /dev/mem, because no UIO driver of this kernel is bound to it",
         };
         let (memory, message) = memory(host, &of, options.memory);
         let hardware = Hardware::Platform(of.device.clone());
@@ -284,7 +284,7 @@ impl PlatformBoard {
         let write = |offset, value| {
             registers
                 .write(offset, 4, value)
-                .ok_or_else(|| failed("its window is too small"))
+                .ok_or_else(|| failed("its MMIO region is too small"))
         };
         for mask in mali::MASKS {
             write(mask, 0)?;
@@ -309,11 +309,11 @@ fn memory(host: &Host, of: &PlatformNode, most: u64) -> (Memory, String) {
         return none("its node in the device tree names no memory-region".to_owned());
     };
     if of.iommu.as_ref().is_some_and(Iommu::translates) {
-        return none("the IOMMU in front of it keeps it from memory at its physical address".to_owned());
+        return none("its IOMMU blocks memory at physical addresses".to_owned());
     }
     let bytes = bytes.min(most) / PAGE_SIZE as u64 * PAGE_SIZE as u64;
     if bytes == 0 || base % PAGE_SIZE as u64 != 0 {
-        return none("its memory-region has no whole pages, or none was asked for".to_owned());
+        return none("its memory-region has no whole pages, or none was requested".to_owned());
     }
     let mapped = host.open_sync("dev/mem").map_err(|e| e.to_string());
     let mapped = mapped.and_then(|file| Mapping::map_file(&file, base, bytes).map_err(|e| e.to_string()));
@@ -420,8 +420,7 @@ impl Board for PlatformBoard {
     }
 
     fn no_interrupts(&self) -> Option<String> {
-        let why =
-            "no UIO driver of its machine has it, and its register map tells no status register to look at instead";
+        let why = "no UIO driver is bound to it, and its register map names no status register to poll instead";
         matches!(self.interrupts, Interrupts::None).then(|| why.to_owned())
     }
 

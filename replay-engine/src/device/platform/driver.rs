@@ -44,7 +44,7 @@ pub(in crate::device) fn restore_driver(host: &Host, bus: &str, name: &str, take
     let plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
     let Some(driver) = &taken.from else { return Vec::new() };
     if ![bus, name, driver].into_iter().all(plain) {
-        return vec![format!("`{name}` on `{bus}` is no device")];
+        return vec![format!("`{name}` on `{bus}` is not a device")];
     }
     let bound = host.write(format!("sys/bus/{bus}/drivers/{driver}/bind"), name);
     bound.err().map(|e| e.to_string()).into_iter().collect()

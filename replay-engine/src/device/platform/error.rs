@@ -9,8 +9,8 @@ use std::io;
 pub enum PlatformError {
     /// The text after `platform:` has no known form.
     #[error(
-        "`platform:{text}` names no device: those are named as the kernel does, platform:9010000.pl031, or by what they are \
-         compatible with, platform:arm,pl031"
+        "`platform:{text}` is not the name of a device; use the kernel's name (platform:9010000.pl031) or a \
+         compatible string (platform:arm,pl031)"
     )]
     Name {
         /// The text as given.
@@ -37,8 +37,8 @@ pub enum PlatformError {
     NoTree,
     /// The device is bound to a kernel driver.
     #[error(
-        "the driver `{driver}` has {device}: let it go (echo {device} > /sys/bus/{bus}/drivers/{driver}/unbind), or have \
-         the agent take it with --take, which gives it back when the agent ends"
+        "the driver `{driver}` uses {device}: unbind it (echo {device} > /sys/bus/{bus}/drivers/{driver}/unbind), or \
+         run the agent with --take, which binds the driver again when the agent ends"
     )]
     Driver {
         /// The device.
@@ -58,7 +58,7 @@ pub enum PlatformError {
     },
     /// A window could not be mapped.
     #[error(
-        "the window at {base:#x} of {device} could not be mapped from {file}: {source}{}", strict(.source)
+        "the MMIO region at {base:#x} of {device} could not be mapped from {file}: {source}{}", strict(.source)
     )]
     Map {
         /// The device.
@@ -72,7 +72,8 @@ pub enum PlatformError {
     },
     /// The id register of a Mali holds no known GPU id.
     #[error(
-        "{device} is a Mali by the device tree, but its id register reads {id:#x}, which is no GPU that is known: is it powered?"
+        "{device} is a Mali according to the device tree, but its id register reads {id:#x}, which is not a known \
+         GPU; check that it is powered"
     )]
     NoGpu {
         /// The device.
@@ -81,15 +82,13 @@ pub enum PlatformError {
         id: u32,
     },
     /// No guard would return the device when the agent ends.
-    #[error("the guard of this agent's devices: {0}")]
+    #[error("the guard process of this agent's devices: {0}")]
     Guard(#[source] io::Error),
 }
 
 fn strict(e: &io::Error) -> &'static str {
     match e.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; something of the kernel's has this memory, or the kernel gives no device memory to programs"
-        }
+        io::ErrorKind::PermissionDenied => "; the kernel uses this memory, or does not let programs map device memory",
         _ => "",
     }
 }

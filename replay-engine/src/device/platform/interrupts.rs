@@ -39,7 +39,7 @@ impl Interrupts {
     pub fn describe(&self) -> &'static str {
         match self {
             Self::File(_) => "interrupts by UIO",
-            Self::Status(_) => "interrupts by looking at its status registers",
+            Self::Status(_) => "interrupts by polling its status registers",
             Self::None => "no interrupts",
         }
     }

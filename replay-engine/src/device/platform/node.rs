@@ -48,7 +48,7 @@ impl Iommu {
             None => "not set up by this kernel".to_owned(),
         };
         format!(
-            "an IOMMU is in front of it ({}, {set_up}), which is used for PCI functions alone",
+            "it is behind an IOMMU ({}, {set_up}), which the agent uses for PCI functions only",
             self.what
         )
     }
@@ -172,7 +172,7 @@ impl PlatformNode {
             false => (map.map_or("none", RegisterMap::name), "nothing"),
         };
         let memory = match self.memory {
-            Some((base, bytes)) => format!("{} MiB of memory kept for it at {base:#x}", bytes >> 20),
+            Some((base, bytes)) => format!("{} MiB of memory reserved for it at {base:#x}", bytes >> 20),
             None => "no memory for DMA".to_owned(),
         };
         let iommu = self

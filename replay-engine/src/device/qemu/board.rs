@@ -401,7 +401,7 @@ impl Board for QemuBoard {
 
     fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
         let bytes = to.len() as u64;
-        let failed = |e| BoardError::Failed(format!("window {number}, {bytes} bytes at {offset:#x}: {e:?}"));
+        let failed = |e| BoardError::Failed(format!("MMIO region {number}, {bytes} bytes at {offset:#x}: {e:?}"));
         let Some(last) = bytes.checked_sub(1).and_then(|n| offset.checked_add(n)) else {
             return Ok(());
         };

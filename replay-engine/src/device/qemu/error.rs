@@ -54,7 +54,7 @@ pub enum QemuError {
         answer: String,
     },
     /// An answer has no form of the protocol.
-    #[error("QEMU answered the {what} with `{line}`, which is no answer to it")]
+    #[error("QEMU answered the {what} with `{line}`, which is not a valid answer")]
     Odd {
         /// The request.
         what: String,
@@ -70,19 +70,19 @@ pub enum QemuError {
         reason: String,
     },
     /// No function responds in the slot of the device.
-    #[error("QEMU made `{device}`, but no PCI function answers for it")]
+    #[error("QEMU created `{device}`, but no PCI function answers for it")]
     NoFunction {
         /// The device.
         device: String,
     },
     /// The function has no window.
-    #[error("`{device}` has no window that registers could be in")]
+    #[error("`{device}` has no MMIO region for registers")]
     NoWindow {
         /// The device.
         device: String,
     },
     /// The function's windows do not fit the available address space.
-    #[error("bar{bar} of `{device}` asks for {bytes} bytes, which do not fit")]
+    #[error("bar{bar} of `{device}` requests {bytes} bytes, which do not fit")]
     Room {
         /// The device.
         device: String,
@@ -109,7 +109,7 @@ impl QemuError {
 fn said(words: &str) -> String {
     match words {
         "" => String::new(),
-        w => format!(", and said: {w}"),
+        w => format!(", with the message: {w}"),
     }
 }
 

@@ -143,7 +143,7 @@ impl Machine {
             at.copy_from_slice(&HALT);
         }
         std::fs::write(&start, &bytes).map_err(|source| QemuError::System {
-            doing: "what QEMU's processor starts from could not be written",
+            doing: "the start code of QEMU's processor could not be written",
             source,
         })?;
         let (qtest, theirs) = pair()?;

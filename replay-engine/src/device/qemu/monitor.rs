@@ -31,7 +31,7 @@ impl Monitor {
             _ => {
                 return Err(QemuError::Monitor {
                     command: "the greeting",
-                    reason: "it tells no version".to_owned(),
+                    reason: "it reports no version".to_owned(),
                 });
             }
         };

@@ -36,31 +36,31 @@ impl Name {
         let device = parts.next().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !device.starts_with(|c: char| c.is_ascii_alphanumeric()) || !device.chars().all(plain) {
-            return Err(bad("no device's name at its beginning".to_owned()));
+            return Err(bad("it does not begin with a device name".to_owned()));
         }
         if PASSED_ON.iter().any(|p| device.starts_with(p)) {
-            let reason = format!("{device} passes on a device of this machine, and is none that QEMU emulates");
+            let reason = format!("{device} passes through a device of this machine; name a device that QEMU emulates");
             return Err(bad(reason));
         }
         if device == "help" {
-            return Err(bad("`help` is no device".to_owned()));
+            return Err(bad("`help` is not a device".to_owned()));
         }
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {
             let (key, value) = part
                 .split_once('=')
-                .ok_or_else(|| bad(format!("`{part}` is no PROPERTY=VALUE")))?;
+                .ok_or_else(|| bad(format!("`{part}` is not PROPERTY=VALUE")))?;
             if key.is_empty() || !key.chars().all(plain) {
-                return Err(bad(format!("`{key}` is no property's name")));
+                return Err(bad(format!("`{key}` is not a property name")));
             }
             if OURS.contains(&key) {
-                return Err(bad(format!("the property `{key}` is not yours to set")));
+                return Err(bad(format!("the property `{key}` cannot be set")));
             }
             if seen.contains(&key) {
                 return Err(bad(format!("the property `{key}` is given twice")));
             }
             if let Some(c) = value.chars().find(|c| !plain(*c) && !":+".contains(*c)) {
-                return Err(bad(format!("the value of `{key}` holds the character {c:?}")));
+                return Err(bad(format!("the value of `{key}` contains the character {c:?}")));
             }
             seen.push(key);
         }
@@ -106,28 +106,28 @@ mod tests {
     fn what_could_reach_beyond_the_device_is_refused() {
         let long = "a".repeat(MAX_TEXT + 1);
         for (bad, word) in [
-            ("", "no device's name"),
-            ("-S", "no device's name"),
-            ("{\"driver\":\"edu\"}", "no device's name"),
-            ("edu -S", "no device's name"),
-            ("edu\n", "no device's name"),
+            ("", "begin with a device name"),
+            ("-S", "begin with a device name"),
+            ("{\"driver\":\"edu\"}", "begin with a device name"),
+            ("edu -S", "begin with a device name"),
+            ("edu\n", "begin with a device name"),
             ("help", "help"),
             ("edu,help", "PROPERTY=VALUE"),
             ("edu,", "PROPERTY=VALUE"),
             ("edu,,id=x", "PROPERTY=VALUE"),
-            ("edu,=1", "no property's name"),
-            ("edu,a b=1", "no property's name"),
-            ("edu,id=x", "not yours"),
-            ("edu,addr=4", "not yours"),
-            ("edu,bus=pci.0", "not yours"),
-            ("edu,driver=vfio-pci", "not yours"),
+            ("edu,=1", "not a property name"),
+            ("edu,a b=1", "not a property name"),
+            ("edu,id=x", "cannot be set"),
+            ("edu,addr=4", "cannot be set"),
+            ("edu,bus=pci.0", "cannot be set"),
+            ("edu,driver=vfio-pci", "cannot be set"),
             ("edu,dma_mask=1,dma_mask=2", "twice"),
             ("edu,romfile=/etc/passwd", "'/'"),
             ("edu,x=$(id)", "'$'"),
             ("edu,x=a;b", "';'"),
             ("edu,x=é", "'é'"),
-            ("vfio-pci,host=01:00.0", "passes on"),
-            ("vhost-vsock-pci", "passes on"),
+            ("vfio-pci,host=01:00.0", "passes through"),
+            ("vhost-vsock-pci", "passes through"),
             (long.as_str(), "longer"),
         ] {
             match Name::parse(bad) {

@@ -410,9 +410,9 @@ mod tests {
     #[test]
     fn answers_of_no_form_and_an_end_are_errors() {
         for (answer, what) in [
-            ("OK\n", "no answer"),
-            ("OK 0xx\n", "no answer"),
-            ("what\n", "no answer"),
+            ("OK\n", "not a valid answer"),
+            ("OK 0xx\n", "not a valid answer"),
+            ("what\n", "not a valid answer"),
         ] {
             let (mut q, _) = peer(move |_| answer.to_owned());
             let e = q.read(0, 4, HERE).unwrap_err().to_string();

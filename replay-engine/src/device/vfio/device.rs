@@ -97,7 +97,7 @@ impl Vfio {
     pub fn memory(&self, most: u64, limit: u64) -> Result<(DmaMapping, Mapping), String> {
         let ranges = self.container.ranges().map_err(|e| e.to_string())?;
         let mut bytes = most / HUGE * HUGE;
-        let mut why = "none was asked for, or less than 2 MiB".to_owned();
+        let mut why = "none was requested, or less than 2 MiB".to_owned();
         while bytes > 0 {
             let Some(at) = place(&ranges, bytes, limit) else {
                 why = format!("the IOMMU maps no {} MiB below {limit:#x}", bytes >> 20);

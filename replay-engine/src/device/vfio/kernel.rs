@@ -154,7 +154,7 @@ impl Container {
     /// Returns the address ranges that can be mapped, each as first and last address. Returns the full range if the
     /// kernel does not report them.
     pub fn ranges(&self) -> Result<Vec<(u64, u64)>, VfioError> {
-        let doing = "asking for the IOMMU's addresses";
+        let doing = "reading the IOMMU's address ranges";
         let mut bytes = size::<form::vfio_iommu_type1_info>() as usize;
         loop {
             let mut answer = vec![0u64; bytes.div_ceil(8)];
@@ -276,7 +276,7 @@ pub(super) fn join(host: &Host, group: u32, container: &Container) -> Result<Fil
     // SAFETY: the call takes this structure and accesses no other memory of this program.
     unsafe { with_form(&file, GROUP_GET_STATUS, &mut status) }.map_err(vfio_error(doing))?;
     if status.flags & form::VFIO_GROUP_FLAGS_VIABLE == 0 {
-        return Err(odd(doing, "another device of it has a driver of the kernel's"));
+        return Err(odd(doing, "another device of the group is bound to a kernel driver"));
     }
     let mut number = container.0.as_raw_fd();
     // SAFETY: the call reads the number of an open file; the kernel keeps the file itself.
@@ -287,7 +287,7 @@ pub(super) fn join(host: &Host, group: u32, container: &Container) -> Result<Fil
 /// Opens a device of a group that has an IOMMU.
 pub(super) fn device(group: &File, name: &str) -> Result<File, VfioError> {
     let doing = "opening the device";
-    let name = CString::new(name).map_err(|_| odd(doing, "its name holds a zero"))?;
+    let name = CString::new(name).map_err(|_| odd(doing, "its name contains a zero byte"))?;
     let call = Call {
         opcode: GROUP_GET_DEVICE,
         argument: name.as_ptr().cast_mut().cast(),
@@ -305,7 +305,7 @@ pub(super) fn can_reset(device: &File) -> Result<bool, VfioError> {
         ..Default::default()
     };
     // SAFETY: the call takes this structure and accesses no other memory of this program.
-    unsafe { with_form(device, DEVICE_GET_INFO, &mut info) }.map_err(vfio_error("asking for the device"))?;
+    unsafe { with_form(device, DEVICE_GET_INFO, &mut info) }.map_err(vfio_error("reading the device's properties"))?;
     Ok(info.flags & form::VFIO_DEVICE_FLAGS_RESET != 0)
 }
 
@@ -323,7 +323,8 @@ pub(super) fn region(device: &File, index: u32) -> Result<(u32, u64, u64), VfioE
         ..Default::default()
     };
     // SAFETY: the call takes this structure and accesses no other memory of this program.
-    unsafe { with_form(device, DEVICE_GET_REGION, &mut info) }.map_err(vfio_error("asking for a window"))?;
+    unsafe { with_form(device, DEVICE_GET_REGION, &mut info) }
+        .map_err(vfio_error("reading an MMIO region's properties"))?;
     Ok((info.flags, info.offset, info.size))
 }
 
@@ -335,7 +336,8 @@ pub(super) fn interrupts(device: &File, index: u32) -> Result<u32, VfioError> {
         ..Default::default()
     };
     // SAFETY: the call takes this structure and accesses no other memory of this program.
-    unsafe { with_form(device, DEVICE_GET_IRQ, &mut info) }.map_err(vfio_error("asking for interrupts"))?;
+    unsafe { with_form(device, DEVICE_GET_IRQ, &mut info) }
+        .map_err(vfio_error("reading the interrupts' properties"))?;
     Ok(info.count)
 }
 
@@ -370,7 +372,7 @@ pub(super) fn set_interrupt_event(device: &File, index: u32, event: &OwnedFd) ->
     // SAFETY: the structure is the kernel's, with the number of one open file as data; the kernel keeps the file
     // itself.
     let done = unsafe { with_form(device, DEVICE_SET_IRQS, &mut one) };
-    done.map(|_| ()).map_err(vfio_error("asking for the interrupt"))
+    done.map(|_| ()).map_err(vfio_error("enabling the interrupt"))
 }
 
 /// Unmasks a device's interrupt, which the kernel masks when it occurs.
@@ -379,13 +381,13 @@ pub(super) fn unmask(device: &File, index: u32) -> Result<(), VfioError> {
     let mut one = OneInterrupt::new(index, flags, -1);
     // SAFETY: the structure is the kernel's, without data.
     let done = unsafe { with_form(device, DEVICE_SET_IRQS, &mut one) };
-    done.map(|_| ()).map_err(vfio_error("letting the interrupt through"))
+    done.map(|_| ()).map_err(vfio_error("unmasking the interrupt"))
 }
 
 /// Creates an eventfd.
 pub(super) fn create_event() -> Result<OwnedFd, VfioError> {
     use rustix::event::{EventfdFlags, eventfd};
-    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(vfio_error("making an event"))
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(vfio_error("creating an event"))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl<'m> CopyBus<'m> {
         };
         whole.ok_or_else(|| {
             BusError(format!(
-                "a transfer is started, and {} was not written since the device was seen idle: what it has there is not \
+                "a transfer is started, but {} was not written since the device was seen idle, so its value is not \
                  known",
                 register.name
             ))
@@ -68,13 +68,13 @@ impl<'m> CopyBus<'m> {
         };
         if self.busy.is_some() {
             return BusError::new(format!(
-                "{} is written while the transfer before it is not known to be over",
+                "{} is written while the previous transfer is not known to be over",
                 touch.name()
             ));
         }
         if !self.known {
             return BusError::new(format!(
-                "{} is written before the device was seen idle: a transfer from before may be under way, and the device \
+                "{} is written before the device was seen idle: an earlier transfer may still run, and the device \
                  would drop the value. The plan must first wait until the start bit reads 0",
                 touch.name()
             ));
@@ -91,7 +91,7 @@ impl<'m> CopyBus<'m> {
         let e = self.engine;
         let Some(bytes) = self.value(e.count) else {
             return BusError::new(
-                "a transfer is started, and its number of bytes was not written since the device was seen idle",
+                "a transfer is started, but its number of bytes was not written since the device was seen idle",
             );
         };
         let (memory, own) = match command & e.to_memory {
@@ -102,13 +102,14 @@ impl<'m> CopyBus<'m> {
         let end = inside.checked_add(bytes);
         if bytes == 0 || inside < own.local.start || end.is_none_or(|end| end > own.local.end) {
             return BusError::new(format!(
-                "the transfer of {bytes} bytes has {} = {inside:#x}, which is not all in the device's own buffer",
+                "the transfer of {bytes} bytes has {} = {inside:#x}, which is not completely in the device's own \
+                 buffer",
                 own.name
             ));
         }
         if !ground.holds(at, bytes) {
             return BusError::new(format!(
-                "the transfer of {bytes} bytes has {} = {at:#x}, which is not all memory that the device is given",
+                "the transfer of {bytes} bytes has {} = {at:#x}, which is not completely in the device's memory",
                 memory.name
             ));
         }
@@ -127,9 +128,9 @@ impl<'m> CopyBus<'m> {
     /// Checks that a change does not affect memory under transfer, so that the result is always the same.
     pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
         match &self.busy {
-            Some((range, _)) if at < range.end && at.saturating_add(bytes) > range.start => {
-                BusError::new("memory of a transfer is changed while the transfer is not known to be over".to_owned())
-            }
+            Some((range, _)) if at < range.end && at.saturating_add(bytes) > range.start => BusError::new(
+                "the memory of a transfer is changed while the transfer is not known to be over".to_owned(),
+            ),
             _ => Ok(()),
         }
     }

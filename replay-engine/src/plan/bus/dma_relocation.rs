@@ -33,7 +33,7 @@ impl RelocationCounts {
         self.waits.iter().map(|event| Rewrite {
             kind: RewriteKind::WaitAdded,
             event: Some(u64::from(*event)),
-            detail: "a wait until the device is done with its memory, which what follows relies on".to_owned(),
+            detail: "a wait until the device is done with its memory, because later actions rely on that".to_owned(),
         })
     }
 }
@@ -86,7 +86,7 @@ impl<'m> DmaRelocator<'m> {
 
     fn address(&self, at: u64) -> Result<u64, BusError> {
         let moved = self.offset(at).map(|o| o.saturating_add(self.base));
-        moved.ok_or_else(|| BusError(format!("{at:#x} is no memory that the device is given")))
+        moved.ok_or_else(|| BusError(format!("{at:#x} is not in the device's memory")))
     }
 
     /// Returns the ranges where a change must be a separate action.
@@ -166,7 +166,7 @@ impl<'m> DmaRelocator<'m> {
                 continue;
             }
             let Some(offset) = self.offset(word.at) else {
-                return BusError::new(format!("{:#x} is no memory that the device is given", word.at));
+                return BusError::new(format!("{:#x} is not in the device's memory", word.at));
             };
             let width = [8u8, 4, 2, 1]
                 .into_iter()
@@ -204,7 +204,7 @@ impl<'m> DmaRelocator<'m> {
                 CompletionCheck::Memory { at, expected } => {
                     let offset = self
                         .offset(at)
-                        .ok_or_else(|| BusError(format!("{at:#x} is no memory")))?;
+                        .ok_or_else(|| BusError(format!("{at:#x} is not in the device's memory")))?;
                     (space::ARENA, offset, 2, 0xffff, expected.into())
                 }
             };

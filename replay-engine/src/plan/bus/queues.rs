@@ -120,7 +120,8 @@ impl<'m> QueueBus<'m> {
     fn chosen(&self, touch: &RegisterAccess<'_>) -> Result<u16, BusError> {
         self.selected.ok_or_else(|| {
             BusError(format!(
-                "{} is written, and no queue was chosen since the reset: which one the device takes it for is not known",
+                "{} is written, but no queue was selected since the reset, so the queue that it configures is not \
+                 known",
                 touch.name()
             ))
         })
@@ -158,8 +159,8 @@ impl<'m> QueueBus<'m> {
         match self.known {
             RegisterKnowledge::Nothing if early => {
                 return BusError::new(format!(
-                    "{} is written before the device was reset: what its registers hold is not known. The plan must \
-                     begin with a reset, and wait for its end",
+                    "{} is written before the device was reset, so the content of its registers is not known. The \
+                     plan must begin with a reset and wait for its end",
                     touch.name()
                 ));
             }
@@ -180,7 +181,7 @@ impl<'m> QueueBus<'m> {
         let e = self.engine;
         if e.never.contains(&offset) {
             return BusError::new(format!(
-                "{} is written, and what it does to a queue is not followed",
+                "{} is written, but its effect on a queue is not supported",
                 touch.name()
             ));
         }
@@ -194,8 +195,9 @@ impl<'m> QueueBus<'m> {
             o if o == e.feature => self.features(touch, value)?,
             o if o == e.select => {
                 let queue = u16::try_from(value).ok().filter(|q| *q < MAX_QUEUES);
-                let queue = queue
-                    .ok_or_else(|| BusError(format!("queue {value} is chosen; at most {MAX_QUEUES} are followed")))?;
+                let queue = queue.ok_or_else(|| {
+                    BusError(format!("queue {value} is selected; at most {MAX_QUEUES} are supported"))
+                })?;
                 self.selected = Some(queue);
             }
             o if o == e.enable => {
@@ -216,7 +218,7 @@ impl<'m> QueueBus<'m> {
     fn features(&mut self, touch: &RegisterAccess<'_>, value: u64) -> Result<(), BusError> {
         let Some(word) = self.feature_word else {
             return BusError::new(format!(
-                "{} is written, and no word of features was chosen since the reset: which one the device takes it for is \
+                "{} is written, but no word of features was selected since the reset, so the word that it sets is \
                  not known",
                 touch.name()
             ));
@@ -226,8 +228,8 @@ impl<'m> QueueBus<'m> {
         let other = taken.map_or(value, |t| t & !self.engine.features);
         if other != 0 || taken.is_some_and(|t| t == 0 && value != 0) {
             return BusError::new(format!(
-                "features {value:#x} of word {word} are taken, and with them addresses may stand where the map does not \
-                 know them"
+                "features {value:#x} of word {word} are accepted; with them, addresses may be where the map does not \
+                 declare them"
             ));
         }
         // Other words are not stored: the plan controls their number.
@@ -250,19 +252,19 @@ impl<'m> QueueBus<'m> {
         let e = self.engine;
         if value != 1 || self.queues.contains_key(&number) {
             return BusError::new(format!(
-                "queue {number} is put to use with the value {value} or twice; only a reset ends its use"
+                "queue {number} is enabled with the value {value} or twice; only a reset disables it"
             ));
         }
         if let Some(word) = FEATURE_WORDS.into_iter().find(|w| !self.features.contains(w)) {
             return BusError::new(format!(
-                "queue {number} is put to use, and word {word} of the features was not written since the reset: what the \
-                 device takes for agreed is not known"
+                "queue {number} is enabled, but word {word} of the features was not written since the reset, so the \
+                 agreed features are not known"
             ));
         }
         let size = self.value(e.size).unwrap_or(0);
         if !size.is_power_of_two() || size > u64::from(e.most_entries) {
             return BusError::new(format!(
-                "queue {number} is put to use with {size} entries; they must be set, a power of two up to {}",
+                "queue {number} is enabled with {size} entries; the number must be set, and be a power of two up to {}",
                 e.most_entries
             ));
         }
@@ -277,15 +279,15 @@ impl<'m> QueueBus<'m> {
         for ((register, align, bytes), to) in parts.into_iter().zip(&mut places) {
             let Some(at) = self.address(register) else {
                 return BusError::new(format!(
-                    "queue {number} is put to use, and not all of {} was written since the reset: what the device has \
-                     there is not known",
+                    "queue {number} is enabled, but not all of {} was written since the reset, so its value is not \
+                     known",
                     register.name
                 ));
             };
             if !at.is_multiple_of(align) || !ground.holds(at, bytes) {
                 return BusError::new(format!(
-                    "queue {number} has {} = {at:#x}: its {bytes} bytes there are not all memory that the device is \
-                     given, or not aligned to {align}",
+                    "queue {number} has {} = {at:#x}: its {bytes} bytes are not completely in the device's memory, \
+                     or not aligned to {align}",
                     register.name
                 ));
             }
@@ -323,7 +325,7 @@ impl<'m> QueueBus<'m> {
             || self.pending(&written);
         if clash {
             return BusError::new(format!(
-                "the ring that the device fills for queue {number} overlaps memory that it takes addresses from"
+                "the ring that the device fills for queue {number} overlaps memory that the device reads addresses from"
             ));
         }
         // The completion index must not be in place before the device has done any work.
@@ -378,7 +380,7 @@ impl<'m> QueueBus<'m> {
             let new = index.wrapping_sub(next);
             if u64::from(new) > parts.size {
                 return BusError::new(format!(
-                    "queue {number} of {} entries is given {new} at once: its index goes from {next} to {index}",
+                    "queue {number} of {} entries receives {new} at once: its index goes from {next} to {index}",
                     parts.size
                 ));
             }
@@ -390,7 +392,7 @@ impl<'m> QueueBus<'m> {
                 let head = ring(parts.driver.saturating_add(4 + 2 * slot))?;
                 if !heads.insert(head) {
                     return BusError::new(format!(
-                        "queue {number} is given the chain from descriptor {head} twice at once"
+                        "queue {number} receives the chain from descriptor {head} twice at once"
                     ));
                 }
                 in_order.push(head);
@@ -408,8 +410,8 @@ impl<'m> QueueBus<'m> {
                 q.waiting = q.waiting.saturating_add(chain.descriptors);
                 if q.waiting > parts.size {
                     return BusError::new(format!(
-                        "queue {number} of {} descriptors has {} of them waiting at once; the plan must see the device \
-                         done with some before it gives more",
+                        "queue {number} of {} descriptors has {} of them waiting at once; the plan must wait until \
+                         the device is done with some before it adds more",
                         parts.size, q.waiting
                     ));
                 }
@@ -438,7 +440,7 @@ impl<'m> QueueBus<'m> {
         for (number, q) in &self.queues {
             if overlap(&range, &q.parts.device_ring()) {
                 return BusError::new(format!(
-                    "a change at {at:#x} is of the ring that the device fills for queue {number}"
+                    "a change at {at:#x} is in the ring that the device fills for queue {number}"
                 ));
             }
             let (index, entries) = (
@@ -447,7 +449,7 @@ impl<'m> QueueBus<'m> {
             );
             if overlap(&range, &index) && overlap(&range, &entries) {
                 return BusError::new(format!(
-                    "a change at {at:#x} is of queue {number}'s ring and of its index at once: the device could see one \
+                    "a change at {at:#x} covers both queue {number}'s ring and its index: the device could see one \
                      before the other"
                 ));
             }
@@ -455,8 +457,8 @@ impl<'m> QueueBus<'m> {
             let structure = overlap(&range, &q.parts.table()) || overlap(&range, &q.parts.driver_ring());
             if busy && (structure || q.reads.overlaps(&range)) {
                 return BusError::new(format!(
-                    "a change at {at:#x} is of what the device takes addresses from, while it is not known to be done \
-                     with queue {number}"
+                    "a change at {at:#x} is in memory that the device reads addresses from, while it is not known to \
+                     be done with queue {number}"
                 ));
             }
         }

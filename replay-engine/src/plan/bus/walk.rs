@@ -52,14 +52,14 @@ impl Chain {
             let (length, flags, next) = (rest & 0xffff_ffff, (rest >> 32) as u16, (rest >> 48) as u16);
             if flags & !(NEXT | WRITE) != 0 {
                 let what = match flags & INDIRECT {
-                    0 => format!("flags {flags:#x} that are not known"),
-                    _ => "a table of more descriptors, which is not followed".to_owned(),
+                    0 => format!("unknown flags {flags:#x}"),
+                    _ => "an indirect descriptor table, which is not supported".to_owned(),
                 };
                 return BusError::new(format!("{} has {what}", place()));
             }
             if length == 0 || !ground.holds(address, length) {
                 return BusError::new(format!(
-                    "{} names {length} bytes at {address:#x}, which are not all memory that the device is given",
+                    "{} names {length} bytes at {address:#x}, which are not completely in the device's memory",
                     place()
                 ));
             }
@@ -68,7 +68,7 @@ impl Chain {
                 spend(ground, bus.steps())?;
                 if bus.structures().any(|s| overlap(&s, &named)) {
                     return BusError::new(format!(
-                        "{} has the device write at {address:#x}, over a queue that it takes addresses from",
+                        "{} has the device write at {address:#x}, over a queue that it reads addresses from",
                         place()
                     ));
                 }
@@ -76,7 +76,10 @@ impl Chain {
             } else if chain.writes.is_empty() {
                 chain.reads.push(named);
             } else {
-                return BusError::new(format!("{} is read behind one that is written", place()));
+                return BusError::new(format!(
+                    "{} is read by the device, but follows one that the device writes",
+                    place()
+                ));
             }
             chain.words.push(AddressWord { at, value: address });
             if flags & NEXT == 0 {
@@ -106,7 +109,7 @@ impl Chain {
         let known = bus.engine.commands.iter().find(|c| c.number == kind);
         let Some(command) = known else {
             return BusError::new(format!(
-                "{place}, {kind:#x}, is none of which the map tells what addresses it has"
+                "{place}, {kind:#x}, has no entry in the map that declares its addresses"
             ));
         };
         let (entries, words) = addresses(&text, command, &place)?;
@@ -120,8 +123,8 @@ impl Chain {
                 && ground.holds(value, 1)
             {
                 return BusError::new(format!(
-                    "{place}, {}, carries {value:#x} at byte {at}, which lies in the memory that the device is given, and \
-                     the map does not type it as an address",
+                    "{place}, {}, carries {value:#x} at byte {at}, which lies in the device's memory, but the map \
+                     does not declare it as an address",
                     command.name
                 ));
             }
@@ -160,8 +163,8 @@ fn addresses(
         let length = text.u32(entry + u64::from(e.length_at)).ok_or_else(short)?;
         if length == 0 || !text.ground.holds(value, length.into()) {
             return BusError::new(format!(
-                "entry {n} of {place}, {name}, names {length} bytes at {value:#x}, which are not all memory that the \
-                 device is given"
+                "entry {n} of {place}, {name}, names {length} bytes at {value:#x}, which are not completely in the \
+                 device's memory"
             ));
         }
         words.push(AddressWord { at, value });

@@ -114,7 +114,7 @@ impl<'a> Calls<'a> {
             Some(EventKind::Order) => CallEvent::Order(self.row()?),
             Some(EventKind::Allocation) => CallEvent::Allocation(self.row()?),
             Some(EventKind::Call) => CallEvent::Call(self.row()?),
-            _ => return self.wrong(format!("{kind} is no kind of call")),
+            _ => return self.wrong(format!("{kind} is not a kind of call")),
         };
         let mut carried = CallWithData {
             event,
@@ -128,10 +128,10 @@ impl<'a> Calls<'a> {
             CallEvent::Call(r) => carried.arguments = self.take(r.arguments as usize)?.to_vec(),
             CallEvent::Copy(r) if self.row::<u8>()? != 0 => {
                 let Some(count) = r.pages().and_then(|n| usize::try_from(n).ok()) else {
-                    return self.wrong("a copy of more bytes than can be");
+                    return self.wrong("a copy of too many bytes");
                 };
                 let Some(bytes) = count.checked_mul(4) else {
-                    return self.wrong("a copy of more bytes than can be");
+                    return self.wrong("a copy of too many bytes");
                 };
                 let (words, _) = self.take(bytes)?.as_chunks::<4>();
                 let pages: Vec<u32> = words.iter().map(|w| u32::from_le_bytes(*w)).collect();

@@ -76,7 +76,12 @@ pub fn compile(
                 rewrites.push(Rewrite {
                     kind: RewriteKind::Input,
                     event: Some(at),
-                    detail: format!("{}: {} bytes at {:#x} are a person's", t.name, bytes.len(), t.row.to),
+                    detail: format!(
+                        "{}: {} bytes at {:#x} are replaced by the user",
+                        t.name,
+                        bytes.len(),
+                        t.row.to
+                    ),
                 });
                 Content::Given(bytes)
             }
@@ -91,7 +96,7 @@ pub fn compile(
             kind: RewriteKind::LeftOut,
             event: None,
             detail: format!(
-                "what memory held behind the range ({} pieces, {bytes} bytes) is not brought back",
+                "memory contents after the range ({} pieces, {bytes} bytes) are not read back",
                 left.len()
             ),
         });
@@ -112,7 +117,7 @@ pub fn compile(
     rewrites.extend(outputs.iter().map(|o| Rewrite {
         kind: RewriteKind::Output,
         event: None,
-        detail: format!("{}: {} bytes at {} are brought back", o.name, o.bytes, o.va),
+        detail: format!("{}: {} bytes at {} are read back", o.name, o.bytes, o.va),
     }));
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let plan = Plan {

@@ -217,9 +217,9 @@ impl Edit {
         self.later.push((
             event,
             match (was, now) {
-                (true, true) => "the CPU writes the same again, and the edit is in its place",
-                (true, false) => "the CPU writes something else: the edit ends",
-                (false, true) => "the CPU writes the first contents again, and the edit comes back",
+                (true, true) => "the CPU writes the same bytes again; the edit replaces them",
+                (true, false) => "the CPU writes other bytes; the edit ends",
+                (false, true) => "the CPU writes the first bytes again; the edit applies again",
                 (false, false) => return Ok(()),
             },
         ));

@@ -66,7 +66,7 @@ impl Contents {
             };
             if by_name.len() >= MAX_CONTENTS && !by_name.contains_key(&name) {
                 return Err(f.error(format!(
-                    "there are more than {MAX_CONTENTS} page images; make several plans of it"
+                    "there are more than {MAX_CONTENTS} page images; split the plan into several"
                 )));
             }
             let page = by_name.entry(name).or_insert_with(|| Box::new(ZERO_PAGE));

@@ -94,9 +94,9 @@ impl<'a> Fields<'a> {
             (n, true) => {
                 let base = self
                     .base
-                    .ok_or_else(|| self.error("the line `arena` is to come before".to_owned()))?;
+                    .ok_or_else(|| self.error("the line `arena` must come first".to_owned()))?;
                 let sum = base.checked_add(n);
-                sum.ok_or_else(|| self.error(format!("{what}: beyond all addresses")))
+                sum.ok_or_else(|| self.error(format!("{what}: beyond the last address")))
             }
         }
     }
@@ -122,7 +122,7 @@ impl<'a> Fields<'a> {
     pub fn word(&mut self, expected: &str) -> Result<(), TextError> {
         match self.any(&format!("`{expected}`"))? {
             word if word == expected => Ok(()),
-            word => Err(self.error(format!("`{expected}` is expected, not `{word}`"))),
+            word => Err(self.error(format!("expected `{expected}`, found `{word}`"))),
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a> Fields<'a> {
     pub fn text(&mut self, what: &str) -> Result<String, TextError> {
         self.begin();
         let Some(inner) = self.rest.strip_prefix('"') else {
-            return Err(self.error(format!("{what} is to stand in quotes")));
+            return Err(self.error(format!("{what} must be in quotes")));
         };
         let mut out = String::new();
         let mut chars = inner.char_indices();
@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
                             .and_then(char::from_u32);
                         out.push(c.ok_or_else(|| self.error(format!("`\\u{{{hex}}}` is not a character")))?);
                     }
-                    _ => return Err(self.error(format!("{what} has an escape that is not known"))),
+                    _ => return Err(self.error(format!("{what} has an unknown escape"))),
                 },
                 c => out.push(c),
             }
@@ -200,6 +200,6 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() || self.rest.starts_with('#') {
             return Ok(());
         }
-        Err(self.error(format!("`{}` is left over", self.rest)))
+        Err(self.error(format!("`{}` is too much in this line", self.rest)))
     }
 }

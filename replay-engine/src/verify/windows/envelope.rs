@@ -118,7 +118,7 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
         );
     }
     if bytes_read > MAX_WINDOW_BYTES {
-        let what = "bytes of windows that are read back";
+        let what = "bytes of MMIO regions that are read back";
         return refuse(4, "envelope", budget_exceeded(what, bytes_read, MAX_WINDOW_BYTES));
     }
     Ok(())

@@ -51,8 +51,8 @@ pub enum KeyStoreError {
     },
     /// Others can replace the key file.
     #[error(
-        "{path}: mode {mode:o} lets others replace the keys in this folder; run: chmod go-w {path}. Then look whether \
-         the list of keys names only those that you know"
+        "{path}: mode {mode:o} lets others replace the keys in this folder; run: chmod go-w {path}. Then check that \
+         the list of keys names only keys that you know"
     )]
     OpenFolder {
         /// The folder.
@@ -62,8 +62,8 @@ pub enum KeyStoreError {
     },
     /// Another user controls a link on the path to the keys.
     #[error(
-        "{path}: this link belongs to user {owner}, who decides where it leads; name the folder of the keys itself with \
-         --keys"
+        "{path}: this link belongs to user {owner}, who can change its target; name the folder of the keys itself \
+         with --keys"
     )]
     ForeignLink {
         /// The link.
@@ -75,7 +75,7 @@ pub enum KeyStoreError {
     #[error("no configuration folder is known for this user; name one with --keys")]
     NoFolder,
     /// The name is not valid for a peer.
-    #[error("`{0}` is no name for a peer: use 1 to 64 letters, digits, `-`, `_` and `.`")]
+    #[error("`{0}` is not a valid name for a peer: use 1 to 64 letters, digits, `-`, `_` and `.`")]
     BadName(String),
     /// The name belongs to another key.
     #[error("a peer called `{0}` is known already with another key; forget it first, or choose another name")]

@@ -97,13 +97,13 @@ fn what_a_reset_leaves_chosen_is_not_what_the_plan_chose_before_it() {
     let one = [RESET, "write 0 0x16 2 1\n", RESET, FEATURES].concat();
     let e = refused(&[&one, HIGH, CHOOSE, &size(64), LOW, ENABLE, RING_IT].concat());
     assert!(
-        e.contains("QUEUE_DESC_HI is written, and no queue was chosen since the reset"),
+        e.contains("QUEUE_DESC_HI is written, but no queue was selected since the reset"),
         "{e}"
     );
     // Nor is any queue chosen by the device itself one that the plan knows.
     for written in [HIGH, &size(64), ENABLE] {
         let e = refused(&[RESET, FEATURES, written].concat());
-        assert!(e.contains("no queue was chosen since the reset"), "{written}: {e}");
+        assert!(e.contains("no queue was selected since the reset"), "{written}: {e}");
     }
     // So with the word of features.
     for features in [
@@ -111,7 +111,7 @@ fn what_a_reset_leaves_chosen_is_not_what_the_plan_chose_before_it() {
         &["write 0 0x8 4 1\n", RESET, "write 0 0xc 4 1\n"].concat(),
     ] {
         let e = refused(&[RESET, features].concat());
-        assert!(e.contains("no word of features was chosen since the reset"), "{e}");
+        assert!(e.contains("no word of features was selected since the reset"), "{e}");
     }
 }
 
@@ -187,7 +187,7 @@ fn a_plan_begins_with_a_device_of_which_nothing_is_known() {
 
 #[test]
 fn a_plan_that_ends_while_the_device_is_at_work_is_refused() {
-    let end = "behind action";
+    let end = "after action";
     let e = refused(&[RESET, "write 0 0x14 1 0\n"].concat());
     assert!(
         e.contains(end) && e.contains("may still be at work when the plan ends"),
@@ -380,7 +380,7 @@ fn a_device_that_its_machine_cannot_reset_is_at_rest_before_it_masters_the_bus_a
     let (outcome, asked) = ran(&plan, Kept::new(virtio(), (0x14, 0xf), u64::MAX));
     assert_eq!(outcome.verdict, Verdict::Failed);
     let why = outcome.failure.unwrap();
-    assert!(why.contains("does not come to rest"), "{why}");
+    assert!(why.contains("does not become idle"), "{why}");
     assert_eq!(asked, ["reset", reset, "reset"]);
 }
 
@@ -402,6 +402,6 @@ fn a_transfer_from_before_is_over_before_the_device_masters_the_bus() {
     let (_, asked) = ran(&plan, Kept::new(edu(), (0x98, 6), u64::MAX));
     assert_eq!(asked, ["reset", &page, "mastering true", "mastering false"]);
     let (outcome, asked) = ran(&plan, Kept::new(edu(), (0x98, 7), u64::MAX));
-    assert!(outcome.failure.unwrap().contains("does not come to rest"));
+    assert!(outcome.failure.unwrap().contains("does not become idle"));
     assert_eq!(asked, ["reset", "reset"]);
 }

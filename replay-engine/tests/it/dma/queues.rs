@@ -183,7 +183,7 @@ fn bus_mastering_is_refused_where_one_address_is_not_typed() {
         &Progress::new(),
     )
     .unwrap_err();
-    assert!(e.to_string().contains("0x105, is none of which the map tells"), "{e}");
+    assert!(e.to_string().contains("0x105, has no entry in the map"), "{e}");
     let e = verify_with(&compiled.plan, &compiled.pages, &virtio(), &unknown).unwrap_err();
     assert!(matches!(e.reason, Reason::BusMastering { .. }), "{e}");
 }
@@ -223,14 +223,17 @@ fn what_rings_may_not_hold_is_refused() {
     let cases: Vec<(Change, &str)> = vec![
         (
             Box::new(word(0, Box::new(|_| 0x1000))),
-            "names 24 bytes at 0x1000, which are not all memory",
+            "names 24 bytes at 0x1000, which are not completely in the device's memory",
         ),
         (Box::new(word(1, Box::new(move |_| base + used - 8))), "names 408 bytes"),
-        (Box::new(word(1, Box::new(|v| v | 1 << 63))), "which are not all memory"),
+        (
+            Box::new(word(1, Box::new(|v| v | 1 << 63))),
+            "which are not completely in the device's memory",
+        ),
         // The device would write its answer over the descriptors, and over its command.
         (
             Box::new(word(1, Box::new(move |_| base))),
-            "over a queue that it takes addresses from",
+            "over a queue that it reads addresses from",
         ),
         (
             Box::new(word(1, Box::new(move |_| base + 0x3000))),
@@ -238,10 +241,10 @@ fn what_rings_may_not_hold_is_refused() {
         ),
         // An entry of the backing, and one that is not the agent's.
         (Box::new(word(6, Box::new(|v| v + 0x10_0000))), "entry 0 of the command"),
-        (Box::new(first(write_of(0x18, 0))), "is put to use with 0 entries"),
-        (Box::new(first(write_of(0x18, 24))), "is put to use with 24 entries"),
-        (Box::new(first(write_of(0x18, 2048))), "is put to use with 2048 entries"),
-        (Box::new(first(write_of(0x1c, 0))), "is put to use with the value 0"),
+        (Box::new(first(write_of(0x18, 0))), "is enabled with 0 entries"),
+        (Box::new(first(write_of(0x18, 24))), "is enabled with 24 entries"),
+        (Box::new(first(write_of(0x18, 2048))), "is enabled with 2048 entries"),
+        (Box::new(first(write_of(0x1c, 0))), "is enabled with the value 0"),
         (
             Box::new(first(write_of(0x20, base & 0xffff_ffff | 8))),
             "not aligned to 16",
@@ -249,7 +252,7 @@ fn what_rings_may_not_hold_is_refused() {
         (Box::new(first(write_of(0x34, 0))), "QUEUE_DEVICE = 0x"),
         (
             Box::new(first(write_of(0x30, base & 0xffff_ffff))),
-            "overlaps memory that it takes addresses from",
+            "overlaps memory that the device reads addresses from",
         ),
         (Box::new(first(write_of(0x16, 99))), "queue 99 is chosen"),
         // The packed form of rings.
@@ -293,7 +296,7 @@ fn what_rings_may_not_hold_is_refused() {
                 }
                 _ => false,
             })),
-            "does not tell that the device is done",
+            "does not show that the device is done",
         ),
         (
             Box::new(|actions| actions.retain(|a| !matches!(a, Action::Until { space: 1, .. }))),
@@ -316,7 +319,7 @@ fn what_rings_may_not_hold_is_refused() {
                 }
                 _ => false,
             })),
-            "is given 40 at once",
+            "receives 40 at once",
         ),
     ];
     for (n, (change, why)) in cases.into_iter().enumerate() {

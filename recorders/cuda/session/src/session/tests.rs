@@ -531,7 +531,7 @@ fn a_fault_of_the_thread_that_writes_is_told_in_the_file() {
     s.end();
     let r = open(&path);
     assert_eq!(r.events.len(), 1);
-    assert_eq!(r.facts.lost[0].reason, "the recorder's writer had a fault");
+    assert_eq!(r.facts.lost[0].reason, "the recorder's writer failed");
 }
 
 #[test]

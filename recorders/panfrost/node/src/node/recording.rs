@@ -3,8 +3,8 @@
 use super::*;
 
 /// The finding of a recording whose program ended before it was written.
-const UNFINISHED: &str = "the program was ended before the recording was finished: what it did last is missing, and so \
-                          is what jobs left in memory";
+const UNFINISHED: &str = "the program ended before the recording was finished: its last work is missing, and so are \
+                          the results of jobs in memory";
 
 impl Node {
     /// Names the bytes of a buffer object at an address of the program.
@@ -41,7 +41,7 @@ impl Node {
     /// Ends the recording after an error that is not the program's; the program continues with chains that do nothing.
     pub(super) fn fail_recording(&mut self, why: String) {
         self.messages.push(format!(
-            "{why}; the recording ends here, and the program's further GPU work completes without running"
+            "{why}; the recording ends here, and further GPU work of the program completes without running"
         ));
         if let Stage::On(gpu) = std::mem::replace(&mut self.stage, Stage::Ended) {
             self.stage = Stage::Broken(gpu);
@@ -103,7 +103,7 @@ impl Node {
         if gpu.approximate_bytes() <= limit {
             return;
         }
-        let why = format!("it has reached its limit of {limit} bytes");
+        let why = format!("it reached its limit of {limit} bytes");
         let labels: Vec<LabelledObject> = self.files.values().flat_map(OpenFile::labels).collect();
         let done = gpu.end_recording();
         self.full = true;
@@ -111,11 +111,11 @@ impl Node {
         match done {
             Ok(()) => {
                 self.messages.push(format!(
-                    "the recording ends here: {why}; the program goes on, and what it does from here on is not recorded"
+                    "the recording ends here: {why}; the program continues, but its further work is not recorded"
                 ));
                 self.told_of.error = Some(why);
             }
-            Err(e) => self.fail_recording(format!("{why}, and its memory cannot be taken down: {e}")),
+            Err(e) => self.fail_recording(format!("{why}, and its memory cannot be stored: {e}")),
         }
     }
 
@@ -133,8 +133,8 @@ impl Node {
             let held = self.journal.take().map_or(0, |j| j.events());
             self.settings.journal = None;
             self.messages.push(format!(
-                "what is recorded cannot be kept on the disk while the program runs: {e}; {held} events are safe, the \
-                 others are written when the program ends, if they can be"
+                "the recording cannot be written while the program runs: {e}; {held} events are safe, and the others \
+                 are written when the program ends, if possible"
             ));
         }
     }

@@ -37,7 +37,7 @@ impl ClauseTranslation<'_, '_> {
         match i.op() {
             Op::SegAdd => {
                 if fma.op() != Op::SegAdd {
-                    self.push_unknown(format!("+SEG_ADD beside *{}", fma.op().name()));
+                    self.push_unknown(format!("+SEG_ADD next to *{}", fma.op().name()));
                     return None;
                 }
                 let from = self.operands(i, tuple);
@@ -167,7 +167,7 @@ impl ClauseTranslation<'_, '_> {
         let before = self.clause.tuples.iter().take(tuple).filter_map(|t| t.add);
         let another = before.map(|i| i.op()).any(|op| op.message() != bifrost::Message::None);
         if i.op().message() != bifrost::Message::None && another {
-            self.push_unknown(format!("+{name} behind another message of its clause"));
+            self.push_unknown(format!("+{name} after another message of its clause"));
         }
         if matches!(message, Message::Branch { .. }) && tuple + 1 < self.clause.tuples.len() {
             self.push_unknown(format!("+{name} before the last tuple of its clause"));
@@ -185,7 +185,7 @@ impl ClauseTranslation<'_, '_> {
             Op::AtomC1I64 => (false, true, true),
             Op::AtomC1ReturnI64 => (true, true, true),
             op => {
-                self.push_unknown(format!("+ATOM_CX beside *{}", op.name()));
+                self.push_unknown(format!("+ATOM_CX next to *{}", op.name()));
                 return None;
             }
         };

@@ -169,7 +169,7 @@ impl ClauseTranslation<'_, '_> {
     /// Translates a 64-bit sum: FMA computes its low word, `SHADDXH` in the same tuple the high word.
     pub(super) fn high_sum(&mut self, i: &Instruction, fma: &Instruction, tuple: usize, to: u16) {
         let Some(of) = wide_sum(fma.op()) else {
-            self.push_unknown(format!("+{} beside *{}", i.op().name(), fma.op().name()));
+            self.push_unknown(format!("+{} next to *{}", i.op().name(), fma.op().name()));
             return;
         };
         let (low, high) = (self.operands(fma, tuple), self.operands(i, tuple));
@@ -184,7 +184,7 @@ impl ClauseTranslation<'_, '_> {
         let addressed = !matches!(add.op().message(), bifrost::Message::None | bifrost::Message::Barrier);
         if addressed && wide_sum(fma.op()).is_some() {
             let (fma, add) = (fma.op().name(), add.op().name());
-            self.push_unknown(format!("+{add} beside *{fma}"));
+            self.push_unknown(format!("+{add} next to *{fma}"));
         }
     }
 }

@@ -276,7 +276,7 @@ fn chains_are_followed_as_the_hardware_fetches_them() {
         Ok(v) => v.unproved.join(" "),
         Err(e) => panic!("{e}"),
     };
-    assert!(message.contains("none that a driver writes"), "{message}");
+    assert!(message.contains("not headers that a driver writes"), "{message}");
     let mut bytes = [0u8; 16];
     bytes[0] = 0xff;
     bytes[8..].copy_from_slice(&head.0.to_le_bytes());

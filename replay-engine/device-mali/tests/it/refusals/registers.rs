@@ -374,5 +374,5 @@ fn a_plan_for_another_product_is_refused_and_a_revision_is_not() {
     verify(&c.plan, &c.pages, &target()).unwrap();
     c.plan.gpu_id = 0;
     let v = verify(&c.plan, &c.pages, &target()).unwrap();
-    assert!(v.unproved.iter().any(|u| u.contains("which GPU")), "{v:?}");
+    assert!(v.unproved.iter().any(|u| u.contains("does not name its GPU")), "{v:?}");
 }
