@@ -222,7 +222,7 @@ fn a_device_that_the_log_does_not_tell_is_said_without_holes() {
         assert!(!info.contains(hole), "{hole}: {info}");
     }
     let check = run(["check", file]).out;
-    assert!(check.contains("does not say which device it is of"), "{check}");
+    assert!(check.contains("does not name its device"), "{check}");
     let replay = run(["replay", file, "--on", "software:mali-g71"]);
     replay.assert_refused("a device that it does not tell");
     assert!(Path::new(file).exists());

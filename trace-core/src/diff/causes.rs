@@ -96,7 +96,7 @@ impl Link {
             Self::Configured => "was configured by",
             Self::MayDecide => "may follow from",
             Self::Since => "is so since",
-            Self::Held => "may have read what differs from the beginning on:",
+            Self::Held => "may have read bytes that differ from the start:",
         }
     }
 }

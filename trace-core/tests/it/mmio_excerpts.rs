@@ -142,9 +142,9 @@ fn accesses_that_were_not_decoded_keep_their_place() {
         .filter(|f| f.kind == FindingKind::UndecodedAccess)
         .map(|f| (f.place.as_str(), f.message.as_str(), f.event))
         .collect();
-    let message = "28 accesses were seen without the value, since the recorder reads no value out of a repeated move \
-                   (`rep movs`), at 0x0–0x4f, 0x9fe0–0x9fff: what was read or stored there is not known, and a replay \
-                   cannot do it again";
+    let message = "28 accesses were recorded without the value, because the recorder cannot read the value of a \
+                   repeated move (`rep movs`), at 0x0–0x4f, 0x9fe0–0x9fff: the values are unknown, so a replay cannot \
+                   repeat the accesses";
     assert_eq!(undecoded, [("bar0", message, Some(5))]);
 }
 
