@@ -12,7 +12,7 @@ use trace_core::registers::RecordedRegisters;
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// polars returned an error.
-    #[error("a table could not be made: {0}")]
+    #[error("the table cannot be created: {0}")]
     Polars(#[from] PolarsError),
     /// The work was cancelled.
     #[error(transparent)]

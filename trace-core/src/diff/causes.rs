@@ -91,7 +91,7 @@ impl Link {
         match self {
             Self::Set => "was set by",
             Self::Stored => "was stored by the CPU:",
-            Self::MayFeed => "may have read what the CPU stored:",
+            Self::MayFeed => "may have read bytes that the CPU stored:",
             Self::Ran => "came after",
             Self::Configured => "was configured by",
             Self::MayDecide => "may follow from",

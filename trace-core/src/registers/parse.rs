@@ -307,7 +307,7 @@ fn registers(
 /// Adds one register, or the two halves of a wide one.
 #[allow(
     clippy::too_many_arguments,
-    reason = "one call, all of it what a register is made of"
+    reason = "one call with everything that a register consists of"
 )]
 fn add(
     map: &mut RegisterMap,
