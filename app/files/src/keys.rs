@@ -145,11 +145,7 @@ impl KeysFile {
                 match Chord::parse(key) {
                     Some(c) if !chords.contains(&c) => chords.push(c),
                     Some(_) => {}
-                    None => out.add_problem(format!(
-                        "{}: there is no key {}",
-                        escape_line(&id),
-                        escape_line(key)
-                    )),
+                    None => out.add_problem(format!("{}: there is no key {}", escape_line(&id), escape_line(key))),
                 }
             }
             // A command keeps its default keys if none of its keys can be parsed.

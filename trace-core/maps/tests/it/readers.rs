@@ -523,10 +523,7 @@ fn elements_of_an_svd_without_a_word_in_a_map_are_told() {
     let made = import("d.svd", &svd, &Options::default(), &mut NoSources).unwrap();
     let lost: Vec<&str> = made.losses.iter().map(|l| l.what.as_str()).collect();
     assert!(lost.contains(&"<registr> in <registers> is unknown"), "{lost:?}");
-    assert!(
-        lost.contains(&"1 <protection>: a map cannot express it"),
-        "{lost:?}"
-    );
+    assert!(lost.contains(&"1 <protection>: a map cannot express it"), "{lost:?}");
     assert!(
         lost.contains(&"1 <alternateRegister>: a map cannot express it"),
         "{lost:?}"
