@@ -33,7 +33,7 @@ use crate::progress::Progress;
 use std::path::Path;
 
 #[cfg(target_endian = "big")]
-compile_error!("columns are lent from the file as they lie there, little-endian: this machine's order is the other");
+compile_error!("columns are borrowed from the file in little-endian order, but this machine is big-endian");
 
 /// Opens a file at its last complete commit. The time does not depend on the size of the file: columns and page
 /// images are lent from the mapped file, and only metadata is read.

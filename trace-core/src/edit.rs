@@ -84,8 +84,8 @@ pub enum EditError {
     },
     /// The CPU later changes a part of the edited bytes, so the rest would have to change with it.
     #[error(
-        "{what}: before event {event} the CPU writes a part of these bytes again, and a file cannot hold the edit from \
-         there on. Save the recording as recorded, and replay it with the edit"
+        "{what}: the CPU writes a part of these bytes again before event {event}, so a file cannot hold the edit after \
+         that. Save the recording without the edit, and replay it with the edit"
     )]
     Rewritten {
         /// The edit.
@@ -94,7 +94,7 @@ pub enum EditError {
         event: u64,
     },
     /// A copy of an API trace carries another number of bytes than the edit.
-    #[error("the copy at event {event} carries {expected} bytes; the edit has {given}")]
+    #[error("the copy at event {event} carries {expected} bytes, but the edit has {given}")]
     CopySize {
         /// The event.
         event: u64,
@@ -104,7 +104,7 @@ pub enum EditError {
         given: u64,
     },
     /// A page image does not match its digest. Writing it would give it a new, matching digest.
-    #[error("the page image at byte {byte:#x} does not have its digest; `kinescope verify` lists all that is damaged")]
+    #[error("the page image at byte {byte:#x} does not match its digest; `kinescope verify` lists all damage")]
     Damaged {
         /// First byte of the image in the file.
         byte: u64,

@@ -33,7 +33,7 @@ pub enum EncodeError {
         limit: usize,
     },
     /// Bytes were left over after the record.
-    #[error("{left} bytes are left over after a record")]
+    #[error("{left} bytes remain after a record")]
     LeftOver {
         /// Number of bytes left over.
         left: usize,

@@ -77,15 +77,13 @@ impl TrimRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum TrimError {
     /// The recording has no jobs.
-    #[error(
-        "the recording has no jobs that could be chosen; choose events instead (--events A..=B; it has {events}, counted from 0)"
-    )]
+    #[error("the recording has no jobs; choose events instead (--events A..=B; it has {events}, counted from 0)")]
     NoJobs {
         /// Number of its events.
         events: u64,
     },
     /// Nothing is chosen.
-    #[error("nothing is chosen: a range is FIRST..LAST, both included, the first not behind the last")]
+    #[error("nothing is chosen: a range is FIRST..LAST, both included, and FIRST is not after LAST")]
     Nothing,
     /// A job does not exist.
     #[error("job {job} does not exist (the recording has {jobs}, counted from 0)")]
@@ -104,14 +102,15 @@ pub enum TrimError {
         events: u64,
     },
     /// Some of it does not match its digest: writing it would give it a new, matching digest.
-    #[error("{block}, so the recording is not cut; `kinescope verify` lists all that is damaged")]
+    #[error("{block}, so the recording cannot be cut; `kinescope verify` lists all damage")]
     Damaged {
         /// The first damaged block.
         block: Box<DamagedBlock>,
     },
     /// Snapshots of the part depend on earlier ones, and each would have to describe all memory.
     #[error(
-        "the snapshots of the part stand on ones before it, and stored in full they have more than {most} runs of frames; choose a shorter part, or one from the first event on"
+        "the snapshots of the part depend on earlier ones; stored in full, they have more than {most} runs of frames. \
+         Choose a shorter part, or one from the first event on"
     )]
     Snapshots {
         /// The maximum.
@@ -119,7 +118,8 @@ pub enum TrimError {
     },
     /// The output of removed jobs is too large to insert.
     #[error(
-        "what jobs that are left out wrote and kept ones read lies in {pages} pages, and {most} are supplied at most; keep the jobs (without --needs bytes) or choose fewer"
+        "the kept jobs read {pages} pages that removed jobs wrote, but at most {most} can be supplied; keep the jobs \
+         (without --needs bytes) or choose fewer"
     )]
     TooMuchSupplied {
         /// Number of its pages.

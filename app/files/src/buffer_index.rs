@@ -26,10 +26,10 @@ impl OriginKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Input => "copied to the device",
-            Self::InitialMemory => "held at the begin",
-            Self::Output => "copied back",
-            Self::FinalMemory => "held at the end",
+            Self::Input => "copied from the host",
+            Self::InitialMemory => "in memory at the start",
+            Self::Output => "copied to the host",
+            Self::FinalMemory => "in memory at the end",
         }
     }
 

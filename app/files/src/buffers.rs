@@ -31,7 +31,7 @@ pub enum BufferFileError {
         source: NpyError,
     },
     /// The element type of the file differs from that of the buffer.
-    #[error("{}: holds {got} elements, buffer '{buffer}' has {expected}; convert it, or give raw bytes", path.display())]
+    #[error("{}: the file holds {got} elements, but buffer '{buffer}' has {expected}; convert it, or give raw bytes", path.display())]
     Element {
         /// The file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum BufferFileError {
     },
     /// The file has too many or too few bytes.
     #[error(
-        "{}: holds {got} bytes{}, buffer '{buffer}' takes exactly {expected} bytes of {element}",
+        "{}: the file holds {got} bytes{}, but buffer '{buffer}' takes exactly {expected} bytes of {element}",
         path.display(),
         of(.held)
     )]
@@ -64,7 +64,7 @@ pub enum BufferFileError {
     },
     /// The file name has the extension of a format that cannot be written.
     #[error(
-        "{}: the name says another format than can be written (expected .npy, or for raw bytes .bin or another name)",
+        "{}: files of this extension cannot be written (expected .npy, or .bin or another name for raw bytes)",
         path.display()
     )]
     Name {
@@ -140,7 +140,7 @@ pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<FileContents, Buffe
     let from = File::open(path).map_err(file)?;
     let known = from.metadata().map_err(file)?;
     if known.is_dir() {
-        let what = "is a folder (expected a file that holds the buffer's contents)";
+        let what = "is a folder (expected a file with the contents of the buffer)";
         return Err(file(std::io::Error::other(what)));
     }
     let size = known.len();

@@ -214,8 +214,8 @@ impl Change {
         match self {
             Self::Bytes { title, .. } => title.clone(),
             Self::Revert { buffer } => format!("revert {buffer}"),
-            Self::Switch { on: true, .. } => "take an edit in again".to_owned(),
-            Self::Switch { .. } => "leave an edit out".to_owned(),
+            Self::Switch { on: true, .. } => "include an edit again".to_owned(),
+            Self::Switch { .. } => "exclude an edit".to_owned(),
             Self::Note {
                 event, new: Some(_), ..
             } => format!("note at event {event}"),
@@ -231,11 +231,11 @@ impl Change {
                 ..
             } => match (a.lane, b.lane) {
                 (false, true) => "show a filter as a lane".to_owned(),
-                (true, false) => "take the lane of a filter away".to_owned(),
+                (true, false) => "remove the lane of a filter".to_owned(),
                 _ => "rename a saved filter".to_owned(),
             },
             Self::Plot { on: true, .. } => "plot values".to_owned(),
-            Self::Plot { .. } => "take values out of the plot".to_owned(),
+            Self::Plot { .. } => "remove values from the plot".to_owned(),
             Self::Name { name, .. } => format!("name {name}"),
         }
     }
@@ -253,7 +253,7 @@ impl Change {
         let first = pieces.first().map_or(0, |p| p.offset);
         match pieces.len() {
             0 | 1 => format!("{buffer}: {n} {bytes} at offset {first}"),
-            k => format!("{buffer}: {n} {bytes} in {k} places from offset {first} on"),
+            k => format!("{buffer}: {n} {bytes} in {k} pieces, first at offset {first}"),
         }
     }
 }

@@ -28,7 +28,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// The journal is longer than 1 GiB.
-    #[error("{}: {bytes} bytes are more than the {MAX_BYTES} of the longest journal that is read", path.display())]
+    #[error("{}: the journal has {bytes} bytes; the maximum is {MAX_BYTES}", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -299,7 +299,7 @@ fn create_beside(path: &Path) -> io::Result<LockedFile> {
         }
     }
     Err(io::Error::other(format!(
-        "there are {MAX_ASIDE} journals beside it already"
+        "there are already {MAX_ASIDE} backup journals next to it; move some of them away"
     )))
 }
 

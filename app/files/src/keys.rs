@@ -93,7 +93,7 @@ pub struct KeysFile {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
     /// The file is too long.
-    #[error("{0} bytes are more than a file of keys may have")]
+    #[error("the file has {0} bytes, too many for a file of keys")]
     TooLong(usize),
     /// The file is not TOML.
     #[error("{0}")]
@@ -126,7 +126,7 @@ impl KeysFile {
                 }
                 _ => {
                     out.add_problem(format!(
-                        "{}: its keys are a text such as \"Ctrl K\" or a list of texts",
+                        "{}: the value must be a text such as \"Ctrl K\" or a list of such texts",
                         escape_line(&id)
                     ));
                     continue;
@@ -135,7 +135,7 @@ impl KeysFile {
             let keys: Vec<String> = keys.into_iter().filter(|k| !k.trim().is_empty()).collect();
             if keys.len() > MAX_KEYS {
                 out.add_problem(format!(
-                    "{}: {} keys are too many for one command; the first {MAX_KEYS} are taken",
+                    "{}: {} keys are too many for one command; only the first {MAX_KEYS} are used",
                     escape_line(&id),
                     keys.len()
                 ));
@@ -160,7 +160,7 @@ impl KeysFile {
     pub fn add_problem(&mut self, line: String) {
         match self.problems.len() {
             n if n < MAX_PROBLEMS => self.problems.push(line),
-            MAX_PROBLEMS => self.problems.push("and more of the kind".into()),
+            MAX_PROBLEMS => self.problems.push("more errors of this kind are not listed".into()),
             _ => {}
         }
     }
@@ -179,7 +179,8 @@ impl KeysFile {
         }
         let lines = toml::to_string(&table).unwrap_or_default();
         format!(
-            "# Keys of commands that are not the program's own: \"Ctrl Shift P\", several as a list, none as [].\n{lines}"
+            "# Keys of commands that differ from the defaults: \"Ctrl Shift P\", several as a list, none as \
+             [].\n{lines}"
         )
     }
 }

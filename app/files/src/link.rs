@@ -41,21 +41,22 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The text has another scheme, or none.
-    #[error("it is no link to a recording (expected {SCHEME}:///FOLDER/FILE.kine?event=N)")]
+    #[error("the text is not a link to a recording (expected {SCHEME}:///FOLDER/FILE.kine?event=N)")]
     Scheme,
     /// The text is too long.
-    #[error("it has {0} bytes, more than the {MAX_BYTES} of the longest link that is read")]
+    #[error("the link has {0} bytes; the maximum is {MAX_BYTES}")]
     TooLong(usize),
     /// The link names a machine.
     #[error(
-        "it names the machine '{0}', and recordings are opened from this one alone (expected three slashes: {SCHEME}:///…)"
+        "the link names the machine '{0}', but only recordings on this machine can be opened (expected three slashes: \
+         {SCHEME}:///…)"
     )]
     Host(String),
     /// The link names no file.
-    #[error("it names no file")]
+    #[error("the link names no file")]
     NoFile,
     /// A part of the link has an invalid value.
-    #[error("at character {at}, '{text}' is no {expected}")]
+    #[error("at character {at}, '{text}' is not a valid {expected}")]
     Part {
         /// Number of characters before the part.
         at: usize,
@@ -126,15 +127,15 @@ impl Link {
 
     fn take(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
         match key {
-            "event" => self.scene.get_or_insert_default().event = number(value).ok_or("number of an event")?,
-            "events" => self.events = Some(number(value).ok_or("count of events")?),
+            "event" => self.scene.get_or_insert_default().event = number(value).ok_or("event number")?,
+            "events" => self.events = Some(number(value).ok_or("event count")?),
             "select" => self.scene.get_or_insert_default().selection = parse_selection(value)?,
             "show" => {
                 let names = value.split(',').filter(|n| !n.is_empty());
                 let panels: Vec<String> = names.map(str::to_owned).collect();
                 let sound = |n: &String| n.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
                 if panels.len() > MAX_PANELS || !panels.iter().all(sound) {
-                    return Err("list of panels");
+                    return Err("panel list");
                 }
                 self.scene.get_or_insert_default().panels = panels;
             }
@@ -204,13 +205,12 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
     let (what, which) = text.split_once(':').unwrap_or((text, ""));
     match what {
         "event" => Ok(Selection::Event),
-        "register" => small(which).map(Selection::Register).ok_or("offset of a register"),
-        "job" => small(which).map(Selection::Job).ok_or("number of a job"),
+        "register" => small(which).map(Selection::Register).ok_or("register offset"),
+        "job" => small(which).map(Selection::Job).ok_or("job number"),
         "buffer" => {
             let name = percent_decode_str(which).decode_utf8();
             let name = name.ok().filter(|n| !n.is_empty());
-            name.map(|n| Selection::Buffer(n.into_owned()))
-                .ok_or("name of a buffer")
+            name.map(|n| Selection::Buffer(n.into_owned())).ok_or("buffer name")
         }
         "memory" => {
             let mut parts = which.split(':');
@@ -220,7 +220,7 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
                 va.checked_add(bytes).filter(|_| bytes > 0)?;
                 Some(Selection::Memory { space, va, bytes })
             })();
-            read.ok_or("piece of memory (expected memory:SPACE:ADDRESS:BYTES)")
+            read.ok_or("memory range (expected memory:SPACE:ADDRESS:BYTES)")
         }
         "entry" => {
             let mut parts = which.split(':');
@@ -239,10 +239,10 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
                 offset.checked_add(bytes).filter(|_| bytes > 0)?;
                 Some(Selection::Framebuffer { space, offset, bytes })
             })();
-            read.ok_or("piece of a framebuffer (expected framebuffer:SPACE:OFFSET:BYTES)")
+            read.ok_or("framebuffer range (expected framebuffer:SPACE:OFFSET:BYTES)")
         }
-        "finding" => small(which).map(Selection::Finding).ok_or("number of a finding"),
-        "note" => number(which).map(Selection::Note).ok_or("event of a note"),
+        "finding" => small(which).map(Selection::Finding).ok_or("finding number"),
+        "note" => number(which).map(Selection::Note).ok_or("note event"),
         _ => Err(
             "selection (expected event, register:, job:, buffer:, memory:, entry:, framebuffer:, finding: or note:)",
         ),
@@ -344,7 +344,7 @@ mod tests {
             LinkError::TooLong(_)
         ));
         let e = wrong("kinescope:///ü.kine?event=12x");
-        assert_eq!(e.to_string(), "at character 26, '12x' is no number of an event");
+        assert_eq!(e.to_string(), "at character 26, '12x' is not a valid event number");
         for bad in [
             "event=",
             "event=-1",

@@ -22,7 +22,7 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The same file was named twice, and one of the two is an output.
-    #[error("{}: {what} names the same file as {other}, {}; give it a file of its own", path.display(), other_path.display())]
+    #[error("{}: {what} names the same file as {other}, {}; give each its own file", path.display(), other_path.display())]
     Taken {
         /// The file to write.
         path: PathBuf,
@@ -128,7 +128,7 @@ fn follow(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
         }
         at = folder.join(fs::read_link(&at)?);
     }
-    Err(io::Error::other("too many links follow one another"))
+    Err(io::Error::other("too many symbolic links follow one another"))
 }
 
 /// Whether a path is a link in `/proc/PID/fd`.
@@ -185,7 +185,7 @@ fn place(path: &Path) -> Result<Destination, OutputError> {
         what,
     };
     if path.file_name().is_none() && !path.is_dir() {
-        return Err(kind("is not the name of a file"));
+        return Err(kind("is not a file name"));
     }
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
     if folder.is_some_and(|f| !f.is_dir()) {
@@ -197,15 +197,15 @@ fn place(path: &Path) -> Result<Destination, OutputError> {
     };
     let t = known.file_type();
     if t.is_dir() {
-        Err(kind("is a folder (expected the name of a file)"))
+        Err(kind("is a folder (expected a file name)"))
     } else if t.is_block_device() {
-        Err(kind("is a disk (expected the name of a file)"))
+        Err(kind("is a disk (expected a file name)"))
     } else if t.is_socket() {
-        Err(kind("is a socket (expected the name of a file)"))
+        Err(kind("is a socket (expected a file name)"))
     } else if t.is_fifo() || t.is_char_device() || is_open_file(&at) {
         Ok(Destination::Stream)
     } else if known.permissions().readonly() {
-        Err(kind("may not be written (it is read-only)"))
+        Err(kind("cannot be written (it is read-only)"))
     } else {
         Ok(Destination::File(at))
     }
@@ -245,8 +245,7 @@ pub fn check_writable_whole(path: &Path) -> Result<PathBuf, OutputError> {
         Destination::File(at) => Ok(at),
         Destination::Stream => Err(OutputError::Kind {
             path: path.to_owned(),
-            what: "is a pipe or a device, and a .kine is not written from its first byte to its last (expected the \
-                   name of a file)",
+            what: "is a pipe or a device, but a .kine file is not written sequentially (expected a file name)",
         }),
     }
 }
@@ -381,7 +380,7 @@ mod tests {
         let x = x.display();
         assert_eq!(
             report,
-            format!("{x}: -o names the same file as the recording, {x}; give it a file of its own")
+            format!("{x}: -o names the same file as the recording, {x}; give each its own file")
         );
         let twice = check_distinct(&read, &[NamedFile::new("--output a", &y), out(&y)])
             .unwrap_err()
@@ -425,7 +424,7 @@ mod tests {
             assert!(
                 e.unwrap_err()
                     .to_string()
-                    .ends_with("file: may not be written (it is read-only)")
+                    .ends_with("file: cannot be written (it is read-only)")
             );
         }
         assert!(
@@ -458,7 +457,7 @@ mod tests {
             check_writable(Path::new(""))
                 .unwrap_err()
                 .to_string()
-                .contains("not the name")
+                .contains("not a file name")
         );
         check_writable(&dir.path().join("new")).unwrap();
         assert_eq!(names(dir.path()), ["file"]);

@@ -27,7 +27,7 @@ pub fn set_stop_check(asked: fn() -> bool) {
 
 /// The error that the program was asked to stop while it waited for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody read it before the program was asked to end")]
+#[error("the program was stopped before the output was read")]
 pub struct StoppedError;
 
 fn go_on(asked: fn() -> bool) -> io::Result<()> {

@@ -19,7 +19,7 @@ pub enum RulesFileError {
         source: std::io::Error,
     },
     /// The file is too long for a rules file.
-    #[error("{}: more than {LONGEST} bytes are too many for rules", .0.display())]
+    #[error("{}: the file is longer than {LONGEST} bytes, the maximum for comparison rules", .0.display())]
     Long(PathBuf),
     /// A line is not a rule.
     #[error("{}: {source}", path.display())]

@@ -93,7 +93,9 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
     }
     let size = std::fs::metadata(path).map_err(|e| describe(e.to_string()))?.len();
     if size > MAX_FILE {
-        return Err(describe(format!("{size} bytes are more than a buffer can take")));
+        return Err(describe(format!(
+            "the file has {size} bytes, more than any buffer can hold"
+        )));
     }
     let data = std::fs::read(path).map_err(|e| describe(e.to_string()))?;
     let wanted = buffer.bytes / buffer.element.bytes() as u64;
@@ -105,7 +107,7 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
     .map_err(describe)?;
     if out.len() as u64 != buffer.bytes {
         return Err(describe(format!(
-            "{what}, buffer '{}' takes exactly {wanted} of type {}",
+            "{what}, but buffer '{}' takes exactly {wanted} of type {}",
             buffer.name,
             buffer.element.name()
         )));
@@ -117,7 +119,7 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
 fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, String), String> {
     let text = std::str::from_utf8(data).map_err(|e| {
         let line = data.iter().take(e.valid_up_to()).filter(|b| **b == b'\n').count() + 1;
-        format!("line {line}: not text (byte {})", e.valid_up_to())
+        format!("line {line}: the file is not text (byte {})", e.valid_up_to())
     })?;
     let mut out = Vec::new();
     let mut count = 0u64;
@@ -131,7 +133,7 @@ fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, Strin
             count += 1;
             if count > wanted {
                 return Err(format!(
-                    "{}: more than the {wanted} values that the buffer takes",
+                    "{}: the file has more than the {wanted} values of the buffer",
                     place()
                 ));
             }
@@ -139,7 +141,7 @@ fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, Strin
         }
     }
     let lines = text.lines().count();
-    Ok((out, format!("holds {count} values in {lines} lines")))
+    Ok((out, format!("the file holds {count} values in {lines} lines")))
 }
 
 /// Maximum number of pixels of a loaded picture.
@@ -155,7 +157,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
     let (w, h) = (u64::from(size.0), u64::from(size.1));
     let pixels = w.saturating_mul(h);
     if pixels > MAX_PIXELS {
-        return Err(format!("{w}×{h} pixels are more than a buffer can take"));
+        return Err(format!("{w}×{h} pixels are more than a buffer can hold"));
     }
     let image = image::load_from_memory_with_format(data, format).map_err(|e| e.to_string())?;
     // A grey buffer uses the brightness of a colour picture. A colour buffer repeats a grey picture three times.
@@ -171,7 +173,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
     };
     let scale = if element.is_float() { 65535.0 } else { 257.0 };
     let message = format!(
-        "holds {w}×{h} pixels of {channels} channels, {} values",
+        "the picture holds {w}×{h} pixels of {channels} channels, {} values",
         pixels * channels
     );
     if samples.len() as u64 != wanted {

@@ -227,16 +227,16 @@ pub struct Workspace {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkspaceError {
     /// The file is too long.
-    #[error("{0} bytes are more than a workspace file may have")]
+    #[error("the workspace file has {0} bytes, which is too many")]
     TooLong(usize),
     /// The file is not TOML of this form.
     #[error("{0}")]
     Form(String),
     /// The file was written by a later version.
-    #[error("version {0} of the workspace file is not known to this program")]
+    #[error("version {0} of the workspace file is not supported by this program; use a newer one")]
     Version(u32),
     /// The dock names an unknown panel, is empty, or is nested too deep.
-    #[error("the arrangement of panels is not sound")]
+    #[error("the arrangement of panels is invalid")]
     Dock,
 }
 

@@ -141,7 +141,7 @@ fn what_somebody_changed_in_the_file_meanwhile_is_not_taken_back() {
     until(&mut w, "the change is seen", |w| submit(w) == "MINE");
     assert!(w.run("undo"));
     until(&mut w, "it is refused", |w| w.app().last_error().is_some());
-    assert!(w.app().last_error().unwrap().contains("was changed in the file since"));
+    assert!(w.app().last_error().unwrap().contains("has changed in the file since"));
     assert_eq!(std::fs::read_to_string(&map).unwrap(), text);
     assert_eq!(submit(&mut w), "MINE");
 }

@@ -359,7 +359,7 @@ fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
         board.write(0, offset, 4, value).unwrap();
     }
     let e = board.screen().unwrap_err().to_string();
-    assert!(e.contains("16 pixels have colours"), "{e}");
+    assert!(e.contains("16 pixels have palette colours"), "{e}");
     board.write(0, 0xb0, 4, 0).unwrap();
     for color in [0x00_00_00, 0x11_22_33, 0x44_55_66] {
         board.write(0, 0xb4, 4, color).unwrap();

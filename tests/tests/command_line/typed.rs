@@ -155,7 +155,7 @@ fn a_cut_packed_log_is_never_taken_for_a_whole_one() {
         let reported = ended
             .err
             .lines()
-            .filter(|l| l.contains("cannot be unpacked further"))
+            .filter(|l| l.contains("cannot be decompressed further"))
             .count();
         assert_eq!(reported, 1, "{line:?}: {}", ended.err);
     }
@@ -165,7 +165,7 @@ fn a_cut_packed_log_is_never_taken_for_a_whole_one() {
     let kine = folder.path().join("cut.kine");
     run(["import", cut, "-o", kine.to_str().unwrap()]);
     let again = run(["info", kine.to_str().unwrap()]);
-    assert!(again.err.contains("cannot be unpacked further"), "{again:?}");
+    assert!(again.err.contains("cannot be decompressed further"), "{again:?}");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_device_that_the_log_does_not_tell_is_said_without_holes() {
         assert!(!info.contains(hole), "{hole}: {info}");
     }
     let check = run(["check", file]).out;
-    assert!(check.contains("does not say which device it is of"), "{check}");
+    assert!(check.contains("does not name its device"), "{check}");
     let replay = run(["replay", file, "--on", "software:mali-g71"]);
     replay.assert_refused("an unknown device");
     assert!(Path::new(file).exists());

@@ -228,9 +228,9 @@ fn a_broken_folder_is_told_by_its_file_and_leaves_nothing_behind() {
     let cases: [(Break<'_>, &str); 8] = [
         (
             &gone,
-            "submit001_bo_f7ffb000.bin: it is missing, and submit001.json names it: the folder is not complete, copy it again",
+            "submit001_bo_f7ffb000.bin: it is missing, but submit001.json names it: the folder is incomplete, copy it again",
         ),
-        (&no_submit, "submit001.json: it is missing, and spec.json names it"),
+        (&no_submit, "submit001.json: it is missing, but spec.json names it"),
         (
             &short,
             "submit000_bo_f7ffb000.bin: it has 4000 bytes, and submit000.json says 4096",

@@ -99,7 +99,7 @@ fn a_result_is_compared_by_element_and_followed_to_the_input_that_differs() {
     assert_eq!(entries, [("ran", None), ("held", Some("image"))], "{steps:?}");
     let text = runs.diff(&[]).out;
     assert!(
-        text.contains("may have read what differs from the beginning on:"),
+        text.contains("may have read bytes that differ from the start:"),
         "{text}"
     );
     assert!(
@@ -204,7 +204,7 @@ fn raw_images_are_compared_by_byte_and_by_element() {
             .out
             .starts_with("First difference at f32 [9999]: 9999 becomes 10000.5")
     );
-    with(&["--ignore", "events read"]).assert_refused("means nothing for raw images");
+    with(&["--ignore", "events read"]).assert_refused("has no meaning for raw images");
     refused(
         &run(["diff", "--raw", &a, &b, "--element", "f8"]),
         "'f8' is not an element type",

@@ -315,7 +315,7 @@ fn a_packed_file_is_unpacked_up_to_a_limit() {
         &["diff", file, file, "--limit", "4096"],
     ] {
         let ended = run(arguments);
-        ended.assert_refused("unpacks to more than 4 KiB");
+        ended.assert_refused("decompresses to more than 4 KiB");
         assert!(ended.err.contains("`--limit 8KiB`"), "{ended:?}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

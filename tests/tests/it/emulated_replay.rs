@@ -131,7 +131,7 @@ fn what_the_recorder_could_not_decode_is_told_with_its_place() {
         f["message"]
             .as_str()
             .unwrap()
-            .contains("10240 accesses were seen without the value")
+            .contains("10240 accesses were recorded without the value")
     };
     let left_out = findings.iter().find(told_of).unwrap();
     assert!(left_out["message"].as_str().unwrap().contains("bar0"), "{left_out}");

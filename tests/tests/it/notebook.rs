@@ -104,7 +104,7 @@ fn events_and_links_that_lead_nowhere_are_refused() {
     misread(&["link", path, "--select", "pixel:1"], "expected event, register:");
     run([path, "--at", "99,999,999", "--screenshot", out]).assert_refused("has no event");
     run(["kinescope:///a.kine?event=1x", "--screenshot", out])
-        .assert_refused("at character 26, '1x' is no number of an event");
+        .assert_refused("at character 26, '1x' is not a valid event number");
     run(["kinescope://lab3/a.kine", "--screenshot", out]).assert_refused("names the machine 'lab3'");
     run(["kinescope:///nowhere/a.kine", "--screenshot", out]).assert_refused("no such file");
     run(["notebook", path, "-o", folder.path().join("n.txt").to_str().unwrap()])

@@ -313,7 +313,7 @@ fn a_match_says_what_was_not_computed() {
     let mut lines = ended.out.lines();
     assert_eq!(
         lines.next(),
-        Some("No difference in what is compared."),
+        Some("No difference in the compared parts."),
         "{}",
         ended.out
     );

@@ -8,7 +8,7 @@ use crate::{MAX_TUPLES, MAX_WORDS, WORD_BYTES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClauseError {
     /// The code ends within the clause.
-    #[error("the code ends within the clause at {address:#x}, after {words} of its words")]
+    #[error("the code ends within the clause at {address:#x}, after {words} words")]
     Ends {
         /// Address of the clause.
         address: u64,
@@ -16,9 +16,7 @@ pub enum ClauseError {
         words: usize,
     },
     /// The tag of a word is no known format, or its format is not allowed at this position.
-    #[error(
-        "word {word} of the clause at {address:#x} has the tag {tag:#04x}, which is no format that may stand there"
-    )]
+    #[error("word {word} of the clause at {address:#x} has the tag {tag:#04x}, which is not valid there")]
     Tag {
         /// Address of the clause.
         address: u64,

@@ -29,19 +29,19 @@ pub enum PackError {
     },
     /// A constant and its pair partner would decode to other values. The difference of the upper bits of a pair marks
     /// it as relative. Two constants of which none is relative always fit in the other order.
-    #[error("constant {index} does not fit beside its neighbour in this order")]
+    #[error("constant {index} cannot be combined with its neighbour in this order")]
     ConstantPair {
         /// Number of the first of the pair.
         index: usize,
     },
     /// A constant has one of its low four bits set. These bits belong to the uniform selector.
-    #[error("constant {index} has bits among the low four, which the uniform selector gives")]
+    #[error("constant {index} sets some of its low four bits, which are reserved for the uniform selector")]
     ConstantLow {
         /// Its number.
         index: usize,
     },
     /// A register block has no mode that can be encoded.
-    #[error("the register block of tuple {tuple} is in no mode: {why}")]
+    #[error("the register block of tuple {tuple} has no valid mode: {why}")]
     Block {
         /// Number of the tuple.
         tuple: usize,
@@ -104,19 +104,19 @@ impl Registers {
             (None, Some(_)) => return Err("port 1 is read without port 0"),
             (Some(a), Some(b)) => {
                 if a > 63 || b > 63 {
-                    return Err("a register beyond 63");
+                    return Err("a register number above 63");
                 }
                 let (low, high) = (a <= 31 && a <= b, a > 31 && a < b);
                 match (low, high) {
                     (true, _) => (a, b, control),
                     (_, true) => (63 - a, 63 - b, control),
-                    _ => return Err("ports 0 and 1 are not in rising order"),
+                    _ => return Err("ports 0 and 1 are not in ascending order"),
                 }
             }
             (port0, None) => {
                 let register = port0.unwrap_or(self.field0);
                 if register > 63 {
-                    return Err("a register beyond 63");
+                    return Err("a register number above 63");
                 }
                 let off = u8::from(port0.is_none()) << 1;
                 (register & 31, (control as u8) << 2 | off | register >> 5, 0)
@@ -131,7 +131,7 @@ impl Registers {
     fn mode(&self, first: bool) -> Result<(u32, u8, u8), &'static str> {
         let (a, b) = (self.register2, self.register3);
         if a > 63 || b > 63 {
-            return Err("a register beyond 63");
+            return Err("a register number above 63");
         }
         // Except in a first tuple, the fifth bit of the mode is set if both numbers are equal. Of two equivalent modes,
         // the greater one is the usual one.
@@ -144,7 +144,7 @@ impl Registers {
             .filter(|m| ports(*m) == Some((self.port2, self.port3)) && fits(m));
         let idle2 = self.port2 == Port2::Idle;
         let idle3 = self.port3 == crate::Port3::Idle;
-        let mut why = "ports 2 and 3 do what no mode has";
+        let mut why = "no mode allows this use of ports 2 and 3";
         for mode in modes {
             if first {
                 // A block that needs no two numbers repeats the same one.
@@ -438,7 +438,7 @@ mod tests {
             port1: Some(4),
             ..Registers::idle()
         };
-        assert_eq!(both.encode(true), Err("ports 0 and 1 are not in rising order"));
+        assert_eq!(both.encode(true), Err("ports 0 and 1 are not in ascending order"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{Arch, Capability};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Something reaches past the end of the bytes.
-    #[error("byte {at:#x}: {what} needs {need} bytes, {left} are there")]
+    #[error("byte {at:#x}: {what} needs {need} bytes, only {left} are left")]
     Short {
         /// Its offset.
         at: u64,
@@ -41,7 +41,7 @@ pub enum Error {
         reason: String,
     },
     /// Compressed code cannot be unpacked.
-    #[error("byte {at:#x}: {method} code does not unpack: {reason}")]
+    #[error("byte {at:#x}: {method} code cannot be decompressed: {reason}")]
     Unpack {
         /// Offset of the compressed bytes.
         at: u64,
@@ -61,7 +61,7 @@ pub enum Error {
         found: String,
     },
     /// Parts of a file overlap so much that reading all of them would cost more than any compiler's file does.
-    #[error("byte {at:#x}: {what} of this file overlap; together they are larger than the file itself")]
+    #[error("byte {at:#x}: {what} of this file overlap; their total size exceeds the file")]
     Overlap {
         /// Offset of the part that was refused.
         at: u64,
@@ -69,7 +69,7 @@ pub enum Error {
         what: &'static str,
     },
     /// Two items have the same name.
-    #[error("byte {at:#x}: a second {what} has the name of the first")]
+    #[error("byte {at:#x}: a second {what} has the same name as the first")]
     Twice {
         /// Offset of the second item.
         at: u64,
@@ -80,7 +80,7 @@ pub enum Error {
     #[error("launch bounds: {0}")]
     Bounds(&'static str),
     /// The bytes are no known container.
-    #[error("byte 0x0: neither a fatbin, a cubin nor PTX text")]
+    #[error("byte 0x0: the data is not a fatbin, a cubin or PTX text")]
     Unknown,
     /// No code in the image runs on the device.
     #[error("no code for compute capability {capability}; there is code for {}", list(.held))]

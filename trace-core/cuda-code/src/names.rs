@@ -64,7 +64,7 @@ pub enum PatternError {
         number: usize,
     },
     /// An expression cannot be read.
-    #[error("pattern {number}, '{text}', is no expression that can be read: {why}")]
+    #[error("pattern {number}, '{text}', is not a valid regular expression: {why}")]
     Expression {
         /// Number of the pattern in the list, from 1.
         number: usize,
@@ -244,7 +244,7 @@ mod tests {
         let wrong = Patterns::parse("a,/(/").unwrap_err();
         assert_eq!(
             wrong.to_string(),
-            "pattern 2, '(', is no expression that can be read: unclosed group"
+            "pattern 2, '(', is not a valid regular expression: unclosed group"
         );
     }
 

@@ -150,7 +150,7 @@ impl Draft {
             return Err(too_much("the map has too many fields", MAX_FIELDS));
         }
         if self.text > MAX_TEXT {
-            return Err(too_much("names and descriptions are too many bytes", MAX_TEXT));
+            return Err(too_much("names and descriptions have too many bytes", MAX_TEXT));
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Draft {
         if self.numbers > MAX_REGISTERS {
             return Err(ImportError::TooMuch {
                 place: body.at.clone(),
-                what: "the map has too many registers, members of arrays counted".to_owned(),
+                what: "the map has too many registers (array members count)".to_owned(),
                 most: MAX_REGISTERS as u64,
             });
         }
@@ -209,7 +209,7 @@ impl Draft {
                 Some((_, first)) => {
                     let first = first.clone();
                     self.lose(at.clone(), LossKind::Value, || {
-                        format!("{value:#x} of {name} is called {first} and {text}; the first is kept")
+                        format!("{value:#x} of {name} has the names {first} and {text}; the first is kept")
                     });
                 }
                 None => {

@@ -32,7 +32,8 @@ pub enum ImportError {
     },
     /// The root element belongs to no known format.
     #[error(
-        "{file}: its root element <{root}> is of no known format (<device> of SVD, <database> of rules-ng-ng, <genxml>, <vcxml>, <panxml> of Mesa)"
+        "{file}: the root element <{root}> belongs to no known format (<device> of SVD, <database> of rules-ng-ng, \
+         <genxml>, <vcxml>, <panxml> of Mesa)"
     )]
     Unknown {
         /// The file.
@@ -49,7 +50,7 @@ pub enum ImportError {
         reason: String,
     },
     /// The file exceeds a limit.
-    #[error("{place}: {what}; at most {most} are taken")]
+    #[error("{place}: {what}; the maximum is {most}")]
     TooMuch {
         /// The position.
         place: FilePosition,
@@ -67,7 +68,7 @@ pub enum ImportError {
         reason: String,
     },
     /// The imported map cannot be read back: an error of the importer.
-    #[error("{file}: the imported map does not read back, {reason}")]
+    #[error("{file}: the imported map cannot be read again, {reason}")]
     Unreadable {
         /// The file.
         file: String,
@@ -123,7 +124,7 @@ impl LossKind {
             Self::Variant => "variants",
             Self::Layout => "structures",
             Self::Import => "imported files",
-            Self::Reference => "references to what is not there",
+            Self::Reference => "references to missing items",
             Self::Element => "elements without a counterpart",
         }
     }

@@ -41,18 +41,20 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         "vcxml" => Form::Broadcom,
         "panxml" => Form::Panfrost,
         "genxml" => Form::Intel,
-        other => return Err(tree.wrong(root, format!("<{other}> is none of <genxml>, <vcxml>, <panxml>"))),
+        other => return Err(tree.wrong(root, format!("<{other}> is not <genxml>, <vcxml> or <panxml>"))),
     };
     let version = match (&options.variant, form) {
         (None, _) => None,
         (Some(v), Form::Broadcom) => Some(number(v).ok_or_else(|| ImportError::Choose {
             file: draft.file.clone(),
-            reason: format!("variant '{v}' is no version (expected a number as in min_ver, 42)"),
+            reason: format!("variant '{v}' is not a version (expected a number as in min_ver, 42)"),
         })?),
         (Some(v), _) => {
             return Err(ImportError::Choose {
                 file: draft.file.clone(),
-                reason: format!("it has no variants, and '{v}' is asked for: each generation is a file of its own"),
+                reason: format!(
+                    "the file has no variants, so '{v}' cannot be chosen: each generation has its own file"
+                ),
             });
         }
     };
@@ -115,7 +117,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         match tag {
             "register" => reader.register(draft, tree, node, name)?,
             "aggregate" => draft.lose(tree.place(node), LossKind::Layout, || {
-                format!("aggregate {name} is made of other structures, which are there; where each begins in it is not")
+                format!("aggregate {name} consists of other structures; they are imported, but not their offsets in it")
             }),
             _ => reader.layout(draft, tree, node, tag, name)?,
         }
@@ -123,7 +125,10 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     if reader.of_versions > 0 {
         let n = reader.of_versions;
         draft.lose(tree.place(root), LossKind::Variant, || {
-            format!("{n} items are there in some versions alone and were taken for all; choose one with --variant, 42")
+            format!(
+                "{n} items exist only in some versions and were imported for all; choose a version with --variant, \
+                     42"
+            )
         });
     }
     let named = root.attribute("name").or_else(|| root.attribute("gen"));
@@ -164,7 +169,7 @@ impl<'t> Reader<'t> {
         if self.steps > MAX_STEPS {
             return Err(ImportError::TooMuch {
                 place: tree.place(node),
-                what: "groups and lists of values lead to too many items".to_owned(),
+                what: "groups and lists of values expand to too many items".to_owned(),
                 most: MAX_STEPS as u64,
             });
         }
@@ -210,7 +215,7 @@ impl<'t> Reader<'t> {
             for f in fields.iter().filter(|f| f.lo <= to && f.hi >= from) {
                 if f.lo < from || f.hi > to {
                     draft.lose(f.at.clone(), LossKind::Field, || {
-                        format!("field {} of {name} lies in several words of it", f.name)
+                        format!("field {} of {name} spans several of its words", f.name)
                     });
                     continue;
                 }
@@ -222,7 +227,7 @@ impl<'t> Reader<'t> {
             }
             let at = offset
                 .checked_add(4 * word)
-                .ok_or_else(|| tree.wrong(node, "its offset leaves 64 bits"))?;
+                .ok_or_else(|| tree.wrong(node, "the offset exceeds 64 bits"))?;
             add(draft, format!("{name}_{word}"), at, 32, part)?;
         }
         Ok(())
@@ -278,7 +283,8 @@ impl<'t> Reader<'t> {
                 if reported < bits {
                     draft.lose(tree.place(node), LossKind::Layout, || {
                         format!(
-                            "{tag} {name} has {reported} bits, and fields up to bit {}; it is as long as its fields",
+                            "{tag} {name} has {reported} bits, but fields up to bit {}; its fields determine its \
+                             length",
                             bits - 1
                         )
                     });
@@ -340,7 +346,7 @@ impl<'t> Reader<'t> {
                     let name = format!("{}{suffix}", node.attribute("name").unwrap_or("unnamed"));
                     let (lo, hi) = self.bits(tree, node)?;
                     let (Some(lo), Some(hi)) = (lo.checked_add(base), hi.checked_add(base)) else {
-                        return Err(tree.wrong(node, "its bits leave 64 bits"));
+                        return Err(tree.wrong(node, "the bit range exceeds 64 bits"));
                     };
                     if out.len() >= MAX_MEMBERS {
                         return Err(ImportError::TooMuch {
@@ -354,7 +360,7 @@ impl<'t> Reader<'t> {
                         let what = node.attribute("type").unwrap_or_default();
                         draft.lose(place, LossKind::Field, || {
                             format!(
-                                "field {name} of {owner} has {} bits ({what}); a field has 64 at most",
+                                "field {name} of {owner} has {} bits ({what}); the maximum is 64",
                                 (hi - lo).saturating_add(1)
                             )
                         });
@@ -372,7 +378,7 @@ impl<'t> Reader<'t> {
                 }
                 "group" => {
                     if depth >= MAX_DEPTH {
-                        return Err(tree.wrong(node, format!("groups lie more than {MAX_DEPTH} deep in each other")));
+                        return Err(tree.wrong(node, format!("groups are nested more than {MAX_DEPTH} deep")));
                     }
                     let count = tree.number(node, "count")?.unwrap_or(0);
                     let start = self.start(tree, node)?;
@@ -386,9 +392,7 @@ impl<'t> Reader<'t> {
                     }
                     if count == 0 {
                         draft.lose(place, LossKind::Layout, || {
-                            format!(
-                                "a group of {owner} repeats as often as its length tells; its first member is there"
-                            )
+                            format!("a group of {owner} repeats by its length; only its first member is imported")
                         });
                     }
                     for n in 0..count.max(1) {
@@ -396,7 +400,7 @@ impl<'t> Reader<'t> {
                         let at = size
                             .checked_mul(n)
                             .and_then(|d| d.checked_add(start)?.checked_add(base));
-                        let at = at.ok_or_else(|| tree.wrong(node, "its bits leave 64 bits"))?;
+                        let at = at.ok_or_else(|| tree.wrong(node, "the bit range exceeds 64 bits"))?;
                         let suffix = format!("{suffix}[{n}]");
                         self.fields(draft, tree, node, owner, at, &suffix, depth + 1, out)?;
                     }
@@ -411,7 +415,7 @@ impl<'t> Reader<'t> {
     /// Parses the `start` of a field or group: bits; `8b` is bytes (Broadcom); `word:bit` (Panfrost).
     fn start(&self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<u64, ImportError> {
         let text = node.attribute("start").unwrap_or("0");
-        let wrong = || tree.wrong(node, "start is no number of bits");
+        let wrong = || tree.wrong(node, "start is not a bit number");
         if let Some((word, bit)) = text.split_once(':') {
             let word = number(word).and_then(|w| w.checked_mul(32)).ok_or_else(wrong)?;
             return number(bit).and_then(|b| b.checked_add(word)).ok_or_else(wrong);
@@ -427,7 +431,7 @@ impl<'t> Reader<'t> {
 
     fn bits(&self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<(u64, u64), ImportError> {
         let mut lo = self.start(tree, node)?;
-        let wrong = || tree.wrong(node, "the bits of a field are reversed or none");
+        let wrong = || tree.wrong(node, "the bit range of a field is reversed or empty");
         if self.form == Form::Intel {
             let hi = tree.number(node, "end")?.ok_or_else(wrong)?;
             return if lo <= hi { Ok((lo, hi)) } else { Err(wrong()) };
@@ -464,7 +468,7 @@ impl<'t> Reader<'t> {
         let mut doc = String::new();
         if let Some(default) = node.attribute("default") {
             let default: String = default.chars().take(40).collect();
-            doc = format!("{default} if nothing else is said.");
+            doc = format!("The default is {default}.");
         }
         if node.children().any(|n| n.has_tag_name("value")) {
             self.step(tree, node, node.children().count())?;
@@ -529,7 +533,7 @@ impl<'t> Reader<'t> {
                 ("log2", _) => kind = Kind::PowerOfTwo,
                 (_, Some(n)) if n < 64 => kind = Kind::Address(n as u32),
                 _ => draft.lose(place, LossKind::Kind, || {
-                    format!("field {name} of {owner} has the modifier {modifier}; its bits are shown without")
+                    format!("field {name} of {owner} has the modifier {modifier}; its bits are shown without it")
                 }),
             }
         }

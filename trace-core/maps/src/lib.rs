@@ -144,7 +144,7 @@ pub fn import(
     let mut draft = Draft::new(file, options);
     for (name, place) in &loaded.missing {
         draft.lose(place.clone(), LossKind::Import, || {
-            format!("{name}, which it imports, was not found")
+            format!("the imported file {name} was not found")
         });
     }
     match format {

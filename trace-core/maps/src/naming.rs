@@ -142,10 +142,10 @@ pub struct MapHeader {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamingError {
     /// The file is not TOML.
-    #[error("the file is no TOML: {0}")]
+    #[error("the file is not valid TOML: {0}")]
     NoToml(String),
     /// The file defines the location in a form that this editor cannot change: an array, or a block that repeats.
-    #[error("{key} is said in the file {how}; change it there by hand")]
+    #[error("the file defines {key} {how}; change it there by hand")]
     ByHand {
         /// The location.
         key: Key,
@@ -153,13 +153,13 @@ pub enum NamingError {
         how: &'static str,
     },
     /// The register is below the base of the file's block.
-    #[error("{0} lies before the base of the file's block; give the name in a file of its own")]
+    #[error("{0} is before the base of the block in this file; write the name in another file")]
     BeforeBase(Key),
     /// The file would be no valid map with the entry.
     #[error("{0}")]
     NoMap(String),
     /// The file holds another entry than the one to replace.
-    #[error("{0} was changed in the file since; it is left as it stands there")]
+    #[error("{0} has changed in the file since; it was left unchanged")]
     Changed(Key),
 }
 
@@ -288,7 +288,7 @@ impl EntryPosition {
             Key::Memory { space, address } => ("memory", address, space),
         };
         if doc.get(list).is_some_and(|l| l.as_array_of_tables().is_none()) {
-            let how = "as a list of another form";
+            let how = "as a list in another form";
             return Err(NamingError::ByHand { key, how });
         }
         let mut place = Self {
@@ -461,7 +461,7 @@ fn begin(doc: &mut DocumentMut, head: &MapHeader, place: &EntryPosition) {
     if doc.get("map").is_none() {
         let mut map = Table::new();
         map.decor_mut().set_prefix(
-            "# Names given in Kinescope. docs/register-map.md tells the form; what is written here by hand stays.\n",
+            "# Names given in Kinescope. docs/register-map.md describes the form; text written here by hand is kept.\n",
         );
         map.insert("name", value(head.name.as_str()));
         map.insert(

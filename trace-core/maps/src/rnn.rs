@@ -121,7 +121,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             if let Some(missing) = wanted.iter().find(|w| !known.domain_of.contains_key(w.as_str())) {
                 return Err(ImportError::Choose {
                     file: draft.file.clone(),
-                    reason: format!("it has no domain '{missing}' (domains: {})", few(&names)),
+                    reason: format!("the file has no domain '{missing}' (domains: {})", few(&names)),
                 });
             }
             names
@@ -158,7 +158,10 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             }
             (items, size) = domain(&mut known, draft, &parts, Some(8))?;
             draft.lose(tree.place(node), LossKind::Element, || {
-                format!("domain {name} tells cells of 32 bits, and all its offsets are multiples of 4: they are taken as bytes, as its drivers do")
+                format!(
+                    "domain {name} states 32-bit cells, but all its offsets are multiples of 4: they are read as \
+                         bytes, as its drivers do"
+                )
             });
         }
         for (set, (count, place)) in std::mem::replace(&mut known.of_variants, earlier) {
@@ -183,7 +186,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         return Err(ImportError::Choose {
             file: draft.file.clone(),
             reason: format!(
-                "it and what it imports have no domain of registers (domains: {})",
+                "the file and its imports have no domain of registers (domains: {})",
                 few(&names)
             ),
         });
@@ -213,7 +216,10 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         let parts = known.enums.get(set.as_str());
         let names = parts.map(|p| values_of(p).join(", ")).unwrap_or_default();
         draft.lose(place, LossKind::Variant, || {
-            format!("{count} items are there on some variants of {set} alone and were taken for all; choose one with --variant ({names})")
+            format!(
+                "{count} items exist only on some variants of {set} and were imported for all; choose a variant \
+                     with --variant ({names})"
+            )
         });
     }
     if draft.doc.is_empty() {
@@ -288,7 +294,7 @@ fn variants_of(known: &Definitions<'_>) -> String {
         }
     }
     if messages.is_empty() {
-        "it names no variants".to_owned()
+        "the file names no variants".to_owned()
     } else {
         messages.join("; ")
     }
@@ -335,7 +341,7 @@ impl Definitions<'_> {
         if self.steps > MAX_STEPS {
             return Err(ImportError::TooMuch {
                 place: at.clone(),
-                what: "arrays and groups lead to too many items".to_owned(),
+                what: "arrays and groups expand to too many items".to_owned(),
                 most: MAX_STEPS as u64,
             });
         }
@@ -364,7 +370,7 @@ impl Definitions<'_> {
         };
         answer.unwrap_or_else(|| {
             draft.lose(tree.place(node), LossKind::Variant, || {
-                format!("variants '{list}' are not values of the enumeration; the item is taken for every variant")
+                format!("variants '{list}' are not values of the enumeration; the item is imported for every variant")
             });
             true
         })
@@ -401,11 +407,11 @@ fn walk<'t>(
                 }
                 let name = node.attribute("name").unwrap_or_default();
                 let Some(parts) = known.groups.get(name).cloned() else {
-                    draft.lose(place, LossKind::Reference, || format!("group {name} is not there"));
+                    draft.lose(place, LossKind::Reference, || format!("group {name} does not exist"));
                     continue;
                 };
                 if scope.depth >= MAX_USES {
-                    return Err(tree.wrong(node, format!("groups use each other {MAX_USES} deep or in a circle")));
+                    return Err(tree.wrong(node, format!("groups use each other {MAX_USES} deep or in a cycle")));
                 }
                 known.steps_on(&place, parts.len())?;
                 for (of, group) in parts {
@@ -433,7 +439,7 @@ fn memory(draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, name: &str) ->
         return Ok(false);
     }
     draft.lose(tree.place(node), LossKind::Array, || {
-        format!("array {name} of {length}; at most {MAX_ARRAY} are taken")
+        format!("array {name} has {length} members; only {MAX_ARRAY} are imported")
     });
     Ok(true)
 }
@@ -450,7 +456,7 @@ fn members(
         let mut all = Vec::new();
         for text in list.split(',') {
             let at = number(text).and_then(|n| n.checked_add(scope.base));
-            all.push(at.ok_or_else(|| tree.wrong(node, "offsets is a list of numbers"))?);
+            all.push(at.ok_or_else(|| tree.wrong(node, "offsets must be a list of numbers"))?);
         }
         return Ok((all, true));
     }
@@ -463,7 +469,7 @@ fn members(
     let all = (0..length).map(|n| n.checked_mul(stride).and_then(|d| d.checked_add(first?)));
     let all: Option<Vec<u64>> = all.collect();
     Ok((
-        all.ok_or_else(|| tree.wrong(node, "its offsets leave 64 bits"))?,
+        all.ok_or_else(|| tree.wrong(node, "the offsets exceed 64 bits"))?,
         length != 1,
     ))
 }
@@ -492,7 +498,7 @@ fn repeat<'t>(
     let (offsets, many) = members(tree, node, 0, scope)?;
     if node.has_attribute("doffset") || node.has_attribute("doffsets") {
         draft.lose(tree.place(node), LossKind::Element, || {
-            "offsets within another domain (doffset) are not carried over".to_owned()
+            "offsets within another domain (doffset) are not imported".to_owned()
         });
     }
     let name = node.attribute("name").unwrap_or_default();
@@ -540,7 +546,7 @@ fn register<'t>(
         Some("r") => Access::Read,
         Some("w") => Access::Write,
         None | Some("rw") => Access::Both,
-        Some(other) => return Err(tree.wrong(node, format!("access '{other}' is none of r, w, rw"))),
+        Some(other) => return Err(tree.wrong(node, format!("access '{other}' is not r, w or rw"))),
     };
     known.steps_on(&tree.place(node), node.children().count())?;
     let mut fields = Vec::new();
@@ -587,7 +593,7 @@ fn register<'t>(
         items.push(Item {
             name,
             first: scope.first && n == 0,
-            bit: bit.ok_or_else(|| tree.wrong(node, "its offset leaves 64 bits"))?,
+            bit: bit.ok_or_else(|| tree.wrong(node, "the offset exceeds 64 bits"))?,
             body: Rc::clone(&body),
         });
     }

@@ -158,7 +158,7 @@ impl LoadedFiles {
                 }
                 let many = || ImportError::TooMuch {
                     place: tree.place(node),
-                    what: "the file and what it imports are too many".to_owned(),
+                    what: "the file and its imports are too many files".to_owned(),
                     most: MAX_FILES as u64,
                 };
                 if loaded.files.len() + found.len() >= MAX_FILES {
@@ -216,7 +216,7 @@ impl InputTotals {
             return too("the file has too many bytes", MAX_FILE, 0);
         }
         if self.bytes > MAX_BYTES {
-            return too("the file and what it imports have too many bytes", MAX_BYTES, 0);
+            return too("the file and its imports have too many bytes", MAX_BYTES, 0);
         }
         // An attribute is an equals sign before a quote. The same characters in a text count too, which does no harm.
         let (mut of_element, mut equals) = (0usize, false);
@@ -226,7 +226,7 @@ impl InputTotals {
                     self.tags += 1;
                     of_element = 0;
                     if self.tags > MAX_TAGS {
-                        return too("the file and what it imports have too many tags", MAX_TAGS as u64, at);
+                        return too("the file and its imports have too many tags", MAX_TAGS as u64, at);
                     }
                 }
                 b'"' | b'\'' if equals => {
@@ -236,7 +236,7 @@ impl InputTotals {
                         return too("an element has too many attributes", MAX_OF_ELEMENT as u64, at);
                     }
                     if self.attributes > MAX_ATTRIBUTES {
-                        let what = "the file and what it imports have too many attributes";
+                        let what = "the file and its imports have too many attributes";
                         return too(what, MAX_ATTRIBUTES as u64, at);
                     }
                 }
@@ -247,7 +247,7 @@ impl InputTotals {
         for (at, _) in text.match_indices("xmlns") {
             self.namespaces += 1;
             if self.namespaces > MAX_NAMESPACES {
-                return too("too many namespaces are declared", MAX_NAMESPACES as u64, at);
+                return too("the file declares too many namespaces", MAX_NAMESPACES as u64, at);
             }
         }
         Ok(())
@@ -298,7 +298,7 @@ impl<'a> Tree<'a> {
             if depth > MAX_DEPTH {
                 return Err(ImportError::TooMuch {
                     place: tree.place(node),
-                    what: "elements lie too deep in each other".to_owned(),
+                    what: "elements are nested too deep".to_owned(),
                     most: MAX_DEPTH as u64,
                 });
             }

@@ -53,7 +53,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     let Some(tree) = trees.first() else { return Ok(()) };
     let device = tree.root();
     if device.tag_name().name() != "device" {
-        return Err(tree.wrong(device, "an SVD begins with <device>"));
+        return Err(tree.wrong(device, "the root element of an SVD is <device>"));
     }
     let mut reader = Reader {
         tree,
@@ -79,7 +79,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             if node.children().filter(others).count() > MAX_PROPERTIES {
                 return Err(ImportError::TooMuch {
                     place: tree.place(node),
-                    what: format!("a {tag} has too many elements that are no registers"),
+                    what: format!("a {tag} has too many elements that are not registers"),
                     most: MAX_PROPERTIES as u64,
                 });
             }
@@ -96,7 +96,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     let own = Inherited::default().under(&reader, &[device])?;
     let unit = reader.number(device, "addressUnitBits")?.unwrap_or(8);
     if unit != 8 {
-        return Err(tree.wrong(device, format!("addresses of {unit} bits; only bytes are possible")));
+        return Err(tree.wrong(device, format!("the address unit has {unit} bits (expected 8)")));
     }
     let peripherals: Vec<Node<'_, '_>> = device
         .children()
@@ -125,15 +125,15 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         list.join(", ")
     };
     if found.is_empty() {
-        return Err(tree.wrong(device, "it has no peripherals"));
+        return Err(tree.wrong(device, "the file has no peripherals"));
     }
     if let Some(missing) = options.blocks.iter().find(|b| !found.iter().any(|(n, ..)| n == *b)) {
         return Err(ImportError::Choose {
             file: draft.file.clone(),
-            reason: format!("it has no peripheral '{missing}'; it has {}", names()),
+            reason: format!("the file has no peripheral '{missing}'; it has {}", names()),
         });
     }
-    let choice = format!("choose peripherals with --block NAME; it has {}", names());
+    let choice = format!("choose peripherals with --block NAME; the file has {}", names());
     let wanted: Vec<&(String, u64, Chain<'_>)> = found
         .iter()
         .filter(|(n, ..)| options.blocks.is_empty() || options.blocks.contains(n))
@@ -151,7 +151,8 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             return Err(ImportError::Choose {
                 file: draft.file.clone(),
                 reason: format!(
-                    "{name} is {base:#x} bytes behind the first peripheral, and a window has {MAX_WINDOW:#x} at most; {choice}"
+                    "{name} is {base:#x} bytes after the first peripheral, but a register map covers at most \
+                     {MAX_WINDOW:#x}; {choice}"
                 ),
             });
         }
@@ -194,7 +195,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             && let Some(node) = chain.first()
         {
             draft.lose(tree.place(*node), LossKind::Element, || {
-                format!("{interrupts} interrupts of {name}: a map has no numbers of interrupts")
+                format!("{interrupts} interrupts of {name}: a map has no interrupt numbers")
             });
         }
     }
@@ -209,7 +210,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     for tag in ["cpu", "vendorExtensions"] {
         if let Some(node) = device.children().find(|n| n.has_tag_name(tag)) {
             draft.lose(tree.place(node), LossKind::Element, || {
-                format!("<{tag}> says nothing of registers")
+                format!("<{tag}> has no information about registers")
             });
         }
     }
@@ -221,7 +222,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     } else {
         format!(" ({})", options.blocks.join(", "))
     };
-    draft.doc = format!("{device_name}{parts}: {about} The window begins at {start:#x}.").replace(":  ", ". ");
+    draft.doc = format!("{device_name}{parts}: {about} The MMIO region begins at {start:#x}.").replace(":  ", ". ");
     let version = text(device, "version")
         .map(|v| format!(", version {v}"))
         .unwrap_or_default();
@@ -320,7 +321,7 @@ impl<'t> Reader<'t> {
         match chain.first() {
             Some(node) if self.looks.get() > MAX_LOOKS => Err(ImportError::TooMuch {
                 place: self.tree.place(*node),
-                what: "arrays and what is derived lead to too many elements".to_owned(),
+                what: "arrays and derived elements expand to too many elements".to_owned(),
                 most: MAX_LOOKS as u64,
             }),
             _ => Ok(()),
@@ -335,12 +336,10 @@ impl<'t> Reader<'t> {
             let base = self.find(last, path)?;
             let base = base.ok_or_else(|| {
                 self.tree
-                    .wrong(last, format!("it is derived from {path}, which is not there"))
+                    .wrong(last, format!("it is derived from {path}, which does not exist"))
             })?;
             if chain.contains(&base) {
-                return Err(self
-                    .tree
-                    .wrong(last, format!("it is derived from {path}, and that in the end from it")));
+                return Err(self.tree.wrong(last, format!("it is derived from {path} in a cycle")));
             }
             if chain.len() >= MAX_DERIVED {
                 return Err(self.tree.wrong(
@@ -372,7 +371,7 @@ impl<'t> Reader<'t> {
         for candidate in key {
             self.looks.set(self.looks.get().saturating_add(1));
             if self.looks.get() > MAX_LOOKS {
-                return Err(self.tree.wrong(node, format!("too many elements are called {last}")));
+                return Err(self.tree.wrong(node, format!("too many elements have the name {last}")));
             }
             let mut above = candidate.ancestors().skip(1).filter_map(|n| self.names.get(&n.id()));
             if outer.iter().all(|part| above.next() == Some(part)) {
@@ -388,7 +387,7 @@ impl<'t> Reader<'t> {
             return Ok(Vec::new());
         };
         let name = text(node, "name").or_else(|| first_text(chain, "name"));
-        let name = name.ok_or_else(|| self.tree.wrong(node, "it has no name"))?;
+        let name = name.ok_or_else(|| self.tree.wrong(node, "the element has no name"))?;
         let Some(dim) = self.first_number(chain, "dim")? else {
             return Ok(vec![(name.to_owned(), at)]);
         };
@@ -404,10 +403,10 @@ impl<'t> Reader<'t> {
         let mut all = Vec::new();
         for (n, index) in (0..dim).zip(index) {
             let offset = n.checked_mul(increment).and_then(|d| d.checked_add(at));
-            let offset = offset.ok_or_else(|| self.tree.wrong(node, "its addresses leave 64 bits"))?;
+            let offset = offset.ok_or_else(|| self.tree.wrong(node, "the addresses exceed 64 bits"))?;
             let member = name.replace("[%s]", &index).replace("%s", &index);
             if member.len() > 2 * MAX_NAME {
-                return Err(self.tree.wrong(node, "the names of its members are too long"));
+                return Err(self.tree.wrong(node, "the names of the members are too long"));
             }
             all.push((member, offset));
         }
@@ -466,7 +465,7 @@ impl<'t> Reader<'t> {
         if depth > MAX_DERIVED {
             return Err(self
                 .tree
-                .wrong(list, format!("clusters lie more than {MAX_DERIVED} deep in each other")));
+                .wrong(list, format!("clusters are nested more than {MAX_DERIVED} deep")));
         }
         for node in list.children() {
             let cluster = node.has_tag_name("cluster");
@@ -476,10 +475,10 @@ impl<'t> Reader<'t> {
             let chain = self.chain(node)?;
             self.look(&chain)?;
             let offset = self.first_number(&chain, "addressOffset")?;
-            let offset = offset.ok_or_else(|| self.tree.wrong(node, "it has no addressOffset"))?;
+            let offset = offset.ok_or_else(|| self.tree.wrong(node, "the element has no addressOffset"))?;
             let at = base
                 .checked_add(offset)
-                .ok_or_else(|| self.tree.wrong(node, "its address leaves 64 bits"))?;
+                .ok_or_else(|| self.tree.wrong(node, "the address exceeds 64 bits"))?;
             let own = inherited.under(self, &chain)?;
             let members = self.repeats(&chain, at)?;
             self.steps = self.steps.saturating_add(members.len());
@@ -514,7 +513,7 @@ impl<'t> Reader<'t> {
 
     fn register(&mut self, draft: &mut Draft, chain: &[Node<'t, 't>], own: &Inherited) -> Result<Body, ImportError> {
         let Some(node) = chain.first().copied() else {
-            return Err(self.tree.wrong(self.tree.root(), "a register that is none"));
+            return Err(self.tree.wrong(self.tree.root(), "a register that cannot be imported"));
         };
         let bits = own.size.unwrap_or(32);
         let mut doc = first_text(chain, "description").map(one_line).unwrap_or_default();
@@ -522,19 +521,17 @@ impl<'t> Reader<'t> {
             Some("read-only") => Access::Read,
             Some("write-only") => Access::Write,
             Some("writeOnce") => {
-                sentence(&mut doc, "Takes the first write alone.");
+                sentence(&mut doc, "Only the first write has an effect.");
                 Access::Write
             }
             Some("read-writeOnce") => {
-                sentence(&mut doc, "Takes the first write alone.");
+                sentence(&mut doc, "Only the first write has an effect.");
                 Access::Both
             }
             None | Some("read-write") => Access::Both,
             Some(other) => {
                 let other: String = other.chars().take(40).collect();
-                return Err(self
-                    .tree
-                    .wrong(node, format!("access '{other}' is none that SVD knows")));
+                return Err(self.tree.wrong(node, format!("access '{other}' is not defined by SVD")));
             }
         };
         effects(&mut doc, chain);
@@ -585,7 +582,7 @@ impl<'t> Reader<'t> {
         match (access, outer) {
             (Some("read-only"), Access::Both) => sentence(&mut doc, "Read-only."),
             (Some("write-only"), Access::Both) => sentence(&mut doc, "Write-only."),
-            (Some("writeOnce" | "read-writeOnce"), _) => sentence(&mut doc, "Takes the first write alone."),
+            (Some("writeOnce" | "read-writeOnce"), _) => sentence(&mut doc, "Only the first write has an effect."),
             _ => {}
         }
         effects(&mut doc, chain);
@@ -607,7 +604,7 @@ impl<'t> Reader<'t> {
             .copied();
         for other in enumerations.iter().filter(|n| Some(**n) != main) {
             draft.lose(self.tree.place(*other), LossKind::Value, || {
-                "names of values for the other direction: a field has one list".to_owned()
+                "names of values for the other access direction: a field has only one list".to_owned()
             });
         }
         let name = first_text(chain, "name").unwrap_or_default();
@@ -635,7 +632,7 @@ impl<'t> Reader<'t> {
 
     /// Reads the bits of a field, which SVD gives in three forms.
     fn bits(&self, node: Node<'t, 't>) -> Result<Option<(u64, u64)>, ImportError> {
-        let wrong = || self.tree.wrong(node, "the bits of a field are reversed or none");
+        let wrong = || self.tree.wrong(node, "the bit range of a field is reversed or empty");
         if let Some(range) = text(node, "bitRange") {
             let inner = range.strip_prefix('[').and_then(|r| r.strip_suffix(']'));
             let (hi, lo) = inner.and_then(|r| r.split_once(':')).ok_or_else(wrong)?;
@@ -683,14 +680,17 @@ impl<'t> Reader<'t> {
             let raw = text(node, "value").unwrap_or_default();
             if text(node, "isDefault").is_some_and(|t| t != "false" && t != "0") {
                 draft.lose(self.tree.place(node), LossKind::Value, || {
-                    format!("{name} stands for every other value: only values have names")
+                    format!("{name} stands for every other value, but a name needs one value")
                 });
                 continue;
             }
             let bits = ["#", "0b", "0B"].iter().find_map(|b| raw.strip_prefix(b));
             if bits.is_some_and(|b| b.contains(['x', 'X'])) {
                 draft.lose(self.tree.place(node), LossKind::Value, || {
-                    format!("{name} is {raw}, several values; it names the one whose free bits are 0")
+                    format!(
+                        "{name} is {raw}, which matches several values; the name is used for the one whose free \
+                             bits are 0"
+                    )
                 });
             }
             match number(raw) {
@@ -738,7 +738,7 @@ fn effects(doc: &mut String, chain: &[Node<'_, '_>]) {
     let read = match get("readAction").as_deref() {
         Some("clear") => "Reading clears.",
         Some("set") => "Reading sets.",
-        Some("modify" | "modifyExternal") => "Reading changes something.",
+        Some("modify" | "modifyExternal") => "Reading has a side effect.",
         _ => "",
     };
     for text in [written, read] {

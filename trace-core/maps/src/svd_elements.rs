@@ -163,7 +163,7 @@ impl UnsupportedElements {
     pub fn report(self, draft: &mut Draft) {
         for (name, (count, place)) in self.0 {
             draft.lose(place, LossKind::Element, || {
-                format!("{count} <{name}>: a map has no word for what it says")
+                format!("{count} <{name}>: a map cannot express it")
             });
         }
     }

@@ -133,13 +133,13 @@ fn read(path: &Path) -> Result<String, String> {
     let describe = |e: std::io::Error| format!("{}: {e}", path.display());
     // Checked before the file is opened: opening a pipe would block until somebody writes into it.
     if !std::fs::metadata(path).map_err(describe)?.is_file() {
-        return Err(format!("{}: it is no file", path.display()));
+        return Err(format!("{}: it is not a regular file", path.display()));
     }
     let file = std::fs::File::open(path).map_err(describe)?;
     let mut text = String::new();
     let n = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(describe)?;
     if n as u64 > MAX_BYTES {
-        return Err(format!("{}: it has more than {MAX_BYTES} bytes", path.display()));
+        return Err(format!("{}: the file has more than {MAX_BYTES} bytes", path.display()));
     }
     Ok(text)
 }
@@ -200,7 +200,8 @@ fn cached_map(
     let bytes = all.bytes.saturating_add(made.built_bytes());
     if bytes > MAX_KEPT {
         return Err(format!(
-            "maps were changed so often that all their versions take more than {} MiB; start the program again to use it",
+            "maps changed so often that all their versions take more than {} MiB; start the program again to use this \
+             version",
             MAX_KEPT >> 20
         ));
     }
@@ -240,7 +241,8 @@ impl UserMaps {
                 path: folder.to_owned(),
                 beside: false,
                 map: Err(format!(
-                    "{}: it has more than {MAX_MAPS} maps; {at_least}{more} of them, from {name} on, are not used",
+                    "{}: the folder has more than {MAX_MAPS} maps; {at_least}{more} of them, from {name} on, are not \
+                     used",
                     folder.display()
                 )),
             });
@@ -321,7 +323,7 @@ impl UserMaps {
             vec![path.to_owned()]
         };
         if files.len() > MAX_FILES {
-            return Err(format!("{}: it has more than {MAX_FILES} files", path.display()));
+            return Err(format!("{}: the map has more than {MAX_FILES} files", path.display()));
         }
         let mut texts = Vec::with_capacity(files.len());
         let mut content = blake3::Hasher::new();
@@ -330,12 +332,15 @@ impl UserMaps {
             let text = self.files.read(&file)?;
             let bytes = text.len() as u64;
             self.read = self.read.saturating_add(bytes);
-            left = left
-                .checked_sub(bytes)
-                .ok_or_else(|| format!("{}: its files have more than {MAX_BYTES} bytes", path.display()))?;
+            left = left.checked_sub(bytes).ok_or_else(|| {
+                format!(
+                    "{}: the files of the map have more than {MAX_BYTES} bytes",
+                    path.display()
+                )
+            })?;
             of_all = of_all.checked_sub(bytes).ok_or_else(|| {
                 format!(
-                    "{}: the files of your maps have more than {MAX_ALL_BYTES} bytes with it",
+                    "{}: your maps together have more than {MAX_ALL_BYTES} bytes; this one is not used",
                     path.display()
                 )
             })?;
@@ -349,7 +354,7 @@ impl UserMaps {
         self.built = self.built.saturating_add(map.built_bytes());
         if self.built > MAX_BUILT {
             return Err(format!(
-                "{}: your maps take more than {} MiB of memory with it",
+                "{}: your maps together take more than {} MiB of memory; this one is not used",
                 path.display(),
                 MAX_BUILT >> 20
             ));

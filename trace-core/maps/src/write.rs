@@ -39,7 +39,7 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         if layout.bits == 0 || layout.bits > 1 << 16 || !names.insert(layout.name.clone()) {
             draft.lose(layout.at, LossKind::Layout, || {
                 format!(
-                    "{} of {} bits: too large, empty, or a second one of its name",
+                    "{} of {} bits: too large, empty, or a duplicate name",
                     layout.name, layout.bits
                 )
             });
@@ -90,7 +90,7 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         return Err(ImportError::Choose {
             file: draft.file,
             reason: format!(
-                "its map would have {} bytes, and a map has {} at most; import parts of it (--block)",
+                "the map would have {} bytes, but the maximum is {}; import parts of it (--block)",
                 out.len(),
                 super::user_maps::MAX_BYTES
             ),
@@ -146,7 +146,7 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
             64 => (8, 4),
             _ => {
                 draft.lose(at, LossKind::Width, || {
-                    format!("{name} has {bits} bits; registers have 8, 16, 32 or 64")
+                    format!("{name} has {bits} bits, but registers have 8, 16, 32 or 64")
                 });
                 continue;
             }
@@ -158,7 +158,8 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
         else {
             draft.lose(at, LossKind::Outside, || {
                 format!(
-                    "{name} at {:#x} is not aligned to its {bytes} bytes or not in the window of {window:#x}",
+                    "{name} at {:#x} is not aligned to its {bytes} bytes or not within the {window:#x} bytes of the \
+                     map",
                     r.offset
                 )
             });
@@ -180,8 +181,15 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
             }
             let offset = r.offset;
             draft.lose(at, LossKind::Overlap, || {
-                let how = if same { "is at the same place as" } else { "shares bytes with" };
-                format!("{name} at {offset:#x} {how} {main}, which keeps its name and fields; it is named in the description")
+                let how = if same {
+                    "is at the same offset as"
+                } else {
+                    "shares bytes with"
+                };
+                format!(
+                    "{name} at {offset:#x} {how} {main}; {main} keeps its name and fields, and the description \
+                         names the other"
+                )
             });
             continue;
         }
@@ -213,7 +221,7 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
         if name != plain {
             let old = &r.name;
             draft.lose(r.body.at.clone(), LossKind::Name, || {
-                format!("a second register is called {old}; it is {name}")
+                format!("a second register has the name {old}; it is renamed to {name}")
             });
         }
         if wide {
@@ -250,7 +258,7 @@ fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
     if options.pci.is_empty() && options.compatible.is_empty() && options.gpu.is_empty() {
         let _ = writeln!(
             out,
-            "# Devices that it is for: [[map.device]] with vendor and device, or compatible; [[map.gpu]] with id."
+            "# The devices of this map: [[map.device]] with vendor and device, or compatible; [[map.gpu]] with id."
         );
     }
     let name = quoted(&draft.name);
@@ -347,7 +355,7 @@ pub(crate) fn fields_text(
         if f.lo > f.hi || f.hi >= bits || f.hi - f.lo > 63 {
             draft.lose(f.at.clone(), LossKind::Field, || {
                 format!(
-                    "field {} of {owner}, bits {}:{}, is reversed, wider than 64 or leaves its {bits} bits",
+                    "field {} of {owner}, bits {}:{}, is reversed, wider than 64 or exceeds its {bits} bits",
                     f.name, f.hi, f.lo
                 )
             });
@@ -363,7 +371,7 @@ pub(crate) fn fields_text(
             }
             draft.lose(f.at.clone(), LossKind::Field, || {
                 format!(
-                    "field {} of {owner}, bits {}:{}, shares bits with {main}, which is kept",
+                    "field {} of {owner}, bits {}:{}, shares bits with {main}; only {main} is kept",
                     f.name, f.hi, f.lo
                 )
             });

@@ -130,7 +130,7 @@ impl Calls {
             ..Resources::default()
         };
         let Some(module) = f.module.and_then(|m| self.facts().modules.get(m as usize)) else {
-            kernel_code.problem = Some("the recording does not tell which module the function is of".to_owned());
+            kernel_code.problem = Some("the recording does not state the module of the function".to_owned());
             return kernel_code;
         };
         kernel_code.kind = module.kind;
@@ -170,7 +170,7 @@ impl Calls {
                     problem = Some(e.to_string());
                 }
             },
-            ImageKind::Unknown => problem = Some("the module is of no form that is known".to_owned()),
+            ImageKind::Unknown => problem = Some("the format of the module is unknown".to_owned()),
         }
         kernel_code.problem = problem;
     }

@@ -89,11 +89,11 @@ impl ContentState {
             Self::Known(ContentSource::Copied, e) => format!("copied from the host at event {e}"),
             Self::Known(ContentSource::Filled, e) => format!("filled at event {e}"),
             Self::Known(ContentSource::ReadBack, e) => format!("read back at event {e}"),
-            Self::Known(ContentSource::TraceBefore, e) => format!("as a board had it before event {e}"),
-            Self::Known(ContentSource::TraceAfter, e) => format!("as a board had it behind the launch at event {e}"),
-            Self::Unknown(UnknownReason::NotAllocated, _) => "no memory that the recording tells of".to_owned(),
+            Self::Known(ContentSource::TraceBefore, e) => format!("content on a target before event {e}"),
+            Self::Known(ContentSource::TraceAfter, e) => format!("content on a target after the launch at event {e}"),
+            Self::Unknown(UnknownReason::NotAllocated, _) => "not allocated, as far as the recording shows".to_owned(),
             Self::Unknown(UnknownReason::NeverWritten, 0) => "not written before".to_owned(),
-            Self::Unknown(UnknownReason::NeverWritten, e) => format!("not written since it was taken at event {e}"),
+            Self::Unknown(UnknownReason::NeverWritten, e) => format!("not written since its allocation at event {e}"),
             Self::Unknown(UnknownReason::Launch { certain: true }, e) => {
                 format!("unknown since the launch at event {e}")
             }
@@ -103,9 +103,9 @@ impl ContentState {
             Self::Unknown(UnknownReason::NotRecorded, e) => {
                 format!("copied at event {e}; the content is not in the recording")
             }
-            Self::Unknown(UnknownReason::Shared, _) => "unknown: the host writes it without a call".to_owned(),
+            Self::Unknown(UnknownReason::Shared, _) => "unknown: the host can write it without a call".to_owned(),
             Self::Unknown(UnknownReason::LimitExceeded, _) => {
-                "not looked at: it has too many pieces, or was copied on the device too often".to_owned()
+                "not computed: it has too many pieces, or was copied on the device too often".to_owned()
             }
         }
     }

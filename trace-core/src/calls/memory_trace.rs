@@ -54,13 +54,13 @@ pub enum MemoryTraceError {
     #[error(transparent)]
     Record(#[from] EncodeError),
     /// The data ends too early.
-    #[error("what a board watched has {bytes} bytes, which is too few")]
+    #[error("the memory trace has {bytes} bytes, which is too few")]
     Truncated {
         /// Size of the data, bytes.
         bytes: usize,
     },
     /// A sample or a range is invalid.
-    #[error("what a board watched is damaged: {what}, at {at:#x}")]
+    #[error("the memory trace is damaged: {what}, at {at:#x}")]
     Damaged {
         /// What is wrong.
         what: &'static str,
@@ -97,37 +97,37 @@ impl MemoryTrace {
     fn checked(mut header: TraceHeader, content: Vec<u8>) -> Result<Self, MemoryTraceError> {
         let wrong = |what, at| Err(MemoryTraceError::Damaged { what, at });
         if header.events.start > header.events.end || header.events.end == u64::MAX {
-            return wrong("events that run backwards, or without end", header.events.start);
+            return wrong("the event range is reversed or has no end", header.events.start);
         }
         let mut last = 0;
         for r in &header.ranges {
             if r.start >= r.end || r.start < last {
-                return wrong("a range that does not rise", r.start);
+                return wrong("a range is empty or not in ascending order", r.start);
             }
             last = r.end;
         }
         header.sights.sort_unstable();
         for s in &header.sights {
             if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.end() == u64::MAX {
-                return wrong("a sight of an impossible size", s.at);
+                return wrong("a sample has an invalid size", s.at);
             }
             if !(header.events.start..=header.events.end).contains(&s.moment) {
-                return wrong("a sight of a moment that was not watched", s.at);
+                return wrong("a sample belongs to a moment that was not traced", s.at);
             }
             let end = s.content.checked_add(u64::from(s.bytes));
             if end.is_none_or(|end| end > content.len() as u64) {
-                return wrong("a sight without its bytes", s.at);
+                return wrong("a sample refers to missing bytes", s.at);
             }
         }
         for pair in header.sights.windows(2) {
             let [a, b] = pair else { continue };
             let same = a.at == b.at;
             if same && (a.bytes != b.bytes || a.moment == b.moment) || !same && a.end() > b.at {
-                return wrong("two sights of one place that do not fit each other", b.at);
+                return wrong("two samples of one address overlap", b.at);
             }
         }
         let Ok(count) = u32::try_from(header.sights.len()) else {
-            return wrong("too many sights", 0);
+            return wrong("there are too many samples", 0);
         };
         let mut by_moment: Vec<u32> = (0..count).collect();
         by_moment.sort_by_key(|n| header.sights.get(*n as usize).map(|s| s.moment));

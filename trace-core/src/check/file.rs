@@ -25,15 +25,15 @@ pub fn check_file(path: &Path, progress: &Progress) -> Result<Vec<Finding>, Cont
         .collect();
     if report.finding_count > listed {
         let more = format!(
-            "{} problems more, of which the first {listed} are listed",
+            "{} more problems were found; the list has only the first {listed}",
             report.finding_count - listed
         );
         findings.push(finding("the file".into(), more));
     }
     if report.trailing_bytes > 0 {
         let what = format!(
-            "the recording was not closed, or its file was cut: {} bytes behind the last whole commit are of no use, and what \
-             was recorded behind it is lost",
+            "the recording was not closed, or its file was truncated: the {} bytes after the last complete commit are \
+             unusable and their events are lost",
             report.trailing_bytes
         );
         findings.push(Finding::new(FindingKind::LostEvents, "the end of the file", what));

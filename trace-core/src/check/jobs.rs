@@ -49,7 +49,7 @@ pub(super) fn check_jobs(
     if recording.facts.address_spaces.is_empty() {
         if let Some(job) = jobs.first() {
             let message = format!(
-                "{} jobs were submitted and the recording has no page tables, so none of them can be decoded",
+                "{} jobs were submitted, but the recording has no page tables, so none of them can be decoded",
                 jobs.len()
             );
             let f = Finding::new(FindingKind::UndecodedJobHead, format!("event {}", job.event), message);
@@ -69,7 +69,7 @@ pub(super) fn check_jobs(
         let place = |va: GpuVa| format!("job {}, event {}, {va}", job.index, job.event);
         let Some(view) = view else {
             heads.add(|| {
-                let message = "the recording does not hold the page tables of the address space that the job runs in";
+                let message = "the recording does not hold the page tables of the job's address space";
                 Finding::new(FindingKind::UndecodedJobHead, place(job.head_va), message).at_event(job.event)
             });
             continue;
@@ -92,7 +92,7 @@ pub(super) fn check_jobs(
                         format!("job {n} of the chain")
                     };
                     heads.add(|| {
-                        let message = format!("{which} does not decode: {e}");
+                        let message = format!("{which} cannot be decoded: {e}");
                         Finding::new(FindingKind::UndecodedJobHead, place(j.va), message).at_event(job.event)
                     });
                 }
@@ -102,10 +102,10 @@ pub(super) fn check_jobs(
             }
         }
         let bad_end = match chain.end {
-            ChainEnd::Loop(at) => Some((at, "the chain comes back to this job")),
-            ChainEnd::Limit => Some((job.head_va, "the chain is longer than any driver makes it")),
+            ChainEnd::Loop(at) => Some((at, "the chain leads back to this job")),
+            ChainEnd::Limit => Some((job.head_va, "the chain is longer than any chain of a driver")),
             ChainEnd::Unreadable(at) if chain.jobs.iter().all(|j| j.va != at) => {
-                Some((at, "the chain goes on where there is no content"))
+                Some((at, "the chain continues where there is no content"))
             }
             _ => None,
         };
@@ -143,8 +143,8 @@ fn text(
     let shown = String::from_utf8_lossy(bytes).escape_debug().to_string();
     foreign.add(|| {
         let message = format!(
-            "{len} bytes of text stand in the page of a job descriptor, \"{shown}\"; the page was used for something \
-             else before it was dumped"
+            "the page of a job descriptor holds {len} bytes of text, \"{shown}\"; the page was reused before it was \
+             dumped"
         );
         let place = format!("job {}, {:#x}", job.index, (va.page() << 12) + at as u64);
         Finding::new(FindingKind::ForeignData, place, message).at_event(job.event)

@@ -23,7 +23,7 @@ pub(super) fn check_regions(recording: &Recording, findings: &mut Vec<Finding>) 
                     FindingKind::OverlappingRegions,
                     format!("{}", r.start),
                     format!(
-                        "the regions {} to {} and {} to {} overlap; the source does not tell when one was given back",
+                        "the regions {} to {} and {} to {} overlap; the source does not state when one was freed",
                         f.start, f.end, r.start, r.end
                     ),
                 )
@@ -87,7 +87,8 @@ pub(super) fn check_mappings(
         let last = holes.spans.last().map(|r| r.va);
         for run in holes.spans {
             let message = format!(
-                "{} pages are mapped here and the recording does not hold their contents; a replay starts them as zero",
+                "{} pages are mapped here, but the recording does not hold their contents; a replay starts them as \
+                 zero",
                 run.pages
             );
             findings.push(Finding::new(

@@ -53,10 +53,10 @@ pub(super) fn check_time(
     }
     if let Some(event) = first {
         let message = if count == 1 {
-            format!("its time is {most} ns before that of the event before it")
+            format!("its time is {most} ns before that of the previous event")
         } else {
             format!(
-                "this and {} more events are before the event before them, by up to {most} ns",
+                "the times of this and {} more events are before those of their previous events, by up to {most} ns",
                 count - 1
             )
         };
@@ -79,7 +79,7 @@ fn without_names(recording: &Recording) -> String {
     let file = from.unwrap_or_else(|| "RECORDING".to_owned());
     if let Some(map) = RegisterMap::for_device_of(recording) {
         let (name, space) = (map.name(), map.space());
-        return format!("the register map {name} is of {space}, which was not recorded, so no register has a name");
+        return format!("the register map {name} describes {space}, which was not recorded, so no register has a name");
     }
     if recording.has_command_streams() {
         let generation = match id >> 24 {
@@ -93,26 +93,26 @@ fn without_names(recording: &Recording) -> String {
             let name = &recording.facts.identity.gpu_name;
             return format!(
                 "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from a \
-                 Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import a{source}xx.xml --variant A{generation}XX \
-                 --block A{source}XX --next-to {file}`"
+                 version of Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import \
+                 a{source}xx.xml --variant A{generation}XX --block A{source}XX --next-to {file}`"
             );
         }
         return format!(
-            "no register map fits: the recording does not say which GPU it is of. If it is an earlier import, \
-             import the .rd file again. If you know the generation: `kinescope regmaps import a6xx.xml --variant A6XX \
+            "no register map fits: the recording does not name its GPU. Import the .rd file again if an earlier \
+             version imported it. If you know the generation: `kinescope regmaps import a6xx.xml --variant A6XX \
              --block A6XX --next-to {file}`, with the file from Mesa's src/freedreno/registers/adreno"
         );
     }
-    let how = "`kinescope regmaps import` makes one of an SVD, rules-ng-ng or genxml file";
+    let how = "`kinescope regmaps import` makes a map from an SVD, rules-ng-ng or genxml file";
     match recording.hardware() {
         Some(h) if id == 0 && h.is_named() => {
             let id = h.id();
             format!("no register map knows the device {id}, so no register has a name: {how}, with --next-to {file}")
         }
         _ if id == 0 => format!(
-            "the recording does not say which device it is of, so no register has a name. Import it again with \
-             `--device VENDOR:DEVICE` (1002:5159) or `--device COMPATIBLE` (arm,pl031), or give it a map: {how}, with \
-             --next-to {file}"
+            "the recording does not name its device, so no register has a name. Import it again with `--device \
+             VENDOR:DEVICE` (1002:5159) or `--device COMPATIBLE` (arm,pl031), or add a map: {how}, with --next-to \
+             {file}"
         ),
         _ => format!(
             "no register map knows a GPU with id {id:#010x}, so no register has a name: {how}, with --next-to {file}"
@@ -188,7 +188,7 @@ pub(super) fn check_registers(
             if let Some(before) = before.filter(|b| *b != a.value) {
                 changed.add(|| {
                     let message = format!(
-                        "{} reads {:#x} here and read {before:#x} before; it tells what the GPU is",
+                        "{} reads {:#x} here, but {before:#x} before; this register identifies the GPU",
                         register.name, a.value
                     );
                     let place = format!("event {event}, {}", register.name);
@@ -201,7 +201,7 @@ pub(super) fn check_registers(
     for (space, o) in others {
         let name = spaces.get(usize::from(space)).map_or("", |s| s.name.as_str());
         let message = format!(
-            "{} accesses to {name}, a window that the register map {} says nothing of",
+            "{} accesses to {name}, a space that the register map {} does not describe",
             o.count,
             map.name()
         );

@@ -65,8 +65,8 @@ fn executable(number: u8, runs: &MappedRuns, findings: &mut Vec<Finding>) {
     for (va, n) in by_address(both.copied()) {
         few.add(|| {
             let message = format!(
-                "{} of address space {number} may be written by the GPU and run as shader code: a job that writes past \
-                 its buffers can change what other jobs run",
+                "the GPU may write and execute {} of address space {number}: a job that writes past its buffers can \
+                 change the code of other jobs",
                 pages(n)
             );
             Finding::new(FindingKind::WritableAndExecutable, GpuVa(va).to_string(), message)
@@ -95,12 +95,12 @@ fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
             let va = r.va.0.saturating_add((frame - first).saturating_mul(4096));
             let more = match to - from {
                 1 => String::new(),
-                n => format!(", and {} more page tables behind it", n - 1),
+                n => format!(", and {} more page tables after it", n - 1),
             };
             few.add(|| {
                 let message = format!(
                     "the GPU may write the level {level} page table of address space {of} through address space \
-                     {number}{more}: a job can map itself any memory"
+                     {number}{more}: a job can map any memory"
                 );
                 Finding::new(FindingKind::WritablePageTable, GpuVa(va).to_string(), message)
             });
@@ -190,9 +190,9 @@ fn alias(a: OpenRun<'_>, b: OpenRun<'_>, to: u64, cached: bool) -> Finding {
         }
     };
     let why = if cached {
-        "a write through one may stay in a cache that the other does not look into"
+        "a write through one mapping may stay in a cache that the other mapping does not use"
     } else {
-        "what one forbids the other allows"
+        "one mapping allows what the other forbids"
     };
     let message = format!(
         "{} at physical {} are mapped {} and {}: {why}",
@@ -294,8 +294,8 @@ fn check_unused(
         few.add(|| {
             let (va, n) = (range.start, range.end.saturating_sub(range.start) / 4096);
             let message = format!(
-                "{} of address space {number} {} mapped here, and as far as the recording tells nothing reads or writes \
-                 {}: no contents but zeros, no buffer, no write of the CPU, no word of memory that points there",
+                "{} of address space {number} {} mapped here, but the recording shows no use of {}: no nonzero \
+                 content, no buffer, no CPU write and no pointer to it",
                 pages(n),
                 if n == 1 { "is" } else { "are" },
                 them(n)

@@ -131,8 +131,8 @@ fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result
     }
     let (width, height) = (screen.width, screen.height);
     Ok(Some(format!(
-        "{message} of the last picture ({width} by {height}) cannot be right, {pixels} pixels were left by such accesses and \
-         not stored to again"
+        "{message} of the last picture ({width} by {height}) may be wrong: such accesses left {pixels} pixels that \
+         were not stored again"
     )))
 }
 
@@ -162,19 +162,19 @@ impl UndecodedAccesses {
             (n, false) => format!("{n} accesses were"),
         };
         let lost = if self.reads == self.count {
-            "what they gave is not known"
+            "the read values are unknown"
         } else {
-            "what was read or stored there is not known, and a replay cannot do it again"
+            "the values are unknown, so a replay cannot repeat the accesses"
         };
         let name = space.map_or_else(|| format!("space {number}"), |s| s.name.clone());
-        let why = "the recorder reads no value out of a repeated move (`rep movs`)";
+        let why = "the recorder cannot read the value of a repeated move (`rep movs`)";
         let why = match self.copies {
             0 => String::new(),
-            n if n == self.count => format!(", since {why}"),
-            n => format!(", {n} of them since {why}"),
+            n if n == self.count => format!(", because {why}"),
+            n => format!(", {n} of them because {why}"),
         };
         let message = format!(
-            "{what} seen without the value{why}, at {}{more}: {lost}",
+            "{what} recorded without the value{why}, at {}{more}: {lost}",
             messages.join(", ")
         );
         // The damage to the picture comes first: lists show only the start of a message.
@@ -228,14 +228,14 @@ mod tests {
             [
                 (
                     "config",
-                    "1 read was seen without the value, at 0x10–0x11: what they gave is not known",
+                    "1 read was recorded without the value, at 0x10–0x11: the read values are unknown",
                     Some(301)
                 ),
                 (
                     "bar0",
-                    "300 accesses were seen without the value, since the recorder reads no value out of a repeated \
-                     move (`rep movs`), at 0x0–0x31f, 0x1000–0x131f, 0x2000–0x231f: what was read or stored there is \
-                     not known, and a replay cannot do it again",
+                    "300 accesses were recorded without the value, because the recorder cannot read the value of a \
+                     repeated move (`rep movs`), at 0x0–0x31f, 0x1000–0x131f, 0x2000–0x231f: the values are unknown, \
+                     so a replay cannot repeat the accesses",
                     Some(0)
                 ),
             ]

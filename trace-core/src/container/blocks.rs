@@ -97,7 +97,7 @@ pub(super) fn check_block(e: &Entry, table: &[u8], block: u64, data: &[u8]) -> R
         .ok()
         .and_then(|b| b.checked_mul(BLOCK_ENTRY_BYTES))
         .and_then(|at| table.get(at..at.checked_add(BLOCK_ENTRY_BYTES)?));
-    let entry = entry.ok_or_else(|| format!("{e}, block {block} is in no table"))?;
+    let entry = entry.ok_or_else(|| format!("{e}, block {block} has no entry in a block table"))?;
     check_block_entry(entry, data).map_err(|reason| match reason {
         Some(reason) => format!("{e}, block {block}: {reason}"),
         None => format!("{e}, block {block} does not agree with its digest"),

@@ -26,7 +26,8 @@ pub enum ContainerError {
     },
     /// The file needs a newer version of the program.
     #[error(
-        "{place}: byte {byte:#x}: {what} has version {version}, this program reads up to {known}; a newer one is needed"
+        "{place}: byte {byte:#x}: {what} has version {version}, but this program reads up to {known}; use a newer \
+         version"
     )]
     TooNew {
         /// The file.
@@ -42,8 +43,8 @@ pub enum ContainerError {
     },
     /// The file has blocks with a codec that this program does not support.
     #[error(
-        "{place}: byte {byte:#x}: blocks of the file have codec {codec}, and this program knows codec 0 (plain) alone; \
-         a newer one is needed"
+        "{place}: byte {byte:#x}: blocks of the file have codec {codec}, but this program only knows codec 0 (plain); \
+         use a newer version"
     )]
     UnknownCodec {
         /// The file.
@@ -54,7 +55,7 @@ pub enum ContainerError {
         codec: u32,
     },
     /// The file holds no complete commit: its writer died before the first one, or the file was truncated.
-    #[error("{place}: no whole commit in {bytes} bytes: {reason}")]
+    #[error("{place}: no complete commit in {bytes} bytes: {reason}")]
     NoCommit {
         /// The file.
         place: String,
@@ -87,15 +88,15 @@ pub enum ContainerError {
     },
     /// The data to write is lent from a damaged file; writing it would give it valid digests.
     #[error(
-        "{0}; nothing that is damaged is written as if it were sound. `kinescope verify` lists all damage, and \
-         `kinescope events` prints what is sound: take the file from where it is whole, or record it again"
+        "{0}; damaged data is not copied into a new file. `kinescope verify` lists all damage and `kinescope events` \
+         prints the intact events: take the file from an intact copy, or record it again"
     )]
     DamagedSource(Box<DamagedBlock>),
     /// The data to write contradicts itself, or the format cannot hold it.
     #[error("cannot be written: {0}")]
     Refused(String),
     /// An earlier write or sync failed, so the content of the file is not known. Open it again to continue.
-    #[error("{place}: an earlier write failed; open the file again to go on from its last commit")]
+    #[error("{place}: an earlier write failed; open the file again to continue from its last commit")]
     Poisoned {
         /// The file.
         place: String,

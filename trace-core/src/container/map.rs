@@ -3,7 +3,7 @@
 //! The only `unsafe` of this crate.
 #![allow(
     unsafe_code,
-    reason = "mapping a file is unsafe by nature; why it is sound enough here is said at the call"
+    reason = "mapping a file is unsafe by nature; the comment at the call says why it is sound enough here"
 )]
 
 use super::mapped_recordings::MapRegistration;

@@ -394,7 +394,7 @@ impl KineFile {
         for e in self.of_kind(kind) {
             let part: Vec<T> = self.record(e, kind.name())?;
             if part.len() as u64 != e.rows {
-                let what = format!("{e} has {} elements, its table entry says {}", part.len(), e.rows);
+                let what = format!("{e} has {} elements, but its table entry states {}", part.len(), e.rows);
                 return Err(self.source.damaged_error(e.offset, what));
             }
             all.extend(part);
@@ -438,7 +438,7 @@ impl KineFile {
         for e in self.of_kind(SectionKind::Extra) {
             let content = e.bytes.saturating_sub(NAMED_BYTES as u64);
             left = left.checked_sub(content).ok_or_else(|| {
-                let what = format!("{e}: the bytes attached up to here are more than {MAX_EXTRAS}");
+                let what = format!("{e}: the extras up to here have more than {MAX_EXTRAS} bytes");
                 self.source.damaged_error(e.entry_at, what)
             })?;
             let mut all = match self.read_checked(e) {

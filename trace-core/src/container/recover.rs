@@ -56,7 +56,7 @@ fn check_header(source: &Source) -> Result<u32, ContainerError> {
         });
     }
     if bytes.get(..8) != Some(MAGIC.as_slice()) {
-        let reason = "its first eight bytes are others".to_owned();
+        let reason = "it does not start with the magic bytes of the format".to_owned();
         return Err(ContainerError::NotKine {
             place: source.place.clone(),
             reason,
@@ -80,7 +80,7 @@ pub(super) fn too_new_error(
 ) -> Result<(), ContainerError> {
     match version {
         v if (1..=known).contains(&v) => Ok(()),
-        0 => Err(source.damaged_error(byte, format!("{what} has version 0, which never was"))),
+        0 => Err(source.damaged_error(byte, format!("{what} has version 0, which does not exist"))),
         _ => Err(ContainerError::TooNew {
             place: source.place.clone(),
             byte,
@@ -150,12 +150,14 @@ pub(super) fn find_last_commit(source: &Source, progress: &Progress) -> Result<C
     }
     let reason = match passed.first() {
         None if crate::unfinished_files::is_unfinished_kine(Path::new(&source.place)) => {
-            "it is the unfinished file of an import or a recorder that was killed, and holds nothing that can be read: \
-             remove it"
-                .to_owned()
+            "it is the unfinished file of an import or a recorder that was killed, and holds no readable data: remove \
+             it"
+            .to_owned()
         }
         Some((at, why)) => format!("the record at byte {at:#x} is the last, and {why}"),
-        None => "it holds no commit record; its writer did not finish, or the file was cut: copy it again, or record it again".to_owned(),
+        None => "it holds no commit record; its writer did not finish, or the file was truncated: copy it again, or \
+                 record it again"
+            .to_owned(),
     };
     Err(no_commit(source, reason))
 }
@@ -237,7 +239,7 @@ fn chain(
         }
         let Some(left) = budget.checked_sub(record.table_bytes) else {
             return Ok(Err(format!(
-                "more than {TABLE_BUDGET} bytes of tables were read without finding a whole commit"
+                "more than {TABLE_BUDGET} bytes of tables were read without finding a complete commit"
             )));
         };
         *budget = left;
@@ -253,19 +255,19 @@ fn chain(
             break;
         }
         if tables.len() >= MAX_TABLES {
-            return Ok(Err(format!("it hangs on more than {MAX_TABLES} tables")));
+            return Ok(Err(format!("it depends on more than {MAX_TABLES} tables")));
         }
         let bytes = source.read(record.previous, RECORD_BYTES as u64)?;
         let Some(previous) = CommitRecord::decode(&bytes, record.previous) else {
             return Ok(Err(format!(
-                "the commit that it adds to, at byte {:#x}, is damaged",
+                "its base commit at byte {:#x} is damaged",
                 record.previous
             )));
         };
         check_version(source, &previous, version)?;
         if previous.sequence.checked_add(1) != Some(record.sequence) {
             return Ok(Err(format!(
-                "it is number {} and adds to number {}",
+                "it has number {}, but its base commit has number {}",
                 record.sequence, previous.sequence
             )));
         }
@@ -286,24 +288,21 @@ fn chain(
 /// loop.
 pub(super) fn check_record(record: &CommitRecord) -> Result<(), String> {
     if record.table_bytes > MAX_TABLE || !record.table_bytes.is_multiple_of(ENTRY_BYTES as u64) {
-        return Err(format!("its table of {} bytes is none", record.table_bytes));
+        return Err(format!("its table size of {} bytes is invalid", record.table_bytes));
     }
     let end = record.table_at.checked_add(record.table_bytes);
     if record.table_at < SECTION_ALIGN || end.is_none_or(|end| end > record.at) {
-        return Err(format!(
-            "its table at byte {:#x} does not lie before it",
-            record.table_at
-        ));
+        return Err(format!("its table at byte {:#x} is not before it", record.table_at));
     }
     let linked = record.previous >= SECTION_ALIGN && record.previous < record.at;
     if !linked && record.previous != 0 {
         return Err(format!(
-            "it names a commit at byte {:#x}, which cannot be one before it",
+            "it names a base commit at byte {:#x}, which is not a valid offset before it",
             record.previous
         ));
     }
     if !linked && !record.complete {
-        return Err("it adds to a commit that it does not name".to_owned());
+        return Err("it has a base commit but does not name it".to_owned());
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ fn temporary_path(path: &Path) -> Result<PathBuf, ContainerError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or_else(|| ContainerError::Io {
         place: path.display().to_string(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "this names no file"),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path names no file"),
     })?;
     // Files from a killed writer of the same file are never finished, so remove them.
     if let (Some(folder), Some(name)) = (path.parent(), name.to_str()) {

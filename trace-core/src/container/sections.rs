@@ -23,7 +23,7 @@ pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, Contai
         let end = e.end().filter(|end| *end <= state.record.at);
         if end.is_none() || e.bytes > 0 && (e.offset < SECTION_ALIGN || e.offset % SECTION_ALIGN != 0) {
             return Err(bad(format!(
-                "{} bytes at byte {:#x} are not a place for it",
+                "its {} bytes at byte {:#x} are not a valid location",
                 e.bytes, e.offset
             )));
         }
@@ -43,7 +43,7 @@ pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, Contai
             let total = rows.entry(e.kind).or_insert(0);
             if e.first_row != *total {
                 return Err(bad(format!(
-                    "it begins at row {}, the one before ends at {total}",
+                    "it begins at row {}, but the previous one ends at {total}",
                     e.first_row
                 )));
             }
@@ -74,7 +74,7 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
             let fits = size >= 8 || e.value >> (8 * size) == 0;
             if !kind.may_be_constant() || e.row_bytes != size || e.bytes != 0 || !fits {
                 return Err(format!(
-                    "a constant of {} bytes with value {:#x} cannot be here",
+                    "a constant of {} bytes with value {:#x} is not allowed here",
                     e.row_bytes, e.value
                 ));
             }
@@ -88,10 +88,10 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
                 _ => MAX_RECORD as u64,
             };
             if named && e.bytes < NAMED_BYTES as u64 || e.bytes > most {
-                return Err(format!("{} bytes cannot be such a record", e.bytes));
+                return Err(format!("{} bytes is not a valid size of the record", e.bytes));
             }
         }
-        (_, other) => return Err(format!("encoding {other:?} cannot be here")),
+        (_, other) => return Err(format!("encoding {other:?} is not allowed here")),
     }
     Ok(())
 }
@@ -101,14 +101,14 @@ fn check_blocks(e: &Entry, record_at: u64) -> Result<(), String> {
     if e.bytes == 0 {
         return match e.blocks_at {
             0 => Ok(()),
-            at => Err(format!("it has no bytes, and a table of blocks at byte {at:#x}")),
+            at => Err(format!("it has no bytes, but a block table at byte {at:#x}")),
         };
     }
     let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
     let behind = e.end().is_some_and(|end| end <= e.blocks_at);
     if !behind || !e.blocks_at.is_multiple_of(BLOCK_TABLE_ALIGN) || end.is_none_or(|end| end > record_at) {
         return Err(format!(
-            "byte {:#x} is not a place for the table of its {} blocks",
+            "byte {:#x} is not a valid location for the table of its {} blocks",
             e.blocks_at,
             blocks::count(e.bytes)
         ));
@@ -155,7 +155,7 @@ pub(super) fn check_lengths(rows: &Rows) -> Result<(), String> {
     }
     if of(SectionKind::PageImages) >= u64::from(u32::MAX) {
         return Err(format!(
-            "{} pages are more than page ids can tell apart",
+            "{} pages are more than page ids can distinguish",
             of(SectionKind::PageImages)
         ));
     }
@@ -256,15 +256,15 @@ impl SnapshotCheck {
         let index = self.depths.len();
         let bad = |what: &str| Err(format!("snapshot {index} {what}"));
         if s.event < self.last_event {
-            return bad("is of an event before that of the snapshot before it");
+            return bad("belongs to an event before that of the previous snapshot");
         }
         let depth = match s.parent.map(|p| self.depths.get(p as usize)) {
             None => 0,
             Some(Some(d)) => d.saturating_add(1),
-            Some(None) => return bad("names a parent that does not come before it"),
+            Some(None) => return bad("names a parent that is not before it"),
         };
         if usize::from(depth) > MAX_PARENTS {
-            return bad("has more parents above it than a look-up passes");
+            return bad("has more parents than a lookup follows");
         }
         let mut free = 0;
         for r in &s.runs {
@@ -272,7 +272,7 @@ impl SnapshotCheck {
                 return bad("has a run past the last frame");
             };
             if r.count == 0 || r.first_frame < free {
-                return bad("has runs that are empty, overlap or are not in order");
+                return bad("has runs that are empty, overlap or are out of order");
             }
             free = end;
             let more = if r.repeat { 1 } else { u64::from(r.count) };
@@ -287,7 +287,10 @@ impl SnapshotCheck {
     pub fn check_pages(&self, images: u64) -> Result<(), String> {
         if self.pages > images.saturating_add(1) {
             let last = PageId(u32::try_from(self.pages - 1).unwrap_or(u32::MAX));
-            return Err(format!("a snapshot names page {}, {images} are stored", last.0));
+            return Err(format!(
+                "a snapshot names page {}, but only {images} are stored",
+                last.0
+            ));
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ impl Source {
         let (Some(end), Ok(size)) = (end, usize::try_from(bytes)) else {
             return Err(self.damaged_error(
                 at,
-                format!("{bytes} bytes are named here, the file ends at {:#x}", self.len),
+                format!("{bytes} bytes are expected here, but the file ends at {:#x}", self.len),
             ));
         };
         match &self.from {

@@ -92,7 +92,7 @@ fn check(file: KineFile, progress: &Progress) -> Result<VerifyReport, ContainerE
         ..VerifyReport::default()
     };
     for (at, why) in &file.state.skipped {
-        report.add(*at, format!("a commit is not whole: {why}"));
+        report.add(*at, format!("a commit is not complete: {why}"));
     }
     progress.set_total(file.entries.iter().fold(1, |sum, e| sum.saturating_add(e.bytes)));
     let places = commits(&file, &mut report)?;
@@ -149,7 +149,7 @@ fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<SectionExte
             }
         });
         if let Err(why) = whole {
-            report.add(record.at, format!("commit {} is not whole: {why}", record.sequence));
+            report.add(record.at, format!("commit {} is not complete: {why}", record.sequence));
         }
         if record.previous == 0 {
             if record.sequence != 1 {
@@ -162,7 +162,7 @@ fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<SectionExte
         }
         let bytes = file.source.read(record.previous, RECORD_BYTES as u64)?;
         let Some(previous) = CommitRecord::decode(&bytes, record.previous) else {
-            let what = format!("commit {} names one here, which is damaged", record.sequence);
+            let what = format!("commit {} names a commit here, which is damaged", record.sequence);
             report.add(record.previous, what);
             break;
         };
@@ -209,7 +209,7 @@ fn digests(
     };
     for e in &file.entries {
         let Some(data) = part(e) else {
-            report.add(e.entry_at, format!("{e} lies outside the file"));
+            report.add(e.entry_at, format!("{e} is outside the file"));
             continue;
         };
         if file.is_without_blocks() {

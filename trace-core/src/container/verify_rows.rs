@@ -33,7 +33,7 @@ pub(super) fn check(
         let at = file.of_kind(SectionKind::Snapshots).next().map_or(0, |e| e.offset);
         for (i, s) in snapshots.iter().enumerate().filter(|(_, s)| s.event > file.events()) {
             let what = format!(
-                "snapshot {i} is of event {}, there are {} events",
+                "snapshot {i} belongs to event {}, but there are {} events",
                 s.event,
                 file.events()
             );
@@ -126,13 +126,13 @@ fn rows(
         let table = tables.get(kind as usize - 1).copied().unwrap_or(0);
         if u64::from(payload) >= table {
             report.add_with(|| {
-                let what = format!("event {row} names row {payload}, its table has {table}");
+                let what = format!("event {row} names row {payload}, but its table has {table}");
                 (byte_of(file, SectionKind::EventPayload, row), what)
             });
         }
         if matches!(kind, EventKind::Read | EventKind::Write | EventKind::Undecoded) && u64::from(space) >= spaces {
             report.add_with(|| {
-                let what = format!("event {row} goes to space {space}, there are {spaces}");
+                let what = format!("event {row} goes to space {space}, but there are {spaces}");
                 (byte_of(file, SectionKind::EventSpace, row), what)
             });
         }
@@ -162,7 +162,7 @@ fn calls(
     for (kind, word, row, (at, length)) in launches.chain(others) {
         if at.checked_add(u64::from(length)).is_none_or(|end| end > bytes) {
             report.add_with(|| {
-                let what = format!("{word} {row} has {length} bytes of arguments from {at} on, there are {bytes}");
+                let what = format!("{word} {row} has {length} bytes of arguments from {at} on, but there are {bytes}");
                 (byte_of(file, kind, row), what)
             });
         }
@@ -177,7 +177,7 @@ fn calls(
         let end = c.pages().and_then(|n| c.pages_at.checked_add(n));
         if end.is_none_or(|end| end > named) {
             report.add_with(|| {
-                let what = format!("copy {row} names pages from {} on, there are {named}", c.pages_at);
+                let what = format!("copy {row} names pages from {} on, but there are {named}", c.pages_at);
                 (byte_of(file, SectionKind::Copies, row), what)
             });
         }
@@ -189,7 +189,7 @@ fn calls(
         }
         if u64::from(page) > pages {
             report.add_with(|| {
-                let what = format!("page {row} of calls is page {page}, there are {pages}");
+                let what = format!("page {row} of calls is page {page}, but there are {pages}");
                 (byte_of(file, SectionKind::CallPages, row), what)
             });
         }
@@ -213,7 +213,7 @@ fn host_writes(
         if w.piece().is_none() {
             report.add_with(|| {
                 let what = format!(
-                    "host write {row} of {} bytes at {:#x} is not of one page",
+                    "host write {row} of {} bytes at {:#x} spans more than one page",
                     w.bytes, w.at
                 );
                 (place(), what)
@@ -223,7 +223,7 @@ fn host_writes(
             report.add_with(|| {
                 (
                     place(),
-                    format!("host write {row} names page {}, there are {pages}", w.page),
+                    format!("host write {row} names page {}, but there are {pages}", w.page),
                 )
             });
         }
@@ -286,13 +286,13 @@ fn links(file: &KineFile, facts: &Facts, report: &mut VerifyReport) {
             report.add(
                 at,
                 format!(
-                    "buffer {:?} is in address space {}, there are {spaces}",
+                    "buffer {:?} is in address space {}, but there are {spaces}",
                     b.name, b.address_space
                 ),
             );
         }
         if b.va.checked_add(b.bytes).is_none() {
-            report.add(at, format!("buffer {:?} reaches past the last address", b.name));
+            report.add(at, format!("buffer {:?} extends past the last address", b.name));
         }
         if !names.insert(b.name.as_str()) {
             report.add(at, format!("two buffers have the name {:?}", b.name));
@@ -302,7 +302,10 @@ fn links(file: &KineFile, facts: &Facts, report: &mut VerifyReport) {
         if r.address_space as usize >= spaces {
             report.add(
                 at,
-                format!("a region is in address space {}, there are {spaces}", r.address_space),
+                format!(
+                    "a region is in address space {}, but there are {spaces}",
+                    r.address_space
+                ),
             );
         }
         if r.end < r.start {

@@ -462,7 +462,7 @@ impl<S: Sink> Writer<S> {
         }
         self.feed(&mut open, &gathered)?;
         if count != digests.len() {
-            let what = format!("{} page digests were given with {count} page images", digests.len());
+            let what = format!("{} page digests do not match {count} page images", digests.len());
             return Err(ContainerError::Refused(what));
         }
         let entry = self.entry(SectionKind::PageImages, Encoding::Plain, count as u64);

@@ -238,7 +238,11 @@ impl<'r> CallComparer<'r> {
         }
         let names = (self.a.format_address(c.from, x), String::new());
         Ok(CallDifference {
-            fields: vec![("snapshot".to_owned(), names.0.clone(), "not in it".to_owned())],
+            fields: vec![(
+                "snapshot".to_owned(),
+                names.0.clone(),
+                "not in this snapshot".to_owned(),
+            )],
             names,
             at: (c.from, d.from),
             ..CallDifference::new(CallPart::Snapshot, (x, y))

@@ -91,12 +91,12 @@ impl Link {
         match self {
             Self::Set => "was set by",
             Self::Stored => "was stored by the CPU:",
-            Self::MayFeed => "may have read what the CPU stored:",
+            Self::MayFeed => "may have read bytes that the CPU stored:",
             Self::Ran => "came after",
             Self::Configured => "was configured by",
             Self::MayDecide => "may follow from",
             Self::Since => "is so since",
-            Self::Held => "may have read what differs from the beginning on:",
+            Self::Held => "may have read bytes that differ from the start:",
         }
     }
 }

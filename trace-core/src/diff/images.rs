@@ -37,7 +37,7 @@ pub enum ImageError {
         source: io::Error,
     },
     /// A rule that does not apply to images.
-    #[error("\"{rule}\" means nothing for raw images (only ignore memory FIRST..END and tolerance buffer image do)")]
+    #[error("\"{rule}\" has no meaning for raw images (only ignore memory FIRST..END and tolerance buffer image have)")]
     Rule {
         /// The rule.
         rule: String,
@@ -404,7 +404,7 @@ mod tests {
             of("ignore mappings")
                 .unwrap_err()
                 .to_string()
-                .contains("means nothing for raw images")
+                .contains("has no meaning for raw images")
         );
         let d = compared(&a, &a[..9], ElementType::F32, "").unwrap();
         assert_eq!((d.bytes_a, d.bytes_b, d.bytes_differ, d.is_empty()), (16, 9, 0, false));

@@ -182,7 +182,13 @@ impl<'a> RuleTokens<'a> {
 
     fn finish(mut self) -> Result<(), RuleError> {
         match self.words.next() {
-            Some((at, word)) => Err(self.error(at, format!("'{word}' is too much: the rule is whole before it"))),
+            Some((at, word)) => Err(self.error(
+                at,
+                format!(
+                    "'{word}' is not expected here: the rule is complete before \
+                                                            it"
+                ),
+            )),
             None => Ok(()),
         }
     }
@@ -207,7 +213,7 @@ fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
                 None => None,
                 Some((_, "field")) => Some(Pattern(words.next("a field's name, * for any text")?.1.to_owned())),
                 Some((at, other)) => {
-                    return Err(words.error(at, format!("'{other}' is not known here (expected: field NAME)")));
+                    return Err(words.error(at, format!("'{other}' is not valid here (expected: field NAME)")));
                 }
             };
             Rule::Register { register, field }
@@ -217,7 +223,7 @@ fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
             let (at, kind) = words.next(&format!("a kind of event: {all}"))?;
             match KINDS.iter().find(|k| k.1 == kind) {
                 Some((kind, _)) => Rule::Events(*kind),
-                None => return Err(words.error(at, format!("'{kind}' is no kind of event (expected {all})"))),
+                None => return Err(words.error(at, format!("'{kind}' is not a kind of event (expected {all})"))),
             }
         }
         "buffer" => Rule::Buffer(Pattern(words.next("a buffer's name, * for any text")?.1.to_owned())),
@@ -227,7 +233,7 @@ fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
             let bad = || {
                 words.error(
                     at,
-                    format!("'{text}' is not [SPACE:]FIRST..END or [SPACE:]FIRST..=LAST"),
+                    format!("'{text}' is not of the form [SPACE:]FIRST..END or [SPACE:]FIRST..=LAST"),
                 )
             };
             let (space, range) = match text.split_once(':') {
@@ -238,8 +244,8 @@ fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
             let (first, end) = (number(typed.first).ok_or_else(bad)?, number(typed.end).ok_or_else(bad)?);
             let end = if typed.inclusive { end.saturating_add(1) } else { end };
             if first >= end {
-                let why = "FIRST..END leaves END out, FIRST..=LAST includes LAST";
-                return Err(words.error(at, format!("'{text}' holds nothing: {why}")));
+                let why = "FIRST..END excludes END, FIRST..=LAST includes LAST";
+                return Err(words.error(at, format!("'{text}' is empty: {why}")));
             }
             Rule::Memory {
                 space,
@@ -255,16 +261,16 @@ fn parse_tolerance(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
     const LIMITS: &str = "absolute NUMBER, relative NUMBER or ulp COUNT";
     match words.next("buffer NAME")? {
         (_, "buffer") => {}
-        (at, other) => return Err(words.error(at, format!("'{other}' is not known here (expected: buffer NAME)"))),
+        (at, other) => return Err(words.error(at, format!("'{other}' is not valid here (expected: buffer NAME)"))),
     }
     let buffer = Pattern(words.next("a buffer's name, * for any text")?.1.to_owned());
     let mut tolerance = Tolerance::default();
     while let Some((at, limit)) = words.words.next() {
         let (at_value, value) = match limit {
             "absolute" | "relative" | "ulp" => words.next("a number")?,
-            other => return Err(words.error(at, format!("'{other}' is no limit (expected {LIMITS})"))),
+            other => return Err(words.error(at, format!("'{other}' is not a limit (expected {LIMITS})"))),
         };
-        let bad = || words.error(at_value, format!("'{value}' is not a number from 0 on"));
+        let bad = || words.error(at_value, format!("'{value}' is not a number of 0 or more"));
         let float = || {
             let v: f64 = value.parse().map_err(|_| bad())?;
             if v.is_finite() && v >= 0.0 { Ok(v) } else { Err(bad()) }
@@ -293,7 +299,7 @@ fn rule(text: &str, line: usize) -> Result<Option<Rule>, RuleError> {
     let rule = match verb {
         "ignore" => parse_ignore(&mut words)?,
         "tolerance" => parse_tolerance(&mut words)?,
-        other => return Err(words.error(at, format!("'{other}' is no rule (expected ignore or tolerance)"))),
+        other => return Err(words.error(at, format!("'{other}' is not a rule (expected ignore or tolerance)"))),
     };
     words.finish()?;
     Ok(Some(rule))
@@ -476,15 +482,15 @@ mod tests {
     fn what_is_no_rule_is_told_with_its_place() {
         let describe = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
         for (text, expected) in [
-            ("forget it", "line 1, column 1: 'forget' is no rule"),
+            ("forget it", "line 1, column 1: 'forget' is not a rule"),
             ("\nignore", "line 2, column 7: expected what to ignore"),
             ("ignore  colour", "line 1, column 9: 'colour' cannot be ignored"),
             ("ignore register", "line 1, column 16: expected a register's name"),
-            ("ignore register A of", "line 1, column 19: 'of' is not known here"),
-            ("ignore events kick", "line 1, column 15: 'kick' is no kind of event"),
-            ("ignore memory 5..5", "line 1, column 15: '5..5' holds nothing"),
+            ("ignore register A of", "line 1, column 19: 'of' is not valid here"),
+            ("ignore events kick", "line 1, column 15: 'kick' is not a kind of event"),
+            ("ignore memory 5..5", "line 1, column 15: '5..5' is empty"),
             ("ignore memory 999:0..5", "line 1, column 15: '999:0..5' is not"),
-            ("ignore mappings now", "line 1, column 17: 'now' is too much"),
+            ("ignore mappings now", "line 1, column 17: 'now' is not expected here"),
             ("tolerance buffer o", "line 1, column 19: expected absolute"),
             ("tolerance buffer o ulp -1", "line 1, column 24: '-1' is not a number"),
             (

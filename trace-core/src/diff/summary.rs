@@ -89,7 +89,7 @@ pub fn summarize(
     let not_compared = not_compared(diff);
     let (part, sentence) = match telling.find_earliest() {
         _ if same && not_compared.is_empty() => (None, "No difference.".to_owned()),
-        _ if same => (None, "No difference in what is compared.".to_owned()),
+        _ if same => (None, "No difference in the compared parts.".to_owned()),
         Some((part, cause)) => {
             let sentence = format!(
                 "{cause}{}{}.",
@@ -183,10 +183,7 @@ impl<'r> Summarizer<'r> {
         if let Some(h) = d.host_writes.list.first() {
             let bytes = d.host_writes.changed + d.host_writes.only_a + d.host_writes.only_b;
             let when = describe_job(h.job, d.jobs);
-            let what = format!(
-                "What the CPU writes {when} differs ({})",
-                format_count(bytes, "byte", "bytes")
-            );
+            let what = format!("CPU writes {when} differ ({})", format_count(bytes, "byte", "bytes"));
             found.push((place(h.a, h.b), Part::HostWrites, what));
         }
         if let Some(e) = d.events.list.first() {

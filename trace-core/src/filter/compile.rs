@@ -586,7 +586,7 @@ fn numbers(
         }
         Condition::Match { not, .. } => {
             let sign = if *not { "!~" } else { "=~" };
-            return Err(operator(t, sign, "it is a number and no name"));
+            return Err(operator(t, sign, "it is a number, not a name"));
         }
         Condition::Within {
             not,
@@ -643,7 +643,12 @@ fn names(t: &Test) -> Result<Names<'_>, FilterError> {
                 *order == Comparison::Differs,
             ))
         }
-        Condition::Compare(order, _) => Err(operator(t, order.sign(), "names are equal or not (=, !=, =~, !~, in)")),
+        Condition::Compare(order, _) => Err(operator(
+            t,
+            order.sign(),
+            "names can only be compared with =, !=, =~, !~ \
+            and in",
+        )),
         Condition::Within { .. } => Err(operator(t, "in", "names have no range; a list is written {A, B}")),
         Condition::Among { not, values } => {
             values.iter().try_for_each(of)?;

@@ -326,12 +326,12 @@ impl CandidateCollector<'_> {
             ("<=", "at most"),
             (">", "more"),
             (">=", "at least"),
-            ("in", "in a range FIRST..END, END not included, or a list {A, B}"),
-            ("&", "these bits of it; by itself: any of them is set"),
+            ("in", "in a range FIRST..END (END excluded), or in a list {A, B}"),
+            ("&", "these bits of it; without a comparison: any of them is set"),
         ];
         let names: &[(&str, &str)] = &[
-            ("=", "is called so, in any case"),
-            ("!=", "is called otherwise"),
+            ("=", "has this name (case is ignored)"),
+            ("!=", "has another name"),
             ("=~", "matches a regular expression"),
             ("!~", "does not match it"),
             ("in", "in a list {A, B}"),

@@ -24,7 +24,7 @@ pub enum FilterErrorKind {
     #[error("the filter is nested more than {MAX_DEPTH} deep")]
     TooDeep,
     /// A character that starts no token.
-    #[error("{:?} means nothing here{}", .0, sign_description(*.0))]
+    #[error("{:?} has no meaning here{}", .0, sign_description(*.0))]
     Character(char),
     /// A quoted text without a closing quote.
     #[error("the text that begins here has no closing quote")]
@@ -59,7 +59,7 @@ pub enum FilterErrorKind {
         near: Option<String>,
     },
     /// A register is named, but no register map covers the recording's accesses.
-    #[error("`{0}` would be a register, and no register map names any register of this recording")]
+    #[error("`{0}` can only be a register, but no register map names a register of this recording")]
     NoMap(String),
     /// The register has no field of this name.
     #[error("{register} has no field `{field}`{}", format_fields(.near, .fields))]
@@ -74,7 +74,7 @@ pub enum FilterErrorKind {
         fields: Vec<String>,
     },
     /// A number instead of a name, or a name instead of a number.
-    #[error("`{left}` is compared with {wants}")]
+    #[error("`{left}` can only be compared with {wants}")]
     Kind {
         /// The left side of the comparison.
         left: String,
@@ -82,7 +82,7 @@ pub enum FilterErrorKind {
         wants: &'static str,
     },
     /// An operator that the left side does not support.
-    #[error("`{operator}` does not go with `{left}`: {why}")]
+    #[error("`{operator}` cannot be used with `{left}`: {why}")]
     Operator {
         /// The operator.
         operator: &'static str,
@@ -92,13 +92,13 @@ pub enum FilterErrorKind {
         why: &'static str,
     },
     /// A word for a kind of event is used in a comparison.
-    #[error("`{0}` stands by itself and is not compared")]
+    #[error("`{0}` stands alone and cannot be compared")]
     UnexpectedOperand(String),
     /// The end of a range is before its start.
-    #[error("the range ends before it begins (FIRST..END leaves END out, FIRST..=LAST includes LAST)")]
+    #[error("the range ends before it begins (FIRST..END excludes END, FIRST..=LAST includes LAST)")]
     ReversedRange,
     /// A regular expression does not compile.
-    #[error("the regular expression is wrong: {0}")]
+    #[error("the regular expression is invalid: {0}")]
     Regex(String),
 }
 
@@ -106,7 +106,7 @@ fn format_found(found: &str) -> String {
     if found.is_empty() {
         ", where the filter ends".to_owned()
     } else {
-        format!(", and not `{found}`")
+        format!(", not `{found}`")
     }
 }
 

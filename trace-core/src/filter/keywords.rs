@@ -125,18 +125,8 @@ const fn operator(name: &'static str, also: &'static [&'static str], doc: &'stat
 
 /// All keywords of the language. Case is ignored.
 pub const KEYWORDS: &[Keyword] = &[
-    name(
-        "reg",
-        &["register"],
-        Name::Register,
-        "name of the register that an access touches",
-    ),
-    name(
-        "block",
-        &[],
-        Name::Block,
-        "block of the register map that the register is in",
-    ),
+    name("reg", &["register"], Name::Register, "name of the accessed register"),
+    name("block", &[], Name::Block, "block of the register in the register map"),
     number("value", &[], Number::Value, "value read or written"),
     number("offset", &[], Number::Offset, "byte offset in the space"),
     number("width", &[], Number::Width, "bytes of the access: 1, 2, 4 or 8"),
@@ -150,7 +140,7 @@ pub const KEYWORDS: &[Keyword] = &[
         "job",
         &[],
         Number::Job,
-        "job that the event makes ready, or that runs then; from 0",
+        "job that the event prepares, or that runs at it; from 0",
     ),
     number("event", &[], Number::Event, "index of the event, from 0"),
     number(
@@ -181,13 +171,13 @@ pub const KEYWORDS: &[Keyword] = &[
         "address",
         &[],
         Number::Address,
-        "address of a submitted chain, of memory that the CPU wrote or that was given to the device",
+        "address of a submitted chain, of memory that the CPU wrote, or of a DMA mapping",
     ),
     number(
         "bytes",
         &[],
         Number::Bytes,
-        "bytes that the CPU wrote, or of memory that was given to the device",
+        "bytes that the CPU wrote, or bytes of a DMA mapping",
     ),
     name("text", &[], Name::Text, "text of a mark"),
     name("kind", &[], Name::Kind, "kind of the event, as in kind = write"),
@@ -200,12 +190,12 @@ pub const KEYWORDS: &[Keyword] = &[
         Kind::Interrupt,
         "an interrupt: recorded, or where a handler begins",
     ),
-    kind("submit", &[], Kind::Submit, "a job is handed to the GPU"),
+    kind("submit", &[], Kind::Submit, "a job is submitted to the GPU"),
     kind(
         "poll",
         &[],
         Kind::Poll,
-        "part of a run of reads that waits for something",
+        "part of a run of reads that waits for a condition",
     ),
     kind(
         "mark",
@@ -223,19 +213,19 @@ pub const KEYWORDS: &[Keyword] = &[
         "undecoded",
         &[],
         Kind::Stored(EventKind::Undecoded),
-        "an access of which the value was not seen",
+        "an access whose value was not recorded",
     ),
     kind(
         "dma-map",
         &["dma_map", "dmamap", "dma"],
         Kind::Stored(EventKind::DmaMap),
-        "memory was given to the device",
+        "memory was mapped for the device",
     ),
     kind(
         "launch",
         &[],
         Kind::Stored(EventKind::Launch),
-        "a function was launched on the device",
+        "a kernel was launched on the device",
     ),
     kind(
         "copy",
@@ -259,22 +249,22 @@ pub const KEYWORDS: &[Keyword] = &[
         "allocation",
         &["alloc"],
         Kind::Stored(EventKind::Allocation),
-        "a call took memory or gave it back",
+        "a call allocated or freed memory",
     ),
     kind("call", &[], Kind::Stored(EventKind::Call), "any other call of a driver"),
     kind(
         "unknown",
         &[],
         Kind::Unknown,
-        "an event of a kind that this version does not know",
+        "an event of a kind that this version does not support",
     ),
     operator("and", &["&&"], "both"),
     operator("or", &["||"], "either"),
-    operator("not", &["!"], "the others"),
+    operator("not", &["!"], "the opposite"),
     operator(
         "in",
         &[],
-        "in a range or a list: job in 4..=9 (4..9 leaves 9 out), value in {1, 2, 3}",
+        "in a range or a list: job in 4..=9 (4..9 excludes 9), value in {1, 2, 3}",
     ),
 ];
 

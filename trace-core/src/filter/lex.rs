@@ -149,7 +149,7 @@ fn number(text: &str) -> Result<(u64, bool), &'static str> {
         .find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.'))
         .unwrap_or(lower.len());
     let (digits, unit) = lower.split_at(digits);
-    const WHY: &str = "it has a letter that is no unit (ns, us, ms, s), or hexadecimal digits without 0x";
+    const WHY: &str = "it has letters that are not a unit (ns, us, ms, s), or hexadecimal digits without 0x";
     let factor = match unit {
         "" => None,
         u => Some(UNITS.iter().find(|(n, _)| *n == u).ok_or(WHY)?.1),
@@ -161,14 +161,14 @@ fn number(text: &str) -> Result<(u64, bool), &'static str> {
             None => Ok((n, false)),
         };
     };
-    let factor = factor.ok_or("only a time has a fraction, as in 1.5ms")?;
+    let factor = factor.ok_or("only a time may have a fraction, as in 1.5ms")?;
     let n = whole(before, 10, WHY, LARGE)?.checked_mul(factor).ok_or(LARGE)?;
     let (mut part, mut of) = (0u64, factor);
     for c in behind.chars().filter(|c| *c != '_') {
-        let digit = c.to_digit(10).ok_or("it has two points")?;
+        let digit = c.to_digit(10).ok_or("it has two decimal points")?;
         of /= 10;
         if of == 0 && digit != 0 {
-            return Err("times are whole nanoseconds");
+            return Err("a time must be a whole number of nanoseconds");
         }
         part += u64::from(digit) * of;
     }

@@ -230,7 +230,7 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
         if listed > MAX_LISTED {
             return Err(folder.malformed(
                 &entry.submit,
-                format!("with it there are more than {MAX_LISTED} buffer objects"),
+                format!("the files up to this one have more than {MAX_LISTED} buffer objects"),
             ));
         }
         submits.push(submit);
@@ -290,7 +290,7 @@ impl Chains {
         let va = match &entry.gpu_va {
             Some(va) => GpuVa(folder.hex(LIST, "gpu_va", va)?),
             None => {
-                self.note_unused(&entry.name, "the list does not tell where it lies");
+                self.note_unused(&entry.name, "the list does not state its address");
                 return Ok(());
             }
         };
@@ -317,7 +317,7 @@ impl Chains {
     }
 
     fn note_unused(&mut self, buffer: &str, why: &str) {
-        let message = format!("buffer {buffer:?} is left out: {why}");
+        let message = format!("buffer {buffer:?} was not imported: {why}");
         self.findings.push(Finding::new(FindingKind::NotUsed, LIST, message));
     }
 }

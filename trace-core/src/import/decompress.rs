@@ -19,7 +19,7 @@ struct OverLimit {
 
 impl fmt::Display for OverLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it unpacks to more than {}", size(self.limit))
+        write!(f, "it decompresses to more than {}", size(self.limit))
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn is_over_limit(error: &io::Error) -> bool {
 /// Converts a read error to an import error.
 pub(super) fn import_error(path: &Path, error: io::Error) -> ImportError {
     match limit_of(&error) {
-        Some(limit) => ImportError::over_limit(path, "the file unpacks to", limit),
+        Some(limit) => ImportError::over_limit(path, "the file decompresses to", limit),
         None => ImportError::Io {
             path: path.to_owned(),
             source: error,
@@ -125,7 +125,7 @@ mod tests {
         let (len, over) = read(&data);
         assert_eq!(
             (len, over),
-            (1000, Err((true, "it unpacks to more than 1000 bytes".into())))
+            (1000, Err((true, "it decompresses to more than 1000 bytes".into())))
         );
         let error = import_error(Path::new("x.gz"), io::Error::other("no"));
         assert!(matches!(error, ImportError::Io { .. }));

@@ -28,8 +28,8 @@ impl fmt::Display for FilePosition {
 }
 
 /// Message of a read that the end of the file cut off.
-const ENDED_EARLY: &str = "the file ended while it was read: it is not whole, or another program made it shorter \
-     meanwhile. Read it again when nothing writes it";
+const ENDED_EARLY: &str = "the file ended while it was read: it is incomplete, or another program truncated it. Read \
+                           it again when no program writes it";
 
 /// The reason why an import failed.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,8 @@ pub enum ImportError {
     },
     /// A packed file exceeds its unpacked limit.
     #[error(
-        "{}: {what} more than {}, the limit for packed files, and nothing is made of it; `--limit {}` allows twice as much",
+        "{}: {what} more than {}, the limit for packed files, so it was not imported; `--limit {}` allows twice as \
+         much",
         path.display(), size(*limit), size(limit.saturating_mul(2)).replace(' ', "").replace("bytes", "")
     )]
     OverLimit {
@@ -67,7 +68,7 @@ pub enum ImportError {
         limit: u64,
     },
     /// No importer knows the path.
-    #[error("{}: not a recording: {what}; `kinescope import --help` lists the formats that can be opened", path.display())]
+    #[error("{}: not a recording: {what}; `kinescope import --help` lists the supported formats", path.display())]
     Unknown {
         /// The path.
         path: PathBuf,
@@ -75,7 +76,7 @@ pub enum ImportError {
         what: String,
     },
     /// The folder holds job chains that no GPU has run.
-    #[error("{}: these are job chains that no GPU ran yet (import has a software GPU run them)", path.display())]
+    #[error("{}: these are job chains that no GPU has run (import runs them on a simulator)", path.display())]
     NotRun {
         /// The folder.
         path: PathBuf,

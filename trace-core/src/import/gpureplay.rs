@@ -140,12 +140,11 @@ pub fn import_with_tally(
         findings.push(Finding::new(
             FindingKind::TruncatedSection,
             format!("gr_io_history, line {line}"),
-            format!("the last line has no line end, so its value may be cut; its {bytes} bytes were not used"),
+            format!("the last line has no line end, so its value may be truncated; its {bytes} bytes were not used"),
         ));
     }
     if history.bytes == 0 {
-        let message =
-            "the file is empty; a recording has at least the accesses with which the driver looks for its GPU";
+        let message = "the file is empty; a recording has at least the accesses with which the driver detects its GPU";
         findings.push(Finding::new(FindingKind::TruncatedSection, "gr_io_history", message));
     }
     if history.lines == RING_ENTRIES {
@@ -230,11 +229,11 @@ pub fn import_with_tally(
                 1 => "unmapped",
                 2 => "identity",
                 8 => "AArch64 64 KiB",
-                _ => "a mode that is not known",
+                _ => "an unknown mode",
             };
             let message = format!(
-                "the translation configuration {:#x} tells mode {mode}, {named}; the tables are read as AArch64 4 KiB, \
-                 mode {MODE_AARCH64_4K}, all the same",
+                "the translation configuration {:#x} states mode {mode}, {named}; the tables are still read as AArch64 \
+                 4 KiB, mode {MODE_AARCH64_4K}",
                 tables.transcfg
             );
             findings.push(Finding::new(
@@ -328,11 +327,11 @@ fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) 
     }
     let more = recorders.more();
     for name in recorders.kept {
-        let message = "a file of the recorder that is not known; it was not used";
+        let message = "this recorder file is unknown; it was not used";
         findings.push(Finding::new(FindingKind::NotUsed, name, message));
     }
     if more > 0 {
-        let message = format!("{more} more files of the recorder that are not known; they were not used");
+        let message = format!("{more} more recorder files are unknown; they were not used");
         findings.push(Finding::new(FindingKind::NotUsed, "gr_*", message));
     }
     if others.count > 0 {
@@ -341,7 +340,10 @@ fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) 
             n => format!(" and {n} more"),
         };
         let list: Vec<String> = others.kept.into_iter().collect();
-        let message = format!("holds {}{more} besides the recorder's files; not used", list.join(", "));
+        let message = format!(
+            "holds {}{more} in addition to the recorder's files; they were not used",
+            list.join(", ")
+        );
         findings.push(Finding::new(FindingKind::NotUsed, "the folder", message));
     }
     Ok(())
@@ -377,7 +379,7 @@ fn optional(
         return Ok(None);
     };
     if bytes > MAX_PART {
-        let message = format!("{bytes} bytes; no recording has more than {MAX_PART} of {what}");
+        let message = format!("the file has {bytes} bytes, but the maximum is {MAX_PART} of {what}");
         return Err(ImportError::malformed(&path, FilePosition::Whole, message));
     }
     let mut out = Vec::new();
@@ -445,7 +447,7 @@ mod tests {
             (0x4200_0006, None),
             (0, Some("legacy")),
             (8, Some("64 KiB")),
-            (5, Some("not known")),
+            (5, Some("an unknown mode")),
         ] {
             let r = read(&folder("0,R,0,60a00002\n", transcfg));
             let notes = finding_messages(&r, FindingKind::Assumed);

@@ -148,7 +148,7 @@ impl State {
                 place.insert(variable);
                 Ok(())
             }
-            Entry::Occupied(known) => Err(file.malformed(field, format!("the variable {} comes twice", known.key()))),
+            Entry::Occupied(known) => Err(file.malformed(field, format!("the variable {} occurs twice", known.key()))),
         }
     }
 
@@ -162,7 +162,7 @@ impl State {
         let above = self.blobs.range(address..).next();
         let covered = below.is_some_and(|(at, b)| address - at < b.content.bytes.max(1));
         if covered || above.is_some_and(|(at, _)| at - address < bytes) {
-            let message = format!("the allocation of {bytes} bytes at {address:#x} lies where another one does");
+            let message = format!("the allocation of {bytes} bytes at {address:#x} overlaps another one");
             return Err(file.malformed(field, message));
         }
         self.blobs.insert(address, blob);
@@ -238,7 +238,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ImportError> {
     let mut text = Vec::new();
     file.take(MAX_JSON + 1).read_to_end(&mut text).map_err(io)?;
     if text.len() as u64 > MAX_JSON {
-        let message = format!("a database of more than {MAX_JSON} bytes is not read");
+        let message = format!("the database has more than {MAX_JSON} bytes");
         return Err(ImportError::malformed(path, FilePosition::Whole, message));
     }
     serde_json::from_slice(&text).map_err(|e| {
@@ -255,7 +255,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ImportError> {
 fn hexadecimal(path: &Path, key: &str, text: &str) -> Result<u64, ImportError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|_| {
-        let message = format!("{key} is {text:?}, which is no hexadecimal number of 64 bits");
+        let message = format!("{key} is {text:?}, which is not a hexadecimal number of 64 bits");
         ImportError::malformed(path, FilePosition::Whole, message)
     })
 }

@@ -146,7 +146,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
         match records.next() {
             Ok(Ok(record)) if !import.is_full() => import.take(&record),
             Ok(Ok(_)) => {
-                let why = "the log has more events than a recording holds; what follows was not used".to_owned();
+                let why = "the log has more events than a recording can hold; the rest was not used".to_owned();
                 break End::Broken(why, records.at());
             }
             Ok(Err(end)) => break end,
@@ -157,7 +157,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
                     io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
                 ) =>
             {
-                break End::Broken(format!("the file cannot be unpacked further: {e}"), records.at());
+                break End::Broken(format!("the file cannot be decompressed further: {e}"), records.at());
             }
             Err(e) => return Err(io(e)),
         }
@@ -167,7 +167,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
     if !import.tally.records.keys().any(is_record) {
         let (place, why) = match end {
             End::Broken(why, at) => (FilePosition::Byte(at), why),
-            End::Whole => (FilePosition::Whole, "the log has no record".to_owned()),
+            End::Whole => (FilePosition::Whole, "the log has no records".to_owned()),
         };
         return Err(ImportError::malformed(path, place, why));
     }
@@ -389,30 +389,28 @@ impl Import {
         let of = |kind: Kind| tally.records.get(&kind).copied().unwrap_or(0);
         let mut describe = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
         if !self.spaces.all.is_empty() {
-            let message = "the log does not tell what the memory is that was mapped; each file is shown as registers, as \
-                           large as what was mapped of it";
+            let message = "the log does not state what the mapped memory is; each file is shown as registers, as large \
+                           as its mapped part";
             describe(FindingKind::Assumed, "spaces", message.to_owned());
         }
         if self.spaces.unnamed {
-            let message = "ranges are of files that the log does not name; accesses to them are in the space mapped";
+            let message = "the log does not name the files of some ranges; accesses to them are in the space mapped";
             describe(FindingKind::Assumed, "spaces", message.to_owned());
         }
         if self.spaces.unknown_range {
-            let message = "accesses are to ranges of which the log does not tell how they were mapped; each of them is a \
-                           space of its own";
+            let message = "the log does not state how some accessed ranges were mapped; each of them has its own space";
             describe(FindingKind::Assumed, "spaces", message.to_owned());
         }
         if tally.wide > 0 {
             let message = format!(
-                "{} loads and stores have more bytes than an access, or another number of them: they are {} accesses, one \
-                 behind the other",
+                "{} loads and stores do not have the size of an access: they are imported as {} consecutive accesses",
                 tally.wide, tally.pieces
             );
             describe(FindingKind::Assumed, "accesses", message);
         }
         if tally.carried > tally.noted {
             let message = format!(
-                "{} of {} bytes that ioctls carry or point at are in no note: a note has the first {}",
+                "{} of {} bytes that ioctls carry or point to were not imported: a note has only the first {}",
                 tally.carried - tally.noted,
                 tally.carried,
                 records::KEPT
@@ -420,21 +418,22 @@ impl Import {
             describe(FindingKind::NotUsed, "ioctls", message);
         }
         for (n, what) in [
-            (
-                self.left_out,
-                "accesses are to more places than a recording has spaces for",
-            ),
-            (self.empty, "accesses have no byte"),
-            (self.unnoted, "notes are more than a recording is given"),
-            (self.spaces.not_kept, "files or ranges are too many to be known"),
+            (self.left_out, "accesses exceed the number of spaces of a recording"),
+            (self.empty, "accesses have no bytes"),
+            (self.unnoted, "notes exceed the maximum of a recording"),
+            (self.spaces.not_kept, "files or ranges exceed the maximum"),
             (
                 of(Kind::Instruction),
-                "places of instructions, which a recording does not hold",
+                "instruction addresses have no counterpart in a recording",
             ),
-            (of(Kind::Sync), "synchronization marks, which mean nothing afterwards"),
+            (of(Kind::Sync), "synchronization marks have no meaning after the run"),
         ] {
             if n > 0 {
-                describe(FindingKind::NotUsed, "records", format!("{n} {what}, were left out"));
+                describe(
+                    FindingKind::NotUsed,
+                    "records",
+                    format!("{n} {what}; they were not imported"),
+                );
             }
         }
     }

@@ -107,14 +107,14 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let registers = dump.registers(first)?;
     let product = first.word(2);
     let gpu_id = u32::try_from(u64::from(product) << 16).unwrap_or_else(|_| {
-        let message = format!("the GPU's id is {product:#x}, more than 16 bits; the recording tells none");
+        let message = format!("the GPU id is {product:#x}, more than 16 bits; the recording has no GPU id");
         dump.note(FindingKind::NotUsed, first.at, message);
         0
     });
     let reported = first.long(6);
     let number = objects.iter().filter(|h| h.kind == TYPE_OBJECT).count() as u64;
     if reported != number {
-        let message = format!("the dump tells of {reported} buffer objects and has {number}");
+        let message = format!("the dump states {reported} buffer objects and has {number}");
         dump.note(FindingKind::TruncatedSection, first.at, message);
     }
     let space = space(&registers);
@@ -122,7 +122,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let made = generated_tables::generate(space.format, Some(space.root), &contents.mapped);
     if made.left_out > 0 {
         let message = format!(
-            "{} pages are left out of the page tables: there are too many",
+            "{} pages are missing in the page tables: there are too many",
             made.left_out
         );
         dump.note(FindingKind::NotUsed, 0, message);
@@ -134,7 +134,8 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
             .insert(frame, (contents.builder.add_page(&image), FrameRole::Table));
     }
     let message = format!(
-        "a dump holds no page tables and no rights: {tables} tables were made from its page addresses, with every right"
+        "a dump holds no page tables and no access rights: {tables} tables were made from its page addresses, with all \
+         rights"
     );
     dump.findings
         .push(Finding::new(FindingKind::Assumed, generated_tables::PLACE, message));
@@ -272,7 +273,7 @@ impl Dump<'_> {
             let mut next = || words.next().unwrap_or(0);
             let (magic, kind, bytes, offset) = (next(), next(), next(), next());
             if magic != MAGIC {
-                end = Some("no header of a dump is here; what follows was not used");
+                end = Some("no header of a dump is here; the rest was not used");
                 break;
             }
             let header = Header {
@@ -287,12 +288,12 @@ impl Dump<'_> {
                 break;
             }
             if kind > TYPE_TRAILER {
-                end = Some("a header of a type that is not known; what follows was not used");
+                end = Some("the type of the header is unknown; the rest was not used");
                 break;
             }
             reported = reported.saturating_add(header.bytes);
             if reported > self.bytes {
-                end = Some("the headers up to here tell of more bytes than the file has; the rest was not used");
+                end = Some("the headers up to here state more bytes than the file has; the rest was not used");
                 break;
             }
             headers.push(header);
@@ -309,7 +310,10 @@ impl Dump<'_> {
         let there = self.bytes.saturating_sub(header.offset).min(header.bytes);
         let whole = there - there % unit;
         if whole < header.bytes {
-            let message = format!("{what} has {} bytes, and {whole} of them can be used", header.bytes);
+            let message = format!(
+                "{what} has {} bytes, but only {whole} of them can be used",
+                header.bytes
+            );
             self.note(FindingKind::TruncatedSection, header.at, message);
         }
         let from = self.file.seek(SeekFrom::Start(header.offset.min(self.bytes)));
@@ -333,7 +337,7 @@ impl Dump<'_> {
             }
         }
         if odd > 0 {
-            let message = format!("{odd} of the registers do not lie in a window of {WINDOW_BYTES:#x} bytes");
+            let message = format!("{odd} of the registers are outside the window of {WINDOW_BYTES:#x} bytes");
             self.note(FindingKind::NotUsed, header.at, message);
         }
         Ok(out)
@@ -458,7 +462,8 @@ impl Dump<'_> {
         }
         if twice > 0 {
             let message = format!(
-                "buffer object {number}: {twice} pages lie where another object has other contents; the first counts"
+                "buffer object {number}: {twice} pages have the address of another object with other contents; the \
+                 first contents are used"
             );
             self.note(FindingKind::OverlappingRegions, header.at, message);
         }

@@ -95,7 +95,7 @@ pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
     let index: ProcessIndex = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
     if index.kinescope_processes != 1 {
         return Err(wrong(format!(
-            "the index is of version {} (expected 1): a newer kinescope wrote it",
+            "the index has version {} (expected 1): a newer version of kinescope wrote it",
             index.kinescope_processes
         )));
     }
@@ -105,7 +105,7 @@ pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
     let is_name = |p: &ProcessEntry| p.file.components().count() == 1 && p.file.file_name().is_some();
     if let Some(p) = index.processes.iter().find(|p| !is_name(p)) {
         return Err(wrong(format!(
-            "{}: the recordings of an index lie in its own folder",
+            "{}: the recordings of an index must be in its own folder",
             p.file.display()
         )));
     }

@@ -51,7 +51,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
     let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
     if options.base.0.checked_add(bytes).is_none() {
         return Err(wrong(format!(
-            "{bytes} bytes at {} reach past the end of the address range",
+            "{bytes} bytes at {} exceed the address range",
             options.base
         )));
     }

@@ -311,8 +311,10 @@ impl<'a> Import<'a> {
         self.left_out += made.left_out;
         if self.left_out > 0 {
             let n = self.left_out;
-            let message =
-                format!("{n} pages are left out: there are too many, or their addresses have over {VA_BITS} bits");
+            let message = format!(
+                "{n} pages are missing in the page tables: there are too many, or their addresses have more \
+                         than {VA_BITS} bits"
+            );
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, "memory", message));
         }
@@ -404,8 +406,8 @@ impl<'a> Import<'a> {
         describe(
             FindingKind::Assumed,
             generated_tables::PLACE,
-            "the file holds no page tables, rights or physical addresses: all three were made for the buffers in it, with \
-             every right"
+            "the file holds no page tables, access rights or physical addresses: all three were made for its buffers, \
+             with all rights"
                 .to_owned(),
         );
         let walked = &self.tally.walked;
@@ -413,9 +415,9 @@ impl<'a> Import<'a> {
             FindingKind::Assumed,
             "register writes",
             format!(
-                "the {} writes are those that the submitted commands tell, in the order in which the GPU's command \
-                 processor comes to them; {} conditions in the commands count as met, and {} packets write what is not \
-                 in them and are left out",
+                "the {} writes are those of the submitted commands, in the order of the GPU's command processor; {} \
+                 conditions in the commands are assumed to be met, and {} packets were not imported because they write \
+                 values that they do not contain",
                 self.tally.register_writes, walked.conditions, walked.computed
             ),
         );
@@ -426,31 +428,28 @@ impl<'a> Import<'a> {
                 "jobs",
                 format!(
                     "each submit is a job ({submits} in all), from the submit to the last register that its commands \
-                     write; the file holds no times and no ends. Draws and dispatches ({}), shaders and textures are not \
-                     decoded",
+                     write; the file holds no times and no job ends. Draws and dispatches ({}), shaders and textures \
+                     are not decoded",
                     walked.draws
                 ),
             );
         }
         if self.chip.is_unknown() {
-            let message = "the file does not tell the GPU; its commands are read as those of the oldest";
+            let message = "the file does not state the GPU; its commands are read as those of the oldest GPU";
             describe(FindingKind::Assumed, "GPU", message.to_owned());
         }
         for (n, what) in [
-            (walked.missing, "pieces of commands are not in the file as a whole"),
-            (walked.no_packet, "words of commands begin no packet"),
-            (
-                self.without_address,
-                "contents come before any buffer and were not used",
-            ),
-            (self.other_length, "contents have another length than their buffer"),
+            (walked.missing, "command buffers are not completely in the file"),
+            (walked.no_packet, "command words do not begin a packet"),
+            (self.without_address, "contents precede every buffer and were not used"),
+            (self.other_length, "contents do not have the length of their buffer"),
         ] {
             if n > 0 {
                 describe(FindingKind::NotUsed, "sections", format!("{n} {what}"));
             }
         }
         if walked.endless {
-            let message = "the commands lead to more commands than a file of this size has; the rest was not followed";
+            let message = "the commands lead to more commands than a file of this size can have; the rest was not used";
             describe(FindingKind::NotUsed, "commands", message.to_owned());
         }
         let used = [
@@ -474,7 +473,7 @@ impl<'a> Import<'a> {
             describe(
                 FindingKind::NotUsed,
                 "sections",
-                format!("{n} sections of the kind {number}, which is not known"),
+                format!("{n} sections of the unknown kind {number} were not used"),
             );
         }
         if self.unknown.len() > 16 {
@@ -482,7 +481,7 @@ impl<'a> Import<'a> {
             describe(
                 FindingKind::NotUsed,
                 "sections",
-                format!("sections of {more} more kinds that are not known"),
+                format!("sections of {more} more unknown kinds were not used"),
             );
         }
     }

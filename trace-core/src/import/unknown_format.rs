@@ -17,7 +17,7 @@ pub(super) fn describe(path: &Path) -> String {
         return folder(path);
     }
     let Ok(bytes) = std::fs::metadata(path).map(|m| m.len()) else {
-        return "it cannot be looked at".to_owned();
+        return "it cannot be read".to_owned();
     };
     let counted = match bytes {
         0 => return "an empty file".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn describe(path: &Path) -> String {
     let read = File::open(path).and_then(|f| f.take(LOOKED_AT).read_to_end(&mut start));
     match read {
         Ok(_) if is_text(&start) => format!("{counted} of text"),
-        Ok(_) => format!("{counted} that are no text"),
+        Ok(_) => format!("{counted} that are not text"),
         Err(_) => counted,
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         };
         assert_eq!(file("a", b""), "an empty file");
         assert_eq!(file("a", b"This is a letter, not a one."), "28 bytes of text");
-        assert_eq!(file("a", &[0xff; 3]), "3 bytes that are no text");
+        assert_eq!(file("a", &[0xff; 3]), "3 bytes that are not text");
         let long = "ä".repeat(3000);
         assert_eq!(
             file("a", format!("x{long}").as_bytes()),

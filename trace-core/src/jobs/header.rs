@@ -114,19 +114,19 @@ pub enum HeaderError {
         job_type: u8,
     },
     /// Reserved bits are set.
-    #[error("reserved bits are set, {bits:#x} in word 4")]
+    #[error("the reserved bits {bits:#x} are set in word 4")]
     ReservedBits {
         /// The bits, at their positions.
         bits: u32,
     },
     /// The address of the next job is not aligned to 64 bytes, or exceeds the GPU's 48-bit virtual address range.
-    #[error("the next job at {next} is misaligned or out of reach")]
+    #[error("the next job at {next} is misaligned or out of range")]
     BadNext {
         /// The address.
         next: GpuVa,
     },
     /// The bytes are text.
-    #[error("text stands in place of a header, \"{text}\"")]
+    #[error("the header consists of text, \"{text}\"")]
     Text {
         /// The text, cut short.
         text: String,
@@ -252,12 +252,12 @@ impl JobHeader {
         }
         if self.exception_status >> 11 != 0 && code <= 1 {
             return doubt(format!(
-                "exception status {:#x} has bits that none has",
+                "exception status {:#x} has undefined bits",
                 self.exception_status
             ));
         }
         if self.fault_pointer >> crate::mmu::VA_BITS != 0 {
-            return doubt(format!("the fault pointer {:#x} is out of reach", self.fault_pointer));
+            return doubt(format!("the fault pointer {:#x} is out of range", self.fault_pointer));
         }
         if self.index != 0 && (self.dep1 == self.index || self.dep2 == self.index) {
             return doubt(format!("job {} depends on itself", self.index));

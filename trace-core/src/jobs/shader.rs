@@ -99,7 +99,7 @@ impl CodeEnd {
             Self::Last => "the last clause ends the thread".into(),
             Self::Unreadable(at) => format!("the recording does not hold {at}"),
             Self::Broken(e) => e.to_string(),
-            Self::Limit => "it is longer than what is read".into(),
+            Self::Limit => "it is longer than the maximum that is read".into(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub enum ElementError {
         element: ElementType,
     },
     /// Hex text with an invalid character or an incomplete byte.
-    #[error("hex text, character {at}, expected two hex digits a byte")]
+    #[error("hex text, character {at}: expected two hex digits for each byte")]
     Hex {
         /// Position of the character, from 0.
         at: usize,

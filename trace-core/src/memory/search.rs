@@ -46,7 +46,7 @@ pub struct Hit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     /// The pattern has no bytes, or its range has no values.
-    #[error("there is nothing to search for")]
+    #[error("the search pattern is empty")]
     Empty,
     /// The page tables are invalid.
     #[error(transparent)]

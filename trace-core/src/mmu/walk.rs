@@ -33,7 +33,7 @@ pub enum WalkFault {
         at: PhysAddr,
     },
     /// The entry has a type that is invalid at its level.
-    #[error("entry {raw:#x} has no meaning at level {level}")]
+    #[error("entry {raw:#x} is not valid at level {level}")]
     BadEntry {
         /// Level of the entry, 0 to 3.
         level: u8,
@@ -159,7 +159,10 @@ fn leaf(format: MmuFormat, level: u8, va: u64, pa: PhysAddr, raw: u64) -> Leaf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MmuError {
     /// A table is reached a second time: it is shared, or the tables form a loop.
-    #[error("the level {level} table at {at}, for addresses from {va}, was reached before: tables are shared or loop")]
+    #[error(
+        "the level {level} table at {at}, for addresses from {va}, was reached before: tables are shared or form a \
+             loop"
+    )]
     Shared {
         /// Level of the second visit.
         level: u8,
@@ -179,7 +182,7 @@ pub enum MmuError {
         va: GpuVa,
     },
     /// An entry has a type that is invalid at its level.
-    #[error("entry {raw:#x} for {va} has no meaning at level {level}")]
+    #[error("entry {raw:#x} for {va} is not valid at level {level}")]
     BadEntry {
         /// Level of the entry.
         level: u8,

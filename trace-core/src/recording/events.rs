@@ -254,7 +254,7 @@ impl DmaMapRow {
             None => "given",
         };
         match self.bus {
-            Self::UNKNOWN => format!("{how} {} bytes at an address that is not known", self.bytes),
+            Self::UNKNOWN => format!("{how} {} bytes at an unknown address", self.bytes),
             bus => format!("{how} {} bytes at {bus:#x}", self.bytes),
         }
     }

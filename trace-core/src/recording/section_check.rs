@@ -269,14 +269,14 @@ pub(crate) fn check_block_entry(entry: &[u8], data: &[u8]) -> Result<(), Option<
         Some(&CODEC_PLAIN) => {}
         Some(codec) => {
             return Err(Some(format!(
-                "it has codec {codec}, and this program knows codec {CODEC_PLAIN} (plain) alone; a newer one is needed"
+                "it has codec {codec}, but this program only knows codec {CODEC_PLAIN} (plain); use a newer version"
             )));
         }
         None => return Err(None),
     }
     if stored.map(|n| n as usize) != Some(data.len()) {
         return Err(Some(format!(
-            "the table of its blocks gives it {} bytes, and it has {}",
+            "its block table states {} bytes, but it has {}",
             stored.unwrap_or(0),
             data.len()
         )));

@@ -154,7 +154,9 @@ pub(super) fn bus_master(
         let low = low.ok_or_else(|| at.err(format!("there is no register {name}")))?;
         let high = map.find_by_name(&format!("{name}_HI")).filter(|_| low.pair.is_some());
         if low.width != 8 && high.is_none() {
-            return Err(at.err(format!("{name} is neither of 8 bytes nor a pair of 4")));
+            return Err(at.err(format!(
+                "{name} is neither an 8-byte register nor a pair of 4-byte registers"
+            )));
         }
         let halves = [Some(low), high];
         let other = |r: &&super::Register| r.replay.role != Some(Role::BusAddress) || !r.replay.write;
@@ -209,18 +211,20 @@ pub(super) fn bus_master(
             command,
         } => {
             if let Some(n) = behind_iommu.filter(|n| bit(*n).is_ok() && !features.contains(n)) {
-                return Err(at.err(format!("feature {n} behind an IOMMU is none that may be taken")));
+                return Err(at.err(format!(
+                    "feature {n} behind an IOMMU is not in the list of allowed features"
+                )));
             }
             let features = features.iter().map(|n| bit(*n));
             let mut commands: Vec<BusCommand> = command.iter().map(of_raw).collect();
             commands.sort_by_key(|c| c.number);
             if commands.array_windows().any(|[a, b]| a.number == b.number) {
-                return Err(at.err("two commands have one number"));
+                return Err(at.err("two commands have the same number"));
             }
             for e in commands.iter().filter_map(|c| c.entries) {
                 let inside = |field: u32, bytes: u32| field.checked_add(bytes).is_some_and(|end| end <= e.bytes);
                 if e.bytes > 4096 || !inside(e.address_at, 8) || !inside(e.length_at, 4) {
-                    return Err(at.err("an entry's address or length lies outside the entry"));
+                    return Err(at.err("the address or length of an entry is outside the entry"));
                 }
             }
             let engine = QueueEngine {
@@ -243,7 +247,7 @@ pub(super) fn bus_master(
         }
     };
     if why.trim().is_empty() {
-        return Err(at.err("why says nothing: it must tell why these are all addresses that the device is given"));
+        return Err(at.err("why is empty: it must explain why these are all addresses that the device gets"));
     }
     let mut master = BusMaster {
         engine,
@@ -259,10 +263,10 @@ pub(super) fn bus_master(
         .find(|r| r.replay.role == Some(Role::BusAddress) && r.replay.write && !known(r.offset));
     let refused = match (untyped.first(), other) {
         (Some(name), _) => Some(format!(
-            "{name} carries an address on the bus, and the map does not type it as one that may be replayed"
+            "{name} holds a bus address, but the map does not type it as one that may be replayed"
         )),
         (None, Some(r)) => Some(format!(
-            "what the device does with the address in {} is not stated",
+            "the map does not state what the device does with the address in {}",
             r.name
         )),
         (None, None) => None,

@@ -39,7 +39,7 @@ pub(super) fn device(at: &SourceLocation<'_>, raw: &RawDevice) -> Result<Device,
         (Some(vendor), Some(device), None) => Id::Pci(vendor, device),
         (None, None, Some(c)) if !c.is_empty() => Id::Compatible(c.clone()),
         _ => {
-            let reason = "is given either by vendor and device or by what it is compatible with";
+            let reason = "needs either vendor and device, or compatible, but not both";
             return Err(at.err(format!("device {} {reason}", raw.name)));
         }
     };

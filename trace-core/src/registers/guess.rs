@@ -179,12 +179,12 @@ impl fmt::Display for Hint {
             Self::ClearsByOnes { times, of } => {
                 write!(f, "writing ones clears bits: {times} of {of} times")
             }
-            Self::Stores { times, of } => write!(f, "keeps what is written: {times} of {of} times"),
+            Self::Stores { times, of } => write!(f, "reads back what was written: {times} of {of} times"),
             Self::Acts { times, of } => {
                 write!(f, "does not read back what was written: {times} of {of} times")
             }
             Self::Address { values, of } => {
-                write!(f, "an address: {values} of {of} values lie in memory of the device")
+                write!(f, "an address: {values} of {of} values are in the device's memory")
             }
             Self::Float { values, of } => write!(f, "floating point: {values} of {of} values"),
         }

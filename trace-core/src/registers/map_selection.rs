@@ -135,7 +135,7 @@ fn overlay_cached(own: &'static RegisterMap, under: &'static RegisterMap) -> &'s
     let made = made.and_then(|map| match all.bytes.saturating_add(map.built_bytes()) {
         bytes if bytes <= MAX_OVERLAID => Ok((map, bytes)),
         _ => Err(format!(
-            "maps were changed so often that they take more than {} MiB; start the program again",
+            "maps changed so often that they take more than {} MiB; start the program again",
             MAX_OVERLAID >> 20
         )),
     });
@@ -145,7 +145,7 @@ fn overlay_cached(own: &'static RegisterMap, under: &'static RegisterMap) -> &'s
             &*Box::leak(Box::new(map))
         }
         Err(e) => {
-            tracing::warn!("{} is not laid over {}: {e}", own.name(), under.name());
+            tracing::warn!("{} cannot be combined with {}: {e}", own.name(), under.name());
             own
         }
     };

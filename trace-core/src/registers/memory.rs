@@ -39,7 +39,10 @@ pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<N
         return Err(at.err("the name is empty"));
     }
     if raw.bytes == 0 || raw.address.checked_add(raw.bytes - 1).is_none() {
-        return Err(at.err(format!("{} bytes at {:#x} are no range", raw.bytes, raw.address)));
+        return Err(at.err(format!(
+            "{} bytes at {:#x} are not a valid range",
+            raw.bytes, raw.address
+        )));
     }
     Ok(NamedMemory {
         name: raw.name.clone(),
@@ -54,7 +57,7 @@ pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<N
 /// Adds a range to a map; a second range with the same start or name is an error.
 pub(super) fn add(map: &mut RegisterMap, at: &SourceLocation<'_>, range: NamedMemory) -> Result<(), RegisterMapError> {
     if map.memory.len() >= MAX_RANGES {
-        return Err(at.err(format!("more than {MAX_RANGES} ranges of memory")));
+        return Err(at.err(format!("the map has more than {MAX_RANGES} memory ranges")));
     }
     let place = |m: &NamedMemory| (m.space, m.address.0);
     let n = map.memory.partition_point(|m| place(m) < place(&range));

@@ -123,9 +123,10 @@ fn inherit(file: &str, f: &mut RawFile) -> Result<(), RegisterMapError> {
         Some("names") => true,
         Some(other) => {
             let place = "block".to_owned();
-            return Err(
-                SourceLocation { file, place }.err(format!("say {other} is not names, the only one that a block has"))
-            );
+            return Err(SourceLocation { file, place }.err(format!(
+                "say {other} is not names, the only value that a block can \
+                                                            have"
+            )));
         }
     };
     for r in &mut f.register {
@@ -172,7 +173,7 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
     };
     if m.window == 0 || !m.window.is_multiple_of(4) || m.window > MAX_WINDOW {
         return Err(at.err(format!(
-            "a window of {:#x} bytes; it must be a multiple of 4 up to {MAX_WINDOW:#x}",
+            "the window has {:#x} bytes; its size must be a multiple of 4 up to {MAX_WINDOW:#x}",
             m.window
         )));
     }
@@ -184,12 +185,12 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
     for w in &m.widths {
         map.widths |= match w {
             1 | 2 | 4 | 8 => 1 << w,
-            _ => return Err(at.err(format!("accesses of {w} bytes; 1, 2, 4 and 8 are possible"))),
+            _ => return Err(at.err(format!("accesses have {w} bytes; valid widths are 1, 2, 4 and 8"))),
         };
     }
     map.address_bits = m.address_bits;
     if let Some(bits) = m.address_bits.filter(|b| !(24..=64).contains(b)) {
-        return Err(at.err(format!("addresses of {bits} bits; 24 to 64 are possible")));
+        return Err(at.err(format!("addresses have {bits} bits; the valid range is 24 to 64")));
     }
     map.devices = m
         .device
@@ -261,7 +262,7 @@ fn registers(
                 file,
                 place: r.name.clone(),
             }
-            .err("the file has registers and no [block] table")),
+            .err("the file has registers but no [block] table")),
         };
     };
     let at = SourceLocation {
@@ -269,7 +270,7 @@ fn registers(
         place: "block".to_owned(),
     };
     if block.count > 256 || (block.count > 1 && block.stride == 0) {
-        return Err(at.err("a block repeats at most 256 times and then needs a stride"));
+        return Err(at.err("a block repeats at most 256 times and needs a stride for that"));
     }
     if block.provenance.is_empty() {
         return Err(at.err("provenance is empty"));
@@ -287,7 +288,7 @@ fn registers(
                 place: r.name.clone(),
             };
             if r.count > 256 || (r.count > 1 && r.stride == 0) {
-                return Err(at.err("a register repeats at most 256 times and then needs a stride"));
+                return Err(at.err("a register repeats at most 256 times and needs a stride for that"));
             }
             let number = if r.count > 0 { 0..r.count } else { 0..1 };
             for n in number {
@@ -306,7 +307,7 @@ fn registers(
 /// Adds one register, or the two halves of a wide one.
 #[allow(
     clippy::too_many_arguments,
-    reason = "one call, all of it what a register is made of"
+    reason = "one call with everything that a register consists of"
 )]
 fn add(
     map: &mut RegisterMap,
@@ -323,12 +324,12 @@ fn add(
         (None, false) => (4, 4),
         (None, true) => (8, 4),
         (Some(w @ (1 | 2 | 4 | 8)), false) => (w, w),
-        (Some(w), false) => return Err(at.err(format!("a width of {w} bytes; 1, 2, 4 and 8 are possible"))),
-        (Some(_), true) => return Err(at.err("a wide register is a pair of 4 bytes each and has no other width")),
+        (Some(w), false) => return Err(at.err(format!("the width is {w} bytes; valid widths are 1, 2, 4 and 8"))),
+        (Some(_), true) => return Err(at.err("a wide register is a pair of 4-byte registers and has no other width")),
     };
     let bits = u32::from(width) * 8;
     if !offset.is_multiple_of(align.into()) || offset + u64::from(width) > map.window_bytes {
-        return Err(at.err(format!("offset {offset:#x} is not aligned or not in the window")));
+        return Err(at.err(format!("offset {offset:#x} is not aligned or is outside the window")));
     }
     let offset = u32::try_from(offset).map_err(|_| at.err("the offset is too large"))?;
     let (access, replay) = (access(at, raw)?, replay(at, raw)?);
@@ -341,10 +342,10 @@ fn add(
     let local = match raw.local {
         None => None,
         Some(_) if replay.role != Some(Role::BusAddress) => {
-            return Err(at.err("only a bus address has values that are the device's own"));
+            return Err(at.err("only a bus address can have values of the device's own"));
         }
         Some([from, to]) if from < to => Some(from..to),
-        Some([from, to]) => return Err(at.err(format!("from {from:#x} to {to:#x} there is nothing"))),
+        Some([from, to]) => return Err(at.err(format!("the range from {from:#x} to {to:#x} is empty"))),
     };
     let doc = doc.clone();
     let register = |name: String, offset: u32, layout: Layout| Register {
@@ -366,7 +367,7 @@ fn add(
     };
     let mut push = |r: Register| {
         if map.registers.len() >= usize::from(u16::MAX) - 1 {
-            return Err(at.err("with this, and all repeats counted, there are too many registers"));
+            return Err(at.err("with this register and all repeats, the map has too many registers"));
         }
         weight.add(at, weight::register(&r))?;
         map.registers.push(Arc::new(r));
@@ -430,15 +431,15 @@ fn access(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<AccessRule, Regi
         "ro" => AccessRule::ReadOnly,
         "wo" => AccessRule::WriteOnly,
         "rw" => AccessRule::ReadWrite,
-        "" => return Err(at.err("access is missing (ro, wo or rw), and the block has none for all")),
-        other => return Err(at.err(format!("access {other} is none of ro, wo, rw"))),
+        "" => return Err(at.err("access is missing (ro, wo or rw), and the block has no default")),
+        other => return Err(at.err(format!("access {other} is not ro, wo or rw"))),
     })
 }
 
 /// Parses the fields of a layout of `bits` bits and checks them against it and each other.
 fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {
     if bits == 0 || bits > MAX_BITS {
-        return Err(at.err(format!("{bits} bits; 1 to {MAX_BITS} are possible")));
+        return Err(at.err(format!("the size is {bits} bits; the valid range is 1 to {MAX_BITS}")));
     }
     let mut fields: Vec<Field> = Vec::with_capacity(raw.len());
     for f in raw {
@@ -452,7 +453,7 @@ fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -
         }
         let kind = match (f.kind.as_deref(), &f.enumeration) {
             (None, Some(e)) => FieldKind::Enum(Arc::clone(
-                enums.get(e).ok_or_else(|| bad("no enumeration of this name"))?,
+                enums.get(e).ok_or_else(|| bad("no enumeration has this name"))?,
             )),
             (Some(_), Some(_)) => return Err(bad("it has both a kind and an enumeration")),
             (None | Some("hex"), None) => FieldKind::Hex,
@@ -461,16 +462,16 @@ fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -
             (Some("power-of-two"), None) => FieldKind::PowerOfTwo,
             (Some("set"), None) => FieldKind::Set { first: f.first },
             (Some("bool"), None) if lo == hi => FieldKind::Bool,
-            (Some("bool"), None) => return Err(bad("a switch has one bit")),
+            (Some("bool"), None) => return Err(bad("a switch must have one bit")),
             (Some("address"), None) if f.shift < 64 => FieldKind::Address { shift: f.shift },
-            (Some("address"), None) => return Err(bad("it is shifted by more than 63")),
-            (Some(_), None) => return Err(bad("no kind of this name")),
+            (Some("address"), None) => return Err(bad("the shift is more than 63")),
+            (Some(_), None) => return Err(bad("no kind has this name")),
         };
         if f.shift != 0 && !matches!(kind, FieldKind::Address { .. }) {
-            return Err(bad("only an address is shifted"));
+            return Err(bad("only an address can have a shift"));
         }
         if f.first != 0 && !matches!(kind, FieldKind::Set { .. }) {
-            return Err(bad("only a set has a first number"));
+            return Err(bad("only a set can have a first number"));
         }
         fields.push(Field {
             name: f.name.clone(),
@@ -493,7 +494,7 @@ fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -
     let mut names: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
     names.sort_unstable();
     if let Some([name, _]) = names.array_windows().find(|[a, b]| a == b) {
-        return Err(at.err(format!("two fields are called {name}")));
+        return Err(at.err(format!("two fields have the name {name}")));
     }
     Ok(Layout {
         bits,

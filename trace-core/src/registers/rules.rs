@@ -9,12 +9,12 @@ use crate::recording::InterruptLine;
 pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
     let writable = raw.access != "ro";
     let write = match (writable, raw.replay) {
-        (true, None) => return Err(at.err("a register that can be written must say whether it may be replayed")),
+        (true, None) => return Err(at.err("a writable register must state whether it may be replayed")),
         (false, Some(true)) => return Err(at.err("a read-only register cannot be replayed")),
         (_, said) => said.unwrap_or(false),
     };
     if raw.values.is_some() && !write {
-        return Err(at.err("values are given for a register that may not be replayed"));
+        return Err(at.err("values are set for a register that may not be replayed"));
     }
     let read = match (raw.read.as_deref(), raw.mask) {
         (None | Some("equal"), None) => ReadRule::Equal,
@@ -23,27 +23,27 @@ pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Repla
         (Some("feeds"), None) => ReadRule::Feeds,
         (Some("any"), None) => ReadRule::Any,
         (Some("masked"), None) => return Err(at.err("read rule masked needs a mask")),
-        (_, Some(_)) => return Err(at.err("a mask is given without the read rule masked")),
+        (_, Some(_)) => return Err(at.err("a mask is set without the read rule masked")),
         (Some(other), None) => {
-            return Err(at.err(format!("read rule {other} is none of equal, masked, until, feeds, any")));
+            return Err(at.err(format!("read rule {other} is not equal, masked, until, feeds or any")));
         }
     };
     let reason_needed = read == ReadRule::Any || writable && !write;
     if reason_needed && raw.reason.is_empty() {
-        return Err(at.err("a reason is needed: it may not be written, or its reads are not compared"));
+        return Err(at.err("a reason is missing: the register may not be written, or its reads are not compared"));
     }
     if let Some(before) = &raw.before {
         if before.trim().is_empty() {
-            return Err(at.err("before says nothing: it must tell what the value depends on"));
+            return Err(at.err("before is empty: it must explain what the value depends on"));
         }
         if !matches!(read, ReadRule::Equal | ReadRule::Masked(_)) {
-            return Err(at.err("before is given for a register whose reads are not compared one by one"));
+            return Err(at.err("before is set for a register whose reads are not compared one by one"));
         }
     }
     let role = raw.role.as_deref().map(|r| role(at, r)).transpose()?;
     let role = role.or((!raw.screen.is_empty()).then_some(Role::Screen));
     if raw.screen.is_empty() == (role == Some(Role::Screen)) {
-        return Err(at.err("the role screen belongs to registers that tell something of the screen, and only to them"));
+        return Err(at.err("a register has the role screen if and only if it has a screen list"));
     }
     Ok(Replay {
         write,
@@ -61,7 +61,7 @@ fn role(at: &SourceLocation<'_>, name: &str) -> Result<Role, RegisterMapError> {
             "job" => InterruptLine::Job,
             "mmu" => InterruptLine::Mmu,
             "gpu" => InterruptLine::Gpu,
-            other => return Err(at.err(format!("interrupt line {other} is none of job, mmu, gpu"))),
+            other => return Err(at.err(format!("interrupt line {other} is not job, mmu or gpu"))),
         })
     };
     if let Some((what, of)) = name.split_once(':') {
@@ -70,14 +70,14 @@ fn role(at: &SourceLocation<'_>, name: &str) -> Result<Role, RegisterMapError> {
             "irq-rawstat" => Role::IrqRawstat(line(of)?),
             "irq-clear" => Role::IrqClear(line(of)?),
             "irq-mask" => Role::IrqMask(line(of)?),
-            other => return Err(at.err(format!("no role {other}"))),
+            other => return Err(at.err(format!("the role {other} does not exist"))),
         });
     }
     ROLES
         .iter()
         .find(|(n, _)| *n == name)
         .map(|(_, r)| *r)
-        .ok_or_else(|| at.err(format!("no role {name}")))
+        .ok_or_else(|| at.err(format!("the role {name} does not exist")))
 }
 
 /// Names of roles in the files, except interrupt roles.

@@ -103,20 +103,23 @@ pub(super) fn sources(
 ) -> Result<Vec<ScreenSource>, RegisterMapError> {
     let mut all: Vec<ScreenSource> = Vec::with_capacity(raw.screen.len());
     if raw.wide && !raw.screen.is_empty() {
-        return Err(at.err("a wide register tells nothing of the screen"));
+        return Err(at.err("a wide register cannot describe the screen"));
     }
     for s in &raw.screen {
         let fact = FACTS.iter().find(|(n, _)| *n == s.what).map(|(_, f)| *f);
-        let fact = fact.ok_or_else(|| at.err(format!("a screen has no {}", s.what)))?;
+        let fact = fact.ok_or_else(|| at.err(format!("a screen has no property {}", s.what)))?;
         if all.iter().any(|a| a.fact == fact) {
-            return Err(at.err(format!("the {} of the screen is given twice", s.what)));
+            return Err(at.err(format!("the property {} of the screen is set twice", s.what)));
         }
         let bits = match &s.field {
             None => (0, layout.bits.saturating_sub(1)),
             Some(name) => {
-                let field: &Field = layout
-                    .field(name)
-                    .ok_or_else(|| at.err(format!("the screen's {} is in no field {name}", s.what)))?;
+                let field: &Field = layout.field(name).ok_or_else(|| {
+                    at.err(format!(
+                        "the property {} of the screen names the missing field {name}",
+                        s.what
+                    ))
+                })?;
                 (field.lo, field.hi)
             }
         };
@@ -127,7 +130,7 @@ pub(super) fn sources(
         }
         values.sort_unstable();
         if values.array_windows().any(|[a, b]| a.0 == b.0) {
-            return Err(at.err("a value of the screen is given twice"));
+            return Err(at.err("a value of the screen is set twice"));
         }
         all.push(ScreenSource {
             fact,

@@ -303,19 +303,19 @@ fn damaged_files_are_told_with_their_place() {
         ("[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'", "no [block]"),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='xx'\ndoc='d'",
-            "none of ro, wo, rw",
+            "not ro, wo or rw",
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='rw'\ndoc='d'",
-            "must say whether it may be replayed",
+            "must state whether it may be replayed",
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='rw'\nreplay=false\ndoc='d'",
-            "a reason is needed",
+            "a reason is missing",
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\nread='any'\ndoc='d'",
-            "a reason is needed",
+            "a reason is missing",
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\nread='masked'\ndoc='d'",
@@ -331,7 +331,7 @@ fn damaged_files_are_told_with_their_place() {
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0xfc\nwide=true\naccess='ro'\ndoc='d'",
-            "not in the window",
+            "outside the window",
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\ncount=300\nstride=4\naccess='ro'\ndoc='d'",
@@ -339,7 +339,7 @@ fn damaged_files_are_told_with_their_place() {
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nrole='king'",
-            "no role king",
+            "the role king does not exist",
         ),
         (
             "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nfields=[{name='f',bits='40:3'}]",

@@ -28,7 +28,7 @@ impl Weight {
         self.0 = self.0.saturating_add(bytes);
         if self.0 > MAX_MAP_BYTES {
             return Err(at.err(format!(
-                "with this, and all repeats counted, the map has more than {} MiB of registers, fields, names and texts",
+                "with this and all repeats, the map has more than {} MiB of registers, fields, names and texts",
                 MAX_MAP_BYTES >> 20
             )));
         }

@@ -39,7 +39,7 @@ pub enum ModeError {
     #[error("{0}")]
     Off(&'static str),
     /// The controller is in a mode that this program cannot draw.
-    #[error("{what} is {value}, which is not drawn")]
+    #[error("{what} is {value}, which is not supported")]
     Unsupported {
         /// The unsupported property.
         what: &'static str,
@@ -221,12 +221,12 @@ impl Display {
                     Effect::Mode => {
                         let mode = controller.mode();
                         if self.modes.last().is_none_or(|(_, m)| *m != mode) {
-                            check_room(&self.modes, event, "changes of the mode")?;
+                            check_room(&self.modes, event, "mode changes")?;
                             self.modes.push((event, mode));
                         }
                     }
                     Effect::Color(index, color) => {
-                        check_room(&self.colors, event, "changes of colours")?;
+                        check_room(&self.colors, event, "colour changes")?;
                         if self.colors.len().is_multiple_of(COLORS) {
                             self.palettes.push(palette.clone());
                         }

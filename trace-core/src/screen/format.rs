@@ -116,7 +116,10 @@ pub struct ScreenFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// No pixels, or too many.
-    #[error("a screen of {width} by {height} pixels: sides go from 1 to {MAX_SIDE}, with {MAX_PIXELS} pixels at most")]
+    #[error(
+        "the screen has {width} by {height} pixels, but a side has 1 to {MAX_SIDE} pixels and the screen at most \
+             {MAX_PIXELS}"
+    )]
     Size {
         /// Pixels per row.
         width: u32,
@@ -124,7 +127,7 @@ pub enum FormatError {
         height: u32,
     },
     /// A row does not fit the pitch.
-    #[error("a pitch of {pitch} bytes is less than a row: {width} pixels take {row} bytes")]
+    #[error("the pitch of {pitch} bytes is less than a row: {width} pixels take {row} bytes")]
     Pitch {
         /// Distance between rows, bytes.
         pitch: u32,
@@ -134,7 +137,7 @@ pub enum FormatError {
         row: u64,
     },
     /// The last row ends after the end of the space.
-    #[error("the screen ends at byte {end:#x} of the framebuffer, which has {bytes:#x}")]
+    #[error("the screen ends at byte {end:#x} of the framebuffer, which has {bytes:#x} bytes")]
     Outside {
         /// One past its last byte.
         end: u64,

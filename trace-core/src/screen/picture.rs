@@ -21,10 +21,10 @@ impl std::fmt::Debug for Picture {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     /// The first bytes are not those of a binary PPM file.
-    #[error("this is no binary PPM picture: it does not start with P6")]
+    #[error("the file is not a binary PPM picture: it does not start with P6")]
     NotPpm,
     /// A number in the head is missing or malformed.
-    #[error("byte {byte}: the picture's {what} is missing or no number")]
+    #[error("byte {byte}: the {what} of the picture is missing or not a number")]
     Head {
         /// Its position.
         byte: usize,
@@ -32,13 +32,13 @@ pub enum PictureError {
         what: &'static str,
     },
     /// It has more than one byte a sample.
-    #[error("the picture's samples go up to {maximum}; only 255 is read")]
+    #[error("the samples of the picture go up to {maximum}, but only 255 is supported")]
     Depth {
         /// Largest sample.
         maximum: u32,
     },
     /// It has no pixels, or too many.
-    #[error("a picture of {width} by {height} pixels is none")]
+    #[error("a picture cannot have {width} by {height} pixels")]
     Size {
         /// Pixels per row.
         width: u32,
@@ -46,7 +46,7 @@ pub enum PictureError {
         height: u32,
     },
     /// The number of bytes does not match the size.
-    #[error("a picture of {width} by {height} pixels has {expected} bytes; there are {bytes}")]
+    #[error("a picture of {width} by {height} pixels has {expected} bytes, but the file has {bytes}")]
     Short {
         /// Pixels per row.
         width: u32,

@@ -142,9 +142,9 @@ fn accesses_that_were_not_decoded_keep_their_place() {
         .filter(|f| f.kind == FindingKind::UndecodedAccess)
         .map(|f| (f.place.as_str(), f.message.as_str(), f.event))
         .collect();
-    let message = "28 accesses were seen without the value, since the recorder reads no value out of a repeated move \
-                   (`rep movs`), at 0x0–0x4f, 0x9fe0–0x9fff: what was read or stored there is not known, and a replay \
-                   cannot do it again";
+    let message = "28 accesses were recorded without the value, because the recorder cannot read the value of a \
+                   repeated move (`rep movs`), at 0x0–0x4f, 0x9fe0–0x9fff: the values are unknown, so a replay cannot \
+                   repeat the accesses";
     assert_eq!(undecoded, [("bar0", message, Some(5))]);
 }
 
@@ -180,7 +180,7 @@ fn the_auxiliary_log_is_merged_by_time() {
     let other: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
         other,
-        ["17 interrupts of other devices were left out: ttyS0, virtio0-requests"]
+        ["17 interrupts of other devices were not imported: ttyS0, virtio0-requests"]
     );
     assert!(import::parts(&excerpt("virtio_gpu.txt")).contains(&excerpt("virtio_gpu.aux.txt")));
 }
@@ -277,7 +277,7 @@ fn entries_and_returns_of_an_accessor_are_reads() {
     let alone: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
         alone,
-        ["1 entries or returns of probed functions have no counterpart and were left out"]
+        ["1 entries or returns of probed functions have no counterpart and were not imported"]
     );
 }
 
@@ -311,8 +311,8 @@ b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
     assert_eq!(
         messages,
         [
-            "1 entries or returns of probed functions have no counterpart and were left out",
-            "1 accesses are to other devices of the same driver and were left out"
+            "1 entries or returns of probed functions have no counterpart and were not imported",
+            "1 accesses are to other devices of the same driver and were not imported"
         ]
     );
 }
@@ -412,7 +412,7 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     );
     assert_eq!(
         r.facts.findings[0].message,
-        "1 accesses to another device were left out; --device imports it instead"
+        "1 accesses to another device were not imported; --device imports it instead"
     );
     for name in ["1af4:1009", "00:02.0", "0000:00:02.0"] {
         let r = with(name).unwrap();
@@ -526,7 +526,7 @@ R 4 1.000004 1 0xfebf000";
         (
             FindingKind::NotUsed,
             "lines 4, 5, 6, 7 …",
-            "7 lines are none of the format, or not whole, and are left out"
+            "7 lines are incomplete or not in this format, and are not imported"
         )
     );
     assert_eq!(
@@ -546,7 +546,7 @@ fn a_log_without_an_access_is_an_error_with_its_line() {
         .unwrap_err()
         .to_string();
     assert!(
-        e.contains("log, line 2: ") && e.contains("no other is an access"),
+        e.contains("log, line 2: ") && e.contains("no other line is an access"),
         "{e}"
     );
     let e = of("log", "VERSION 20070824\nMARK 1.0 x\n").unwrap_err().to_string();
@@ -733,7 +733,7 @@ fn a_packed_log_takes_no_more_memory_than_the_limit() {
     );
     let report = open(1 << 20).unwrap_err().to_string();
     assert!(
-        report.contains("the file unpacks to more than 1 MiB") || report.contains("takes more than 1 MiB"),
+        report.contains("the file decompresses to more than 1 MiB") || report.contains("takes more than 1 MiB"),
         "{report}"
     );
     assert!(open(256 << 20).unwrap().events.len() > 400_000);

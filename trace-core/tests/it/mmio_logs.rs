@@ -240,11 +240,11 @@ fn rows_that_cannot_be_right_are_told_by_number_and_are_those_that_differ() {
         let finding = findings.iter().find(|f| f.place == "bar0").unwrap();
         let message = &finding.message;
         assert!(
-            message.contains("since the recorder reads no value out of a repeated move"),
+            message.contains("because the recorder cannot read the value of a repeated move"),
             "{message}"
         );
         assert!(
-            message.contains(&format!(" of the last picture ({size}) cannot be right, ")),
+            message.contains(&format!(" of the last picture ({size}) may be wrong: ")),
             "{message}"
         );
         let rows = rows_of(message);

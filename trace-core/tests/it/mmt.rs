@@ -164,7 +164,7 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
     };
     let (fewer, why) = describe(&packed[..packed.len() - 200]);
     assert!(
-        fewer < 174 && why[0].contains("cannot be unpacked further"),
+        fewer < 174 && why[0].contains("cannot be decompressed further"),
         "{fewer} {why:?}"
     );
     let first = log.windows(2).position(|w| w == b"\nw").unwrap() + 1;
@@ -174,7 +174,7 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
         (
             0,
             vec![format!(
-                "byte {first:#x}: the log ends in a record, of which 5 bytes are there"
+                "byte {first:#x}: the log ends within a record, after 5 of its bytes"
             )]
         )
     );
@@ -187,11 +187,11 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
 #[test]
 fn what_is_no_log_is_refused_with_its_place() {
     for (bytes, message) in [
-        (&b""[..], "the log has no record"),
-        (b"==1== mmaptrace, an MMAP tracer\n", "the log has no record"),
+        (&b""[..], "the log has no records"),
+        (b"==1== mmaptrace, an MMAP tracer\n", "the log has no records"),
         (
             b"==1== mmaptrace, an MMAP tracer\nx",
-            "byte 0x20: the log ends in a record",
+            "byte 0x20: the log ends within a record",
         ),
         (b"\x7fELF", "byte 0x0: no record begins with 0x7f"),
     ] {
@@ -278,10 +278,10 @@ fn records_of_older_releases_and_of_all_memory_are_read() {
     assert_eq!(
         left,
         [
-            "44 of 305 bytes that ioctls carry or point at are in no note: a note has the first 256",
-            "1 accesses have no byte, were left out",
-            "1 places of instructions, which a recording does not hold, were left out",
-            "1 synchronization marks, which mean nothing afterwards, were left out"
+            "44 of 305 bytes that ioctls carry or point to were not imported: a note has only the first 256",
+            "1 accesses have no bytes; they were not imported",
+            "1 instruction addresses have no counterpart in a recording; they were not imported",
+            "1 synchronization marks have no meaning after the run; they were not imported"
         ]
     );
 }

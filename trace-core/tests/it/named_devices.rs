@@ -93,7 +93,7 @@ fn only_accesses_that_have_no_name_are_findings() {
     assert_eq!(
         messages,
         [
-            "1 accesses to bar4, a window that the register map bochs-display says nothing of",
+            "1 accesses to bar4, a space that the register map bochs-display does not describe",
             "1 accesses of 4 bytes at 0x608 of bar2, where the map has no such register",
         ]
     );

@@ -321,7 +321,7 @@ fn check_finds_no_error() {
         assert!(
             changed[0]
                 .message
-                .contains("COHERENCY_FEATURES reads 0x2 here and read 0x3"),
+                .contains("COHERENCY_FEATURES reads 0x2 here, but 0x3"),
             "{changed:?}"
         );
         assert_eq!(of(FindingKind::OverlappingRegions).is_empty(), known.name == "mnist");

@@ -151,11 +151,13 @@ fn dumps_of_one_ring_in_a_kernel_log_are_put_together() {
         (times[0], times[40], times[41], times[97]),
         (7_000_100_000, 7_000_100_000, 9_000_100_000, 12_000_100_000)
     );
-    assert!(finding_messages(&r, FindingKind::NotUsed)[0].starts_with("3 lines from here on are of something else"));
+    assert!(
+        finding_messages(&r, FindingKind::NotUsed)[0].starts_with("3 lines from here on are not part of a history")
+    );
     assert!(
         finding_messages(&r, FindingKind::Assumed)
             .iter()
-            .any(|t| t.contains("came before it"))
+            .any(|t| t.contains("happened before it"))
     );
 }
 
@@ -213,7 +215,7 @@ fn dumps_of_another_device_are_left_out() {
     assert_eq!(accesses(&r), sample[..30]);
     assert_eq!(
         finding_messages(&r, FindingKind::NotUsed),
-        ["1 dumps are of other devices than the first, 13000000.gpu, and were left out"]
+        ["1 dumps belong to other devices than the first, 13000000.gpu, and were not imported"]
     );
 }
 
@@ -240,7 +242,7 @@ fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
     let r = import_with(text.as_bytes(), &beside).unwrap();
     let left = without_id.iter().filter(|a| a.offset >= 0x1000).count();
     assert_eq!(accesses(&r).len(), left);
-    assert!(finding_messages(&r, FindingKind::NotUsed)[0].contains("and were left out"));
+    assert!(finding_messages(&r, FindingKind::NotUsed)[0].contains("and were not imported"));
     let far = Options {
         base: Some(0x1000),
         ..Options::default()

@@ -22,7 +22,7 @@ pub enum NpyError {
     #[error("byte 0: not an NPY file (expected \\x93NUMPY)")]
     Magic,
     /// The version is not 1, 2 or 3.
-    #[error("byte 6: NPY version {0}.{1} is not known (expected 1.0, 2.0 or 3.0)")]
+    #[error("byte 6: NPY version {0}.{1} is not supported (expected 1.0, 2.0 or 3.0)")]
     Version(u8, u8),
     /// The file ends inside its header.
     #[error("byte {at}: the file ends inside its header (expected {expected} bytes)")]
@@ -39,7 +39,7 @@ pub enum NpyError {
     #[error("header: element type '{0}' is not supported (expected little-endian i1 to i8, u1 to u8, f2, f4, f8)")]
     Element(String),
     /// The length of the data does not match the shape.
-    #[error("byte {at}: {got} bytes of data, the shape says {expected}")]
+    #[error("byte {at}: the file has {got} bytes of data, but its shape needs {expected}")]
     Data {
         /// Offset of the first byte of the data.
         at: usize,
@@ -148,7 +148,7 @@ pub fn write(element: ElementType, shape: &[u64], data: &[u8]) -> Vec<u8> {
 
 /// Returns the text after `'key':` in the header.
 fn value_of<'h>(header: &'h str, key: &str) -> Result<&'h str, NpyError> {
-    let missing = || NpyError::Header(format!("has no '{key}'"));
+    let missing = || NpyError::Header(format!("there is no '{key}'"));
     for quote in ['\'', '"'] {
         if let Some((_, rest)) = header.split_once(&format!("{quote}{key}{quote}")) {
             return rest

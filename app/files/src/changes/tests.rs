@@ -235,7 +235,7 @@ fn what_is_plotted_keeps_its_colour_and_comes_back_with_it() {
     assert!(c.apply(plot(&a, 0, true), &base) && c.apply(plot(&b, 1, true), &base));
     assert!(c.apply(plot(&a, 0, false), &base));
     assert_eq!(c.plots(), [(1, b.clone())]);
-    assert_eq!(c.last().map(Change::title), Some("take values out of the plot".into()));
+    assert_eq!(c.last().map(Change::title), Some("remove values from the plot".into()));
     c.undo();
     assert_eq!(c.plots(), [(0, a), (1, b)]);
     while c.undo().is_some() {}

@@ -210,8 +210,8 @@ impl Journal {
             Ok(t) => self.thread = Some(t),
             Err(e) => {
                 if let Ok(mut k) = self.keeping.lock() {
-                    let changes = vec!["every change made since it was opened".to_owned()];
-                    let why = format!("no thread could be started: {e}");
+                    let changes = vec!["all changes since the recording was opened".to_owned()];
+                    let why = format!("the journal thread cannot be started: {e}");
                     *k = SaveState::InMemory(Arc::new(UnsavedChanges { error: why, changes }));
                 }
             }
@@ -361,8 +361,8 @@ impl Worker {
     fn take(&mut self, line: Line) {
         let what = match &line {
             Line::Do(c) => Some(c.describe()),
-            Line::Undo => Some("a change taken back".to_owned()),
-            Line::Redo => Some("a change made again".to_owned()),
+            Line::Undo => Some("undo of a change".to_owned()),
+            Line::Redo => Some("redo of a change".to_owned()),
             Line::Of { .. } | Line::At(_) | Line::Closed => None,
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
@@ -371,7 +371,7 @@ impl Worker {
         for l in timed.then_some(Line::At(now)).iter().chain([&line]) {
             match serde_json::to_string(l) {
                 Ok(t) => text += &(t + "\n"),
-                Err(e) => tracing::error!("a line of the journal was not made: {e}"),
+                Err(e) => tracing::error!("a line of the journal cannot be encoded: {e}"),
             }
         }
         self.at = now;
@@ -413,11 +413,11 @@ impl Worker {
         if let Ok(mut k) = self.keeping.lock() {
             if std::mem::discriminant(&*k) != std::mem::discriminant(&now) {
                 match &now {
-                    SaveState::NextToRecording => tracing::info!("changes are kept beside the recording"),
+                    SaveState::NextToRecording => tracing::info!("changes are saved next to the recording"),
                     SaveState::InFallback { path, why } => {
-                        tracing::warn!("changes are kept in {}: {why}", path.display())
+                        tracing::warn!("changes are saved in {}: {why}", path.display())
                     }
-                    SaveState::InMemory(u) => tracing::error!("changes are not kept: {}", u.error),
+                    SaveState::InMemory(u) => tracing::error!("changes are not saved: {}", u.error),
                 }
             }
             *k = now;
@@ -482,7 +482,7 @@ impl Worker {
         let mut open = OpenOptions::new();
         let file = open.read(true).append(true).create(true).open(path)?;
         let Some(file) = hold(file)? else {
-            return Err(io::Error::other("another window has it"));
+            return Err(io::Error::other("another window uses it"));
         };
         let mut file = AppendFile::new(file)?;
         if !self.left {

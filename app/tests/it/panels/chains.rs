@@ -116,7 +116,7 @@ fn a_broken_folder_is_told_by_the_file_that_is_wrong_and_the_window_lives_on() {
     w.click("Open folder…");
     let (title, text) = w.app().notice.clone().expect("it is reported");
     assert!(w.app().doc.is_none() && title == "twopass was not opened", "{title}");
-    let words = "submit001_bo_f7ffb000.bin: it is missing, and submit001.json names it: the folder is not complete, copy it again";
+    let words = "submit001_bo_f7ffb000.bin: it is missing, but submit001.json names it: the folder is incomplete, copy it again";
     assert!(text.contains(words), "{text}");
     w.click("Dismiss");
     assert!(w.has("Open folder…"));

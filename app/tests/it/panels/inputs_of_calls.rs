@@ -62,7 +62,7 @@ fn what_copies_carry_is_listed_by_the_names_of_replays() {
     assert!(w.has("Memory at the begin"));
     // Floats are seen as such: 144 weights.
     w.click("input in0");
-    assert!(w.has("copied to the device") && w.has("144 values"));
+    assert!(w.has("copied from the host") && w.has("144 values"));
     let weights = w.doc().buffers.get("in0").unwrap().clone();
     assert_eq!((weights.va.0, weights.element), (n.weights, ElementType::F32));
     // The image goes to its place for each run.
@@ -111,7 +111,7 @@ fn a_value_is_edited_undone_and_kept() {
 fn what_comes_back_is_shown_and_not_edited() {
     let mut w = sample();
     show(&mut w, "out0");
-    assert!(w.has("copied back") && w.has_part("A replay makes these values itself"));
+    assert!(w.has("copied to the host") && w.has_part("A replay makes these values itself"));
     w.click("value 0");
     assert!(w.views().inputs.editing.is_none());
     assert!(

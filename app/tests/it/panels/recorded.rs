@@ -64,6 +64,7 @@ fn an_access_without_a_value_says_where_it_went_and_what_is_known_of_it() {
     w.doc().go(5);
     w.settle();
     assert!(w.has_part("bar0+0x0 · undecoded access of 4 bytes by the instruction f3 a5 f6 …"));
-    let describe = |f: &trace_core::check::Finding| f.message.starts_with("28 accesses were seen without the value");
+    let describe =
+        |f: &trace_core::check::Finding| f.message.starts_with("28 accesses were recorded without the value");
     assert!(w.doc().facts.findings.iter().any(describe));
 }

@@ -142,7 +142,7 @@ fn the_form_can_be_said_by_hand_and_what_is_wrong_with_it_is_told() {
     w.enter("Screen height", "40");
     assert_eq!(w.views().screen.drawn().unwrap().height(), 40);
     w.enter("Screen pitch", "2");
-    assert!(w.has_part("a pitch of 2 bytes is less than a row"));
+    assert!(w.has_part("the pitch of 2 bytes is less than a row"));
     assert_eq!(
         w.views().screen.drawn().unwrap().height(),
         40,

@@ -148,7 +148,7 @@ fn bus_mastering_is_refused_where_one_address_is_not_typed() {
         &Progress::new(),
     )
     .unwrap_err();
-    let message = "bus mastering refused: QUEUE_DRIVER_LO carries an address on the bus, and the map does not type it";
+    let message = "bus mastering refused: QUEUE_DRIVER_LO holds a bus address, but the map does not type it";
     assert!(e.to_string().contains(message), "{e}");
     // An agent refuses the plan that another map let through.
     let compiled = compiled();

@@ -180,11 +180,11 @@ impl<'a> Names<'a> {
         let start = usize::try_from(offset).map_err(|e| elf(&e.to_string()))?;
         let rest = strings
             .get(start..)
-            .ok_or_else(|| elf("a name lies outside of the names"))?;
+            .ok_or_else(|| elf("a name is outside the string table"))?;
         let len = rest
             .iter()
             .position(|&b| b == 0)
-            .ok_or_else(|| elf("a name does not end"))?;
+            .ok_or_else(|| elf("a name has no terminator"))?;
         let overlap = || Error::Overlap { at, what: "names" };
         self.left = self.left.checked_sub(len as u64 + 1).ok_or_else(overlap)?;
         let name = rest.get(..len).unwrap_or_default();

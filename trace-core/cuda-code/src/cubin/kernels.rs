@@ -239,7 +239,7 @@ fn apply(record: &info::Record<'_>, kernel: &mut Kernel<'_>) -> Result<(), Error
         info::CBANK_PARAM_SIZE => kernel.parameter_bytes = record.half()?.into(),
         info::PARAM_CBANK => {
             kernel.parameter_base = record
-                .with_context(read::u16(record.bytes()?, 4, "the place of the parameters"))?
+                .with_context(read::u16(record.bytes()?, 4, "the offset of the parameters"))?
                 .into();
         }
         info::BARRIERS => {

@@ -57,7 +57,10 @@ pub(super) fn unpack(method: Compression, packed: &[u8], size: u64, entry: u64, 
         _ => zstd(packed, size).map_err(fail)?,
     };
     if out.len() as u64 != size {
-        return Err(fail(format!("{} bytes came out, the header says {size}", out.len())));
+        return Err(fail(format!(
+            "the result has {} bytes, but the header states {size}",
+            out.len()
+        )));
     }
     Ok(out)
 }

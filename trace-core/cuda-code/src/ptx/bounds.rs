@@ -139,7 +139,7 @@ fn check(entry: &Entry<'_>, change: &LaunchBounds) -> Result<(), Error> {
         }
         if entry.required_threads.is_some() {
             return Err(Error::Bounds(
-                "the kernel has \".reqntid\", beside which \".maxntid\" may not stand",
+                "the kernel has \".reqntid\", which excludes \".maxntid\"",
             ));
         }
     }
@@ -154,7 +154,7 @@ fn check(entry: &Entry<'_>, change: &LaunchBounds) -> Result<(), Error> {
         }
         if change.max_threads.then(entry.max_threads).is_none() && entry.required_threads.is_none() {
             return Err(Error::Bounds(
-                "\".minnctapersm\" needs \".maxntid\" or \".reqntid\" beside it",
+                "\".minnctapersm\" needs \".maxntid\" or \".reqntid\" as well",
             ));
         }
     }

@@ -101,7 +101,7 @@ fn parameter<'a>(cursor: &mut Cursor<'a>, before: u64) -> Result<Parameter<'a>, 
     let alignment = declared.alignment.unwrap_or(size);
     let too_large = || Error::Field {
         at: at as u64,
-        what: "a parameter's place",
+        what: "the offset of a parameter",
         found: before,
         expected: "less",
     };

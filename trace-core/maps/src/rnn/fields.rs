@@ -27,7 +27,10 @@ pub(super) fn contents<'t>(
         return Ok(());
     };
     if frame.depth >= MAX_USES {
-        return Err(tree.wrong(node, format!("bitsets name each other {MAX_USES} deep or in a circle")));
+        return Err(tree.wrong(
+            node,
+            format!("bitsets refer to each other {MAX_USES} deep or in a cycle"),
+        ));
     }
     known.steps_on(&tree.place(node), parts.len())?;
     for (of, bitset) in parts {
@@ -73,7 +76,7 @@ fn bitfields<'t>(
         if low > high || high >= frame.bits || high - low > 63 {
             draft.lose(place, LossKind::Field, || {
                 format!(
-                    "field {own}, bits {high}:{low}, is reversed or leaves the {} bits of {}",
+                    "field {own}, bits {high}:{low}, is reversed or exceeds the {} bits of {}",
                     frame.bits, frame.name
                 )
             });
@@ -163,7 +166,7 @@ pub(super) fn kind<'t>(
             if !here && known.unknown_types.insert(other.to_owned()) {
                 known.new_unknown.push(other.to_owned());
                 draft.lose(place(), LossKind::Reference, || {
-                    format!("type {other} is not there; values of it are shown as bits")
+                    format!("type {other} does not exist; its values are shown as bits")
                 });
             }
             shifted(Some(Kind::Hex))
@@ -193,7 +196,7 @@ fn values<'t>(
                 Some(value) => all.push((value, name.to_owned())),
                 None => draft.lose(tree.place(node), LossKind::Value, || {
                     format!(
-                        "value {name} is '{}', no number",
+                        "the value of {name} is '{}', which is not a number",
                         text.chars().take(40).collect::<String>()
                     )
                 }),

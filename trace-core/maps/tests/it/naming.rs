@@ -231,7 +231,7 @@ fn what_cannot_be_written_is_refused_and_said() {
     let e = set_entry(BY_HAND, &head(), &said).unwrap_err();
     assert_eq!(
         e.to_string(),
-        "the register at 0x34 is said in the file as a part of an array; change it there by hand"
+        "the file defines the register at 0x34 as a part of an array; change it there by hand"
     );
     let e = set_entry(BY_HAND, &head(), &register("X", 0x4, Vec::new())).unwrap_err();
     assert!(matches!(e, NamingError::BeforeBase(_)), "{e}");

@@ -75,7 +75,8 @@ impl<S: Sink> Writer<S> {
             });
         if bytes.len() > MAX_RECORD || others.saturating_add(bytes.len() as u64) > MAX_EXTRAS {
             let what = format!(
-                "{} bytes under the name {name:?}; at most {MAX_RECORD} are attached under one name, {MAX_EXTRAS} in all",
+                "{} bytes under the name {name:?} are too many; the maximum is {MAX_RECORD} for one name and \
+                 {MAX_EXTRAS} in all",
                 bytes.len()
             );
             return Err(ContainerError::Refused(what));

@@ -46,7 +46,7 @@ impl Writer<FileSink> {
     /// If no space was reserved, or the file is not as expected.
     pub fn roll_back(&mut self) -> Result<(), ContainerError> {
         let Some(ReservedSpace { end, bytes }) = self.room else {
-            return Err(ContainerError::Refused("no room was kept in the file".to_owned()));
+            return Err(ContainerError::Refused("no space is reserved in the file".to_owned()));
         };
         let io = |source| ContainerError::Io {
             place: self.place.clone(),
@@ -56,7 +56,7 @@ impl Writer<FileSink> {
         // Nothing that was started since may look like a commit.
         file.set_len(end.saturating_add(bytes)).map_err(io)?;
         let length =
-            usize::try_from(bytes).map_err(|_| ContainerError::Refused("there is too much room".to_owned()))?;
+            usize::try_from(bytes).map_err(|_| ContainerError::Refused("too much space is reserved".to_owned()))?;
         file.write_all_at(&vec![0; length], end).map_err(io)?;
         let kine = KineFile::from_source(Source::from_file(file, self.place.clone())?, &Progress::new())?;
         let (_, snapshots) = kine.snapshots()?;

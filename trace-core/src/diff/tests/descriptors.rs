@@ -215,7 +215,7 @@ fn outputs_that_were_not_computed_are_not_compared() {
     assert_eq!(d.not_computed, NotComputed { a: 0, b: 1 });
     assert_eq!(diff(&other, &r), d.clone().swapped());
     let summary = summarize((&r, &other), (&d, &aligned), &[]);
-    assert_eq!(summary.sentence, "No difference in what is compared.");
+    assert_eq!(summary.sentence, "No difference in the compared parts.");
     assert_eq!(
         summary.not_compared,
         "Outputs not compared: not computed (1 of 1 job of the second)."

@@ -159,13 +159,13 @@ fn wrong_filters_are_told_with_the_place() {
         ),
         (
             "value = and",
-            "a number or a name is expected here, and not `and`\nvalue = and\n        ^^^",
+            "a number or a name is expected here, not `and`\nvalue = and\n        ^^^",
         ),
         ("(read", "`)` is expected here, where the filter ends\n(read\n     ^"),
         ("read )", "`)` is not expected here\nread )\n     ^"),
         (
             "and",
-            "a field, a kind of event, a register or `(` is expected here, and not `and`\nand\n^^^",
+            "a field, a kind of event, a register or `(` is expected here, not `and`\nand\n^^^",
         ),
         (
             "value = 0x",
@@ -173,7 +173,7 @@ fn wrong_filters_are_told_with_the_place() {
         ),
         (
             "job in 9..4",
-            "the range ends before it begins (FIRST..END leaves END out, FIRST..=LAST includes LAST)\njob in 9..4\n       ^^^^",
+            "the range ends before it begins (FIRST..END excludes END, FIRST..=LAST includes LAST)\njob in 9..4\n       ^^^^",
         ),
         (
             "job in 4",
@@ -197,15 +197,15 @@ fn wrong_filters_are_told_with_the_place() {
         ),
         (
             "means ~ \"reset\"",
-            "'~' means nothing here; did you mean `=~`, which takes a pattern in quotes?\nmeans ~ \"reset\"\n      ^",
+            "'~' has no meaning here; did you mean `=~`, which takes a pattern in quotes?\nmeans ~ \"reset\"\n      ^",
         ),
         (
             "job in 4-9",
-            "'-' means nothing here; a range is written 4..=9\njob in 4-9\n        ^",
+            "'-' has no meaning here; a range is written 4..=9\njob in 4-9\n        ^",
         ),
         (
             "JS1*",
-            "'*' means nothing here; a pattern is written reg =~ \"^JS1_\"\nJS1*\n   ^",
+            "'*' has no meaning here; a pattern is written reg =~ \"^JS1_\"\nJS1*\n   ^",
         ),
         (
             "job in {4",
@@ -213,7 +213,7 @@ fn wrong_filters_are_told_with_the_place() {
         ),
         (
             "write = 1",
-            "`write` stands by itself and is not compared\nwrite = 1\n^^^^^",
+            "`write` stands alone and cannot be compared\nwrite = 1\n^^^^^",
         ),
         (
             "value = 3us",
@@ -223,21 +223,21 @@ fn wrong_filters_are_told_with_the_place() {
         ("reg = 3", "`reg` is compared with a name\nreg = 3\n      ^"),
         (
             "reg > GPU_ID",
-            "`>` does not go with `reg`: names are equal or not (=, !=, =~, !~, in)\nreg > GPU_ID\n^^^",
+            "`>` cannot be used with `reg`: names can only be compared with =, !=, =~, !~ and in\nreg > GPU_ID\n^^^",
         ),
         (
             "value =~ 'x'",
-            "`=~` does not go with `value`: it is a number and no name\nvalue =~ 'x'\n^^^^^",
+            "`=~` cannot be used with `value`: it is a number, not a name\nvalue =~ 'x'\n^^^^^",
         ),
         (
             "reg =~ \"JS(\"",
-            "the regular expression is wrong: unclosed group\nreg =~ \"JS(\"\n       ^^^^^",
+            "the regular expression is invalid: unclosed group\nreg =~ \"JS(\"\n       ^^^^^",
         ),
         (
             "reg = \"x",
             "the text that begins here has no closing quote\nreg = \"x\n      ^^",
         ),
-        ("read § write", "'§' means nothing here\nread § write\n     ^"),
+        ("read § write", "'§' has no meaning here\nread § write\n     ^"),
         (
             "irq.line = jbo",
             "no interrupt line is called `jbo`; did you mean `job`?\nirq.line = jbo\n           ^^^",
@@ -281,7 +281,7 @@ fn without_a_register_map_words_are_still_explained() {
     );
     assert_eq!(
         describe("JS1_COMMAND = 1"),
-        "`JS1_COMMAND` would be a register, and no register map names any register of this recording"
+        "`JS1_COMMAND` can only be a register, but no register map names a register of this recording"
     );
     assert_eq!(found("reg = X or offset = 0", &(r, Derived::default())), [1]);
 }

@@ -25,13 +25,13 @@ impl Folder<'_> {
         if plain {
             Ok(self.path.join(name))
         } else {
-            Err(self.malformed(by, format!("{name:?} is no file name")))
+            Err(self.malformed(by, format!("{name:?} is not a file name")))
         }
     }
 
     fn missing_file(&self, by: &str, name: &str, error: std::io::Error) -> ImportError {
         if error.kind() == std::io::ErrorKind::NotFound && by != name {
-            let message = format!("it is missing, and {by} names it: the folder is not complete, copy it again");
+            let message = format!("it is missing, but {by} names it: the folder is incomplete, copy it again");
             self.malformed(name, message)
         } else {
             ImportError::io(&self.path.join(name), error)
@@ -39,8 +39,10 @@ impl Folder<'_> {
     }
 
     pub fn other_size(&self, by: &str, name: &str, has: u64, expected: u64) -> ImportError {
-        let message =
-            format!("it has {has} bytes, and {by} says {expected}: the folder is not as it was written, copy it again");
+        let message = format!(
+            "it has {has} bytes, but {by} states {expected}: the folder has changed since it was written, copy \
+                     it again"
+        );
         self.malformed(name, message)
     }
 
@@ -50,7 +52,7 @@ impl Folder<'_> {
         if known.is_file() {
             Ok(known.len())
         } else {
-            Err(self.malformed(name, format!("it is no file, and {by} names it")))
+            Err(self.malformed(name, format!("it is not a regular file, but {by} names it")))
         }
     }
 
@@ -68,7 +70,7 @@ impl Folder<'_> {
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, ImportError> {
         let bytes = self.bytes(LIST, name, MAX_TEXT)?;
         if bytes.len() as u64 > MAX_TEXT {
-            return Err(self.malformed(name, format!("it has more than the {MAX_TEXT} bytes that are read")));
+            return Err(self.malformed(name, format!("it has more than {MAX_TEXT} bytes")));
         }
         let what = if name == LIST {
             "the list of a folder of job chains"
@@ -118,7 +120,7 @@ impl Folder<'_> {
         let whole = va.0.is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE);
         if !whole || entry.size == 0 || end.is_none() {
             let what = format!(
-                "the buffer object of {} bytes at {va} is not made of whole pages in reach",
+                "the buffer object of {} bytes at {va} does not consist of whole pages within the address range",
                 entry.size
             );
             return Err(self.malformed(name, what));

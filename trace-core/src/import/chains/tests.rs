@@ -69,15 +69,15 @@ fn what_is_missing_or_lies_is_told_by_the_file() {
     let dir = folder(|_, t| t);
     std::fs::remove_file(dir.path().join("a.bin")).unwrap();
     let e = read(dir.path()).unwrap_err().to_string();
-    assert!(e.contains("a.bin: it is missing, and submit000.json names it"), "{e}");
+    assert!(e.contains("a.bin: it is missing, but submit000.json names it"), "{e}");
     std::fs::create_dir(dir.path().join("a.bin")).unwrap();
     let e = read(dir.path()).unwrap_err().to_string();
-    assert!(e.contains("a.bin: it is no file"), "{e}");
+    assert!(e.contains("a.bin: it is not a regular file"), "{e}");
     let dir = folder(|_, t| t);
     std::fs::remove_file(dir.path().join("submit000.json")).unwrap();
     let e = read(dir.path()).unwrap_err().to_string();
     assert!(
-        e.contains("submit000.json: it is missing, and spec.json names it"),
+        e.contains("submit000.json: it is missing, but spec.json names it"),
         "{e}"
     );
     let dir = folder(|_, t| t);
@@ -114,7 +114,7 @@ fn what_does_not_hold_together_is_refused_with_its_place() {
             "\"submits\": []",
             "0 submits",
         ),
-        ("spec.json", "submit000.json", "../submit000.json", "is no file name"),
+        ("spec.json", "submit000.json", "../submit000.json", "is not a file name"),
         ("spec.json", "\"far\"", "\"x\"", "two buffers are called \"x\""),
         (
             "spec.json",
@@ -123,7 +123,7 @@ fn what_does_not_hold_together_is_refused_with_its_place() {
             "is too large",
         ),
         ("submit000.json", "\"jc\": \"0x10000\"", "\"jc\": \"\"", "jc is \"\""),
-        ("submit000.json", "a.bin", "/etc/passwd", "is no file name"),
+        ("submit000.json", "a.bin", "/etc/passwd", "is not a file name"),
         ("submit000.json", "4096", "4097", "whole pages"),
         ("submit000.json", "4096", "0", "whole pages"),
         (
@@ -132,7 +132,12 @@ fn what_does_not_hold_together_is_refused_with_its_place() {
             "\"0x10008\", \"size\"",
             "whole pages",
         ),
-        ("submit000.json", "\"0x20000\"", "\"0xfffffffffffff000\"", "in reach"),
+        (
+            "submit000.json",
+            "\"0x20000\"",
+            "\"0xfffffffffffff000\"",
+            "within the address range",
+        ),
         ("submit000.json", "\"0x20000\"", "\"0x10000\"", "overlap"),
         ("submit000.json", "\"heap\": true", "\"heap\": 1", "line 2"),
     ];

@@ -59,7 +59,7 @@ pub(super) fn find_missing_lines(
     let is_lost = |(a, used): (&TimelineAccess, &bool)| !used && excess.get(&a.key()).is_some_and(|n| *n > 0);
     let first = lines.iter().zip(&used).position(is_lost).unwrap_or(0);
     let before = matched.iter().position(|m| m.is_some_and(|j| j > first));
-    let place = before.map_or("behind its last event".to_owned(), |e| format!("before event {e}"));
+    let place = before.map_or("after its last event".to_owned(), |e| format!("before event {e}"));
     Some(LostEvents {
         before_event: before.unwrap_or(events.len()) as u64,
         count: Some(count),

@@ -84,7 +84,8 @@ pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<
         let is_own = |p: &PathBuf| p.file_name().map(|n| n.to_string_lossy().into_owned()) == own;
         for other in found.iter().filter(|p| !is_own(p)).take(MAX_OTHERS) {
             let name = other.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let message = "several timelines lie in the folder; this one has not the folder's name and was not used";
+            let message = "the folder has several timelines; this one does not have the name of the folder and was not \
+                           used";
             findings.push(Finding::new(FindingKind::NotUsed, name, message));
         }
         found.retain(is_own);
@@ -214,7 +215,7 @@ pub(super) fn apply(
         findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
     }
     if timeline.odd.0 > 0 {
-        let message = format!("{} lines, this one first, are in no form that is known", timeline.odd.0);
+        let message = format!("{} lines, this one first, have an unknown format", timeline.odd.0);
         findings.push(Finding::new(
             FindingKind::NotUsed,
             format!("{name}, line {}", timeline.odd.1),
@@ -223,7 +224,7 @@ pub(super) fn apply(
     }
     if events.is_empty() {
         let message = format!(
-            "the history has no access to which one of its {} could give a time; it was not used",
+            "the history has no access that could get a time from its {} accesses; it was not used",
             timeline.accesses.len()
         );
         findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
@@ -237,7 +238,7 @@ pub(super) fn apply(
         .collect();
     if pairs.len() * 2 < events.len() || pairs.is_empty() {
         let message = format!(
-            "only {} of {} accesses of the history are in it, so it is of another recording; it was not used",
+            "only {} of {} accesses of the history are in it, so it belongs to another recording; it was not used",
             pairs.len(),
             events.len()
         );
@@ -252,8 +253,8 @@ pub(super) fn apply(
             FindingKind::OrderDiffers,
             name.clone(),
             format!(
-                "{no_time} accesses of the history are not in the timeline and {no_event} of the timeline not in \
-                 the history; those of the history keep their times relative to the access before"
+                "{no_time} accesses of the history are not in the timeline, and {no_event} of the timeline are not in \
+                 the history; those of the history keep their times relative to the previous access"
             ),
         );
         f.event = first.map(|e| e as u64);
@@ -312,8 +313,8 @@ fn report_order(name: &str, pairs: &[(usize, usize)], findings: &mut Vec<Finding
         String::new()
     };
     let message = format!(
-        "{} lines stand elsewhere than in the history: {swapped} pairs of neighbours are swapped{longer}; \
-         the history's order was kept",
+        "{} lines are in another position than in the history: {swapped} pairs of neighbours are swapped{longer}; the \
+         history's order was kept",
         moved.len()
     );
     findings.push(Finding::new(FindingKind::OrderDiffers, name, message).at_event(*first as u64));
@@ -389,7 +390,7 @@ mod tests {
         assert_eq!((f[0].kind, f[0].event), (FindingKind::OrderDiffers, Some(1)));
         assert!(
             f[0].message
-                .starts_with("2 lines stand elsewhere than in the history: 1 pairs"),
+                .starts_with("2 lines are in another position than in the history: 1 pairs"),
             "{}",
             f[0].message
         );
@@ -436,7 +437,7 @@ mod tests {
         assert_eq!(f.len(), 2, "{f:?}");
         assert!(
             f[0].message
-                .starts_with("1 accesses of the history are not in the timeline and 10")
+                .starts_with("1 accesses of the history are not in the timeline, and 10")
         );
         assert_eq!(f[0].event, Some(100));
         // The ten are lost, before the event that follows them in the timeline.

@@ -80,7 +80,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<History, ImportEr
             ImportError::malformed(
                 path,
                 FilePosition::Line(row + 1),
-                "the times add up to more than 64 bits hold",
+                "the sum of the times exceeds 64 bits",
             )
         };
         time = time.checked_add(rows.sum).ok_or_else(late)?;
@@ -88,7 +88,10 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<History, ImportEr
         blocks.push((base, rows));
     }
     if u32::try_from(row).is_err() {
-        let message = format!("{row} lines; a recording holds at most {} accesses", u32::MAX);
+        let message = format!(
+            "the file has {row} lines, but a recording holds at most {} accesses",
+            u32::MAX
+        );
         return Err(ImportError::malformed(path, FilePosition::Whole, message));
     }
     let lines = row as usize;
@@ -211,7 +214,7 @@ fn parse_lines(text: &[u8], limit: usize) -> Result<Rows, BadLine> {
         rows.sum = rows
             .sum
             .checked_add(line.delta)
-            .ok_or_else(|| bad(&rows, "the times add up to more than 64 bits hold".into()))?;
+            .ok_or_else(|| bad(&rows, "the sum of the times exceeds 64 bits".into()))?;
         rows.kind.push(line.kind);
         rows.time.push(rows.sum);
         rows.offset.push(line.offset);
@@ -326,7 +329,7 @@ fn any_line(text: &[u8]) -> Result<Line, String> {
         .iter()
         .take(LINE_MAX)
         .position(|b| *b == b'\n')
-        .ok_or_else(|| format!("no line of the history is longer than {LINE_MAX} bytes, and this one is"))?;
+        .ok_or_else(|| format!("the line is longer than {LINE_MAX} bytes, the maximum for a history"))?;
     let line = text.get(..end).unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let shown = || {
@@ -336,12 +339,12 @@ fn any_line(text: &[u8]) -> Result<Line, String> {
             .collect::<String>()
     };
     let fields: Vec<&str> = std::str::from_utf8(line)
-        .map_err(|_| format!("expected nanoseconds,R or W,offset,value, found `{}`", shown()))?
+        .map_err(|_| format!("expected nanoseconds,R or W,offset,value; found `{}`", shown()))?
         .split(',')
         .map(|f| f.trim_matches(' '))
         .collect();
     let [delta, way, offset, value] = fields[..] else {
-        return Err(format!("expected nanoseconds,R or W,offset,value, found `{}`", shown()));
+        return Err(format!("expected nanoseconds,R or W,offset,value; found `{}`", shown()));
     };
     let all_digits = |s: &str, hex: bool| {
         !s.is_empty()
@@ -351,18 +354,18 @@ fn any_line(text: &[u8]) -> Result<Line, String> {
     let delta = Some(delta)
         .filter(|d| all_digits(d, false))
         .and_then(|d| d.parse().ok())
-        .ok_or_else(|| format!("`{delta}` is no number of nanoseconds"))?;
+        .ok_or_else(|| format!("`{delta}` is not a number of nanoseconds"))?;
     let kind = match way.as_bytes() {
         [letter] => kind_of(*letter),
         _ => None,
     }
-    .ok_or_else(|| format!("expected R or W, found `{}`", way.escape_debug()))?;
+    .ok_or_else(|| format!("expected R or W; found `{}`", way.escape_debug()))?;
     let hex = |s: &str, what: &str| {
         let digits = s.strip_prefix("0x").or_else(|| s.strip_prefix("0X")).unwrap_or(s);
         Some(digits)
             .filter(|d| all_digits(d, true))
             .and_then(|d| u32::from_str_radix(d, 16).ok())
-            .ok_or_else(|| format!("`{}` is no 32-bit hexadecimal {what}", s.escape_debug()))
+            .ok_or_else(|| format!("`{}` is not a 32-bit hexadecimal {what}", s.escape_debug()))
     };
     Ok(Line {
         delta,

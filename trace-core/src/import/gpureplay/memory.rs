@@ -119,8 +119,8 @@ pub(super) fn parse(
                 FILE,
                 at,
                 format!(
-                    "no region goes from {start:#x} to {end:#x} with {nents} pages and {valid:#x} where 0 or 1 \
-                     tells of contents; the rest was not used"
+                    "a region from {start:#x} to {end:#x} with {nents} pages and the content flag {valid:#x} (expected \
+                     0 or 1) is invalid; the rest was not used"
                 ),
             ));
             break;
@@ -165,23 +165,23 @@ pub(super) fn parse(
             // `nents` was checked against the region, so this stays inside it.
             if va != start + index * PAGE || pa % PAGE != 0 {
                 odd.strayed
-                    .add(at, || format!("page {index} of {start:#x}, says {va:#x} at {pa:#x}"));
+                    .add(at, || format!("page {index} of {start:#x}, has {va:#x} at {pa:#x}"));
                 continue;
             }
             if let Some(mapped) = tables.page(va)
                 && mapped != pa
             {
                 odd.elsewhere
-                    .add(at, || format!("{va:#x}, says {pa:#x} and the tables {mapped:#x}"));
+                    .add(at, || format!("{va:#x}, has {pa:#x}, but the tables have {mapped:#x}"));
                 continue;
             }
             match frames.get(&(pa / PAGE)) {
                 Some((_, FrameRole::Table)) => {
-                    odd.table.add(at, || format!("{va:#x}, lies at {pa:#x}"));
+                    odd.table.add(at, || format!("{va:#x}, is at {pa:#x}"));
                 }
                 Some((before, FrameRole::Data)) => {
                     if *before != id {
-                        odd.conflicting.add(at, || format!("{va:#x}, lies at {pa:#x}"));
+                        odd.conflicting.add(at, || format!("{va:#x}, is at {pa:#x}"));
                     }
                 }
                 None => {
@@ -194,19 +194,19 @@ pub(super) fn parse(
     let kind = FindingKind::NotUsed;
     odd.strayed.report(
         kind,
-        "do not follow their region's first page, or are not at a page's address",
+        "do not follow the first page of their region, or are not page-aligned",
         findings,
     );
     odd.elsewhere.report(
         kind,
-        "lie elsewhere than the page tables say and were not used",
+        "have another address than in the page tables and were not used",
         findings,
     );
     odd.table
-        .report(kind, "lie where a page table lies and were not used", findings);
+        .report(kind, "have the address of a page table and were not used", findings);
     odd.conflicting.report(
         kind,
-        "were dumped before with other contents, which were kept",
+        "were dumped before with other contents; the first contents were kept",
         findings,
     );
     Ok(c)
@@ -279,7 +279,7 @@ mod tests {
         };
         let (f, n) = place(&[(0x40_2000, 0xb000, 1)]);
         assert_eq!((f.len(), n), (1, 0));
-        assert!(f[0].message.contains("the tables 0x9000"), "{}", f[0].message);
+        assert!(f[0].message.contains("the tables have 0x9000"), "{}", f[0].message);
         let (f, n) = place(&[(0x40_3000, 0xa000, 1)]);
         assert_eq!((f.len(), n), (1, 0), "not the region's first page");
         let (_, f, _) = read(&region(0x40_2000, 0x40_3000, 0, None, 2));

@@ -61,7 +61,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
     let mut r = Reader::new(bytes);
     let mut t = Tables::default();
     let (Some(size), Some(root), Some(memattr), Some(transcfg)) = (r.u64(), r.u64(), r.u64(), r.u64()) else {
-        findings.push(damage(FILE, 0, "the file ends before its 32 bytes of header"));
+        findings.push(damage(FILE, 0, "the file ends within its header of 32 bytes"));
         return t;
     };
     t.used = r.at();
@@ -69,7 +69,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
         findings.push(damage(
             FILE,
             0,
-            format!("the file says it has {size} bytes, and has {}", bytes.len()),
+            format!("the file states {size} bytes, but has {}", bytes.len()),
         ));
     }
     (t.root, t.memattr, t.transcfg) = (Some(root & ADDRESS_MASK), memattr, transcfg);
@@ -112,7 +112,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
             findings.push(damage(
                 FILE,
                 at,
-                format!("the table at {address:#x} comes twice; the rest was not used"),
+                format!("the table at {address:#x} occurs twice; the rest was not used"),
             ));
             return t;
         }

@@ -12,7 +12,7 @@ const ENTRY_BYTES: u64 = 24;
 pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, u64) {
     let mut r = Reader::new(bytes);
     let Some(count) = r.u32() else {
-        findings.push(damage(FILE, 0, "the file ends before its count of ranges"));
+        findings.push(damage(FILE, 0, "the file ends before the number of its ranges"));
         return (Vec::new(), 0);
     };
     let count = u64::from(count);
@@ -21,7 +21,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
         findings.push(damage(
             FILE,
             0,
-            format!("{count} ranges are announced, the file has room for {there}"),
+            format!("the file states {count} ranges, but has space for {there}"),
         ));
     }
     let mut buffers = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
             findings.push(Finding::new(
                 FindingKind::NotUsed,
                 format!("{FILE}, byte {at:#x}"),
-                format!("range {index} goes from {start:#x} to {end:#x} and says {size} bytes; it was not used"),
+                format!("range {index} goes from {start:#x} to {end:#x}, but states {size} bytes; it was not used"),
             ));
             continue;
         }
@@ -68,9 +68,9 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
     }
     if !buffers.is_empty() {
         let message = format!(
-            "the file tells neither what its {} ranges are for nor their element types: the last is taken for the \
-             output and the one before it for the input, and f32 is assumed for the {floats} ranges whose size is a \
-             multiple of 4, bytes for the others",
+            "the file states neither the role of its {} ranges nor their element types: the last one is assumed to be \
+             the output, and the one before it the input. The {floats} ranges whose size is a multiple of 4 are \
+             assumed to hold f32, the others bytes",
             buffers.len()
         );
         findings.push(Finding::new(FindingKind::Assumed, FILE, message));
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(used, bytes.len() as u64);
         assert_eq!((f.len(), f[0].kind), (1, FindingKind::Assumed));
         assert!(
-            f[0].message.contains("its 3 ranges") && f[0].message.contains("the 2 ranges"),
+            f[0].message.contains("its 3 ranges") && f[0].message.contains("The 2 ranges"),
             "{f:?}"
         );
         let got: Vec<_> = b

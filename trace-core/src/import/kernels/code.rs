@@ -236,11 +236,11 @@ pub(super) fn lay_out(values: &[Vec<u8>], info: Option<&KernelInfo>) -> Paramete
             let numbers = sizes().all(|s| matches!(s, 1 | 2 | 4 | 8));
             let note = match (info, numbers) {
                 (Some(_), _) => {
-                    Some("the module tells other parameters than were recorded; these were laid out by size")
+                    Some("the module states other parameters than those recorded; they were laid out by size")
                 }
                 (None, false) => Some(
-                    "the database does not tell how arguments are aligned; each was put at a multiple of what divides its \
-                     size, eight at most",
+                    "the database does not state how arguments are aligned; each was put at a multiple of what divides \
+                     its size, eight at most",
                 ),
                 (None, true) => None,
             };

@@ -29,16 +29,15 @@ impl<'a> RecordingBuilder<'a> {
                     break;
                 }
                 if file.is_file() {
-                    let message =
-                        "it is neither a cubin, a fatbin nor PTX of a size that is read; it was not taken for the code";
+                    let message = "it is not a cubin, a fatbin or PTX of a supported size; it was not used as the code";
                     self.note(FindingKind::NotUsed, format_path(&file), message);
                 }
             }
             let module = match &found {
                 Some(code) => {
                     let message = match &summary {
-                        Some(bitcode) => format!("it is taken for the code in the place of {bitcode}, LLVM bitcode"),
-                        None => "it is taken for the code, of which the database names none".to_owned(),
+                        Some(bitcode) => format!("it is used as the code instead of {bitcode}, LLVM bitcode"),
+                        None => "it is used as the code, because the database names none".to_owned(),
                     };
                     self.note(FindingKind::Assumed, format_path(&code.path), message);
                     CallModule {
@@ -54,14 +53,14 @@ impl<'a> RecordingBuilder<'a> {
                     let (place, missing) = match summary {
                         Some(bitcode) => {
                             let why = format!(
-                                "LLVM bitcode of {bitcode} cannot be loaded by a driver; put a cubin, fatbin or PTX of the \
-                                 same name beside the database to replay it"
+                                "a driver cannot load the LLVM bitcode of {bitcode}; put a cubin, fatbin or PTX of the \
+                                 same name next to the database to replay it"
                             );
                             (bitcode, why)
                         }
                         None => {
-                            let why = "the database names no code; put a cubin, fatbin or PTX of its name beside it to \
-                                       replay it";
+                            let why = "the database names no code; put a cubin, fatbin or PTX of its name next to it \
+                                       to replay it";
                             (format_path(&database.path), why.to_owned())
                         }
                     };
@@ -90,7 +89,8 @@ impl<'a> RecordingBuilder<'a> {
             let before = database.file(&launch.before);
             if !before.is_file() {
                 let message = format!(
-                    "the launch of {name} is left out: its memory before it is not there; put {:?} beside the database",
+                    "the launch of {name} was not imported: its memory before the launch is missing; put {:?} next to \
+                     the database",
                     launch.before
                 );
                 self.note(FindingKind::NotRecorded, format_path(&before), message);
@@ -98,21 +98,21 @@ impl<'a> RecordingBuilder<'a> {
             }
             // A file that is named again costs no more than once.
             if !used.insert(before.canonicalize().unwrap_or_else(|_| before.clone())) {
-                let message = format!("the launch of {name} is left out: its memory is declared as another launch's");
+                let message =
+                    format!("the launch of {name} was not imported: another launch uses the same memory file");
                 self.note(FindingKind::NotUsed, format_path(&before), message);
                 continue;
             }
             let after = database.file(&launch.after);
             let after = if launch.after.is_empty() || !after.is_file() {
                 let place = if launch.after.is_empty() { &before } else { &after };
-                let message =
-                    format!("the memory behind the launch of {name} is not there: nothing tells what it made");
+                let message = format!("the memory after the launch of {name} is missing, so its results are unknown");
                 self.note(FindingKind::NotRecorded, format_path(place), message);
                 None
             } else if used.insert(after.canonicalize().unwrap_or_else(|_| after.clone())) {
                 Some(after)
             } else {
-                let message = format!("the memory behind the launch of {name} is declared as that of another address");
+                let message = format!("the memory after the launch of {name} is in a file that another address uses");
                 self.note(FindingKind::NotUsed, format_path(&after), message);
                 None
             };
@@ -120,7 +120,7 @@ impl<'a> RecordingBuilder<'a> {
         }
         let more = database.launches.len().saturating_sub(MAX_LAUNCHES);
         if more > 0 {
-            let message = format!("{more} launches are left out: there are more than {MAX_LAUNCHES}");
+            let message = format!("{more} launches were not imported: there are more than {MAX_LAUNCHES}");
             self.note(FindingKind::NotUsed, format_path(&database.path), message);
         }
         out

@@ -101,13 +101,14 @@ impl RecordingBuilder<'_> {
         let mapped: BTreeMap<u64, PagePlacement> = self.frames.keys().map(placed).collect();
         let made = generated_tables::generate(MmuFormat::Aarch64_4k, None, &mapped);
         let message = format!(
-            "a database holds no page tables and no rights: {} tables were made from its addresses, with every right",
+            "a database holds no page tables and no access rights: {} tables were made from its addresses, with all \
+             rights",
             made.tables.len()
         );
         self.note(FindingKind::Assumed, generated_tables::PLACE, message);
         if made.left_out > 0 {
             let message = format!(
-                "{} pages are left out of the page tables: there are too many",
+                "{} pages are missing in the page tables: there are too many",
                 made.left_out
             );
             self.note(FindingKind::NotUsed, generated_tables::PLACE, message);

@@ -204,7 +204,7 @@ fn read_diff_snapshot(
     }
     for expected in tail {
         if file.u8("the first bytes of a snapshot")? != *expected {
-            return Err(file.malformed(8, "the snapshot is of another version than MNEME_DIFF_V1"));
+            return Err(file.malformed(8, "the version of the snapshot is not MNEME_DIFF_V1"));
         }
     }
     let mut state = State::default();
@@ -214,7 +214,7 @@ fn read_diff_snapshot(
         let known = before.variables.len();
         return Err(file.malformed(
             at,
-            format!("{count} variables are listed, there were {known} before the launch"),
+            format!("the file lists {count} variables, but there were {known} before the launch"),
         ));
     }
     for _ in 0..count {
@@ -223,7 +223,7 @@ fn read_diff_snapshot(
         let known = before.variables.get(&name);
         let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(address)) else {
             let message =
-                format!("the variable {name}, {bytes} bytes at {address:#x}, was not there before the launch");
+                format!("the variable {name}, {bytes} bytes at {address:#x}, did not exist before the launch");
             return Err(file.malformed(at, message));
         };
         let content = file.read_changes(&known.content, store, &name)?;
@@ -239,7 +239,7 @@ fn read_diff_snapshot(
         let known = before.blobs.len();
         return Err(file.malformed(
             at,
-            format!("{count} allocations are listed, there were {known} before the launch"),
+            format!("the file lists {count} allocations, but there were {known} before the launch"),
         ));
     }
     for _ in 0..count {
@@ -300,15 +300,15 @@ fn label(file: &mut Snapshot<'_>) -> Result<Option<Label>, ImportError> {
         E::F64,
     ];
     let Some(known) = types.get(usize::from(element)) else {
-        return Err(file.malformed(at, format!("no type of elements has the number {element}")));
+        return Err(file.malformed(at, format!("the element type {element} does not exist")));
     };
     let kinds = ["absolute", "relative"];
     let Some(threshold_kind) = kinds.get(usize::from(kind)) else {
-        return Err(file.malformed(at + 9, format!("no kind of threshold has the number {kind}")));
+        return Err(file.malformed(at + 9, format!("the threshold kind {kind} does not exist")));
     };
     let norms = ["none", "l1", "l2", "linf"];
     let Some(norm_name) = norms.get(usize::from(norm)) else {
-        return Err(file.malformed(at + 10, format!("no norm has the number {norm}")));
+        return Err(file.malformed(at + 10, format!("the norm {norm} does not exist")));
     };
     let is_reported = element != 0 || threshold != 0.0 || kind != 0 || norm != 0 || !tag.is_empty();
     Ok(is_reported.then(|| Label {

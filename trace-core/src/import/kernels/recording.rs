@@ -140,7 +140,7 @@ impl<'a> RecordingBuilder<'a> {
                 name: "default stream".into(),
                 ..CallStream::default()
             }],
-            range: "launches with the memory before and behind each".into(),
+            range: "launches with the memory before and after each".into(),
             ..CallFacts::default()
         };
         Self {
@@ -201,8 +201,8 @@ impl<'a> RecordingBuilder<'a> {
             let names: Vec<&str> = lacking.iter().take(8).map(String::as_str).collect();
             let more = if lacking.len() > 8 { " and others" } else { "" };
             let message = format!(
-                "the module that is taken for its code does not have the variables {}{more}, or not of their size; a replay \
-                 leaves them out",
+                "the module used as its code does not have the variables {}{more}, or not with their size; a replay \
+                 ignores them",
                 names.join(", ")
             );
             self.note(FindingKind::NotUsed, &*name, message);
@@ -267,7 +267,7 @@ impl<'a> RecordingBuilder<'a> {
         after.variables.retain(|name, _| before.variables.contains_key(name));
         let other = all - after.blobs.len() - after.variables.len();
         if other > 0 {
-            let message = format!("{other} allocations or variables behind the launch were not there before it");
+            let message = format!("{other} allocations or variables after the launch did not exist before it");
             self.note(FindingKind::NotUsed, &*name, message);
         }
         self.waited();
@@ -359,10 +359,13 @@ impl<'a> RecordingBuilder<'a> {
                 let (at, pages) = (self.next, v.content.pages.len() as u64);
                 let end = at.checked_add(pages.max(1) * PAGE_SIZE as u64);
                 let Some(end) = end.filter(|e| *e <= 1 << VA_BITS) else {
-                    return wrong(format!("there is no room for the variable {name}, {bytes} bytes"));
+                    return wrong(format!(
+                        "the variable {name} of {bytes} bytes does not fit into the address range"
+                    ));
                 };
                 self.next = end;
-                let message = "the database does not tell where variables lay; they were put behind the window";
+                let message = "the database does not state the addresses of variables; they were put after the address \
+                               window";
                 self.note(FindingKind::Assumed, "variables", message);
                 at
             }
@@ -418,7 +421,7 @@ impl<'a> RecordingBuilder<'a> {
     fn finish(mut self) -> Result<Recording, ImportError> {
         let path = &self.database.path;
         if self.launches.is_empty() {
-            let why = self.findings.iter().find(|f| f.message.contains("left out"));
+            let why = self.findings.iter().find(|f| f.message.contains("was not imported"));
             let why = why.map_or_else(
                 || "it has no launch".to_owned(),
                 |f| format!("{}, {}", f.place, f.message),
@@ -428,11 +431,10 @@ impl<'a> RecordingBuilder<'a> {
         }
         let place = format_path(path);
         if self.launches.len() > 1 {
-            let message =
-                "the database does not tell in which order launches were; they stand in the order of its keys";
+            let message = "the database does not state the order of the launches; they have the order of its keys";
             self.note(FindingKind::Assumed, &*place, message);
         }
-        let message = "the database does not tell whether the device was one of CUDA or of HIP; it is taken for CUDA";
+        let message = "the database does not state whether the device was a CUDA or a HIP device; CUDA is assumed";
         self.note(FindingKind::Assumed, place, message);
         let root = self.tables();
         self.name_variables();

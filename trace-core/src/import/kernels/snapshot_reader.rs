@@ -109,7 +109,7 @@ impl<'a> Snapshot<'a> {
         if count <= left / least {
             return Ok(());
         }
-        Err(self.malformed(field, format!("{what} is {count}, and {left} bytes follow")))
+        Err(self.malformed(field, format!("{what} is {count}, but only {left} bytes follow")))
     }
 
     /// Reads a size and as many bytes, which do not become pages.
@@ -122,7 +122,7 @@ impl<'a> Snapshot<'a> {
     fn some(&mut self, at: u64, bytes: u64, most: u64, what: &str) -> Result<Vec<u8>, ImportError> {
         let left = self.from.left();
         if bytes > left || bytes > most {
-            let message = format!("{what} has {bytes} bytes; {left} follow, and more than {most} it never has");
+            let message = format!("{what} has {bytes} bytes; {left} bytes follow, and the maximum is {most}");
             return Err(self.malformed(at, message));
         }
         let mut out = vec![0; bytes as usize];
@@ -145,7 +145,7 @@ impl<'a> Snapshot<'a> {
         if count > MAX_VALUES {
             return Err(self.malformed(
                 at,
-                format!("the launch has {count} arguments, and more than {MAX_VALUES} none has"),
+                format!("the launch has {count} arguments; the maximum is {MAX_VALUES}"),
             ));
         }
         let mut sizes = Vec::new();
@@ -173,7 +173,7 @@ impl<'a> Snapshot<'a> {
         if count > MAX_VALUES {
             return Err(self.malformed(
                 at,
-                format!("the launch has {count} arguments, and more than {MAX_VALUES} none has"),
+                format!("the launch has {count} arguments; the maximum is {MAX_VALUES}"),
             ));
         }
         let mut values = Vec::new();
@@ -197,7 +197,7 @@ impl<'a> Snapshot<'a> {
         }
         Err(self.malformed(
             field,
-            format!("{what} has {bytes} bytes at {at:#x}, where no device has memory"),
+            format!("{what} has {bytes} bytes at {at:#x}, outside the addresses of any device"),
         ))
     }
 
@@ -212,7 +212,7 @@ impl<'a> Snapshot<'a> {
     ) -> Result<Content, ImportError> {
         let left = self.from.left();
         if bytes > left {
-            return Err(self.malformed(field, format!("{what} has {bytes} bytes, and {left} follow")));
+            return Err(self.malformed(field, format!("{what} has {bytes} bytes, but only {left} follow")));
         }
         let mut content = Content {
             bytes,
@@ -263,8 +263,8 @@ impl<'a> Snapshot<'a> {
             let Some(end) = end.filter(|_| bytes <= self.from.left()) else {
                 let (all, left) = (base.bytes, self.from.left());
                 let message = format!(
-                    "a range of {bytes} bytes from byte {offset} on is changed in {what}, which has {all} bytes; {left} \
-                     bytes follow in the file"
+                    "a changed range of {bytes} bytes from byte {offset} on is outside {what}, which has {all} bytes; \
+                     {left} bytes follow in the file"
                 );
                 return Err(self.malformed(at, message));
             };
@@ -302,7 +302,10 @@ impl<'a> Snapshot<'a> {
     pub fn end(&self) -> Result<(), ImportError> {
         match self.from.left() {
             0 => Ok(()),
-            left => Err(self.malformed(self.at(), format!("{left} bytes follow where the file should end"))),
+            left => Err(self.malformed(
+                self.at(),
+                format!("{left} bytes follow after the expected end of the file"),
+            )),
         }
     }
 }

@@ -248,7 +248,7 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
     assert!(
         module
             .missing
-            .contains("LLVM bitcode of runmodule.bc cannot be loaded by a driver")
+            .contains("a driver cannot load the LLVM bitcode of runmodule.bc")
     );
     assert_eq!(
         (module.globals[0].name.as_str(), module.globals[0].at),
@@ -260,9 +260,9 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
     );
     let assumed = messages(&r, FindingKind::Assumed).join("\n");
     for what in [
-        "in which order launches were",
-        "where variables lay",
-        "CUDA or of HIP",
+        "the order of the launches",
+        "the addresses of variables",
+        "a CUDA or a HIP device",
         "page tables",
     ] {
         assert!(assumed.contains(what), "{assumed}");
@@ -387,7 +387,7 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
             ],
         })
     );
-    assert!(messages(&r, FindingKind::NotRecorded)[1].contains("nothing tells what it made"));
+    assert!(messages(&r, FindingKind::NotRecorded)[1].contains("its results are unknown"));
     // Two allocations share a page: both are in it.
     let page = r.memory.at(8).frame(BASE >> 12).unwrap();
     assert_eq!((page[299], page[300], page[1024], page[1025]), (299u32 as u8, 0, 0, 3));
@@ -454,7 +454,7 @@ fn a_module_at_hand_takes_the_place_of_bitcode() {
     // An invalid module is not used, and reported.
     f.put("runmodule.ptx", b"BC\xc0\xde");
     let r = f.open().unwrap();
-    assert!(messages(&r, FindingKind::NotUsed)[0].contains("neither a cubin, a fatbin nor PTX"));
+    assert!(messages(&r, FindingKind::NotUsed)[0].contains("not a cubin, a fatbin or PTX"));
     assert!(!r.call_facts().unwrap().modules[0].missing.is_empty());
     let parts = import::parts(&f.database);
     for name in ["a", "b", "runmodule.ptx", "runmodule.cubin", "d.fatbin"] {
@@ -519,19 +519,19 @@ fn what_is_missing_is_told_and_the_rest_is_read() {
     assert_eq!(r.events.launches.len(), 1);
     let lines = messages(&r, FindingKind::NotRecorded);
     assert!(
-        lines[1].starts_with("nowhere.bin, the launch of gone is left out"),
+        lines[1].starts_with("nowhere.bin, the launch of gone was not imported"),
         "{lines:?}"
     );
     assert!(
-        lines[2].starts_with("nowhere, the memory behind the launch of half is not there"),
+        lines[2].starts_with("nowhere, the memory after the launch of half is missing"),
         "{lines:?}"
     );
-    assert!(messages(&r, FindingKind::NotUsed)[0].contains("the launch of same is left out"));
+    assert!(messages(&r, FindingKind::NotUsed)[0].contains("the launch of same was not imported"));
     std::fs::remove_file(f.folder.path().join("b")).unwrap();
     let (file, place, why) = f.fails();
     assert_eq!((file.as_str(), place), ("d.json", FilePosition::Whole));
     assert!(
-        why.contains("no launch of the database can be read: nowhere.bin, the launch of gone is left out"),
+        why.contains("no launch of the database can be read: nowhere.bin, the launch of gone was not imported"),
         "{why}"
     );
     // A folder or a device under the name of a snapshot is not read.

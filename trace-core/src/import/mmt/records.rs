@@ -142,7 +142,7 @@ impl<R: Read> Records<R> {
             Err(Stop::Io(e)) => Err(e),
             Err(Stop::Cut) if self.at == begin => Ok(Err(End::Whole)),
             Err(Stop::Cut) => {
-                let why = format!("the log ends in a record, of which {} bytes are there", self.at - begin);
+                let why = format!("the log ends within a record, after {} of its bytes", self.at - begin);
                 Ok(Err(End::Broken(why, begin)))
             }
             Err(Stop::Wrong(why)) => Ok(Err(End::Broken(why, begin))),
@@ -282,7 +282,7 @@ mod tests {
         bytes.extend([0xff; 4]);
         bytes.extend([1; 1000]);
         let (records, end) = all(&bytes);
-        assert!(records.is_empty() && matches!(end, End::Broken(why, 0) if why.contains("1013 bytes are there")));
+        assert!(records.is_empty() && matches!(end, End::Broken(why, 0) if why.contains("after 1013 of its bytes")));
         let (records, end) = all(b"==1== a line\n--1-- another\nq");
         assert_eq!(records.len(), 2);
         assert!(matches!(end, End::Broken(why, 27) if why.contains("0x71")));

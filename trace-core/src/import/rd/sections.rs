@@ -194,7 +194,7 @@ impl<'a> Sections<'a> {
                 ) =>
             {
                 Ok(Err(End::Broken(
-                    format!("the file cannot be unpacked further: {e}"),
+                    format!("the file cannot be decompressed further: {e}"),
                     at,
                 )))
             }
@@ -210,7 +210,7 @@ impl<'a> Sections<'a> {
             let [number, bytes] = words[..] else {
                 let end = match header.len() {
                     0 => End::Whole,
-                    n => End::Broken(format!("the last {n} bytes are no section"), at),
+                    n => End::Broken(format!("the last {n} bytes are not a section"), at),
                 };
                 return Ok(Err(end));
             };
@@ -218,7 +218,7 @@ impl<'a> Sections<'a> {
                 continue;
             }
             if bytes > MAX_BYTES {
-                let why = format!("a section of {bytes} bytes, more than {MAX_BYTES}; what follows was not used");
+                let why = format!("a section has {bytes} bytes, more than {MAX_BYTES}; the rest was not used");
                 return Ok(Err(End::Broken(why, at)));
             }
             let contents = self.take(bytes)?;
@@ -234,7 +234,8 @@ impl<'a> Sections<'a> {
             };
             if self.unknown.0 > MAX_UNKNOWN_SECTIONS {
                 let why = format!(
-                    "{MAX_UNKNOWN_SECTIONS} sections of unknown kinds follow each other from here on; what follows was not used"
+                    "{MAX_UNKNOWN_SECTIONS} sections of unknown kinds follow each other from here on; the rest was not \
+                     used"
                 );
                 return Ok(Err(End::Broken(why, self.unknown.1)));
             }

@@ -322,7 +322,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
                 .facts
                 .findings
                 .iter()
-                .any(|f| f.message.contains("unpacked further"))
+                .any(|f| f.message.contains("decompressed further"))
     );
     // Zeros are sections of no kind: detected after a few thousand, not after all is unpacked.
     let mut zeros = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -362,10 +362,10 @@ fn damage_is_told_and_what_is_sound_is_read() {
         .collect();
     for why in [
         "kind 99",
-        "before any buffer",
-        "pages are left out",
+        "precede every buffer",
+        "pages are missing",
         "of the kind context",
-        "does not tell the GPU",
+        "does not state the GPU",
     ] {
         assert!(messages.iter().any(|t| t.contains(why)), "{why}: {messages:?}");
     }

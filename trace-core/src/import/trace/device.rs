@@ -97,8 +97,8 @@ impl std::str::FromStr for DeviceName {
             return Ok(Self::Compatible(text.to_owned()));
         }
         Err(format!(
-            "'{text}' names no device (expected VENDOR:DEVICE as in 1002:5159, an address as in 00:03.0, or what it is \
-             compatible with as in arm,mali-t860)"
+            "'{text}' is not a device (expected VENDOR:DEVICE as in 1002:5159, an address as in 00:03.0, or the \
+             compatible text as in arm,mali-t860)"
         ))
     }
 }
@@ -156,10 +156,10 @@ pub(super) fn choose(
             found.map(Some).ok_or_else(|| {
                 let all: Vec<String> = functions.iter().map(name_of).collect();
                 let text = match all.is_empty() {
-                    true => "tells of none".to_owned(),
-                    false => format!("tells of {}", all.join(", ")),
+                    true => "names none".to_owned(),
+                    false => format!("names {}", all.join(", ")),
                 };
-                let message = format!("the device that was asked for is not in the log, which {text}");
+                let message = format!("the requested device is not in the log, which {text}");
                 ImportError::malformed(path, FilePosition::Whole, message)
             })
         }

@@ -23,7 +23,7 @@ pub(super) fn describe(
                 }
             }
             if (f.vendor, f.device) == (0, 0) {
-                let message = "the log does not tell the PCI id of its device; --device VENDOR:DEVICE gives it";
+                let message = "the log does not state the PCI id of its device; --device VENDOR:DEVICE sets it";
                 findings.push(Finding::new(FindingKind::Assumed, "device", message));
             }
             name(recording, f.vendor, f.device);

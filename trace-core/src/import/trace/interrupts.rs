@@ -30,7 +30,7 @@ pub(super) fn settle(log: &mut Log, pieces: &mut [Rows], given: Option<u32>, dri
             .collect();
         let more = if others.len() > MAX_NAMES { " …" } else { "" };
         let message = format!(
-            "{count} interrupts of other devices were left out: {}{more}",
+            "{count} interrupts of other devices were not imported: {}{more}",
             names.join(", ")
         );
         log.findings

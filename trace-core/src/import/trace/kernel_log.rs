@@ -371,7 +371,8 @@ impl KernelLog {
             n,
             if self.virtual_accesses > 0 { "rwmmio" } else { "probes" },
             format!(
-                "{n} register accesses at addresses that no ioremap of the log tells of, those of other devices, were left out"
+                "{n} register accesses to addresses that no ioremap in the log maps were not imported; they belong to \
+                 other devices"
             ),
         );
         let open: usize = self.calls.values().map(Vec::len).sum::<usize>()
@@ -382,19 +383,19 @@ impl KernelLog {
         note(
             n,
             "probes",
-            format!("{n} entries or returns of probed functions have no counterpart and were left out"),
+            format!("{n} entries or returns of probed functions have no counterpart and were not imported"),
         );
         let n = self.unplaced;
         note(
             n,
             "probes",
             format!(
-                "{n} calls of accessors have offsets beyond 32 bits, or are of more devices than are distinguished, and were left out"
+                "{n} calls of accessors were not imported: their offsets exceed 32 bits, or they belong to too many \
+                 devices"
             ),
         );
         if self.assumed_width {
-            let message =
-                "the name of an accessor does not tell the width of its accesses, which is taken to be 4 bytes";
+            let message = "the name of an accessor does not state the width of its accesses; 4 bytes are assumed";
             log.findings.push(Finding::new(FindingKind::Assumed, "probes", message));
         }
     }

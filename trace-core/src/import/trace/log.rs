@@ -97,11 +97,11 @@ pub(super) fn describe_end(end: &End, lines: u64) -> Option<Finding> {
         End::Whole => return None,
         End::Cut(bytes) => (
             format!("line {}", lines + 1),
-            format!("the last line has no line end, so its value may be cut; its {bytes} bytes were not used"),
+            format!("the last line has no line end, so its value may be truncated; its {bytes} bytes were not used"),
         ),
         End::Broken(why, at) => (
             format!("byte {at:#x}"),
-            format!("the packed file cannot be unpacked further ({why}); {lines} lines before it were used"),
+            format!("the packed file cannot be decompressed further ({why}); {lines} lines before it were used"),
         ),
     };
     Some(Finding::new(FindingKind::TruncatedSection, place, message))
@@ -155,7 +155,7 @@ impl Log {
         if self.unusable.count > 0 {
             let n = self.unusable.count;
             let (is, lines) = if n == 1 { ("is", "line") } else { ("are", "lines") };
-            let message = format!("{n} {lines} {is} none of the format, or not whole, and {is} left out");
+            let message = format!("{n} {lines} {is} incomplete or not in this format, and {is} not imported");
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, self.unusable.place(), message));
         }
@@ -178,7 +178,7 @@ impl Log {
             let (place, what) = match first {
                 Some(line) => (
                     FilePosition::Line(line),
-                    "this line is none of the format, and no other is an access",
+                    "this line is not in this format, and no other line is an access",
                 ),
                 None => (FilePosition::Whole, "no line of it is an access"),
             };
@@ -189,7 +189,10 @@ impl Log {
             ));
         }
         if u32::try_from(events).is_err() {
-            let message = format!("{events} events; a recording holds at most {}", u32::MAX);
+            let message = format!(
+                "the log has {events} events, but a recording holds at most {}",
+                u32::MAX
+            );
             return Err(ImportError::malformed(path, FilePosition::Whole, message));
         }
         if let Some(moved) = self.windows.join() {
@@ -274,7 +277,7 @@ impl Log {
                 .sum();
             if accesses > 0 {
                 let message =
-                    format!("{accesses} accesses to another device were left out; --device imports it instead");
+                    format!("{accesses} accesses to another device were not imported; --device imports it instead");
                 self.findings
                     .push(Finding::new(FindingKind::NotUsed, name_of(f), message));
             }
@@ -289,7 +292,7 @@ impl Log {
         let report = [
             (
                 stray + left_out(&|o| *o == Owner::Memory),
-                "lie in more ranges than a recording has spaces",
+                "are in more ranges than a recording has spaces",
             ),
             (
                 left_out(&|o| *o == Owner::Accessors),
@@ -302,7 +305,7 @@ impl Log {
             ),
         ];
         for (accesses, why) in report.into_iter().filter(|(n, _)| *n > 0) {
-            let message = format!("{accesses} accesses {why} and were left out");
+            let message = format!("{accesses} accesses {why} and were not imported");
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, "other devices", message));
         }

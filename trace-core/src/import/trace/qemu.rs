@@ -271,14 +271,14 @@ impl Format for Qemu {
                 .collect();
             let more = if names.len() > MAX_NAMES { " …" } else { "" };
             let message = format!(
-                "{count} accesses to regions of other devices were left out: {}{more}",
+                "{count} accesses to regions of other devices were not imported: {}{more}",
                 messages.join(", ")
             );
             log.findings
                 .push(Finding::new(FindingKind::NotUsed, "other devices", message));
         }
         if !self.timed {
-            let message = "the trace tells no times; every event has the time 0";
+            let message = "the trace holds no times; every event has the time 0";
             log.findings.push(Finding::new(FindingKind::Assumed, "times", message));
             log.clock = Clock::SinceStart;
         }

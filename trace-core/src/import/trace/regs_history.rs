@@ -137,7 +137,8 @@ impl ParsedLog {
     fn nothing(&self, path: &Path) -> ImportError {
         let place = self.off.or(self.first).map_or(FilePosition::Whole, FilePosition::Line);
         let message = if self.off.is_some() && self.first.is_none() {
-            "the driver says that it keeps no history (write 1 to regs_history_enabled beside it, and read it again)"
+            "the driver does not record a history (write 1 to regs_history_enabled in the same folder, and read it \
+             again)"
                 .to_owned()
         } else if self.stitch.hidden > 0 {
             format!(
@@ -164,7 +165,10 @@ impl ParsedLog {
         }
         let notes: usize = self.stitch.runs.iter().map(|r| r.dumps.len()).sum();
         if u32::try_from(entries + notes).is_err() {
-            let message = format!("{entries} accesses; a recording holds at most {}", u32::MAX);
+            let message = format!(
+                "the history has {entries} accesses, but a recording holds at most {}",
+                u32::MAX
+            );
             return Err(ImportError::malformed(path, FilePosition::Whole, message));
         }
         let first = self.first.map_or(FilePosition::Whole, FilePosition::Line);
@@ -187,8 +191,8 @@ impl ParsedLog {
         }
         if made.accesses == 0 {
             let message = format!(
-                "none of its {entries} accesses lies in the {MAX_BYTES:#x} bytes from {:#x} on, where the registers were \
-                 said to begin",
+                "none of its {entries} accesses is in the {MAX_BYTES:#x} bytes from {:#x} on, the given base of the \
+                 registers",
                 base.address
             );
             return Err(ImportError::malformed(path, first, message));
@@ -196,8 +200,8 @@ impl ParsedLog {
         let mut findings = self.findings(&made, &base, end);
         let gpu_id = made.gpu_id.or(options.gpu_id).unwrap_or(0);
         if gpu_id == 0 {
-            let message = "the history has no read of the GPU's id, so that its registers have no names; --gpu-id VALUE \
-                           tells it";
+            let message = "the history has no read of the GPU id, so its registers have no names; --gpu-id VALUE sets \
+                           it";
             findings.push(Finding::new(FindingKind::Assumed, "GPU_ID", message));
         }
         let bytes = (made.reach + 1).next_power_of_two().max(MIN_BYTES);
@@ -235,42 +239,42 @@ impl ParsedLog {
             describe(FindingKind::Assumed, "registers", why.clone());
         }
         if made.timed {
-            let message =
-                "the history has no times; its accesses have that at which the log printed them, and came before it";
+            let message = "the history has no times; its accesses have the time at which the log printed them, and happened \
+                 before it";
             describe(FindingKind::Assumed, "time", message.to_owned());
         }
         let stitch = &self.stitch;
         let line = |n: u64| format!("line {n}");
         let (n, at) = self.broken;
         if n > 0 {
-            let message =
-                format!("{n} lines from here on look like those of a history and are not whole; they were not used");
+            let message = format!("{n} lines from here on look like incomplete history lines; they were not used");
             describe(FindingKind::NotUsed, &line(at), message);
         }
         let (n, at) = self.other;
         if n > 0 {
-            let message = format!("{n} lines from here on are of something else and were not used");
+            let message = format!("{n} lines from here on are not part of a history and were not used");
             describe(FindingKind::NotUsed, &line(at), message);
         }
         let device = stitch.device.as_deref().unwrap_or_default();
         for (n, what) in [
             (
                 stitch.other_devices,
-                format!("dumps are of other devices than the first, {device}, and were left out"),
+                format!("dumps belong to other devices than the first, {device}, and were not imported"),
             ),
             (
                 stitch.hidden,
-                "accesses have no address, because the kernel hid it, and were left out".to_owned(),
+                "accesses have no address, because the kernel hid it, and were not imported".to_owned(),
             ),
             (
                 stitch.disordered,
-                "accesses have a number that is not behind the one before, or that their dump does not have, and were left out"
+                "accesses have a number that does not follow the previous one, or is not in their dump, and were not \
+                 imported"
                     .to_owned(),
             ),
             (
                 made.outside,
                 format!(
-                    "accesses are not in the {MAX_BYTES:#x} bytes from {:#x} on and were left out",
+                    "accesses are not in the {MAX_BYTES:#x} bytes from {:#x} on and were not imported",
                     base.address
                 ),
             ),

@@ -29,7 +29,7 @@ pub(super) fn read_sibling(log: &Path) -> Result<Option<Function>, ImportError> 
     }
     let bytes = source::read_file(&path, MAX_RESOURCE_BYTES).map_err(|e| ImportError::io(&path, e))?;
     let bytes = bytes.ok_or_else(|| {
-        let message = format!("a function's windows take fewer than {MAX_RESOURCE_BYTES} bytes");
+        let message = format!("the windows of a function must be smaller than {MAX_RESOURCE_BYTES} bytes");
         ImportError::malformed(&path, FilePosition::Whole, message)
     })?;
     parse(&bytes).map(Some).map_err(|line| {

@@ -35,7 +35,7 @@ pub(super) fn attach(log: &Path, recording: &mut Recording) {
             Err(e) => e.to_string(),
         };
         let place = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let message = format!("the picture beside the log was not used as the screen expected at the end: {wrong}");
+        let message = format!("the picture next to the log was not used as the expected final screen: {wrong}");
         recording
             .facts
             .findings

@@ -123,18 +123,17 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         }
     }
     if accesses == 0 {
-        return Err(wrong("the log has no access to a register".to_owned()));
+        return Err(wrong("the log has no register access".to_owned()));
     }
     let mut findings = Vec::new();
     if odd > 0 {
-        let message = format!("{odd} lines from here on are no events of the recorder and were not used");
+        let message = format!("{odd} lines from here on are not events of the recorder and were not used");
         findings.push(Finding::new(FindingKind::NotUsed, format!("line {first_odd}"), message));
     }
-    let message =
-        "the log does not tell how large the groups of registers are; each is shown as large as what is accessed";
+    let message = "the log does not state the size of the register groups; each is shown as large as its accessed part";
     findings.push(Finding::new(FindingKind::Assumed, "spaces", message));
-    let message = "the log does not tell the chip: it is taken for the BCM2711 of a Raspberry Pi 4, which the recorder \
-                   was written for. Registers of its core have names, those of the hub have none";
+    let message = "the log does not state the chip: the BCM2711 of a Raspberry Pi 4 is assumed, for which the recorder \
+                   was written. Registers of its core have names, those of the hub have none";
     findings.push(Finding::new(FindingKind::Assumed, "device", message));
     let facts = Facts {
         identity: Identity {
@@ -241,7 +240,7 @@ mod tests {
             import(&path, &Progress::new())
                 .unwrap_err()
                 .to_string()
-                .contains("no access")
+                .contains("no register access")
         );
     }
 }

@@ -107,8 +107,8 @@ impl CallEvent {
                 Some(OrderKind::StreamDone) => format!("host waits for {}", stream(o.stream)),
                 Some(OrderKind::EventDone) => format!("host waits for event {}", o.event),
                 Some(OrderKind::ContextDone) => "host waits for all streams".to_owned(),
-                Some(OrderKind::HostFunction) => format!("function of the host in {}", stream(o.stream)),
-                None => "order of an unknown kind".to_owned(),
+                Some(OrderKind::HostFunction) => format!("host function in {}", stream(o.stream)),
+                None => "ordering call of an unknown kind".to_owned(),
             },
             Self::Allocation(a) => {
                 let what = match AllocationKind::from_raw(a.kind) {
@@ -141,7 +141,7 @@ impl CallEvent {
             text.push_str(", captured");
         }
         if flags & CALL_OF_GRAPH != 0 {
-            text.push_str(", of a graph");
+            text.push_str(", in a graph");
         }
         if self.result() != 0 {
             text.push_str(&format!(", failed with {}", self.result()));

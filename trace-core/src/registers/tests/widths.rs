@@ -162,11 +162,11 @@ fn widths_and_places_that_cannot_be_are_refused() {
         format!("{all}\n[[register]]\nname='B'\naccess='ro'\ndoc='d'\n{second}")
     };
     for (text, reason) in [
-        (one("offset=0\nwidth=3"), "a width of 3 bytes"),
-        (one("offset=0\nwidth=0"), "a width of 0 bytes"),
+        (one("offset=0\nwidth=3"), "the width is 3 bytes"),
+        (one("offset=0\nwidth=0"), "the width is 0 bytes"),
         (one("offset=2\nwidth=4"), "not aligned"),
         (one("offset=4\nwidth=8"), "not aligned"),
-        (one("offset=0x40\nwidth=1"), "not in the window"),
+        (one("offset=0x40\nwidth=1"), "outside the window"),
         (one("offset=0\nwidth=8\nwide=true"), "no other width"),
         (
             one("offset=0\nwidth=1\nfields=[{name='f',bits='8'}]"),
@@ -176,30 +176,39 @@ fn widths_and_places_that_cannot_be_are_refused() {
         (two("offset=3\nwidth=1", "offset=0"), "another register is at 0x3"),
         (two("offset=0", "offset=2\nwidth=2"), "another register is at 0x2"),
         (one("offset=0\nlocal=[0, 1]"), "only a bus address"),
-        (one("offset=0\nrole='bus-address'\nlocal=[1, 1]"), "there is nothing"),
-        (one("offset=0\nscreen=[{what='colour'}]"), "a screen has no colour"),
-        (one("offset=0\nscreen=[{what='width',field='f'}]"), "in no field f"),
-        (one("offset=0\nscreen=[{what='x'},{what='x'}]"), "given twice"),
+        (one("offset=0\nrole='bus-address'\nlocal=[1, 1]"), "is empty"),
+        (
+            one("offset=0\nscreen=[{what='colour'}]"),
+            "a screen has no property colour",
+        ),
+        (
+            one("offset=0\nscreen=[{what='width',field='f'}]"),
+            "names the missing field f",
+        ),
+        (one("offset=0\nscreen=[{what='x'},{what='x'}]"), "set twice"),
         (one("offset=0\nscreen=[{what='x',values={a=1}}]"), "not a number"),
-        (one("offset=0\nscreen=[{what='x',values={0x1=1,1=2}}]"), "given twice"),
-        (one("offset=0\nrole='screen'"), "something of the screen"),
+        (one("offset=0\nscreen=[{what='x',values={0x1=1,1=2}}]"), "set twice"),
+        (one("offset=0\nrole='screen'"), "has a screen list"),
         (
             one("offset=0\nrole='doorbell'\nscreen=[{what='x'}]"),
-            "something of the screen",
+            "has a screen list",
         ),
         (
             one("offset=0\nwide=true\nscreen=[{what='x'}]"),
-            "tells nothing of the screen",
+            "cannot describe the screen",
         ),
-        (format!("{head}widths=[3]"), "accesses of 3 bytes"),
+        (format!("{head}widths=[3]"), "accesses have 3 bytes"),
         (
             format!("{head}[[map.device]]\nname='d'\nvendor=1"),
-            "by vendor and device",
+            "either vendor and device, or compatible",
         ),
-        (format!("{head}[[map.device]]\nname='d'"), "by vendor and device"),
+        (
+            format!("{head}[[map.device]]\nname='d'"),
+            "either vendor and device, or compatible",
+        ),
         (
             format!("{head}[[map.device]]\nname='d'\nvendor=1\ndevice=1\ncompatible='x'"),
-            "by vendor and device",
+            "either vendor and device, or compatible",
         ),
     ] {
         let e = RegisterMap::parse(&[("x.toml", &text)]).unwrap_err();

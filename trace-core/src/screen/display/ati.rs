@@ -74,7 +74,7 @@ impl Ati {
     fn screen(&self) -> Result<ScreenGeometry, ModeError> {
         match self.own(AtiField::Extended) {
             None => return Err(ModeError::Unset("CRTC_GEN_CNTL")),
-            Some(0) => return Err(ModeError::Off("the controller shows VGA and not the framebuffer")),
+            Some(0) => return Err(ModeError::Off("the controller shows VGA instead of the framebuffer")),
             Some(_) => {}
         }
         let set = |what| self.own(what) == Some(1);

@@ -26,11 +26,12 @@ pub enum LiveError<E> {
     #[error("{0}")]
     NoScreen(#[from] ModeError),
     /// The registers describe a screen that does not fit the framebuffer.
-    #[error("the display registers tell {0}")]
+    #[error("the display registers describe an invalid screen: {0}")]
     Format(#[from] FormatError),
     /// Palette colours are unknown: they were set before anything followed the registers, and cannot be read back.
     #[error(
-        "{pixels} pixels have colours that nothing has set since the device was opened, and the palette cannot be read back"
+        "{pixels} pixels have palette colours that were set before the device was opened, and the palette cannot be \
+         read back"
     )]
     Colors {
         /// Number of such pixels.

@@ -240,17 +240,22 @@ fn tables_that_lie_are_refused_with_their_place() {
     let cases = [
         (K::EventKind, 24, 39, "39 rows of 1 bytes in 40 bytes"),
         (K::EventKind, 48, 1, "constant"),
-        (K::EventTime, 8, 4097, "not a place"),
-        (K::EventTime, 8, 0, "not a place"),
-        (K::EventTime, 8, u64::MAX - 5, "not a place"),
-        (K::EventTime, 16, u64::MAX, "not a place"),
+        (K::EventTime, 8, 4097, "not a valid location"),
+        (K::EventTime, 8, 0, "not a valid location"),
+        (K::EventTime, 8, u64::MAX - 5, "not a valid location"),
+        (K::EventTime, 16, u64::MAX, "not a valid location"),
         (K::EventTime, 24, u64::MAX, "rows of 8 bytes"),
         (K::EventTime, 32, 7, "begins at row 7"),
         (K::EventTime, 48, 9, "encoding 9"),
         (K::EventTime, 52, 4, "rows of 4 bytes"),
         (K::EventTime, 4, 2, "version 2"),
         (K::EventTime, 4, 0, "version 0"),
-        (K::EventTime, 0, 0x203, "begins at row 0, the one before ends at 40"),
+        (
+            K::EventTime,
+            0,
+            0x203,
+            "begins at row 0, but the previous one ends at 40",
+        ),
         (
             K::EventSpace,
             24,
@@ -259,18 +264,28 @@ fn tables_that_lie_are_refused_with_their_place() {
         ),
         (K::EventSpace, 40, 256, "constant"),
         (K::Facts, 48, 0, "encoding"),
-        (K::Facts, 16, u64::MAX, "not a place"),
-        (K::Facts, 16, 8, "the table of its blocks gives it"),
-        (K::EventTime, 56, 0, "is not a place for the table of its 1 blocks"),
-        (K::EventTime, 56, 0x1001, "is not a place for the table of its 1 blocks"),
+        (K::Facts, 16, u64::MAX, "not a valid location"),
+        (K::Facts, 16, 8, "its block table states"),
+        (
+            K::EventTime,
+            56,
+            0,
+            "is not a valid location for the table of its 1 blocks",
+        ),
+        (
+            K::EventTime,
+            56,
+            0x1001,
+            "is not a valid location for the table of its 1 blocks",
+        ),
         (
             K::EventTime,
             56,
             u64::MAX - 7,
-            "is not a place for the table of its 1 blocks",
+            "is not a valid location for the table of its 1 blocks",
         ),
-        (K::EventSpace, 56, 8, "it has no bytes, and a table of blocks"),
-        (K::Extra, 16, 200, "cannot be such a record"),
+        (K::EventSpace, 56, 8, "it has no bytes, but a block table"),
+        (K::Extra, 16, 200, "is not a valid size of the record"),
         (K::Snapshots, 24, 1, "has 2 elements"),
         (K::PageImages, 24, 2, "rows of 4096 bytes"),
     ];
@@ -318,7 +333,7 @@ fn newer_versions_are_refused_with_a_clear_sentence() {
     newer[32..64].copy_from_slice(&d);
     let text = container::from_bytes(newer).unwrap_err().to_string();
     assert!(
-        text.ends_with("the file has version 3, this program reads up to 2; a newer one is needed"),
+        text.ends_with("the file has version 3, but this program reads up to 2; use a newer version"),
         "{text}"
     );
     let mut newer = bytes.clone();
@@ -642,7 +657,10 @@ fn an_attachment_that_is_longer_than_a_record_is_refused_before_it_is_read() {
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&end, far as u64).unwrap();
     let report = container::open(&path).unwrap_err().to_string();
-    assert!(report.contains("73400320 bytes cannot be such a record"), "{report}");
+    assert!(
+        report.contains("73400320 bytes is not a valid size of the record"),
+        "{report}"
+    );
 }
 
 /// Takes everything and keeps nothing.

@@ -418,19 +418,19 @@ fn calls_that_name_what_is_not_there_are_told() {
     };
     assert_eq!(
         problems(&|r| r.events.launches = vec![far].into()),
-        ["launch 0 has 17 bytes of arguments from 0 on, there are 16"]
+        ["launch 0 has 17 bytes of arguments from 0 on, but there are 16"]
     );
     assert_eq!(
         problems(&|r| r.events.call_pages = vec![1, 3].into()),
-        ["page 1 of calls is page 3, there are 2"]
+        ["page 1 of calls is page 3, but there are 2"]
     );
     assert_eq!(
         problems(&|r| r.events.call_pages = vec![1].into()),
-        ["copy 0 names pages from 0 on, there are 1"]
+        ["copy 0 names pages from 0 on, but there are 1"]
     );
     assert_eq!(
         problems(&|r| r.events.orders = Vec::new().into()),
-        ["event 4 names row 0, its table has 0"]
+        ["event 4 names row 0, but its table has 0"]
     );
 }
 
@@ -452,7 +452,7 @@ fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
     assert!(
         messages
             .iter()
-            .any(|m| m.contains("event 4 names row 2, its table has 2")),
+            .any(|m| m.contains("event 4 names row 2, but its table has 2")),
         "{messages:?}"
     );
 }
@@ -460,10 +460,10 @@ fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
 #[test]
 fn host_writes_over_the_end_of_a_page_or_of_pages_that_are_not_there_are_problems() {
     for (at, bytes, page, said) in [
-        (0x1_0ffe, 4, 1, "is not of one page"),
-        (0x1_0000, 0, 1, "is not of one page"),
-        (0x1_0000, 4097, 1, "is not of one page"),
-        (0x1_0000, 4, 9, "names page 9, there are 2"),
+        (0x1_0ffe, 4, 1, "spans more than one page"),
+        (0x1_0000, 0, 1, "spans more than one page"),
+        (0x1_0000, 4097, 1, "spans more than one page"),
+        (0x1_0000, 4, 9, "names page 9, but there are 2"),
     ] {
         let mut r = changed_recording();
         let mut rows: Vec<HostWriteRow> = r.events.host_writes.iter().collect();

@@ -18,7 +18,7 @@ fn findings_of_pages_without_content_are_one_row_that_unfolds() {
     let mut facts = (*w.doc().facts).clone();
     for i in 0..5u64 {
         let message = format!(
-            "{} pages are mapped here and the recording does not hold their contents",
+            "{} pages are mapped here, but the recording does not hold their contents",
             16_385 + i
         );
         facts.findings.push(Finding::new(

@@ -11,7 +11,7 @@ fn a_json_that_is_none_is_refused_with_its_line() {
     assert_eq!(f.fails().1, FilePosition::Line(2));
     let base = rr_json(&[("k", "b", "a")]);
     for (from, to, why) in [
-        ("7f0a40000000", "zz", "no hexadecimal number"),
+        ("7f0a40000000", "zz", "not a hexadecimal number"),
         ("\"SharedMemory\":256", "\"SharedMemory\":-1", "u32"),
         ("\"x\":64", "\"x\":4294967296", "u32"),
         ("\"InputData\"", "\"Other\"", "InputData"),
@@ -64,7 +64,11 @@ fn a_snapshot_of_record_replay_that_lies_is_refused_with_its_byte() {
             "an allocation has 65 bytes, and 64 follow".into()
         )
     );
-    assert!(fails(&with(71, u64::MAX - 5)).1.contains("where no device has memory"));
+    assert!(
+        fails(&with(71, u64::MAX - 5))
+            .1
+            .contains("outside the addresses of any device")
+    );
     assert_eq!(fails(&[]).1, "the file ends in the number of arguments");
     let twice = rr_snapshot(1, &[(BASE, &[1; 64]), (BASE + 63, &[1; 64])]);
     assert_eq!(fails(&twice).0, FilePosition::Byte(71 + 16 + 64));
@@ -97,7 +101,10 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
         );
     }
     let longer = [&sound[..], b"more"].concat();
-    assert_eq!(fails(&longer, &sound).1, "4 bytes follow where the file should end");
+    assert_eq!(
+        fails(&longer, &sound).1,
+        "4 bytes follow after the expected end of the file"
+    );
 
     let head = |steps: u64| bytes().b(mneme::DIFF).n(1).name("steps").n(2).n(0x1234).n(steps);
     let first = |d: Bytes| d.n(2).n(512).n(16).n(BASE).plain();
@@ -123,15 +130,15 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
         (head(1 << 60).0, "the number of changed ranges is"),
         (
             bytes().b(mneme::DIFF).n(0).n(0).0,
-            "0 variables are listed, there were 1",
+            "lists 0 variables, but there were 1",
         ),
         (
             bytes().b(b"MNEME_DIFF_V2").n(0).n(0).0,
-            "another version than MNEME_DIFF_V1",
+            "version of the snapshot is not MNEME_DIFF_V1",
         ),
         (
             head(0).n(1).n(512).n(16).n(BASE).plain().n(0).0,
-            "1 allocations are listed, there were 2",
+            "lists 1 allocations, but there were 2",
         ),
         (
             second(head(0).n(2).n(512).n(16).n(BASE + 8).plain().n(0)).n(0).0,
@@ -141,12 +148,12 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
             second(head(0).n(2).n(512).n(15).n(BASE).plain().n(0)).n(0).0,
             "were not allocated before",
         ),
-        (second(second(head(0).n(2)).n(0)).n(0).0, "lies where another one does"),
+        (second(second(head(0).n(2)).n(0)).n(0).0, "overlaps another one"),
         (
             second(head(0).n(2).n(512).n(16).n(BASE).label(11, 0.0, 0, 0, "").n(0))
                 .n(0)
                 .0,
-            "no type of elements has the number 11",
+            "the element type 11 does not exist",
         ),
     ];
     for (diff, why) in cases {

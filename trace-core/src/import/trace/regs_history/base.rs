@@ -69,13 +69,14 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
     }
     if high - low >= MAX_BYTES || entries.iter().any(|e| e.address % 4 != 0) {
         return Err(format!(
-            "its addresses, {low:#x} to {high:#x}, are not those of one register window: kernels from 4.15 on print a \
-             hash in place of an address (boot with no_hash_pointers); --base ADDRESS takes what lies behind an address"
+            "its addresses, {low:#x} to {high:#x}, do not fit one register window: kernels from 4.15 on print a hash \
+             instead of an address (boot with no_hash_pointers); --base ADDRESS selects the accesses from that address \
+             on"
         ));
     }
     // No kernel maps a device at the bottom of its address space.
     if high < MAX_BYTES {
-        let message = "the addresses of the history are so low that they are taken for offsets of registers";
+        let message = "the addresses of the history are so low that they are read as register offsets";
         return Ok(Base {
             address: 0,
             assumed: Some(message.to_owned()),
@@ -110,14 +111,14 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
         false => "",
     };
     let mut message = format!(
-        "the history tells addresses in the kernel's memory; the registers are taken to begin at {base:#x}{why}: {known} \
-         of {} accesses are then to registers of a Mali with a job manager",
+        "the history holds kernel addresses; the registers are assumed to begin at {base:#x}{why}: then {known} of {} \
+         accesses are to registers of a Mali with a job manager",
         entries.len()
     );
     if !others.is_empty() {
-        message += &format!("; {} fit as well", others.join(", "));
+        message += &format!("; {} are equally possible", others.join(", "));
     }
-    message += "; --base ADDRESS gives another";
+    message += "; --base ADDRESS sets another base";
     Ok(Base {
         address: base,
         assumed: Some(message),
@@ -160,7 +161,7 @@ mod tests {
             others.into_iter().any(|b| message.contains(&format!("{b:#x}"))),
             "{message}"
         );
-        assert!(message.contains("fit as well"), "{message}");
+        assert!(message.contains("are equally possible"), "{message}");
     }
 
     #[test]
