@@ -136,7 +136,7 @@ pub fn describe_state(calls: &Calls, state: ContentState) -> String {
     let message = state.describe();
     match state {
         ContentState::Known(ContentSource::TraceBefore | ContentSource::TraceAfter, _) => {
-            message.replacen("a board", &asked_boards(calls), 1)
+            message.replacen("a target", &asked_boards(calls), 1)
         }
         _ => message,
     }

@@ -97,7 +97,7 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     let who = w.doc().api_trace().unwrap().find_last_writer(&recording, to, events[5]);
     assert!(who.launches.is_empty() && who.byte.is_some(), "{who:?}");
     assert!(matches!(who.state, ContentState::Known(..)));
-    assert!(w.has_part("as cuda:0 had it"), "with the board's name");
+    assert!(w.has_part("content on cuda:0"), "with the target's name");
     if let Some(c) = who.change {
         assert!(w.has_part("changed by launch"));
         assert!(events[..5].contains(&c.event));
