@@ -127,10 +127,10 @@ pub struct Document {
 fn not_read(path: &Path, why: &journal::JournalError) -> String {
     match journal::move_to_backup(path) {
         Ok(to) => format!(
-            "Former changes were not read: {why}. The file was put aside as {}.",
+            "Cannot read earlier changes: {why}. The file was moved to {}.",
             to.display()
         ),
-        Err(e) => format!("Former changes were not read: {why}. The file could not be put aside: {e}."),
+        Err(e) => format!("Cannot read earlier changes: {why}. The file could not be moved: {e}."),
     }
 }
 
@@ -202,12 +202,12 @@ impl Document {
             }
             Ok(false) => {
                 notice = Some(
-                    "It is open in another window too. Changes made there are not seen here; those made here are kept \
-                     in a journal of their own and offered when the recording is opened next."
+                    "The recording is open in another window too. This window does not show the changes made there. A \
+                     separate journal keeps the changes made here and offers them when you open the recording again."
                         .to_owned(),
                 );
             }
-            Err(e) => notice = Some(format!("Former changes were not read: {}: {e}", journal_path.display())),
+            Err(e) => notice = Some(format!("Cannot read earlier changes: {}: {e}", journal_path.display())),
         }
         let buffers = match listing.into_listed() {
             Some(buffers) => {

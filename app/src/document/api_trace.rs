@@ -11,7 +11,8 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
 
 /// Message for a byte that differs from what its last known writer left, if no other writer is possible.
-pub const UNRECORDED: &str = "since then it became another one: by something that is not recorded, or this launch leaves something else each time";
+pub const UNRECORDED: &str = "the value changed since then: an unrecorded write changed it, or the launch writes a \
+                              different value each time";
 /// Maximum number of changed buffers of a launch that one line lists.
 const MAX_LISTED_CHANGES: usize = 6;
 
@@ -97,7 +98,7 @@ pub fn format_change_location(calls: &Calls, left: &BufferChange) -> String {
 pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
     let left = calls.launch_changes(event)?;
     if left.list.is_empty() {
-        return Some(if left.complete { "nothing" } else { "nothing seen" }.to_owned());
+        return Some(if left.complete { "nothing" } else { "nothing traced" }.to_owned());
     }
     let one = |l: &BufferChange| format!("{}: {}", format_change_location(calls, l), text::bytes(l.bytes));
     let messages: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
@@ -135,7 +136,7 @@ pub fn describe_state(calls: &Calls, state: ContentState) -> String {
     let message = state.describe();
     match state {
         ContentState::Known(ContentSource::TraceBefore | ContentSource::TraceAfter, _) => {
-            message.replacen("a board", &asked_boards(calls), 1)
+            message.replacen("a target", &asked_boards(calls), 1)
         }
         _ => message,
     }
@@ -273,10 +274,10 @@ pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String
             let word = match what {
                 Some(AllocationKind::Map) => "mapped",
                 Some(AllocationKind::Unmap) => "unmapped",
-                Some(k) if k.takes_device() => "taken",
+                Some(k) if k.takes_device() => "allocated",
                 Some(AllocationKind::TakeHost) => "pinned on the host",
                 Some(AllocationKind::GiveHost) => "unpinned on the host",
-                _ => "given back",
+                _ => "freed",
             };
             format!("{place} · {} {word}", many(Some(a.bytes)))
         }
@@ -352,7 +353,7 @@ pub fn find_xrefs(
                 continue;
             }
             let (how, deed) = match calls.is_traced(va, l.event) {
-                true => ("left it as it was", AccessKind::AddressOf),
+                true => ("did not change it", AccessKind::AddressOf),
                 false => (r.kind.describe(), AccessKind::ReadOrWrite),
             };
             describe_item("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
@@ -362,7 +363,7 @@ pub fn find_xrefs(
                 continue;
             };
             let message = format!(
-                "{} · reads it by its signature",
+                "{} · read-only by its signature",
                 short_function_name(calls.function_name(l.function))
             );
             describe_item("launch", message, Some(l.event), AccessKind::Read);

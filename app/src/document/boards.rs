@@ -223,7 +223,7 @@ impl Boards {
             // After a cancellation nobody receives the result.
             let _ = to.send(paired.map(|p| p.name));
         });
-        started.map_err(|e| ClientError::Refused(format!("no thread could be started: {e}")))?;
+        started.map_err(|e| ClientError::Refused(format!("cannot start a thread: {e}")))?;
         loop {
             match from.recv_timeout(TICK) {
                 Ok(Err(_)) if progress.check().is_err() => return Err(ClientError::Cancelled),
@@ -234,7 +234,7 @@ impl Boards {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(ClientError::Refused("the thread that paired ended early".into()));
+                    return Err(ClientError::Refused("the pairing thread ended early".into()));
                 }
             }
         }
@@ -282,11 +282,11 @@ fn name_for(endpoint: &Endpoint, keys: &KeyStore) -> Result<String, ClientError>
 #[must_use]
 pub fn describe_containment(c: Containment) -> &'static str {
     match c {
-        Containment::Software => "a software device, which has no memory but its own",
+        Containment::Software => "a simulator, which reaches only its own memory",
         Containment::Iommu => "contained by an IOMMU",
         Containment::PageTables => "contained by the page tables of the plan",
         Containment::Driver => "contained by its driver, which keeps a process to its own memory",
-        Containment::None => "contained by nothing",
+        Containment::None => "not contained",
     }
 }
 
@@ -294,7 +294,7 @@ pub fn describe_containment(c: Containment) -> &'static str {
 #[must_use]
 pub fn summarize_containment(c: Containment) -> &'static str {
     match c {
-        Containment::Software => "software device",
+        Containment::Software => "simulator",
         Containment::Iommu => "behind an IOMMU",
         Containment::PageTables => "contained by page tables",
         Containment::Driver => "contained by its driver",

@@ -166,13 +166,13 @@ fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
     let maps = map.map(|m| m.name()) == super::lookup::find_register_map(b).map(|m| m.name());
     if !same || !maps {
         out.push(format!(
-            "They are of different devices: {} and {}. What differs may be the device and not the driver.",
+            "The recordings are of different devices: {} and {}. Differences may come from the device, not the driver.",
             name(a),
             name(b)
         ));
     }
     if a.events.is_empty() || b.events.is_empty() {
-        out.push("One of them holds no events: memory and page tables are compared alone.".into());
+        out.push("One recording holds no events: only memory and page tables are compared.".into());
     }
     out
 }
@@ -313,8 +313,8 @@ impl Document {
         let here = self.step().unwrap_or(0);
         let (row, wrapped) = match (c.steps.neighbour(here, forward), forward) {
             (Some(row), _) => (row, ""),
-            (None, true) => (0, "from the last on to the first"),
-            (None, false) => (last, "from the first back to the last"),
+            (None, true) => (0, "continued at the first difference"),
+            (None, false) => (last, "continued at the last difference"),
         };
         self.go_row(row);
         wrapped.clone_into(&mut self.comparison.jump_message);

@@ -24,13 +24,13 @@ pub enum DeviceQueryError {
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The target accepts register accesses, not calls.
-    #[error("it is no board with a CUDA device, which launches are made on (cuda:0 is this machine's first)")]
+    #[error("it is not a target with a CUDA device, which kernel launches need: choose one, for example cuda:0")]
     NotCuda,
     /// The answer cannot be parsed.
     #[error(transparent)]
     Watched(#[from] MemoryTraceError),
     /// The target answered another query.
-    #[error("its answer does not fit the question")]
+    #[error("its answer does not match the request")]
     UnexpectedAnswer,
     /// The target failed.
     #[error("{0}")]

@@ -20,7 +20,7 @@ pub const MAX_READS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// No simulator model behaves like the recorded GPU.
-    #[error("no software GPU behaves as the recording's ({0:#x}), so its jobs cannot be run here")]
+    #[error("no simulator models the GPU of the recording ({0:#x}), so its jobs cannot run here")]
     NoModel(u32),
     /// The device debugger failed.
     #[error(transparent)]

@@ -115,7 +115,7 @@ pub fn format_event_in(recording: &Recording, facts: &Facts, event: u64) -> Stri
             Some(EventKind::Interrupt) => "interrupt".into(),
             Some(EventKind::Mark) => "note of the recorder".into(),
             Some(EventKind::Submit) => "submit".into(),
-            Some(EventKind::HostWrite) => "write of the CPU to memory".into(),
+            Some(EventKind::HostWrite) => "CPU write to memory".into(),
             Some(EventKind::Undecoded) => undecoded_in(recording, at),
             Some(EventKind::DmaMap) => "memory for the device".into(),
             Some(kind) if kind.is_call() => kind.call_name().unwrap_or_default().into(),
@@ -164,7 +164,7 @@ pub fn describe_selection(doc: &Document, selection: &Selection) -> String {
         }
         Selection::Finding(i) => {
             let finding = doc.facts.findings.get(*i as usize);
-            finding.map_or_else(|| format!("problem {i}"), |f| format!("problem at {}", f.place))
+            finding.map_or_else(|| format!("finding {i}"), |f| format!("finding at {}", f.place))
         }
         Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_) => String::new(),
     }

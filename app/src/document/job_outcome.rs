@@ -62,8 +62,8 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
         .map(|c| c.1)
         .find(|kind| DRAW.iter().any(|d| d.name() == *kind));
     Some(match drawn {
-        Some(kind) => format!("{kind} jobs complete without running their shader on this board"),
-        None => "the board did not run its shader and did not say why".to_owned(),
+        Some(kind) => format!("{kind} jobs complete without running their shader on this target"),
+        None => "the target did not run its shader and gave no reason".to_owned(),
     })
 }
 
@@ -108,6 +108,6 @@ mod tests {
         o.findings.clear();
         let why = |chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(7, Some(false), done), chain).unwrap();
         assert!(why(&[(0xa0, "vertex"), (0xb0, "tiler")]).starts_with("vertex jobs complete"));
-        assert!(why(&[(0xa0, "compute")]).contains("did not say why"));
+        assert!(why(&[(0xa0, "compute")]).contains("gave no reason"));
     }
 }

@@ -162,7 +162,7 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
         ChainEnd::Loop(va) => Some(format!("it comes back to {va}")),
         ChainEnd::Unreadable(va) => Some(format!("the recording does not hold {va}")),
         ChainEnd::Undecoded(va) => Some(format!("the header at {va} does not decode")),
-        ChainEnd::Limit => Some("it is longer than any that is followed".into()),
+        ChainEnd::Limit => Some("it exceeds the maximum chain length".into()),
     };
     for job in chain.jobs.iter().take(MAX_CHAIN_JOBS) {
         let mut fields = Vec::new();

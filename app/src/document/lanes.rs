@@ -52,7 +52,7 @@ impl Lanes {
             Ok(Err(Cancelled)) => match at {
                 // The result is of an earlier search: the lane was removed and added again.
                 LaneState::Pending(p) if p.check().is_ok() => return,
-                _ => LaneState::Failed("the search was cancelled; take the lane away and show it again".into()),
+                _ => LaneState::Failed("the search was cancelled; hide the lane and show it again".into()),
             },
         };
     }

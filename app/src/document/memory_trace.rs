@@ -48,32 +48,30 @@ impl MemoryTraceResult {
                 (None, Some(e)) => format!("at event {e}"),
                 _ => "there".to_owned(),
             };
-            messages.push(format!(
-                "the device stopped {place}: {}; what was traced before that is reported",
-                s.why
-            ));
+            messages.push(format!("the device stopped {place}: {}; the report ends there", s.why));
         }
         if let Some(event) = self.result.full {
             messages.push(format!(
-                "pages before and behind launches take more than {} bytes: launches from event {event} on were not watched",
+                "pages before and after launches need more than {} bytes: launches from event {event} on were not \
+                 traced",
                 self.request.most
             ));
         }
         if let Some(event) = self.result.late {
             messages.push(format!(
-                "it took longer than {} s: launches from event {event} on were not watched",
+                "the trace took longer than {} s: launches from event {event} on were not traced",
                 self.request.time_ns / SECOND
             ));
         }
         if let Some(at) = self.result.looked_until {
             messages.push(format!(
-                "what memory holds is more than {} bytes: it is reported up to {at:#x}",
+                "memory holds more than {} bytes: the report ends at {at:#x}",
                 self.request.most
             ));
         }
         for what in &self.result.left_out {
             messages.push(format!(
-                "{what} were not done there: what follows from them is other than it was"
+                "{what} did not run on the target: results that depend on them differ from the recording"
             ));
         }
         messages

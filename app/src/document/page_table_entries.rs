@@ -180,16 +180,16 @@ impl EntryQuery<'_> {
         let event = |n: usize| snapshots.get(n).map_or(0, |s| s.event);
         let describe = |entry: Option<(PhysAddr, u64)>| match entry {
             Some((_, raw)) => describe_entry(self.of.format, self.level, raw),
-            None => "not there".to_owned(),
+            None => "not present".to_owned(),
         };
         let last = (self.recording.events.len() as u64).saturating_sub(1);
         for (n, state) in states.iter().enumerate() {
             let Some(before) = n.checked_sub(1).and_then(|n| states.get(n)) else {
                 let what = match state.entry {
                     Some(_) => format!("the first snapshot holds it: {}", describe(state.entry)),
-                    None => "in the first snapshot it is not there: an entry above it leads nowhere".to_owned(),
+                    None => "the first snapshot does not hold it: an entry above it is invalid".to_owned(),
                 };
-                let what = what + "; what wrote it before is not recorded";
+                let what = what + "; its earlier writer is not recorded";
                 out.push(self.touch(
                     "snapshot",
                     what,
@@ -201,28 +201,28 @@ impl EntryQuery<'_> {
             let (from, to) = (event(state.snapshot.saturating_sub(1)), event(state.snapshot));
             let moved = match (before.entry, state.entry) {
                 (Some((a, raw)), Some((b, now))) if raw == now => {
-                    format!("from this snapshot on its table stands elsewhere, the entry at {b} and not at {a}")
+                    format!("from this snapshot on, its table is at another address: the entry is at {b}, not at {a}")
                 }
                 (Some(_), Some(_)) => format!(
-                    "from this snapshot on it is {}, and no more {}",
+                    "from this snapshot on it is {}, no longer {}",
                     describe(state.entry),
                     describe(before.entry)
                 ),
                 (None, _) => format!(
-                    "from this snapshot on it is there: {}; before, an entry above it led nowhere",
+                    "from this snapshot on it is present: {}; before, an entry above it was invalid",
                     describe(state.entry)
                 ),
                 (_, None) => format!(
-                    "from this snapshot on an entry above it leads nowhere; it was {}",
+                    "from this snapshot on an entry above it is invalid; it was {}",
                     describe(before.entry)
                 ),
             };
             let known = written.iter().any(|e| (from..to.max(from + 1)).contains(e));
             let (how, deed) = match known {
-                true => ("; that is what the CPU wrote".to_owned(), AccessKind::AddressOf),
+                true => ("; the CPU wrote this value".to_owned(), AccessKind::AddressOf),
                 false => (
                     format!(
-                        ". It was written between events {} and {}; by which of them is not recorded",
+                        ". It was written between events {} and {}; the exact event is not recorded",
                         text::count(from),
                         text::count(to)
                     ),
@@ -278,15 +278,15 @@ impl EntryQuery<'_> {
                 continue;
             }
             let range = match covers {
-                Some(_) => "of a range with addresses of it",
-                None => "of a range that the recording does not tell",
+                Some(_) => "of a range that overlaps it",
+                None => "of an unrecorded range",
             };
             let what = match value & 0xff {
                 1 => format!("update: from here on walks begin at the root {}", self.of.root),
                 2 => format!("lock {range}: its walks wait until the unlock"),
                 3 => "unlock: walks go on".to_owned(),
-                4 => format!("flush of page tables {range}: the next walk reads it anew"),
-                5 => format!("flush of memory {range}: the next walk reads it anew"),
+                4 => format!("flush of page tables {range}: the next walk reads it again"),
+                5 => format!("flush of memory {range}: the next walk reads it again"),
                 _ => continue,
             };
             let mut touch = self.touch(
@@ -355,7 +355,7 @@ impl EntryQuery<'_> {
                 ("run", "they reach")
             };
             let what =
-                format!("{jobs} {verb} in this address space; the recording does not tell whether {they} this entry.");
+                format!("{jobs} {verb} in this address space; the recording does not show whether {they} this entry.");
             out.push(self.touch("job", what, None, AccessKind::Resident));
         }
         Ok(())

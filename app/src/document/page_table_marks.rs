@@ -37,7 +37,7 @@ impl Mark {
     pub fn reason(self) -> &'static str {
         match self {
             Self::MappedTwice => "Two addresses reach the same memory, so a write through one changes the other.",
-            Self::Open => "The GPU may write there and run what stands there.",
+            Self::Open => "The GPU may write there and execute what it wrote.",
             Self::Missing => "Mapped, and the recording does not hold its content; a replay starts it as zero.",
         }
     }

@@ -20,10 +20,10 @@ pub enum PatternError {
     #[error("there is nothing to search for (expected one of {FORMS})")]
     Empty,
     /// The text has none of the forms.
-    #[error("'{0}' is no pattern (expected one of {FORMS})")]
+    #[error("'{0}' is not a pattern (expected one of {FORMS})")]
     Form(String),
     /// The text is not a value of the type.
-    #[error("'{text}' is no value of type {}", .element.name())]
+    #[error("'{text}' is not a value of type {}", .element.name())]
     Value {
         /// The value.
         text: String,
@@ -145,8 +145,11 @@ mod tests {
         let describe = |t: &str, e| parse(t, e, &[]).unwrap_err().to_string();
         assert_eq!(parse(" ", None, &[]).unwrap_err(), PatternError::Empty);
         assert_eq!(parse("\"\"", None, &[]).unwrap_err(), PatternError::Empty);
-        assert!(describe("xyz", None).contains("'xyz' is no pattern"));
-        assert_eq!(describe("300", Some(ElementType::U8)), "'300' is no value of type u8");
+        assert!(describe("xyz", None).contains("'xyz' is not a pattern"));
+        assert_eq!(
+            describe("300", Some(ElementType::U8)),
+            "'300' is not a value of type u8"
+        );
         assert!(
             describe("/(/", None).contains("unclosed group"),
             "{}",

@@ -302,7 +302,7 @@ impl State {
         let (rules, rule) = parse_output_rules(&self.tolerance)?;
         let back = |name: &String| known.origin(name).is_some_and(|c| !c.kind.is_replaceable());
         match rules.keys().find(|name| !back(name)) {
-            Some(odd) => Err(format!("the recording brings back no '{odd}'")),
+            Some(odd) => Err(format!("the recording has no output '{odd}'")),
             None => Ok(ComparisonRules {
                 rules,
                 rule,
@@ -451,20 +451,20 @@ impl ReplayRequest {
     }
 
     fn lease(&self) -> Result<Lease, ReplayError> {
-        self.say("asking the board");
+        self.say("opening the target");
         Ok(self.boards.open(&self.board)?)
     }
 
     /// Returns why the user must confirm again: the target changed since the request was made.
     fn unconfirmed(&self, device: &DeviceInfo) -> Option<String> {
         let what = match device.containment {
-            Containment::None if !self.uncontained => "contained by nothing now",
+            Containment::None if !self.uncontained => "not contained now",
             Containment::Software => return None,
             _ if !self.real => "hardware now",
             _ => return None,
         };
         Some(format!(
-            "{} is {what} ({}); nothing was touched. Replay again to be asked.",
+            "{} is {what} ({}); nothing was changed. Replay again to confirm.",
             self.board, device.description
         ))
     }

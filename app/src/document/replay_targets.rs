@@ -55,7 +55,7 @@ impl State {
                 let lacks = self.lacks(&name);
                 TargetRow {
                     device: device_name(model.vendor, model.device).unwrap_or_default().to_owned(),
-                    description: format!("{:04x}:{:04x} as QEMU emulates it", model.vendor, model.device),
+                    description: format!("{:04x}:{:04x} emulated by QEMU", model.vendor, model.device),
                     state: lacks.unwrap_or("in QEMU").to_owned(),
                     free: lacks.is_none(),
                     fit: self.fit(&name),
@@ -89,7 +89,7 @@ impl State {
         let lacks = self.lacks(name);
         let (state, free) = match (lacks, info) {
             (Some(lacks), _) => (lacks.to_owned(), false),
-            (None, None) => ("not asked yet".to_owned(), true),
+            (None, None) => ("not queried yet".to_owned(), true),
             (None, Some(_)) => (String::new(), true),
         };
         TargetRow {
@@ -110,7 +110,7 @@ impl State {
             Availability::Here => ("in this program".to_owned(), true),
             Availability::Free => ("free".to_owned(), true),
             Availability::Busy(who) => (format!("held by {who}"), false),
-            Availability::Away(why) => (format!("away: {why}"), false),
+            Availability::Away(why) => (format!("unavailable: {why}"), false),
         };
         TargetRow {
             name: b.name.clone(),

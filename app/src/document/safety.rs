@@ -66,8 +66,8 @@ impl Document {
         let replay = &self.replay;
         let by = match (replay.info(), self.safety()) {
             (_, Safety::Unqueried) => {
-                return "Not known yet: this board was not asked. What keeps it from foreign memory is known once there is a \
-                        plan; a replay asks the board first, and then you."
+                return "Not known yet: this target was not queried. Its containment is known once a plan exists. A \
+                        replay queries the target first and then asks you to confirm."
                     .into();
             }
             (Some(i), _) => describe_containment(i.containment),
@@ -80,16 +80,16 @@ impl Document {
         match &replay.verified {
             Some(Err(why)) => message += &format!(" The plan may not run: {why}."),
             Some(Ok(v)) if self.is_plan_current() && self.facts.calls.is_some() => {
-                message += " The plan was checked: the calls that it makes, the memory that it maps and the code that it \
-                         loads are in it, and are as long as it says.";
+                message += " The plan is verified: it contains all its calls, the memory that it maps and the code \
+                            that it loads, with the stated lengths.";
                 for u in &v.unproved {
                     message += &format!("\nNot proved: {u}.");
                 }
             }
             Some(Ok(v)) if self.is_plan_current() => {
                 message += &format!(
-                    " The plan was walked after relocation: {} pages of tables, {} leaves, {} job chains. Every \
-                     address that the GPU can reach is the board's own.",
+                    " The plan is verified after relocation: {} pages of tables, {} leaves, {} job chains. Every \
+                     address that the GPU can reach belongs to the target.",
                     text::count(v.tables),
                     text::count(v.leaves),
                     text::count(v.jobs)
@@ -98,8 +98,8 @@ impl Document {
                     message += &format!("\nNot proved, only bounded by time: {u}.");
                 }
             }
-            Some(Ok(_)) => message += " Your edits are newer than the plan; a replay makes and proves a new one.",
-            None => message += " What the plan may touch is proved when it is made.",
+            Some(Ok(_)) => message += " Your edits are newer than the plan; a replay compiles and verifies a new one.",
+            None => message += " The plan is verified when it is compiled.",
         }
         message
     }

@@ -31,7 +31,7 @@ pub struct Screen {
 #[derive(Debug, thiserror::Error)]
 pub enum ScreenError {
     /// There are no framebuffer accesses.
-    #[error("the recording has no framebuffer: no space of its accesses is one")]
+    #[error("the recording has no framebuffer space")]
     None,
     /// The stores could not be read.
     #[error(transparent)]

@@ -18,7 +18,7 @@ pub enum SourceError {
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// No simulator exists for the GPU of the job chains.
-    #[error("{place}: its job chains are for {made_for}, and no software board is one ({boards})")]
+    #[error("{place}: its job chains are for {made_for}, and no simulator models it ({boards})")]
     NoBoard {
         /// The folder.
         place: String,

@@ -57,7 +57,7 @@ fn numbers(text: &str) -> Result<Vec<u64>, String> {
     let parts = text.split(['×', 'x', ',', ' ', '[', ']', '(', ')']);
     let list: Result<Vec<u64>, String> = parts
         .filter(|p| !p.is_empty())
-        .map(|p| p.parse().map_err(|_| format!("{p} is no number")))
+        .map(|p| p.parse().map_err(|_| format!("{p} is not a number")))
         .collect();
     let list = list?;
     match list.len() {
@@ -85,7 +85,7 @@ impl Tensor {
             text => numbers(text)?,
         };
         if strides.len() != shape.len() {
-            return Err(format!("{} axes and {} distances", shape.len(), strides.len()));
+            return Err(format!("{} axes and {} strides", shape.len(), strides.len()));
         }
         let made = Self { shape, strides };
         match made.last() {
@@ -220,8 +220,8 @@ mod tests {
     fn what_does_not_fit_the_buffer_is_told() {
         let wrong = |shape: &str, strides: &str| Tensor::read(shape, strides, ElementOrder::Rows, 24).unwrap_err();
         assert!(wrong("5×5", "").contains("reaches to element 24"));
-        assert!(wrong("2×3", "1").contains("2 axes and 1 distances"));
-        assert!(wrong("2×y", "").contains("no number") && wrong("", "").contains("write the lengths"));
+        assert!(wrong("2×3", "1").contains("2 axes and 1 strides"));
+        assert!(wrong("2×y", "").contains("not a number") && wrong("", "").contains("write the lengths"));
         assert!(wrong("0×3", "").contains("no elements"));
         assert!(wrong("18446744073709551615 18446744073709551615", "").contains("can be counted"));
         assert!(wrong(&"2 ".repeat(17), "").contains("17 axes"));

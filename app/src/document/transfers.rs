@@ -195,7 +195,10 @@ pub struct BufferTyping {
 /// A description of the error if the text does not have this form.
 pub fn parse_typing(text: &str) -> Result<BufferTyping, String> {
     let bad = || {
-        format!("'{text}' tells no type of a buffer (expected NAME=TYPE or NAME=TYPE:SIDExSIDE, as out0=f32:1x1000)")
+        format!(
+            "'{text}' does not give the type of a buffer (expected NAME=TYPE or NAME=TYPE:SIDExSIDE, for example \
+             out0=f32:1x1000)"
+        )
     };
     let (name, rest) = text.split_once('=').ok_or_else(bad)?;
     let (element, shape) = rest.split_once(':').unwrap_or((rest, ""));

@@ -284,13 +284,13 @@ fn snapshots(recording: &Recording, space: u32, va: u64, bytes: u64, out: &mut V
         let read = lookup::read(recording, space, va, s.event, bytes as usize);
         let held: Vec<Option<u8>> = read.into_iter().map(Result::ok).collect();
         let (what, deed) = match (&last.0, &last.1) {
-            _ if now == [None; 2] => ("from this snapshot on, the page is not held", AccessKind::Write),
-            (before, _) if *before == [None; 2] => ("a snapshot holds this page from here on", AccessKind::Write),
+            _ if now == [None; 2] => ("from this snapshot on, no snapshot holds the page", AccessKind::Write),
+            (before, _) if *before == [None; 2] => ("from this snapshot on, the page is held", AccessKind::Write),
             (_, before) if *before == held => (
-                "other bytes of the page changed before this snapshot, and these did not",
+                "other bytes of the page changed before this snapshot; these bytes did not",
                 AccessKind::AddressOf,
             ),
-            _ => ("the bytes are others from this snapshot on", AccessKind::Write),
+            _ => ("the bytes differ from this snapshot on", AccessKind::Write),
         };
         last = (now, held);
         out.push(Xref {

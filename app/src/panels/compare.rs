@@ -102,8 +102,8 @@ fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
     let message = match &doc.comparison.failed {
         Some((name, why)) => format!("{name} was not compared: {why}"),
         None => {
-            "Compare this recording with another: their events on one timeline, and what differs as a list. Drop a file \
-             on the window, or choose one."
+            "Compare this recording with another one: a timeline shows both, and a list shows the differences. Drop a \
+             file on the window, or choose one."
                 .into()
         }
     };
@@ -143,7 +143,7 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut 
             .max_rect(inner)
             .layout(Layout::right_to_left(Align::Center)),
     );
-    if widgets::icon_button(&mut right, icons::X, "Put the second recording away").clicked() {
+    if widgets::icon_button(&mut right, icons::X, "Close comparison").clicked() {
         asks.run_command("end-compare");
     }
     let n = c.steps.rows();
@@ -167,9 +167,9 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut 
     }
     let end = right.min_rect().left();
     let (sign, words, ink) = match (c.summary.same, c.summary.not_compared.is_empty()) {
-        (true, true) => ("=", "They are the same", p.job),
-        (true, false) => ("!", "The same in what was compared", p.warning),
-        (false, _) => ("≠", "They differ", p.error),
+        (true, true) => ("=", "The recordings are equal", p.job),
+        (true, false) => ("!", "The compared parts are equal", p.warning),
+        (false, _) => ("≠", "The recordings differ", p.error),
     };
     let left = Rect::from_min_max(inner.min, pos2(end - 12.0, inner.max.y));
     let r = ui.interact(left, ui.scope_id().with("verdict"), Sense::hover());
@@ -213,30 +213,42 @@ fn counts(c: &Comparison, ui: &mut Ui) {
         of(ChangeKind::Inserted),
     );
     let list = [
-        (eq.0, e.equal, "equal", p.job, "events that are the same on both sides"),
-        (ch.0, e.changed, "changed", ch.2, "the same accesses with other values"),
-        (da.0, e.deleted, "only in A", da.2, "events that only the first has"),
-        (db.0, e.inserted, "only in B", db.2, "events that only the second has"),
+        (
+            eq.0,
+            e.equal,
+            "equal",
+            p.job,
+            "events that are equal in both recordings",
+        ),
+        (
+            ch.0,
+            e.changed,
+            "changed",
+            ch.2,
+            "the same accesses with different values",
+        ),
+        (da.0, e.deleted, "only in A", da.2, "events that only recording A has"),
+        (db.0, e.inserted, "only in B", db.2, "events that only recording B has"),
         (
             "↗",
             e.moved,
             "moved",
             p.text,
-            "events that both have, in different places",
+            "events of both recordings, at different positions",
         ),
         (
             "→",
             e.relocated,
             "relocated",
             p.quiet,
-            "writes that differ only by where things were put; no difference",
+            "writes that differ only in relocated addresses; they count as equal",
         ),
         (
             "~",
             e.uncompared,
-            "its own",
+            "per run",
             p.quiet,
-            "values that every run has for itself, as counters that run free; not compared",
+            "values that differ in every run, such as free-running counters; not compared",
         ),
     ];
     let sides = egui::Margin::symmetric(SIDE as i8, 0);

@@ -43,7 +43,7 @@ pub fn job(response: &Response, doc: &mut Document, asks: &mut UiActions, j: &Jo
     let own = [
         ("job", format!("job {}", j.index)),
         ("header address", format!("{:#x}", j.head_va)),
-        ("event of the submit", j.submit.to_string()),
+        ("submit event", j.submit.to_string()),
     ];
     at(response, doc, asks, &own, &Selection::Job(j.index), Some(j.submit));
 }
@@ -68,7 +68,7 @@ pub fn forms(
         }
     }
     // A link names the current event and the selection, so both are set first.
-    if ui.button("Copy a link to it").clicked() {
+    if ui.button("Copy link to it").clicked() {
         let event = event.unwrap_or_else(|| doc.moment());
         doc.go_with(event, thing.clone());
         asks.run_command("copy-link");

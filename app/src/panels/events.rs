@@ -23,7 +23,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         widgets::empty_state(
             ui,
             icons::TABLE,
-            "This recording holds no events: it was made from a memory dump. Page tables and Memory show what there is.",
+            "This recording holds no events: it was made from a memory dump. Page tables and Memory show its content.",
             None,
         );
         return;
@@ -46,7 +46,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     if count == 0 {
         let message = match view.wrong {
             None => "No event passes the filter.",
-            Some(_) => "No event passed the last filter that could be read.",
+            Some(_) => "No event passes the last valid filter.",
         };
         if widgets::empty_state(ui, icons::MAGNIFYING_GLASS, message, Some("Show all events")) {
             asks.run_command("clear-filter");
@@ -167,16 +167,16 @@ fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> O
 /// Examples of filters, each with its meaning.
 const EXAMPLES: &[(&str, &str)] = &[
     ("write", "also: read, poll, interrupt, submit, mark"),
-    ("JS1_COMMAND", "registers whose name or block holds this"),
+    ("JS1_COMMAND", "registers whose name or block contains this"),
     ("reg =~ \"^JS1_\" and write", "and, or, not, and brackets"),
     ("JS_CONFIG_NEXT.start_flush != 0", "a field of a register, of any slot"),
     ("value & 0x100", "bits that are set"),
     (
         "job in 4..=9",
-        "what starts these jobs, and while they run; 4..9 leaves 9 out",
+        "events that start these jobs or happen while they run; 4..9 excludes 9",
     ),
     ("value >= 0x1000", "also: event, time, offset, width, thread"),
-    ("time in 1ms..2ms", "without the end; ..= includes it"),
+    ("time in 1ms..2ms", "excludes the end; ..= includes it"),
 ];
 
 fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
@@ -240,7 +240,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             asks.run_command("clear-filter");
         }
         saved::button(doc, view, ui);
-        let help = widgets::icon_button(ui, icons::QUESTION, "What a filter can say");
+        let help = widgets::icon_button(ui, icons::QUESTION, "Filter examples");
         egui::Popup::menu(&help).show(|ui| {
             ui.set_min_width(360.0);
             for (example, meaning) in EXAMPLES {
@@ -270,9 +270,9 @@ fn hint(doc: &Document) -> &'static str {
     let mali =
         doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some() && !doc.recording.has_command_streams();
     match (doc.facts.calls.is_some(), mali) {
-        (true, _) => "filter, as in: launch or copy, event in 10..=20",
-        (_, true) => "filter, as in: reg =~ \"JS1_\" and write and job in 4..=9",
-        _ => "filter, as in: write and value & 0x100, event in 10..=20",
+        (true, _) => "filter, for example: launch or copy, event in 10..=20",
+        (_, true) => "filter, for example: reg =~ \"JS1_\" and write and job in 4..=9",
+        _ => "filter, for example: write and value & 0x100, event in 10..=20",
     }
 }
 

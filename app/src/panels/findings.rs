@@ -75,7 +75,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         } else {
             (
                 icons::HOURGLASS_SIMPLE_MEDIUM,
-                "The recording is not checked to its end yet.",
+                "The check of this recording is still running.",
             )
         };
         widgets::empty_state(ui, icon, message, None);
@@ -147,7 +147,7 @@ fn chips(view: &mut FindingsView, ui: &mut Ui) {
             p.quiet
         };
         let r = child.selectable_label(on, RichText::new(words).color(colour));
-        if r.on_hover_text("show or leave out").clicked() {
+        if r.on_hover_text("show or hide").clicked() {
             match view.without.iter().position(|w| *w == s) {
                 Some(i) => drop(view.without.remove(i)),
                 None => view.without.push(s),
@@ -168,11 +168,11 @@ fn columns() -> [Column; 4] {
             .stretch(0.1)
             .max_width(170.0)
             .hide_order(4),
-        Column::new("place", "place", 84.0)
+        Column::new("place", "location", 84.0)
             .stretch(0.1)
             .max_width(220.0)
             .hide_order(2),
-        Column::new("what", "what and why", 140.0).stretch(1.0),
+        Column::new("what", "message", 140.0).stretch(1.0),
     ]
 }
 
@@ -204,7 +204,7 @@ fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &
         ..
     } = view;
     let facts = std::sync::Arc::clone(&doc.facts);
-    rows.show(&mut child, "Problems", passing.len() as u64, |ui, row, rect| {
+    rows.show(&mut child, "Findings", passing.len() as u64, |ui, row, rect| {
         let index = match usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() {
             Some(Row::One(i)) => i,
             Some(Row::Folded(n)) => {
@@ -219,7 +219,7 @@ fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &
         let r = focus::row_response(ui, rect, ui.scope_id().with(("finding", index)));
         let selected = *doc.selection() == Selection::Finding(index);
         let kind = kind_name(f.kind);
-        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("problem {index} {kind}")));
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("finding {index} {kind}")));
         if selected || r.hovered() {
             let fill = if selected { p.selection } else { p.raised };
             ui.painter().rect_filled(rect, 0.0, fill);
@@ -263,13 +263,13 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: 
     let pages: u64 = doc.facts.spaces.iter().map(pages).sum();
     severity_cell(ui, table, rect, Severity::Note);
     table.text(ui, "kind", rect, &kind, mono(), p.text);
-    let places = text::count_noun(n, "place", "places");
+    let places = text::count_noun(n, "location", "locations");
     table.text(ui, "place", rect, &places, body(), p.quiet);
     if let Some(cell) = table.cell("what", rect) {
         let caret = if open { icons::CARET_UP } else { icons::CARET_DOWN };
         let used = paint_text(ui, cell, Align2::RIGHT_CENTER, caret, body(), p.quiet);
         let message = format!(
-            "{} in all; a replay starts them as zero",
+            "{} in total; a replay starts them as zero",
             text::count_noun(pages, "page", "pages")
         );
         let wide = cell.with_max_x(cell.right() - used - 8.0);

@@ -34,7 +34,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType};
 
 /// Reason why copies from the device cannot be edited.
-const COMPUTED_BY_REPLAY: &str = "a replay makes these values itself";
+const COMPUTED_BY_REPLAY: &str = "a replay computes these values";
 
 /// Starts to edit an element of the current buffer, as a click on it does.
 pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
@@ -56,10 +56,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             return;
         }
         let message = if doc.facts.calls.is_some() {
-            "This recording of calls holds no copies between host and device, so there is none to edit. Memory shows \
-             its buffers."
+            "This API trace holds no copies between host and device, so there is nothing to edit. Memory shows its \
+             buffers."
         } else {
-            "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach."
+            "This recording names no buffers, so there is nothing to edit. Memory shows what the GPU can reach."
         };
         if widgets::empty_state(ui, icons::PENCIL_SIMPLE, message, Some("Show memory")) {
             asks.run_command("show-memory");
@@ -119,7 +119,7 @@ fn summary(
         }
         let contents = contents.clone();
         let wanted = key.clone();
-        let progress = asks.start_work(format!("looking through {}", key.name), move |progress| {
+        let progress = asks.start_work(format!("reading the values of {}", key.name), move |progress| {
             let made = summary::compute(wanted.clone(), &contents, progress);
             Box::new(move |desk| {
                 let view = &mut desk.views.inputs;
@@ -163,13 +163,13 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
     match &s {
         Some(s) => views::ui(doc, view, asks, &mut child, &contents, element, s),
         None if view.stopped.is_some() => {
-            let what = "Looking through the values was stopped. The table shows them all the same.";
-            if widgets::empty_state(&mut child, icons::CHART_BAR, what, Some("Look again")) {
+            let what = "Reading of the values was stopped. The table still shows all of them.";
+            if widgets::empty_state(&mut child, icons::CHART_BAR, what, Some("Read again")) {
                 view.stopped = None;
             }
         }
         None => {
-            let what = format!("Looking through {} …", text::bytes(buffer.bytes));
+            let what = format!("Reading {} …", text::bytes(buffer.bytes));
             widgets::empty_state(&mut child, icons::HOURGLASS_SIMPLE_MEDIUM, &what, None);
         }
     }
@@ -202,7 +202,7 @@ fn head(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, contents: &Buffer
             if c.times > 1 {
                 let words = RichText::new(format!("{} copies", text::count(c.times))).color(p.quiet);
                 ui.label(words)
-                    .on_hover_text("the first one is shown; a replay gives all of them what you make of it");
+                    .on_hover_text("the first copy is shown; a replay uses its edited values for all of them");
             }
         }
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
@@ -247,15 +247,15 @@ fn tools(
         if ui.button("Save…").on_hover_text("as raw bytes or NPY").clicked() {
             asks.push(UiAction::Save(b.name.clone(), element));
         }
-        let r = ui.add_enabled(contents.edited().is_some(), egui::Button::new("As recorded"));
-        if r.on_hover_text("throw the edits of this buffer away; undo brings them back")
+        let r = ui.add_enabled(contents.edited().is_some(), egui::Button::new("Revert"));
+        if r.on_hover_text("discard the edits of this buffer; undo restores them")
             .clicked()
         {
             asks.run_command("revert-input");
         }
         let clear = ui.add_enabled(may, egui::Button::new("Clear"));
         if clear
-            .on_hover_text("make every byte zero")
+            .on_hover_text("set every byte to zero")
             .on_disabled_hover_text(COMPUTED_BY_REPLAY)
             .clicked()
         {
@@ -319,7 +319,7 @@ fn show_description(view: &View, ui: &mut Ui, contents: &BufferContents, element
                 parts.push((format!("! {unknown} not recorded, counted as zero"), p.warning));
             }
         } else if view.working.is_some() {
-            parts.push(("looking through them …".into(), p.quiet));
+            parts.push(("reading them …".into(), p.quiet));
         }
         for (t, ink) in parts {
             ui.add(egui::Label::new(RichText::new(t).font(small()).color(ink)).truncate());

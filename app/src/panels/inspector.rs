@@ -137,7 +137,7 @@ fn buffer_copies(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &BufferOrigin) 
     if c.times > 1 {
         let message = text::count_noun(c.times, "copy", "copies");
         widgets::key_value(ui, "in all", StyledText::body(message))
-            .on_hover_text("a replay gives all of them what you make of it");
+            .on_hover_text("a replay uses the edited values for all of them");
     }
 }
 
@@ -217,7 +217,7 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
             s.index,
             page_table_marks::describe_entry_kind(s.kind).0
         );
-        let hover = asks.tooltip("select-entry", "the page-table entry that maps it, and what wrote it");
+        let hover = asks.tooltip("select-entry", "the page-table entry that maps it, and its references");
         if widgets::key_link(ui, "entry", &message).on_hover_text(hover).clicked() {
             doc.select(Selection::Entry { space, va, level });
         }
@@ -225,7 +225,7 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
     let line = lookup::read(&doc.recording, space, va, doc.moment(), 8);
     let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
     let edited = edited_bytes(doc, space, va, &mut now);
-    widgets::section(ui, "As, little-endian");
+    widgets::section(ui, "Values, little-endian");
     if edited {
         widgets::key_value(ui, "content", StyledText::body("● edited by you").colour(p.edited));
         let was: Vec<String> = line
@@ -264,8 +264,8 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
         if ui
-            .button("What touches it")
-            .on_hover_text("double-click a byte in Memory does the same")
+            .button("Show references")
+            .on_hover_text("a double click on a byte in Memory does the same")
             .clicked()
         {
             asks.push(UiAction::FindReferences { space, va });
@@ -310,7 +310,7 @@ fn finding(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let Some(f) = doc.facts.findings.get(index as usize).cloned() else {
         return;
     };
-    widgets::section(ui, "Problem");
+    widgets::section(ui, "Finding");
     let (mark, word) = findings::severity_label(f.severity);
     let colour = super::timeline::severity_colour(p, f.severity);
     ui.label(RichText::new(format!("{mark} {word}")).color(colour));
@@ -320,7 +320,7 @@ fn finding(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     ui.add_space(6.0);
     match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
         Some(va) => {
-            if widgets::key_link(ui, "place", &f.place).clicked() {
+            if widgets::key_link(ui, "location", &f.place).clicked() {
                 asks.show_memory(Some(0), va, 1);
                 asks.run_command("show-page-tables");
             }
@@ -417,16 +417,16 @@ fn switches(doc: &mut Document, ui: &mut Ui) {
             let rich_text = RichText::new(message).font(small()).color(colour);
             let rich_text = if *on { rich_text } else { rich_text.strikethrough() };
             let r = ui.add(egui::Checkbox::new(&mut now, rich_text));
-            let name = format!("edit {place} taken in");
+            let name = format!("apply edit {place}");
             r.widget_info(|| egui::WidgetInfo::selected(egui::accesskit::Role::CheckBox, true, now, &name));
-            r.on_hover_text("take the edit in, or leave it out and keep those after it");
+            r.on_hover_text("apply the edit, or exclude it and keep the later edits");
         });
         if now != *on {
             switch = Some((*place, now));
         }
     }
     if listed.len() > EDITS {
-        ui.label(RichText::new("and earlier ones").font(small()).color(p.quiet));
+        ui.label(RichText::new("and earlier edits").font(small()).color(p.quiet));
     }
     if let Some((place, on)) = switch {
         doc.switch_edit(place, on);
@@ -485,7 +485,7 @@ fn edits(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         {
             asks.run_command("redo");
         }
-        if ui.button("What the replay will do").clicked() {
+        if ui.button("Show plan").clicked() {
             asks.run_command("plan");
             asks.run_command("show-replay");
         }

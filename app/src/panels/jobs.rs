@@ -79,8 +79,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         let (icon, message) = if doc.facts.calls.is_some() {
             (
                 icons::LIGHTNING,
-                "Jobs are what a driver hands to a GPU by registers. This is a recording of calls: its work is the \
-                 launches of kernels in Launches.",
+                "A driver submits jobs to a GPU through registers. This recording is an API trace: Launches lists its \
+                 kernel launches.",
             )
         } else if doc.facts.has_stage(Stage::Timeline) {
             (icons::LIGHTNING, "No job was submitted in this recording.")
@@ -250,11 +250,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
             }
         }
         None => {
-            widgets::key_value(
-                ui,
-                "done",
-                StyledText::body("never, as far as the recording tells").colour(p.warning),
-            );
+            widgets::key_value(ui, "done", StyledText::body("no end is recorded").colour(p.warning));
         }
     }
     if j.duration_ns.is_some() {
@@ -389,7 +385,7 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
     if !facts.has_stage(Stage::Chains) {
         return;
     }
-    widgets::section(ui, "Reaches");
+    widgets::section(ui, "Reachable memory");
     let quiet = |ui: &mut Ui, words: String| ui.label(egui::RichText::new(words).font(small()).color(p.quiet));
     let Some(space) = j.chain.space else {
         quiet(ui, "its address space is not in the recording".into());
@@ -410,7 +406,7 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
         let how = if r.is_pointed_to {
             "a descriptor of the job points to it"
         } else {
-            "mapped for the job; no descriptor that was looked through points to it"
+            "mapped for the job; no decoded descriptor points to it"
         };
         let row = rights_row(ui, &format!("reach {}", b.name), name, r.rights);
         let message = format!("{}, {}\n{how}", b.va, page_runs::format_rights(r.rights));
@@ -430,7 +426,7 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
             format!("and {} more", text::count((list.len() - MAX_LISTED_BUFFERS) as u64)),
         );
     } else if list.is_empty() {
-        quiet(ui, "no buffer that the recording names is mapped for it".into());
+        quiet(ui, "no named buffer is mapped for it".into());
     }
     if let Some(s) = j.chain.first().and_then(|c| c.shader) {
         let rights = job_buffers::find_rights(&recording, j, s).unwrap_or(0);

@@ -23,11 +23,11 @@ const NARROW: f32 = 620.0;
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let Some(calls) = doc.api_trace() else {
-        return launches::show_no_calls(doc, asks, ui, "kernels with their PTX and what a launch of them takes");
+        return launches::show_no_calls(doc, asks, ui, "kernels with their PTX and resources");
     };
     follow(doc, view, &calls);
     let Some(function) = view.function else {
-        let message = "This recording holds calls, and no function of the device among them.";
+        let message = "This API trace holds no device function.";
         if widgets::empty_state(ui, icons::CPU, message, Some("Show events")) {
             asks.run_command("show-events");
         }
@@ -157,7 +157,7 @@ fn bar(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, functi
         search(view, &code, ui);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
-            if widgets::icon_button(ui, icons::COPY, "Copy the PTX").clicked() {
+            if widgets::icon_button(ui, icons::COPY, "Copy PTX").clicked() {
                 asks.run_command("copy-ptx");
             }
             let message = text::count_noun(code.lines() as u64, "line", "lines");

@@ -27,10 +27,10 @@ const AT_ONCE: usize = 20_000;
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let Some(calls) = doc.api_trace() else {
-        return show_no_calls(doc, asks, ui, "launches of kernels with their arguments");
+        return show_no_calls(doc, asks, ui, "kernel launches with their arguments");
     };
     if calls.launches().is_empty() {
-        let message = "This recording holds calls, and none of them launched a kernel.";
+        let message = "This API trace holds no kernel launch.";
         if widgets::empty_state(ui, icons::LIGHTNING, message, Some("Show events")) {
             asks.run_command("show-events");
         }
@@ -80,8 +80,8 @@ pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, w
         return;
     }
     let message = format!(
-        "This recording holds no calls of a driver. Of a CUDA program recorded with `kinescope record --with cuda` there \
-         are {what} here."
+        "This recording is not an API trace. For a CUDA program recorded with `kinescope record --with cuda`, this \
+         panel shows {what}."
     );
     if widgets::empty_state(ui, icons::LIGHTNING, &message, Some("Show events")) {
         asks.run_command("show-events");
@@ -152,7 +152,7 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui:
         if view.sort != LaunchSort::Order || view.falling {
             let rich_text = RichText::new("in order").font(small());
             let r = ui.add(egui::Button::new(rich_text).frame_when_inactive(false));
-            if r.on_hover_text("sorts the launches by when they were made").clicked() {
+            if r.on_hover_text("sort the launches by time").clicked() {
                 (view.sort, view.falling) = (LaunchSort::Order, false);
             }
         }
@@ -168,8 +168,8 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui:
             };
             ui.add(egui::Label::new(RichText::new(message).color(p.quiet).font(mono())).truncate());
             if !calls.has_all_changes() {
-                let summary = "what each launch changed";
-                memory_trace_buttons::button(doc, asks, ui, "what each changed", summary, || {
+                let summary = "the memory that each launch changed";
+                memory_trace_buttons::button(doc, asks, ui, "changes", summary, || {
                     memory_trace::request_for_launches(&doc.recording)
                 });
             }

@@ -45,7 +45,7 @@ pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
         widgets::empty_state(
             ui,
             icons::TERMINAL_WINDOW,
-            "Nothing has happened yet. Messages of the program appear here.",
+            "There are no messages yet. Messages of the program appear here.",
             None,
         );
         return;
@@ -70,7 +70,7 @@ pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
     if view.passing.is_empty() {
         let p = palette(ui);
         ui.add_space(12.0);
-        ui.vertical_centered(|ui| ui.label(RichText::new("No line is that grave.").color(p.quiet)));
+        ui.vertical_centered(|ui| ui.label(RichText::new("No message has this severity.").color(p.quiet)));
     } else {
         let View { rows, passing, .. } = &mut view;
         rows.show(ui, "Log", passing.len() as u64, |ui, row, rect| {

@@ -187,7 +187,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
         let on = view.structure.is_some();
         let r = ui.selectable_label(on, "structure");
         r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Structure over memory"));
-        if r.on_hover_text("lays a descriptor of the register map over what is selected")
+        if r.on_hover_text("decode the selected memory as a descriptor of the register map")
             .clicked()
         {
             structure::toggle(doc, view);
@@ -196,7 +196,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             let on = view.plot;
             let r = ui.selectable_label(on, RichText::new(icons::CHART_BAR).size(14.0));
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Plot the values"));
-            if r.on_hover_text("plots the selected values, or those in view").clicked() {
+            if r.on_hover_text("plot the selected values, or those in view").clicked() {
                 view.plot = !on;
             }
         }
@@ -238,7 +238,7 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
         parts.push(format!("at event {}", text::count(doc.moment())));
     }
     let what = parts.join(" · ");
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("place {what}")));
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("location {what}")));
     let inner = rect.shrink2(vec2(12.0, 0.0));
     paint_text(ui, inner, Align2::LEFT_CENTER, &what, small(), p.quiet);
     ui.painter()

@@ -20,7 +20,7 @@ pub(super) fn button(
     if let Some(work) = doc.memory_trace.running() {
         if ui
             .add(Button::new(RichText::new("Stop").font(small())).small())
-            .on_hover_text("nothing of what was seen until then is kept")
+            .on_hover_text("stop and discard the results")
             .clicked()
         {
             work.progress.cancel();
@@ -34,15 +34,15 @@ pub(super) fn button(
         return;
     }
     let Some(board) = doc.find_memory_trace_target() else {
-        let message = format!("{} ask a board", icons::LIGHTNING);
+        let message = format!("{} Trace memory", icons::LIGHTNING);
         let off = ui.add_enabled(false, Button::new(RichText::new(message).font(small())).small());
         off.on_disabled_hover_text(format!(
-            "{} makes no launches: choose a board with a CUDA device in Replay (cuda:0 is this machine's first)",
+            "{} cannot run kernel launches: choose a target with a CUDA device in Replay, for example cuda:0",
             doc.replay.board()
         ));
         return;
     };
-    let rich_text = RichText::new(format!("Ask {board} {words}")).font(small());
+    let rich_text = RichText::new(format!("Trace {words} on {board}")).font(small());
     if let Some(lacks) = doc.replay.lacks(&board) {
         let off = ui.add_enabled(false, Button::new(rich_text.color(p.quiet)).small());
         off.on_disabled_hover_text(describe_missing_capability(&board, lacks));
@@ -50,11 +50,11 @@ pub(super) fn button(
     }
     let r = ui.add(Button::new(rich_text).small());
     let full = format!(
-        "plays what was recorded on {board}, with the recorded inputs, and watches memory between launches.\nTells {hover}; \
-         {} of memory at most",
+        "Replays the recording on {board} with the recorded inputs and traces memory between launches.\nReports \
+         {hover}; {} of memory at most",
         text::bytes(MemoryTraceRequest::default().most)
     );
-    let r = r.accessible_name(format!("Ask {board} {hover}"));
+    let r = r.accessible_name(format!("Trace {hover} on {board}"));
     if r.on_hover_text(full).clicked() {
         asks.push(UiAction::TraceMemory { board, ask: ask() });
     }

@@ -41,8 +41,8 @@ pub fn current_note(doc: &Document) -> Option<u64> {
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.changes().notes().is_empty() {
         let what =
-            "Nothing is noted yet. A note keeps an event, what was selected and which panels were shown; M makes one.";
-        if widgets::empty_state(ui, icons::PENCIL_SIMPLE, what, Some("Note at this event")) {
+            "There are no notes yet. A note stores an event, the selection and the shown panels; press M to add one.";
+        if widgets::empty_state(ui, icons::PENCIL_SIMPLE, what, Some("Add note at this event")) {
             asks.run_command("add-note");
         }
         return;
@@ -72,9 +72,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         None => {
             let what = asks.tooltip(
                 "add-note",
-                "No note stands at this event. Choose one, or make a new one",
+                "There is no note at this event. Choose one, or add a new one",
             );
-            if widgets::empty_state(&mut page, icons::PENCIL_SIMPLE, &what, Some("Note at this event")) {
+            if widgets::empty_state(&mut page, icons::PENCIL_SIMPLE, &what, Some("Add note at this event")) {
                 asks.run_command("add-note");
             }
         }
@@ -152,7 +152,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
             go = Some((event, false));
         }
         r.context_menu(|ui| {
-            if ui.button("Show what it was made of").clicked() {
+            if ui.button("Restore its view").clicked() {
                 go = Some((event, true));
                 ui.close();
             }
@@ -200,13 +200,15 @@ fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     ui.advance_cursor_after_rect(rect);
     ui.add_space(6.0);
     ui.horizontal(|ui| {
-        let open = ui.button("Go there").on_hover_text("show what the note was made of");
+        let open = ui
+            .button("Go there")
+            .on_hover_text("restore the event, the selection and the panels of the note");
         if open.clicked() {
             asks.run_command("open-note");
         }
         let keep = ui
             .button("Keep this view")
-            .on_hover_text("keep what is selected and which panels are shown now");
+            .on_hover_text("store the current selection and panels in the note");
         if keep.clicked() {
             asks.run_command("keep-view");
         }

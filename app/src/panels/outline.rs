@@ -228,7 +228,7 @@ fn spaces(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
 
 fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    section(ui, "Problems");
+    section(ui, "Findings");
     let facts = std::sync::Arc::clone(&doc.facts);
     for (group, severity) in facts.by_severity.iter().zip(SEVERITIES) {
         let (word, mark, colour) = match severity {
@@ -241,7 +241,7 @@ fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         }
         let left = StyledText::body(format!("{mark} {word}")).colour(colour);
         let right = StyledText::mono(text::count(group.count as u64));
-        if list_row(ui, &format!("problems {word}"), false, 0.0, left, right).clicked() {
+        if list_row(ui, &format!("findings {word}"), false, 0.0, left, right).clicked() {
             doc.go_finding(group.first as u32);
             asks.run_command("show-problems");
         }
@@ -253,7 +253,7 @@ fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             "checking…"
         };
         let quiet = StyledText::body(word).colour(p.quiet);
-        list_row(ui, "no problems", false, 0.0, quiet, StyledText::mono(""));
+        list_row(ui, "no findings", false, 0.0, quiet, StyledText::mono(""));
     }
     let bare: usize = facts.spaces.iter().map(|s| s.runs_with(PageContent::None)).sum();
     if bare > 0 {

@@ -68,7 +68,7 @@ fn a_journal_that_is_too_long_is_told_and_put_aside() {
     let mut doc = open(&path);
     let message = doc.notice.take().unwrap();
     assert!(
-        message.contains("1073741825 bytes") && message.contains("put aside as"),
+        message.contains("1073741825 bytes") && message.contains("was moved to"),
         "{message}"
     );
     assert!(!journal.exists());

@@ -205,7 +205,7 @@ fn containment_is_told_as_it_is_known() {
     assert_eq!(w.doc().safety(), Safety::Proved(Containment::Software));
     assert!(w.has_part("proved"));
     let message = w.doc().describe_safety();
-    assert!(message.contains("walked after relocation"), "{message}");
+    assert!(message.contains("verified after relocation"), "{message}");
     w.edit();
     assert_eq!(
         w.doc().safety(),

@@ -113,7 +113,7 @@ fn problems_lead_to_their_place() {
     let mut w = Window::open();
     w.run("show-problems");
     assert!(!w.doc().facts.findings.is_empty());
-    let row = w.harness.query_all_by_label_contains("problem 0 ").next();
+    let row = w.harness.query_all_by_label_contains("finding 0 ").next();
     row.expect("the first problem").click();
     w.settle();
     assert_eq!(*w.doc().selection(), Selection::Finding(0));

@@ -713,7 +713,7 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
             .next()
             .is_some()
     );
-    w.click("What a filter can say");
+    w.click("Filter examples");
     let example = w
         .harness
         .query_all_by_label_contains("value >= 0x1000")

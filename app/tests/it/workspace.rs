@@ -191,7 +191,7 @@ fn damage_that_reading_does_not_meet_is_a_problem_after_opening() {
     );
     assert!(first.message.contains("does not agree with its digest"), "{first:?}");
     w.run("show-problems");
-    assert!(w.has("problem 0 damaged-section"));
+    assert!(w.has("finding 0 damaged-section"));
 }
 
 /// Events that damage takes away are grey, and a strip names section and block; nothing is replayed from them.

@@ -249,7 +249,7 @@ fn a_broken_folder_is_told_by_its_file_and_leaves_nothing_behind() {
         ),
         (
             &change("spec.json", "0x6000", "0x9999"),
-            "its job chains are for a GPU of id 0x9999, and no software board is one (software:mali-g71: Mali-G71, software:mali-g52: Mali-G52)",
+            "its job chains are for a GPU of id 0x9999, and no simulator models it (software:mali-g71: Mali-G71, software:mali-g52: Mali-G52)",
         ),
         (
             &change("spec.json", "0x6000", "0x6000 "),

@@ -100,7 +100,7 @@ fn another_input_gives_what_the_program_gives_on_it() {
     assert_eq!(near.code, Some(0), "{near:?}");
     for (wrong, words) in [
         (["--tolerance", "out9=exact"], "no buffer 'out9'"),
-        (["--tolerance", "f33:1"], "is no rule"),
+        (["--tolerance", "f33:1"], "is not a rule"),
         (["--as", "out0=x"], "expected NAME=TYPE"),
         (["--output", "nothing=/tmp/x.bin"], "no buffer 'nothing'"),
     ] {

@@ -241,13 +241,10 @@ fn tables_are_written_and_what_cannot_be_is_refused() {
     assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 8);
     assert!(std::fs::read(&parquet).unwrap().starts_with(b"PAR1"));
     for (arguments, needle) in [
-        (&["--launch", "other"][..], "no launched kernel is called 'other'"),
-        (&["--launch", "0"], "event 0 is no launch"),
+        (&["--launch", "other"][..], "no launched kernel has the name 'other'"),
+        (&["--launch", "0"], "event 0 is not a successful kernel launch"),
         (&["--block", "2048"], "1 to 1024 threads"),
-        (
-            &["--tolerance", "arg9=f32:1"],
-            "parameter 9 of the launch is no pointer",
-        ),
+        (&["--tolerance", "arg9=f32:1"], "parameter 9 of the launch is not a pointer"),
         (&["--module", "/nowhere/x.ptx"], "/nowhere/x.ptx"),
     ] {
         tune(&cuda, &stride.path, arguments, &[]).assert_refused(needle);

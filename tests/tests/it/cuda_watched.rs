@@ -300,7 +300,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
     let from = event(&all[watched]);
     assert!(
         few.err
-            .contains(&format!("launches from event {from} on were not watched")),
+            .contains(&format!("launches from event {from} on were not traced")),
         "{few:?}"
     );
     for (most, words) in [
@@ -332,7 +332,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
     ];
     let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
     assert_eq!(part.code, Some(1), "{}", part.err);
-    assert!(part.err.contains("it is reported up to 0x"), "{}", part.err);
+    assert!(part.err.contains("the report ends at 0x"), "{}", part.err);
     assert!(!part.json()["holes"].as_array().unwrap().is_empty());
     // One that takes too long tells what it saw until then.
     let slow = [("STAND_IN_SLOW", "300000")];
@@ -344,7 +344,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         &slow,
     );
     assert_eq!(late.code, Some(1), "{late:?}");
-    assert!(late.err.contains("it took longer than 2 s"), "{late:?}");
+    assert!(late.err.contains("the trace took longer than 2 s"), "{late:?}");
     let listed = late.json();
     let watched = listed
         .as_array()
@@ -365,7 +365,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         (
             "launches",
             &["--on", "software:mali-g71"],
-            "no board with a CUDA device",
+            "not a target with a CUDA device",
         ),
         ("launches", &["--on", "cuda:9"], "no CUDA device 9"),
         ("launches", &["--on", "nonsense"], "nonsense"),
@@ -373,7 +373,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         (
             "memory",
             &["alloc 0", "--event", "20", "--on", "software:mali-g71"],
-            "no board with a CUDA device",
+            "not a target with a CUDA device",
         ),
     ];
     for (verb, more, words) in wrong {

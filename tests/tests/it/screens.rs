@@ -180,7 +180,7 @@ fn what_cannot_be_shown_is_told_with_what_would_help() {
     let sample = sample.to_str().unwrap();
     for (arguments, message) in [
         (vec!["screen", sample], "the recording has no framebuffer"),
-        (vec!["screen", sample, "--format", "640"], "'640' is no size"),
+        (vec!["screen", sample, "--format", "640"], "'640' is not a size"),
         (vec!["screen", sample, "--pixel", "7"], "'7' is not a pixel"),
         (vec!["screen", sample, "-o", "/tmp/a.jpg"], "expected .png or .ppm"),
         (vec!["screen", sample, "--event", "99999999"], "does not exist"),

@@ -4,7 +4,7 @@ use crate::theme::text;
 use trace_core::screen::{ByteOrder, PixelFormat, ScreenFormat};
 
 /// Syntax of a format text, for messages.
-const EXPECTED: &str = "WIDTHxHEIGHT,PIXEL and where they differ pitch=BYTES, base=OFFSET, big-endian, as in \
+const EXPECTED: &str = "WIDTHxHEIGHT,PIXEL and optionally pitch=BYTES, base=OFFSET, big-endian, for example \
                         640x480,rgb565,pitch=1280,base=0x1000";
 
 /// The text fields of a screen format.
@@ -44,7 +44,7 @@ impl ManualFormat {
     /// A description of the error in the fields.
     pub fn format(&self, bytes: u64) -> Result<ScreenFormat, String> {
         let number = |name: &str, t: &str| {
-            let n = text::parse_number(t.trim()).ok_or_else(|| format!("the {name} {t:?} is no number"))?;
+            let n = text::parse_number(t.trim()).ok_or_else(|| format!("the {name} {t:?} is not a number"))?;
             Ok::<u64, String>(n)
         };
         let small = |name: &str, t: &str| {
@@ -89,11 +89,11 @@ pub fn parse(message: &str) -> Result<ScreenFormat, String> {
     let size = parts.next().unwrap_or_default();
     let side = |t: &str| t.parse::<u32>().ok();
     let sides = size.split_once('x').and_then(|(w, h)| side(w).zip(side(h)));
-    let (width, height) = sides.ok_or_else(|| wrong(format!("'{size}' is no size")))?;
+    let (width, height) = sides.ok_or_else(|| wrong(format!("'{size}' is not a size")))?;
     let name = parts.next().unwrap_or_default();
     let pixel = PixelFormat::by_name(name).ok_or_else(|| {
         let known = PixelFormat::ALL.map(PixelFormat::name).join(", ");
-        format!("'{name}' is no form of a pixel (expected {known})")
+        format!("'{name}' is not a pixel format (expected {known})")
     })?;
     let mut format = ScreenFormat {
         base: 0,
@@ -113,7 +113,7 @@ pub fn parse(message: &str) -> Result<ScreenFormat, String> {
                 format.pitch = u32::try_from(n).map_err(|_| wrong(format!("the pitch {n} is too large")))?;
             }
             None if part == "big-endian" => format.order = ByteOrder::Big,
-            _ => return Err(wrong(format!("'{part}' is nothing that a form has"))),
+            _ => return Err(wrong(format!("'{part}' is not part of a screen format"))),
         }
     }
     Ok(format)
@@ -135,11 +135,11 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_form_is_told() {
         for (text, part) in [
-            ("640,rgb565", "'640' is no size"),
-            ("640x480", "'' is no form of a pixel (expected indexed8, "),
-            ("640x480,yuv", "'yuv' is no form"),
-            ("640x480,rgb565,pitch", "'pitch' is nothing"),
-            ("640x480,rgb565,pitch=x", "'pitch=x' is nothing"),
+            ("640,rgb565", "'640' is not a size"),
+            ("640x480", "'' is not a pixel format (expected indexed8, "),
+            ("640x480,yuv", "'yuv' is not a pixel format"),
+            ("640x480,rgb565,pitch", "'pitch' is not part"),
+            ("640x480,rgb565,pitch=x", "'pitch=x' is not part"),
         ] {
             let e = parse(text).unwrap_err();
             assert!(e.contains(part), "{text}: {e}");
@@ -147,7 +147,7 @@ mod tests {
         let mut h = ManualFormat::from_format(&guess_format(0));
         assert_eq!((h.width.as_str(), h.height.as_str()), ("640", "480"));
         h.pitch = "many".into();
-        assert_eq!(h.format(1 << 24).unwrap_err(), "the pitch \"many\" is no number");
+        assert_eq!(h.format(1 << 24).unwrap_err(), "the pitch \"many\" is not a number");
         h.pitch = "10".into();
         assert!(h.format(1 << 24).unwrap_err().contains("less than a row"));
     }

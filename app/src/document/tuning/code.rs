@@ -26,7 +26,7 @@ pub enum CodeError {
         bytes: u64,
     },
     /// The file name does not state a known kind of code.
-    #[error("{}: the name does not say what code it is (expected .ptx, .cubin, .fatbin or .cu)", path.display())]
+    #[error("{}: the file extension does not name a kind of code (expected .ptx, .cubin, .fatbin or .cu)", path.display())]
     Name {
         /// The file.
         path: PathBuf,

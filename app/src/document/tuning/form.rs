@@ -39,7 +39,7 @@ impl Field {
             Self::Shared => "shared",
             Self::Registers => "registers",
             Self::Bounds => "bounds",
-            Self::Tolerance => "alike",
+            Self::Tolerance => "tolerance",
             Self::Points => "points",
         }
     }
@@ -48,17 +48,18 @@ impl Field {
     #[must_use]
     pub fn hint(self) -> &'static str {
         match self {
-            Self::Block(_) => "threads a block: 32, 64, 128, or 32..=1024 for doubling, 64..=256+64 for steps",
-            Self::Grid(_) => "blocks, written likewise; without values the grid follows the block, or stays",
-            Self::Shared => "bytes of shared memory beside what the kernel has of its own",
-            Self::Registers => "most registers a thread, where the recording holds PTX; 0 leaves it as it is",
+            Self::Block(_) => "threads per block: 32, 64, 128, or 32..=1024 for doubling, 64..=256+64 for steps",
+            Self::Grid(_) => "blocks, in the same form; without values the grid follows the block or stays unchanged",
+            Self::Shared => "bytes of dynamic shared memory",
+            Self::Registers => "maximum registers per thread, if the recording holds PTX; 0 changes nothing",
             Self::Bounds => {
-                "launch bounds, where there is PTX: 256 or 256,4 (threads, blocks a multiprocessor), several with ;"
+                "launch bounds, if the recording holds PTX: 256 or 256,4 (threads, blocks per multiprocessor), \
+                 separated by ;"
             }
             Self::Tolerance => {
-                "how alike memory has to be: f32:1e-5, f16:2ulp, arg1=f32:1e-3, several with ;. Empty: bit for bit"
+                "tolerance of the memory comparison: f32:1e-5, f16:2ulp, arg1=f32:1e-3, separated by ;. Empty: exact"
             }
-            Self::Points => "points that are drawn at random; empty for successive halving: all",
+            Self::Points => "number of random points; empty for successive halving: all",
         }
     }
 }
@@ -94,7 +95,7 @@ impl SearchKind {
     pub fn describe(self) -> &'static str {
         match self {
             Self::Grid => "every point with all repeats",
-            Self::Random => "so many points, drawn at random",
+            Self::Random => "a given number of random points",
             Self::Halving => "all points once, the best third of them more often, until few are left with all repeats",
         }
     }
@@ -242,7 +243,7 @@ impl Form {
             (_, text) => text.parse::<u32>().ok().filter(|n| *n > 0),
         };
         if points.is_none() {
-            let why = "a number of points is needed, 1 or more";
+            let why = "the number of points is missing (expected 1 or more)";
             asked.field_errors.push((Field::Points, why.to_owned()));
         }
         let (points, seed) = (points.unwrap_or(0), self.seed);
@@ -296,7 +297,7 @@ fn replaced(code: &ReplacementCode) -> ReplacementCode {
 /// Parses launch bounds, separated by semicolons.
 fn bounds(text: &str) -> Result<Vec<Bounds>, String> {
     let one = |item: &str| {
-        let bad = || format!("'{item}' are no launch bounds (expected 256 or 256,4)");
+        let bad = || format!("'{item}' is not a launch bound (expected 256 or 256,4)");
         let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
         let (max, min) = match item.split_once(',') {
             Some((max, min)) => (number(max)?, number(min)?),

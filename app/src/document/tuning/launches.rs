@@ -27,7 +27,7 @@ pub struct Launches {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
     /// There are no launches.
-    #[error("the recording has no launch")]
+    #[error("the recording has no kernel launch")]
     None,
     /// No launch was named, and there are several.
     #[error("the recording has {launches} launches of {functions}; name one by its event or its kernel")]
@@ -38,7 +38,7 @@ pub enum FindError {
         functions: String,
     },
     /// The event is not a launch.
-    #[error("event {event} is no launch that was made and succeeded{near}")]
+    #[error("event {event} is not a successful kernel launch{near}")]
     NotOne {
         /// The event.
         event: u64,
@@ -46,7 +46,7 @@ pub enum FindError {
         near: String,
     },
     /// No function has the name.
-    #[error("no launched kernel is called '{name}' (launched are {known})")]
+    #[error("no launched kernel has the name '{name}' (launched kernels: {known})")]
     NoFunction {
         /// The name.
         name: String,
@@ -320,7 +320,7 @@ mod tests {
         let e = event("3").unwrap_err();
         assert_eq!(
             e.to_string(),
-            "event 3 is no launch that was made and succeeded; the next one is event 5"
+            "event 3 is not a successful kernel launch; the next one is event 5"
         );
         assert!(matches!(event("float"), Err(FindError::Unclear { .. })));
         assert!(matches!(event("other"), Err(FindError::NoFunction { .. })));

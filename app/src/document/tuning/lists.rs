@@ -15,7 +15,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
     for item in items {
         let bad =
-            || format!("'{item}' is no value (expected a number, FIRST..=LAST for doubling, or FIRST..=LAST+STEP)");
+            || format!("'{item}' is not a value (expected a number, FIRST..=LAST for doubling, or FIRST..=LAST+STEP)");
         let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
         let Some(typed) = ranges::split(item) else {
             all.push(number(item)?);

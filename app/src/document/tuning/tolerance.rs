@@ -119,7 +119,9 @@ pub fn parse_rule(text: &str) -> Result<OutputTolerance, String> {
         return Ok(OutputTolerance::Exact);
     }
     let bad = || {
-        format!("'{text}' is no rule (expected exact, or a type and a distance: f32:1e-5, f32:1e-6,1e-4 or f16:2ulp)")
+        format!(
+            "'{text}' is not a rule (expected exact, or a type and a distance: f32:1e-5, f32:1e-6,1e-4 or f16:2ulp)"
+        )
     };
     let (name, distance) = text.split_once(':').ok_or_else(bad)?;
     let element = ElementType::ALL
@@ -178,7 +180,7 @@ pub fn build_rules(
             MemoryScope::Address(address) => holding(*address)?,
             MemoryScope::Parameter(n) => {
                 let address = pointer(recording, &launches.facts, launch, *n)
-                    .ok_or_else(|| format!("parameter {n} of the launch is no pointer (they count from 0)"))?;
+                    .ok_or_else(|| format!("parameter {n} of the launch is not a pointer (parameters count from 0)"))?;
                 holding(address)?
             }
         };

@@ -81,7 +81,10 @@ fn describe_content_diff(c: &ContentDiff) -> (String, String) {
     );
     match fields::element_pair(c) {
         Some((at, a, b)) => (many.clone(), format!("{many}, {at} {a} → {b}")),
-        None => (many.clone(), format!("{many}, {} within", text::count(e.within))),
+        None => (
+            many.clone(),
+            format!("{many}, {} within the tolerance", text::count(e.within)),
+        ),
     }
 }
 
@@ -114,8 +117,8 @@ pub(super) fn call(doc: &Document, c: &Comparison, d: &CallDifference, ui: &mut 
     errors::ui(&content.elements, ui);
     let p = palette(ui);
     let message = match content.type_from {
-        TypeFrom::Signature => "The type is that of a function that was given the buffer.",
-        TypeFrom::Guess => "The type is what the bytes look like.",
+        TypeFrom::Signature => "The type comes from the signature of a function that received the buffer.",
+        TypeFrom::Guess => "The type is a guess from the bytes.",
     };
     ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     bytes(doc, c, d, content, ui);
@@ -141,7 +144,7 @@ fn part(recording: &Recording, event: u64, offset: u64, out: &mut [u8]) -> bool 
 
 /// Draws the bytes of both sides around the first one that differs.
 fn bytes(doc: &Document, c: &Comparison, d: &CallDifference, content: &ContentDiff, ui: &mut Ui) {
-    widgets::section(ui, "Bytes from the first that differs on");
+    widgets::section(ui, "Bytes from the first difference");
     let p = palette(ui);
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let begin = content.first_byte / ACROSS * ACROSS;

@@ -78,7 +78,7 @@ fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
         (Some((what, x)), Some(_)) => (what, x),
         (Some((what, x)), None) => (what, format!("{x}, only in A")),
         (None, Some((what, y))) => (what, format!("{y}, only in B")),
-        (None, None) => ("memory as the recordings begin".into(), String::new()),
+        (None, None) => ("memory at the start of the recordings".into(), String::new()),
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn ui(
     widgets::section(ui, "Why");
     view.cause_search.start(doc, c, effect, asks);
     let Some(cause) = &view.cause_search.cause else {
-        ui.label(RichText::new("looking for what led here…").font(small()).color(p.quiet));
+        ui.label(RichText::new("looking for the cause…").font(small()).color(p.quiet));
         return;
     };
     let mut go = None;
@@ -131,9 +131,9 @@ pub(super) fn ui(
         }
     }
     let end = match cause.steps.last().map(|s| s.link) {
-        None => "Nothing before it differs in a way that the recordings tie to it: here they part.",
-        Some(Link::Held) => "They differ there from the beginning on.",
-        Some(_) => "Nothing before that differs in a way that the recordings tie to it.",
+        None => "No earlier difference leads to this one: the recordings diverge here.",
+        Some(Link::Held) => "The recordings differ there from the start.",
+        Some(_) => "No earlier difference leads to that one.",
     };
     ui.add(egui::Label::new(RichText::new(end).font(body()).color(p.quiet)).wrap());
     match go {

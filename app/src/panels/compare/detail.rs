@@ -104,14 +104,14 @@ fn ignore_rule_buttons(
     if rules.is_empty() {
         return;
     }
-    widgets::section(ui, "Leave it out");
+    widgets::section(ui, "Rules to ignore this difference");
     for rule in rules {
         let words = rule.to_string();
         let shown = widgets::truncate_middle(ui, ui.available_width() - 12.0, &words, &mono_small());
         let button = ui.add(egui::Button::new(egui::RichText::new(shown).font(mono_small())).truncate());
         button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Rule: {words}")));
         if button
-            .on_hover_text(format!("Adds the rule and compares once more:\n{words}"))
+            .on_hover_text(format!("Adds the rule and compares again:\n{words}"))
             .clicked()
         {
             rules::add(doc, view, asks, &rule);
@@ -153,7 +153,7 @@ fn step_fields(doc: &Document, c: &Comparison, ui: &mut Ui, differ: bool) {
         .filter(|f| f.differs() == differ && !(f.a.is_empty() && f.b.is_empty()));
     let mut first = shown.next();
     if first.is_some() && !differ && step.change != ChangeKind::Equal {
-        widgets::section(ui, "The same");
+        widgets::section(ui, "Equal fields");
     }
     while let Some(f) = first {
         field(ui, &f.name, &f.a, &f.b);

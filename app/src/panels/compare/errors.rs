@@ -44,7 +44,7 @@ pub(super) fn ui(e: &ElementDiff, ui: &mut Ui) {
             "relative",
             format!("{:.3e} at [{}]", errors.max_relative, errors.max_relative_at),
         );
-        line("its mean", format!("{:.3e}", errors.mean_relative));
+        line("relative mean", format!("{:.3e}", errors.mean_relative));
         line("ulp", format!("{} at most", text::count(errors.max_ulp)));
     }
     if errors.not_finite > 0 {
@@ -54,12 +54,12 @@ pub(super) fn ui(e: &ElementDiff, ui: &mut Ui) {
     if most == 0 {
         return;
     }
-    widgets::section(ui, "Off by");
+    widgets::section(ui, "Error distribution");
     for d in &errors.histogram {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW - 4.0), Sense::hover());
         let name = format!("1e{} to 1e{}", d.exponent, d.exponent + 1);
         let n = text::count(d.pairs);
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("off by {name}: {n}")));
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("error {name}: {n}")));
         widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &name, small(), p.quiet);
         let room = Rect::from_min_max(pos2(rect.left() + NAME, rect.top() + 3.0), rect.max - vec2(NUMBER, 3.0));
         let part = (d.pairs as f64 / most as f64) as f32;

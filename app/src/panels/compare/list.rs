@@ -23,7 +23,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     if entries(c, view.section) == 0 {
         // The user reaches the section that does differ in one step.
         let other = find_first_difference(c);
-        let words = other.map(|s| format!("Show what differs in {}", s.name()));
+        let words = other.map(|s| format!("Show differences in {}", s.name()));
         if widgets::empty_state(
             ui,
             icons::CHECK_CIRCLE,
@@ -94,15 +94,15 @@ pub fn current_difference(doc: &Document, c: &Comparison, view: &View) -> Option
 fn describe_no_difference(c: &Comparison, section: Section) -> &'static str {
     match section {
         Section::Buffers | Section::Memory if c.diff.not_computed.is_any() => {
-            "Memory holds the same at the end, outputs left out: they were not computed."
+            "Memory is equal at the end, except for outputs: they were not computed."
         }
         Section::Events => "No event differs.",
         Section::Calls => "No call differs.",
         Section::Registers => "Every register has the same history on both sides.",
-        Section::Writes => "The CPU wrote the same on both sides.",
+        Section::Writes => "The CPU wrote the same bytes on both sides.",
         Section::Descriptors => "Jobs have the same descriptors on both sides.",
-        Section::Mappings => "Both map the same pages at the end.",
-        Section::Buffers | Section::Memory | Section::Rules => "Memory holds the same at the end.",
+        Section::Mappings => "Both recordings map the same pages at the end.",
+        Section::Buffers | Section::Memory | Section::Rules => "Memory is equal at the end.",
     }
 }
 
@@ -223,10 +223,12 @@ fn columns(section: Section) -> [Column; 5] {
         Section::Calls => ("function or memory", "A → B"),
         Section::Registers => ("register", "first field that differs: A → B"),
         Section::Descriptors => ("descriptor", "first field that differs: A → B"),
-        Section::Writes | Section::Mappings | Section::Buffers | Section::Memory | Section::Rules => ("where", "A → B"),
+        Section::Writes | Section::Mappings | Section::Buffers | Section::Memory | Section::Rules => {
+            ("location", "A → B")
+        }
     };
     [
-        Column::new("word", "what became", 92.0).hide_order(2).compact(14.0),
+        Column::new("word", "change", 92.0).hide_order(2).compact(14.0),
         Column::new("a", "event A", 54.0).number().hide_order(3),
         Column::new("b", "event B", 54.0).number().hide_order(3),
         Column::new("what", what, 110.0).stretch(1.0).max_width(340.0),
@@ -257,7 +259,7 @@ fn draw(ui: &Ui, table: &Table, line: &Line, rect: Rect) {
 fn keyed(ui: &Ui, id: egui::Id, n: u64, here: Option<u64>) -> (Option<u64>, bool) {
     let area = ui.available_rect_before_wrap();
     let r = focus::area(ui, area, id);
-    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Differences by row"));
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Difference table"));
     if !ui.memory(|m| m.focused() == Some(id)) || egui::Popup::is_any_open(ui.ctx()) {
         return (None, false);
     }

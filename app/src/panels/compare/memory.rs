@@ -77,10 +77,10 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool
         let found = sides.beside().map(|b| b.find_next_difference(from, forward, progress));
         Box::new(move |desk| {
             let view = &mut desk.views.compare;
-            let way = if forward { "behind" } else { "before" };
+            let way = if forward { "after" } else { "before" };
             match found {
                 Some(Ok(Some(va))) => view.show_byte(va),
-                Some(Ok(None)) => view.byte_message = format!("nothing differs {way} {from:#x}"),
+                Some(Ok(None)) => view.byte_message = format!("no difference {way} {from:#x}"),
                 // A newer search replaces this one, or the user stopped it.
                 Some(Err(_)) => {
                     let newer = view.searching.as_ref().is_some_and(|p| p.check().is_ok());
@@ -98,7 +98,7 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool
 pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let sides = Sides::new(doc, c, view.space);
     let Some(beside) = sides.beside() else {
-        let message = "Memory stands side by side where both recordings hold an address space of the same number.";
+        let message = "Both recordings need an address space with the same number to show memory side by side.";
         widgets::empty_state(ui, icons::SQUARES_FOUR, message, None);
         return;
     };
@@ -113,7 +113,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     let below = if differs { WHY } else { 0.0 };
     let size = vec2(full.width(), full.height() - below);
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
-    response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory of both"));
+    response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory of both recordings"));
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let wide = area.width() >= SIDE + ADDRESS + GAP + 2.0 * 16.0 * 3.0 * digit;
     let n: u64 = if wide { 16 } else { 8 };

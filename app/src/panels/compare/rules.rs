@@ -106,14 +106,14 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
     ui.horizontal(|ui| {
         ui.add_space(SIDE);
         let apply_it = ui
-            .add_enabled(!same, egui::Button::new("Compare by these rules"))
+            .add_enabled(!same, egui::Button::new("Compare with these rules"))
             .on_hover_text("Shift Enter");
         if apply_it.clicked() {
             apply(doc, view, asks);
         }
         if ui
             .button("Open…")
-            .on_hover_text("Rules of a file, in place of these")
+            .on_hover_text("Replaces these rules with the rules of a file")
             .clicked()
         {
             asks.run_command("open-rules");
@@ -125,10 +125,10 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
         let words = match &view.rules.wrong {
             Some(e) => e.to_string(),
             None if same => match c.rules.list.len() as u64 {
-                0 => "Nothing is left out.".into(),
+                0 => "No rule is in force.".into(),
                 n => format!("{} in force.", text::count_noun(n, "rule", "rules")),
             },
-            None => "Changed, and not compared by yet.".into(),
+            None => "The rules have changed: compare again to apply them.".into(),
         };
         let ink = if view.rules.wrong.is_some() { p.error } else { p.quiet };
         let r = ui.label(RichText::new(&words).font(small()).color(ink));
@@ -152,7 +152,7 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
             .desired_rows(8)
             .hint_text(RichText::new(EXAMPLES).font(mono()).color(p.quiet))
             .layouter(&mut layouter);
-        let r = ui.add(field).accessible_name("Rules of the comparison");
+        let r = ui.add(field).accessible_name("Comparison rules");
         if r.changed() {
             view.rules.wrong = None;
         }

@@ -131,7 +131,7 @@ impl Completion {
                 }
             }
             let more = self.offered.candidates.len().saturating_sub(SHOWN);
-            let keys = "↓ ↑ choose · Tab takes · Esc hides";
+            let keys = "↓ ↑ choose · Tab accepts · Esc hides";
             let message = if more > 0 {
                 format!("{keys} · {} in all", more + SHOWN)
             } else {

@@ -223,7 +223,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         ]);
     }
     if !means.is_empty() {
-        forms.push(("Copy what it means", means));
+        forms.push(("Copy meaning", means));
     }
     for (label, form) in [
         ("Copy event as C", CopyFormat::C),
@@ -250,7 +250,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         }
     }
     // The link names the current event, so the selected event becomes current first.
-    if ui.button("Copy a link to this event").clicked() {
+    if ui.button("Copy link to this event").clicked() {
         doc.go(event);
         asks.run_command("copy-link");
     }

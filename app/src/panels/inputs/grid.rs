@@ -68,9 +68,9 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
         ui.horizontal(|ui| {
             ui.set_height(24.0);
             let message = if contents.is_editable() {
-                "Click a value to edit it; write several with spaces between."
+                "Click a value to edit it; separate several values with spaces."
             } else {
-                "A replay makes these values itself: edit an input and replay."
+                "A replay computes these values: edit an input and replay."
             };
             ui.label(RichText::new(message).font(small()).color(p.quiet));
         });
@@ -108,7 +108,8 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
                     let offset = index.saturating_mul(element.bytes() as u64);
                     let written = (new.len() / element.bytes()).max(1) as u64;
                     let fits = doc.edit(&contents.buffer().name, offset, new);
-                    view.wrong = (!fits).then(|| "that reaches past the end of the buffer".into());
+                    view.wrong =
+                        (!fits).then(|| "the values reach past the end of the buffer: write fewer values".into());
                     if let Some(now) = doc.contents(&contents.buffer().name).filter(|_| fits) {
                         let next = index.saturating_add(if r.enter { written } else { 0 });
                         view.field.clone_from(&view.was);

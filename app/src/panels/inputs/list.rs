@@ -73,7 +73,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
         None => Listing::new(&all, &view.find),
     };
     let calls = doc.facts.calls.is_some();
-    let others = if calls { "Memory at the begin" } else { "Other buffers" };
+    let others = if calls { "Memory at the start" } else { "Other buffers" };
     let mut any = false;
     for (section, title) in listing.sections.iter().zip(["Inputs", "Outputs", others]) {
         if section.fit == 0 {
@@ -86,13 +86,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
         }
         let more = section.fit - section.shown.len();
         if more > 0 {
-            let message = format!("{} more, found by name", text::count(more as u64));
+            let message = format!("{} more; find them by name", text::count(more as u64));
             ui.label(RichText::new(message).color(p.quiet));
         }
     }
     if !any {
         ui.add_space(8.0);
-        ui.label(RichText::new("No buffer is called so.").color(p.quiet));
+        ui.label(RichText::new("No buffer has this name.").color(p.quiet));
     }
     // The buffer that is shown always has a row, wherever it stands in the list.
     let shown = |s: &Section| {

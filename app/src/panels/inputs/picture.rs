@@ -48,7 +48,7 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         let paint = ui.add_enabled_ui(may, |ui| ui.selectable_label(painting, "Paint"));
         let r = paint.inner;
         r.widget_info(|| WidgetInfo::selected(Role::Button, may, painting, "Paint"));
-        if r.on_hover_text("drag over the picture, with the right button to erase; a stroke is one change")
+        if r.on_hover_text("drag over the picture to paint, or with the right button to erase; a stroke is one change")
             .on_disabled_hover_text(super::COMPUTED_BY_REPLAY)
             .clicked()
         {

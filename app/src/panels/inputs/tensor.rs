@@ -213,7 +213,7 @@ fn bar(form: &mut Form, ui: &mut Ui, count: u64) -> Result<Tensor, String> {
         ui.set_height(26.0);
         for (name, text, hint, width) in [
             ("Shape", &mut form.shape, "2×3×4", 130.0),
-            ("Distances", &mut form.strides, "close together", 110.0),
+            ("Strides", &mut form.strides, "packed", 110.0),
         ] {
             ui.label(RichText::new(name.to_lowercase()).color(p.quiet));
             let id = egui::Id::unique(("tensor", name));
@@ -263,7 +263,7 @@ fn axes(form: &mut Form, tensor: &Tensor, ui: &mut Ui) {
                 _ => format!("Show axis {axis}"),
             };
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &message));
-            let r = r.on_hover_text("a click makes it run across, and the one that did run down");
+            let r = r.on_hover_text("click to show this axis across and the current one down");
             if r.clicked() && !now.1 {
                 form.slice.down = Some(form.slice.across);
                 form.slice.across = axis;
@@ -289,7 +289,7 @@ fn map(
     let p = palette(ui);
     let room = ui.available_size() - vec2(8.0, 52.0);
     if v.rows == 0 || v.columns == 0 || room.x < 8.0 || room.y < 8.0 {
-        widgets::empty_state(ui, icons::SQUARES_FOUR, "Nothing is in this slice.", None);
+        widgets::empty_state(ui, icons::SQUARES_FOUR, "This slice has no elements.", None);
         return;
     }
     let mut scale = (room.x / v.columns as f32).min(room.y / v.rows as f32).min(40.0);

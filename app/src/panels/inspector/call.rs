@@ -29,11 +29,11 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
     }
     let p = palette(ui);
     let title = match call {
-        CallEvent::Launch(_) => "Launch into a graph",
+        CallEvent::Launch(_) => "Launch captured into a graph",
         CallEvent::Copy(c) if c.stream == OrderRow::NONE => "Snapshot of memory",
         CallEvent::Copy(_) => "Copy",
         CallEvent::Fill(_) => "Fill",
-        CallEvent::Order(_) => "Order",
+        CallEvent::Order(_) => "Synchronization",
         CallEvent::Allocation(_) => "Memory",
         CallEvent::Call(_) => "Call",
     };
@@ -85,9 +85,9 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
         CallEvent::Allocation(_) | CallEvent::Call(_) => 0,
     };
     for (bit, message) in [
-        (CALL_CAPTURED, "went into a graph; the device did not do it then"),
-        (CALL_OF_GRAPH, "a launch of a graph did this"),
-        (CALL_ASYNC, "returned before it was done"),
+        (CALL_CAPTURED, "captured into a graph; the device did not run it then"),
+        (CALL_OF_GRAPH, "run by a graph launch"),
+        (CALL_ASYNC, "asynchronous: returned before it was complete"),
     ] {
         if flags & bit != 0 {
             widgets::key_wrapped(ui, "how", StyledText::body(message).colour(p.quiet));
@@ -96,7 +96,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
     widgets::failed_call(ui, call.result());
     widgets::key_value(
         ui,
-        "on the host",
+        "host time",
         StyledText::mono(text::duration(u64::from(call.host_ns()))),
     );
     widgets::key_value(ui, "event", StyledText::mono(text::count(event)));
@@ -140,7 +140,7 @@ fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c:
             address_link(asks, ui, calls, "to", c.to, event);
         }
         Some(CopyKind::Other) | None => {
-            widgets::key_value(ui, "way", StyledText::body("to or from an array"));
+            widgets::key_value(ui, "direction", StyledText::body("to or from an array"));
         }
     }
     widgets::key_value(
@@ -153,7 +153,7 @@ fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c:
         let edited = doc.changes().inputs().contains_key(&name);
         let words = if edited { format!("● {name}") } else { name.clone() };
         let r = widgets::key_link(ui, "carries", &words);
-        if r.on_hover_text("shows its values, to edit where they go to the device")
+        if r.on_hover_text("show its values; values that go to the device can be edited")
             .clicked()
         {
             doc.select(Selection::Buffer(name));
@@ -192,13 +192,13 @@ fn rows(ui: &mut Ui, rows: u64, pitch: u64) {
 /// Draws a stream order, and which stream waits for which.
 fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
     let message = match OrderKind::from_raw(o.kind) {
-        Some(OrderKind::Record) => "an event behind what the stream has",
+        Some(OrderKind::Record) => "an event after the work in the stream",
         Some(OrderKind::StreamWaits) => "the stream waits for an event",
         Some(OrderKind::StreamDone) => "the host waits for the stream",
         Some(OrderKind::EventDone) => "the host waits for an event",
         Some(OrderKind::ContextDone) => "the host waits for all streams",
-        Some(OrderKind::HostFunction) => "a function of the host in the stream",
-        None => "of an unknown kind",
+        Some(OrderKind::HostFunction) => "a host function in the stream",
+        None => "unknown kind",
     };
     widgets::key_wrapped(ui, "what", StyledText::body(message));
     if o.event != OrderRow::NONE {

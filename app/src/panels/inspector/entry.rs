@@ -29,29 +29,28 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
     let event = n.checked_sub(1).and_then(|n| snapshots.get(n)).map(|s| s.event);
     let shown = ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).truncate());
     if let Some(e) = event {
-        let summary =
-            "Tables are known as snapshots hold them, and between snapshots where writes of the CPU are recorded.";
-        shown.on_hover_text(format!("This one stood before event {}. {summary}", text::count(e)));
+        let summary = "Table content comes from snapshots and from recorded CPU writes between them.";
+        shown.on_hover_text(format!(
+            "This snapshot was taken before event {}. {summary}",
+            text::count(e)
+        ));
     }
     ui.add_space(4.0);
     match step {
         Some(s) => {
-            let at = widgets::key_value(ui, "stands at", StyledText::mono(s.entry_at.to_string()));
+            let at = widgets::key_value(ui, "address", StyledText::mono(s.entry_at.to_string()));
             widgets::add_copy_menu(&at, &[("physical address", s.entry_at.to_string())]);
             let raw = format!("{:#018x}", s.raw);
             let shown = widgets::key_value(ui, "entry", StyledText::mono(&raw));
             widgets::add_copy_menu(&shown, &[("entry", raw)]);
             let is = page_table_entries::describe_entry(of.format, level, s.raw);
-            widgets::add_copy_menu(
-                &widgets::key_value(ui, "is", StyledText::mono(&is)),
-                &[("what it is", is)],
-            );
+            widgets::add_copy_menu(&widgets::key_value(ui, "kind", StyledText::mono(&is)), &[("kind", is)]);
             for (name, value) in format_entry_bits(&doc.recording, of.format, &s) {
                 widgets::key_value(ui, &name, StyledText::body(value));
             }
         }
         None => {
-            let message = format!("The walk of this address ends above level {level} as memory stands now.");
+            let message = format!("The walk of this address ends above level {level} at the current event.");
             ui.add(egui::Label::new(RichText::new(message).color(p.warning)).wrap());
         }
     }
@@ -64,7 +63,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
     ui.horizontal_wrapped(|ui| {
         let hover = asks.tooltip(
             "select-entry",
-            "the entry that leads here; from the top one the last one",
+            "select the entry that points to this table; from the top entry, select the last one",
         );
         if ui.button("Entry above").on_hover_text(hover).clicked() {
             asks.run_command("select-entry");
@@ -80,7 +79,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
         let rich_text = RichText::new(&t.description).font(small()).color(p.quiet);
         ui.add(egui::Label::new(rich_text).wrap());
     }
-    let summary =
-        "A job reads it according to the addresses in its chain; the MMU may still hold what an earlier walk read.";
+    let summary = "The addresses in a job's chain show whether the job reads it. The MMU may still hold a value from \
+                   an earlier walk.";
     ui.add(egui::Label::new(RichText::new(summary).font(small()).color(p.quiet)).wrap());
 }

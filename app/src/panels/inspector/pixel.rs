@@ -23,7 +23,7 @@ pub fn memory_pixel(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, 
     widgets::key_value(ui, "pixel", StyledText::mono(format!("{x}, {y}{channel}")));
     widgets::key_value(
         ui,
-        "of picture",
+        "picture",
         StyledText::body(format!("{} · {}", pixel.buffer, pixel.shape)),
     );
     // The colour planes are separate: the selection holds one of them.
@@ -61,13 +61,13 @@ pub fn framebuffer_pixel(
     ui.add_space(4.0);
     let place = format!("{name} + {offset:#x}");
     let shown = widgets::key_value(ui, "bytes", StyledText::mono(&place));
-    widgets::add_copy_menu(&shown, &[("offset", format!("{offset:#x}")), ("place", place)]);
-    widgets::key_value(ui, "how many", StyledText::mono(text::bytes(bytes)));
+    widgets::add_copy_menu(&shown, &[("offset", format!("{offset:#x}")), ("location", place)]);
+    widgets::key_value(ui, "size", StyledText::mono(text::bytes(bytes)));
     if let Some([x, y]) = pixel {
         if let Some(Ok(look)) = views.screen.look() {
             let f = look.format;
             let message = format!("{}×{} {}", f.width, f.height, f.pixel.name());
-            widgets::key_value(ui, "of picture", StyledText::body(message));
+            widgets::key_value(ui, "picture", StyledText::body(message));
         }
         let drawn = views.screen.drawn();
         let known = drawn.and_then(|d| d.known_at(x, y));

@@ -38,12 +38,12 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         Some(f) => f,
     };
     let p = palette(ui);
-    widgets::section(ui, "Read and written");
+    widgets::section(ui, "References");
     if !doc.xrefs.is_for(followed) || !doc.xrefs.is_complete() {
         let message = if doc.xrefs.is_searching() {
-            "Looking for what touches it …"
+            "Searching for references …"
         } else {
-            "The timeline looks for what touches it when it is shown."
+            "Show the timeline to search for references."
         };
         ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         return;
@@ -59,19 +59,19 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         (list.len(), before, from, rows)
     };
     if n == 0 {
-        let message = "No event of the recording is known to touch it.";
+        let message = "The recording has no known reference to it.";
         ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         page_references(doc, asks, ui, followed);
         return;
     }
     let summary = format!(
-        "{}, {} of them before the moment",
+        "{}, {} of them before the current event",
         text::count_noun(n as u64, "event", "events"),
         text::count(before as u64)
     );
     let hover = asks.tooltip(
         "next-touch",
-        "every one is a mark in the first lane of the timeline; the next one",
+        "go to the next reference; the first lane of the timeline marks each one",
     );
     ui.label(RichText::new(summary).font(small()).color(p.quiet))
         .on_hover_text(hover);
@@ -88,12 +88,12 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 6.0;
             reference_mark(ui, t.access);
-            let label = format!("trail event {event}");
+            let label = format!("reference event {event}");
             if widgets::link(ui, &label, &text::count(event)).clicked() {
                 go = Some(event);
             }
             let here = if event == moment {
-                format!("{} · the moment", t.kind)
+                format!("{} · current", t.kind)
             } else {
                 t.kind.to_owned()
             };
@@ -113,14 +113,14 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             (
                 "last-writer",
                 "Last writer",
-                "the last event before the moment that wrote it",
+                "the last event before the current event that wrote it",
                 false,
                 AccessFilter::Writes,
             ),
             (
                 "next-reader",
                 "Next reader",
-                "the next event behind the moment that reads it",
+                "the next event after the current event that reads it",
                 true,
                 AccessFilter::Reads,
             ),
@@ -152,7 +152,7 @@ fn page_references(doc: &Document, asks: &mut UiActions, ui: &mut Ui, followed: 
         return;
     }
     let words = format!("{} more on its page", text::count(n as u64));
-    let r = widgets::link(ui, "what concerns the page", &words);
+    let r = widgets::link(ui, "references to the page", &words);
     if r.on_hover_text("They name the page of this byte, not the byte. Click to list them in Memory.")
         .clicked()
     {

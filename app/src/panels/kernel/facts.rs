@@ -33,7 +33,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls
 
 fn parameters(view: &View, ui: &mut Ui) {
     let p = palette(ui);
-    widgets::section(ui, "Takes");
+    widgets::section(ui, "Resources");
     let Some(code) = &view.code else {
         ui.label(RichText::new("reading…").font(small()).color(p.quiet));
         return;
@@ -46,9 +46,9 @@ fn parameters(view: &View, ui: &mut Ui) {
             widgets::key_value(ui, key, StyledText::mono(message));
         }
     };
-    describe(ui, "registers", r.registers.map(|n| format!("{n} a thread")));
-    describe(ui, "shared", r.shared.map(|n| format!("{} a block", text::bytes(n))));
-    describe(ui, "local", r.local.map(|n| format!("{} a thread", text::bytes(n))));
+    describe(ui, "registers", r.registers.map(|n| format!("{n} per thread")));
+    describe(ui, "shared", r.shared.map(|n| format!("{} per block", text::bytes(n))));
+    describe(ui, "local", r.local.map(|n| format!("{} per thread", text::bytes(n))));
     describe(ui, "constant", r.constant.map(text::bytes));
     describe(
         ui,
@@ -65,11 +65,7 @@ fn parameters(view: &View, ui: &mut Ui) {
     describe(ui, "barriers", r.barriers.filter(|n| *n > 0).map(|n| n.to_string()));
     describe(ui, "instructions", r.code.map(text::bytes));
     if !any {
-        ui.label(
-            RichText::new("the recording does not tell")
-                .font(small())
-                .color(p.quiet),
-        );
+        ui.label(RichText::new("not recorded").font(small()).color(p.quiet));
     }
 }
 
@@ -105,8 +101,8 @@ fn module(view: &View, ui: &mut Ui, calls: &Calls, function: u32) {
     }
     if let Some(code) = view.code.as_ref().filter(|c| !c.arch.is_empty()) {
         let device = &facts.device;
-        widgets::key_value(ui, "made for", StyledText::mono(&code.arch)).on_hover_text(format!(
-            "recorded on {} of capability {}.{}",
+        widgets::key_value(ui, "compiled for", StyledText::mono(&code.arch)).on_hover_text(format!(
+            "recorded on {}, compute capability {}.{}",
             device.name, device.capability[0], device.capability[1]
         ));
     }

@@ -72,7 +72,7 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
         let code = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
         code.galley(at, galley, ink);
         r.context_menu(|ui| {
-            if ui.button("Copy the line").clicked() {
+            if ui.button("Copy line").clicked() {
                 ui.ctx().copy_text(line.to_owned());
                 ui.close();
             }
@@ -93,52 +93,68 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
 /// Draws what a module without PTX of the kernel holds, and how to get PTX.
 fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
     let p = palette(ui);
-    egui::ScrollArea::vertical().id_salt("code").auto_shrink(false).show(ui, |ui| {
-        ui.add_space(12.0);
-        ui.horizontal(|ui| {
+    egui::ScrollArea::vertical()
+        .id_salt("code")
+        .auto_shrink(false)
+        .show(ui, |ui| {
             ui.add_space(12.0);
-            ui.vertical(|ui| {
-                ui.set_max_width((ui.available_width() - 16.0).clamp(120.0, 560.0));
-                let message = match (code.kind, &code.problem) {
-                    (_, Some(why)) => format!("The kernel's code cannot be shown: {why}."),
-                    (CodeKind::Cubin, None) => {
-                        let of = if code.arch.is_empty() { String::new() } else { format!(" for {}", code.arch) };
-                        format!("The module holds machine code{of} and no PTX.")
+            ui.horizontal(|ui| {
+                ui.add_space(12.0);
+                ui.vertical(|ui| {
+                    ui.set_max_width((ui.available_width() - 16.0).clamp(120.0, 560.0));
+                    let message = match (code.kind, &code.problem) {
+                        (_, Some(why)) => format!("The kernel's code cannot be shown: {why}."),
+                        (CodeKind::Cubin, None) => {
+                            let of = if code.arch.is_empty() {
+                                String::new()
+                            } else {
+                                format!(" for {}", code.arch)
+                            };
+                            format!("The module holds machine code{of} and no PTX.")
+                        }
+                        _ => "The module holds no PTX of this kernel.".to_owned(),
+                    };
+                    ui.add(egui::Label::new(RichText::new(message).color(p.text)).wrap());
+                    if code.problem.is_none() {
+                        ui.add_space(6.0);
+                        let summary = "To keep PTX with the machine code, compile for a virtual architecture too, for \
+                                       example with -gencode arch=compute_80,code=compute_80. To print the machine \
+                                       code, run NVIDIA's cuobjdump --dump-sass on the program or library.";
+                        ui.add(egui::Label::new(RichText::new(summary).color(p.quiet)).wrap());
                     }
-                    _ => "The module holds no PTX of this kernel.".to_owned(),
-                };
-                ui.add(egui::Label::new(RichText::new(message).color(p.text)).wrap());
-                if code.problem.is_none() {
-                    ui.add_space(6.0);
-                    let summary = "A program keeps PTX beside machine code when it is compiled for a virtual architecture \
-                                too, as with -gencode arch=compute_80,code=compute_80. The machine code is printed by \
-                                NVIDIA's tool, cuobjdump --dump-sass, from the program or library that it came from.";
-                    ui.add(egui::Label::new(RichText::new(summary).color(p.quiet)).wrap());
-                }
-                let module = calls
-                    .facts()
-                    .functions
-                    .get(function as usize)
-                    .and_then(|f| calls.facts().modules.get(f.module? as usize));
-                if let Some(m) = module.filter(|m| !m.origin.is_empty() && m.origin != "memory") {
-                    ui.add_space(6.0);
-                    ui.add(egui::Label::new(RichText::new(format!("It came from {}.", m.origin)).color(p.quiet)).wrap());
-                }
-                if !code.images.is_empty() {
-                    widgets::section(ui, "The container holds");
-                    for h in &code.images {
-                        let word = match h.kind {
-                            CodeKind::Ptx => "PTX",
-                            CodeKind::Cubin => "machine code",
-                            _ => "unknown",
-                        };
-                        let taken = if h.selected { ", taken by the driver" } else { "" };
-                        let packed = if h.compressed { ", compressed" } else { "" };
-                        let message = format!("{word} for {}{packed}, {}{taken}", h.arch, text::bytes(h.bytes));
-                        ui.label(RichText::new(message).font(small()).color(if h.selected { p.text } else { p.quiet }));
+                    let module = calls
+                        .facts()
+                        .functions
+                        .get(function as usize)
+                        .and_then(|f| calls.facts().modules.get(f.module? as usize));
+                    if let Some(m) = module.filter(|m| !m.origin.is_empty() && m.origin != "memory") {
+                        ui.add_space(6.0);
+                        ui.add(
+                            egui::Label::new(
+                                RichText::new(format!("The module comes from {}.", m.origin)).color(p.quiet),
+                            )
+                            .wrap(),
+                        );
                     }
-                }
+                    if !code.images.is_empty() {
+                        widgets::section(ui, "Images in the container");
+                        for h in &code.images {
+                            let word = match h.kind {
+                                CodeKind::Ptx => "PTX",
+                                CodeKind::Cubin => "machine code",
+                                _ => "unknown",
+                            };
+                            let taken = if h.selected { ", selected by the driver" } else { "" };
+                            let packed = if h.compressed { ", compressed" } else { "" };
+                            let message = format!("{word} for {}{packed}, {}{taken}", h.arch, text::bytes(h.bytes));
+                            ui.label(RichText::new(message).font(small()).color(if h.selected {
+                                p.text
+                            } else {
+                                p.quiet
+                            }));
+                        }
+                    }
+                });
             });
         });
-    });
 }

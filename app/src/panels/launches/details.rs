@@ -37,7 +37,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u3
     }
     dimensions(ui, &calls, &row);
     widgets::failed_call(ui, row.result);
-    widgets::key_value(ui, "on the host", StyledText::mono(text::duration(u64::from(row.took))));
+    widgets::key_value(ui, "host time", StyledText::mono(text::duration(u64::from(row.took))));
     let arguments = calls.arguments(&doc.recording, l.event, &row);
     widgets::section(ui, "Arguments");
     if arguments.is_empty() {
@@ -76,7 +76,7 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
             let summary = text::bytes(l.bytes);
             let r = widgets::key_link(ui, "changed", &format!("{name}, {summary}"));
             let hover = format!(
-                "{} of {name} between {:#x} and {:#x} are others behind it, as {} saw",
+                "{} of {name} between {:#x} and {:#x} differ after the launch, according to {}",
                 text::count_noun(l.bytes, "byte", "bytes"),
                 l.span.start,
                 l.span.end,
@@ -89,8 +89,8 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
             }
         }
         match left.list.len() {
-            0 if left.complete => quiet(ui, "it changed nothing"),
-            0 => quiet(ui, "it changed nothing of the memory that was watched"),
+            0 if left.complete => quiet(ui, "no memory changed"),
+            0 => quiet(ui, "no traced memory changed"),
             n if n > MAX_LISTED_ARGUMENTS => quiet(ui, &format!("and {} more buffers", n - MAX_LISTED_ARGUMENTS)),
             _ => {}
         }
@@ -100,8 +100,8 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
     }
     ui.add_space(4.0);
     ui.horizontal(|ui| {
-        let message = "what memory this launch changed";
-        memory_trace_buttons::button(doc, asks, ui, "what it changed", message, || {
+        let message = "the memory that this launch changed";
+        memory_trace_buttons::button(doc, asks, ui, "changes", message, || {
             MemoryTraceRequest::for_launch(event, Vec::new())
         });
     });
@@ -126,7 +126,7 @@ fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
         widgets::key_value(ui, "cluster", StyledText::mono(api_trace::format_dims(row.cluster)));
     }
     if row.shared > 0 {
-        let message = format!("{} asked for", text::bytes(u64::from(row.shared)));
+        let message = format!("{} dynamic", text::bytes(u64::from(row.shared)));
         widgets::key_value(ui, "shared", StyledText::mono(message));
     }
     if row.flags & LaunchRow::COOPERATIVE != 0 {
@@ -134,7 +134,7 @@ fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
     }
     widgets::key_value(ui, "stream", StyledText::body(calls.stream_name(row.stream)));
     if row.flags & CALL_OF_GRAPH != 0 {
-        widgets::key_value(ui, "graph", StyledText::body("a launch of a graph did this"));
+        widgets::key_value(ui, "graph", StyledText::body("run by a graph launch"));
     }
 }
 
@@ -156,7 +156,7 @@ fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
                 None => format!("{to:#x}"),
             };
             let r = widgets::key_link(ui, &key, &words);
-            let how = if *constant { "\nread by its signature" } else { "" };
+            let how = if *constant { "\nread-only by its signature" } else { "" };
             let r = r.on_hover_text(format!("{hover}\n{to:#x}{how}"));
             widgets::add_copy_menu(&r, &[("address", format!("{to:#x}")), ("name", words)]);
             if r.clicked() {

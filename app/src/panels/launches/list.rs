@@ -52,7 +52,7 @@ fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
         ),
         sorts(Column::new("stream", "stream", 92.0).hide_order(4), LaunchSort::Stream),
         sorts(
-            Column::new("host", "on the host", 70.0).number().hide_order(6),
+            Column::new("host", "host time", 70.0).number().hide_order(6),
             LaunchSort::Duration,
         ),
         Column::new("result", "result", 56.0)
@@ -245,7 +245,7 @@ fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, calls: &Calls, count: u64
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
     let r = focus::area(ui, area, id);
-    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Launches by keys"));
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Launch table"));
     if !ui.memory(|m| m.focused() == Some(id)) {
         return;
     }

@@ -33,7 +33,7 @@ const WHO: f32 = 132.0;
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Arc<Calls>) {
     if calls.buffers().list().is_empty() {
-        let message = "No memory of the device was taken in this recording.";
+        let message = "This recording holds no device memory allocation.";
         if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
             asks.run_command("show-events");
         }
@@ -130,7 +130,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, c
             (
                 Side::Both,
                 "both",
-                format!("before and after this {of}, side by side; what differs is marked"),
+                format!("memory before and after this {of} side by side, with the differences marked"),
             ),
         ] {
             let on = view.device.side == side;
@@ -164,10 +164,10 @@ fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &C
     }
     let range = b.at..b.end();
     let message = match launch {
-        true => "what memory holds before and after this launch, and all that the launch changed",
-        false => "what this buffer holds here",
+        true => "memory before and after this launch, and all changes of the launch",
+        false => "the content of this buffer",
     };
-    memory_trace_buttons::button(doc, asks, ui, "what it holds", message, || match launch {
+    memory_trace_buttons::button(doc, asks, ui, "memory", message, || match launch {
         true => MemoryTraceRequest::for_launch(at, vec![(b.at, b.bytes)]),
         false => memory_trace::request_for_memory(range, first),
     });
@@ -206,10 +206,10 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
     let at = moment(doc, view.device.side);
     if !b.is_live_at(at) {
         let when = match b.to {
-            Some(to) if at > to => format!("given back at event {}", text::count(to)),
-            _ => format!("taken at event {}", text::count(b.from)),
+            Some(to) if at > to => format!("freed at event {}", text::count(to)),
+            _ => format!("allocated at event {}", text::count(b.from)),
         };
-        parts.push(format!("not there at the moment, {when}"));
+        parts.push(format!("not allocated at the current event, {when}"));
     }
     let side = match view.device.side {
         Side::Before => "before",
@@ -218,7 +218,7 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
     };
     parts.push(format!("{side} event {}", text::count(doc.moment())));
     let message = parts.join(" · ");
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("place {message}")));
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("location {message}")));
     paint_text(
         ui,
         rect.shrink2(vec2(12.0, 0.0)),

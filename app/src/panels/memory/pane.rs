@@ -28,7 +28,7 @@ pub fn find_references(doc: &Document, view: &mut View, asks: &mut UiActions, sp
     view.list = Default::default();
     let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
     let path = doc.path.clone();
-    asks.start_work("looking for what touches the byte", move |progress| {
+    asks.start_work("searching for references to the byte", move |progress| {
         let found = xref::find_xrefs(&recording, &facts, (space, va, 1), moment, progress);
         Box::new(move |desk| {
             if desk.doc.path != path {
@@ -53,7 +53,7 @@ fn columns(doc: &Document) -> [Column; 3] {
     [
         Column::new("event", "event", 58.0).number().fit_count(doc.len()),
         Column::new("kind", "kind", 78.0).hide_order(1),
-        Column::new("what", "what", 120.0).stretch(1.0),
+        Column::new("what", "description", 120.0).stretch(1.0),
     ]
 }
 
@@ -67,14 +67,14 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
         ui.add_space(8.0);
         let message = match &t.list {
             Some(l) => match l.iter().filter(|t| !t.page && t.event.is_some()).count() as u64 {
-                0 => "is touched by no event of the recording".to_owned(),
-                n => format!("is touched by {}", text::count_noun(n, "event", "events")),
+                0 => "has no reference in the recording".to_owned(),
+                n => format!("has references in {}", text::count_noun(n, "event", "events")),
             },
-            None if t.stopped => "looking was stopped".into(),
-            None => "looking for what touches it".into(),
+            None if t.stopped => "the search was stopped".into(),
+            None => "searching for references".into(),
         };
         let at = format!("{:#x}", t.va);
-        let r = widgets::link(ui, "the byte asked about", &at);
+        let r = widgets::link(ui, "the referenced byte", &at);
         if widgets::add_copy_menu(&r, &[("address", at)]).clicked() {
             view.show(doc, t.space, t.va, 1);
         }
@@ -82,7 +82,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
         writer::ui(doc, view, asks, ui, &t);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(4.0);
-            close = widgets::icon_button(ui, icons::X, "Close what touches it").clicked();
+            close = widgets::icon_button(ui, icons::X, "Close references").clicked();
         });
     });
     if close {
@@ -98,7 +98,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
     let count = own + fold + if t.unfolded { of_page } else { 0 };
     let mut toggle = false;
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
-    rows.show(ui, "What touches it", count as u64, |ui, row, rect| {
+    rows.show(ui, "References", count as u64, |ui, row, rect| {
         let row = row as usize;
         if fold == 1 && row == own {
             toggle |= folded(ui, rect, of_page, t.unfolded);
@@ -108,7 +108,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
             return;
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("touch", row)));
-        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("touch {} {}", t.kind, t.description)));
+        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("reference {} {}", t.kind, t.description)));
         let here = t.event.is_some_and(|e| e == doc.moment());
         if here {
             ui.painter().rect_filled(rect, 0.0, p.selection);
@@ -154,7 +154,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
 fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
     let p = palette(ui);
     let r = ui.interact(rect, ui.scope_id().with("of the page"), Sense::click());
-    r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, "What concerns the page"));
+    r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, "References to the page"));
     if r.hovered() || r.has_focus() {
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }

@@ -275,7 +275,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     // The menu already has the forms of bytes above.
     copy_menu::forms(doc, asks, ui, &[], &these, None);
     ui.separator();
-    if ui.button("What touches this byte").clicked() {
+    if ui.button("Show references").clicked() {
         pane::find_references(doc, view, asks, space, byte);
         ui.close();
     }
@@ -309,7 +309,7 @@ fn folded_ui(ui: &mut Ui, va: u64, end: u64, (mapped, next): (bool, Option<u64>)
     let at = pos2(used.right() + 16.0, y - galley.size().y / 2.0);
     let place = Rect::from_min_size(at, galley.size());
     let r = ui.interact(place.expand(3.0), ui.scope_id().with(("behind", va)), Sense::click());
-    r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("{words} behind {va:#x}")));
+    r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("{words} after {va:#x}")));
     ui.painter().galley(at, galley, p.read);
     if r.hovered() || r.has_focus() {
         ui.painter()

@@ -252,8 +252,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
     let names: Vec<&str> = map.map_or_else(Vec::new, |m| m.layouts().map(|l| l.name.as_str()).collect());
     if names.is_empty() {
-        let message = "No register map of this recording has a layout. A [[layout]] in a map of your own is one; \
-                    docs/register-map.md tells how.";
+        let message = "No register map of this recording has a layout. Add a [[layout]] to a register map of your \
+                       own; docs/register-map.md describes it.";
         widgets::empty_state(ui, icons::SQUARES_FOUR, message, None);
         view.structure = Some(s);
         return;
@@ -294,8 +294,8 @@ fn bar(view: &View, s: &mut Structure, names: &[&str], ui: &mut Ui, keep: &mut b
         ui.label(RichText::new("at").color(p.quiet));
         ui.label(RichText::new(format!("{:#x}", s.at)).font(mono()));
         if ui
-            .button("At the first line")
-            .on_hover_text("lay it over the first line in view")
+            .button("Move to first line")
+            .on_hover_text("apply the layout at the first line in view")
             .clicked()
         {
             (s.at, s.space, s.row) = (view.top, view.space, 0);
@@ -307,16 +307,16 @@ fn bar(view: &View, s: &mut Structure, names: &[&str], ui: &mut Ui, keep: &mut b
             .range(0..=1u64 << 32)
             .custom_formatter(|n, _| {
                 if n == 0.0 {
-                    "close together".to_owned()
+                    "packed".to_owned()
                 } else {
                     format!("every {n} bytes")
                 }
             });
         ui.add(stride)
-            .accessible_name("Bytes from one element to the next, 0: close together");
+            .accessible_name("Bytes from one element to the next, 0: packed");
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(4.0);
-            if widgets::icon_button(ui, icons::X, "Take the structure away").clicked() {
+            if widgets::icon_button(ui, icons::X, "Close structure").clicked() {
                 *keep = false;
             }
         });

@@ -17,11 +17,9 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     let p = palette(ui);
     let mut ask = false;
     let link = |ui: &mut Ui| {
-        let r = widgets::link(ui, "who wrote it last", "last writer…");
-        r.on_hover_text(
-            "replays on the software GPU with every write remembered; the next question is answered at once",
-        )
-        .clicked()
+        let r = widgets::link(ui, "find last writer", "last writer…");
+        r.on_hover_text("replay on the simulator and record every write; later searches need no replay")
+            .clicked()
     };
     match t.writer.as_ref().filter(|_| t.key == doc.edit_key()) {
         None => {
@@ -77,7 +75,7 @@ fn busy(ui: &mut Ui, what: &str, progress: &Progress) {
         None => format!("{what}…"),
     };
     ui.label(RichText::new(message).font(small()).color(p.quiet));
-    if widgets::icon_button(ui, icons::X, "Stop asking").clicked() {
+    if widgets::icon_button(ui, icons::X, "Stop search").clicked() {
         progress.cancel();
     }
     ui.ctx().request_repaint_after(std::time::Duration::from_millis(100));
@@ -103,7 +101,7 @@ fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space:
     let (recording, path, key) = (Arc::clone(&doc.recording), doc.path.clone(), given.key.clone());
     let alive = Arc::new(());
     let mine = Arc::clone(&alive);
-    let progress = asks.start_work("replaying with every write remembered", move |progress| {
+    let progress = asks.start_work("replaying and recording every write", move |progress| {
         let made = TracedReplay::new(&recording, &given, None, progress);
         Box::new(move |desk| {
             let _alive = mine;
@@ -157,7 +155,7 @@ fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<T
         Err(e) if is_too_many_writes(&e) => {
             let (run, given) = (Arc::clone(run), doc.edited_inputs());
             let path = doc.path.clone();
-            let progress = asks.start_work("replaying with the writes to one page remembered", move |progress| {
+            let progress = asks.start_work("replaying and recording the writes to one page", move |progress| {
                 let made = TracedReplay::new(&recording, &given, Some((&run, space, va)), progress);
                 let result = made.and_then(|r| {
                     let report = r.writer(&recording, space, va)?;

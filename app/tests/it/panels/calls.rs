@@ -104,14 +104,14 @@ fn a_kernel_is_shown_with_its_code_and_leads_to_its_launches() {
         w.has_part(".visible .entry _Z4reluPfi("),
         "the code begins at the kernel"
     );
-    assert!(w.has("registers 24 a thread") && w.has("form PTX") && w.has("made for sm_80"));
+    assert!(w.has("registers 24 per thread") && w.has("form PTX") && w.has("compiled for sm_80"));
     w.click("launch 5 of the kernel");
     assert_eq!(w.doc().moment(), n.launches[5]);
     // Another launch shows another kernel, whose module is not stored.
     w.doc().go(n.launches[2]);
     w.settle();
     assert!(w.has_part("its memory is gone"));
-    assert!(w.has("registers 168 a thread"));
+    assert!(w.has("registers 168 per thread"));
     w.doc().go(n.launches[0]);
     w.settle();
     w.harness.get_by_label("Search the PTX").focus();
@@ -175,9 +175,9 @@ fn who_wrote_a_byte_leads_to_the_launch() {
     );
     w.run("show-memory");
     // Memory was taken down around the last launch, which changed it.
-    assert!(w.has("changed it launch 3 softmax"));
+    assert!(w.has("changed by launch 3 softmax"));
     assert!(!w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
-    w.click("changed it launch 3 softmax");
+    w.click("changed by launch 3 softmax");
     assert_eq!(w.doc().moment(), n.around);
     // Before it the one is in doubt that may have its address.
     assert!(w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
@@ -193,7 +193,7 @@ fn who_wrote_a_byte_leads_to_the_launch() {
         },
     );
     w.settle();
-    assert!(w.has_part("for certain event"));
+    assert!(w.has_part("written by event"));
     assert_eq!(w.doc().next_xref(false, AccessFilter::Writes), Some(n.image_in));
     w.run("last-writer");
     assert_eq!(w.doc().moment(), n.image_in);
@@ -238,7 +238,7 @@ fn the_inspector_tells_of_every_kind_of_call() {
     assert!(w.has("to in2") && w.has("size 3.1 KiB"));
     w.doc().go(n.image_in + 1);
     w.settle();
-    assert!(w.has_part("an event behind what the stream has"));
+    assert!(w.has_part("an event after the work in the stream"));
     w.doc().go(n.image_in + 3);
     w.settle();
     let record = n.image_in + 1;
@@ -275,7 +275,7 @@ fn the_palette_goes_to_kernels_and_buffers() {
 fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_for() {
     let mut w = Window::from_recording(Recording::default());
     for (panel, what) in [
-        ("show-launches", "launches of kernels"),
+        ("show-launches", "kernel launches"),
         ("show-kernel", "kernels with their PTX"),
     ] {
         w.run(panel);
@@ -286,7 +286,7 @@ fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_fo
     for (panel, what) in [
         ("show-register", "no registers"),
         ("show-page-tables", "no page tables"),
-        ("show-jobs", "launches of kernels"),
+        ("show-jobs", "kernel launches"),
         ("show-shader", "kernels"),
     ] {
         w.run(panel);

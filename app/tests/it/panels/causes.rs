@@ -40,8 +40,8 @@ fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_i
         // Its snapshot only shows what came of it.
         let snapshots = at(&list, "snapshot");
         assert_eq!(snapshots.len(), 2, "{snapshots:?}");
-        assert!(snapshots[0].2.contains("what wrote it before is not recorded"));
-        assert!(snapshots[1].1 == AccessKind::AddressOf && snapshots[1].2.contains("that is what the CPU wrote"));
+        assert!(snapshots[0].2.contains("its earlier writer is not recorded"));
+        assert!(snapshots[1].1 == AccessKind::AddressOf && snapshots[1].2.contains("the CPU wrote this value"));
         let jobs: Vec<(u64, AccessKind)> = at(&list, "job").iter().map(|j| (j.0, j.1)).collect();
         assert_eq!(jobs, [(submits[1], AccessKind::Read), (submits[2], AccessKind::Read)]);
         let rest = list
@@ -96,7 +96,7 @@ fn an_entry_chosen_in_the_walk_is_told_in_the_inspector_and_gone_along() {
     assert_eq!((w.doc().moment(), w.doc().selection().clone()), (submit, entry(3)));
     w.run("previous-touch");
     assert!(wrote < w.doc().moment() && w.doc().moment() < submit);
-    w.click(&format!("trail event {wrote}"));
+    w.click(&format!("reference event {wrote}"));
     assert_eq!((w.doc().moment(), w.doc().selection().clone()), (wrote, entry(3)));
     // The entries above it, as the button and the key choose them.
     w.run("last-event");
@@ -187,14 +187,14 @@ fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_ch
     assert!(
         entries[1]
             .2
-            .contains("it is page → 0xa000 rw-, and no more page → 0x9000 r--"),
+            .contains("it is page → 0xa000 rw-, no longer page → 0x9000 r--"),
         "{}",
         entries[1].2
     );
     assert!(
         entries[1]
             .2
-            .contains("between events 0 and 4; by which of them is not recorded"),
+            .contains("between events 0 and 4; the exact event is not recorded"),
         "{}",
         entries[1].2
     );
@@ -209,7 +209,7 @@ fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_ch
     // One that the walk never reaches: reported once, and of an address space that there is none of, nothing.
     let list = page_table_entries::find_xrefs(&r, &facts, (0, 1 << 30, 3), &Progress::new()).unwrap();
     assert!(
-        list.len() == 1 && list[0].description.contains("an entry above it leads nowhere"),
+        list.len() == 1 && list[0].description.contains("an entry above it is invalid"),
         "{list:?}"
     );
     assert!(

@@ -123,7 +123,7 @@ fn every_table_has_columns_that_can_be_dragged() {
     for (panel, table, column) in [
         ("show-events", "events", "register"),
         ("show-jobs", "jobs", "submit"),
-        ("show-problems", "problems", "what and why"),
+        ("show-problems", "problems", "message"),
     ] {
         w.run(panel);
         assert!(w.has(&format!("Columns of {table}")), "{table}");

@@ -38,11 +38,11 @@ fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_bo
         "Differences: Events",
         "Next difference",
         "Previous difference",
-        "Put the second recording away",
+        "Close comparison",
     ] {
         assert!(w.has(label), "{label}");
     }
-    assert!(w.has_part("They differ: A sample.kine, B diverging.kine"));
+    assert!(w.has_part("The recordings differ: A sample.kine, B diverging.kine"));
     let changed: Vec<u64> = (0..c.steps.rows())
         .filter_map(|r| c.steps.at(c.steps.row(r)?.step))
         .filter(|s| s.change == ChangeKind::Changed)
@@ -74,9 +74,9 @@ fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_bo
     let n = c.steps.rows();
     assert!(w.has(&format!("difference {n} of {n}")));
     w.run("next-difference");
-    assert!(w.has(&format!("difference 1 of {n}, from the last on to the first")));
+    assert!(w.has(&format!("difference 1 of {n}, continued at the first difference")));
     w.run("previous-difference");
-    assert!(w.has(&format!("difference {n} of {n}, from the first back to the last")));
+    assert!(w.has(&format!("difference {n} of {n}, continued at the last difference")));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
     w.run("replay");
     w.run("compare-outcome");
     w.settle();
-    assert!(w.has_part("They are the same") && !w.has_part("No difference"));
+    assert!(w.has_part("The recordings are equal") && !w.has_part("No difference"));
     assert_eq!(
         w.doc()
             .comparison
@@ -165,7 +165,7 @@ fn what_was_not_computed_is_said_by_verdict_and_comparison() {
     assert!(!w.has_part("Matched"));
     w.run("compare-outcome");
     w.settle();
-    assert!(w.has_part("The same in what was compared") && !w.has_part("They are the same"));
+    assert!(w.has_part("The compared parts are equal") && !w.has_part("The recordings are equal"));
     let message = format!("! Outputs not compared: not computed ({n} of {n} jobs of the second).");
     assert!(
         w.has(&message),
@@ -181,7 +181,7 @@ fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     w.doc().go(end);
     w.settle();
     w.click("Differences: Memory");
-    assert!(w.has("Memory of both"));
+    assert!(w.has("Memory of both recordings"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
     let at = (w.doc().moment(), w.doc().other_moment().unwrap());
     let recording = Arc::clone(&w.doc().recording);
@@ -216,7 +216,7 @@ fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     w.run("next-byte");
     w.settle();
     assert_eq!(w.views().compare.byte, Some(0xffff_ffff_f000));
-    assert!(w.has_part("nothing differs behind 0xfffffffff000"));
+    assert!(w.has_part("no difference after 0xfffffffff000"));
     w.enter("Address in both", "no such buffer");
     assert!(w.has_part("no such buffer"));
 }
@@ -298,7 +298,7 @@ fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
 fn the_same_recording_twice_is_said_to_be_the_same() {
     let mut w = Window::open();
     compared(&mut w, &sample());
-    assert!(w.has_part("They are the same") && w.has("No event differs."));
+    assert!(w.has_part("The recordings are equal") && w.has("No event differs."));
     assert!(!w.has("Next difference"));
 }
 
@@ -310,7 +310,10 @@ fn a_broken_second_file_is_told_and_the_first_comparison_stays() {
     compared(&mut w, &bad);
     let (what, _) = w.app().notice.clone().expect("it is reported");
     assert_eq!(what, "bad.kine was not compared");
-    assert!(w.has_part("They differ"), "what was compared before is still shown");
+    assert!(
+        w.has_part("The recordings differ"),
+        "what was compared before is still shown"
+    );
     w.run("end-compare");
     assert!(w.has("Compare with file…") && w.doc().comparison.done.is_none());
 }
@@ -337,7 +340,7 @@ fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
     w.app().compare(&ctx, ComparisonSource::File(sample()));
     assert!(first.check().is_err(), "the first was given up");
     w.settle();
-    assert!(w.has_part("They are the same"));
+    assert!(w.has_part("The recordings are equal"));
 }
 
 #[test]
@@ -435,7 +438,7 @@ fn what_led_to_a_difference_is_told_and_gone_to() {
     let last = w.doc().len() - 1;
     w.doc().go(last);
     w.settle();
-    assert!(w.has("Why") && w.has("Leave it out"));
+    assert!(w.has("Why") && w.has("Rules to ignore this difference"));
     assert!(w.has_part("cause: was set by W JS1_CONFIG_NEXT"));
     let row = w
         .harness
@@ -444,7 +447,7 @@ fn what_led_to_a_difference_is_told_and_gone_to() {
     row.unwrap().click_accesskit();
     w.settle();
     assert_eq!(w.doc().moment(), 1);
-    assert!(w.has_part("here they part"), "nothing is before the write");
+    assert!(w.has_part("the recordings diverge here"), "nothing is before the write");
     // The same by its command, from the list of registers.
     w.doc().go(0);
     w.views().compare.select_section("Registers");
@@ -466,25 +469,23 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
         .get_by_label("Rule: ignore register JS1_CONFIG_NEXT")
         .click_accesskit();
     w.settle();
-    assert!(w.has_part("They are the same"));
+    assert!(w.has_part("The recordings are equal"));
     assert!(w.doc().comparison.done.as_ref().unwrap().diff.is_empty());
     w.run("compare-rules");
     assert!(w.has_part("1 rule in force"));
     // A rule that is none says where, and nothing is compared by it.
     w.views().compare.rules.text = "ignore mappings\nignore regster X\n".into();
     w.settle();
-    assert!(w.has_part("not compared by yet"));
-    w.click("Compare by these rules");
+    assert!(w.has_part("compare again to apply them"));
+    w.click("Compare with these rules");
     assert!(w.has_part("line 2, column 8: 'regster' cannot be ignored"));
     assert_eq!(w.doc().comparison.done.as_ref().unwrap().rules.list.len(), 1);
     // By the keyboard alone.
     w.views().compare.rules.text = String::new();
     w.settle();
-    w.harness.get_by_label("Rules of the comparison").focus();
+    w.harness.get_by_label("Comparison rules").focus();
     w.settle();
-    w.harness
-        .get_by_label("Rules of the comparison")
-        .type_text("ignore mappings");
+    w.harness.get_by_label("Comparison rules").type_text("ignore mappings");
     w.settle();
     w.harness.key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::Enter);
     w.settle();
@@ -529,7 +530,7 @@ fn elements_that_are_off_are_told_by_decade_and_may_be() {
         assert!(w.has(label), "{label}");
     }
     for d in &off.histogram {
-        assert!(w.has(&format!("off by 1e{} to 1e{}: {}", d.exponent, d.exponent + 1, d.pairs)));
+        assert!(w.has(&format!("error 1e{} to 1e{}: {}", d.exponent, d.exponent + 1, d.pairs)));
     }
     assert!(w.has_part("cause: "), "the job that wrote it, at least");
     let rule = format!("Rule: tolerance buffer {} absolute", first.name);

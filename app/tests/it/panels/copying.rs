@@ -28,10 +28,10 @@ fn a_job_is_copied_from_the_outline_and_from_its_panel() {
         // The outline lists the jobs of the phase that time stands in.
         w.doc().go(submit + 1);
         w.settle();
-        assert_eq!(copied(&mut w, row, "Copy event of the submit"), submit.to_string());
+        assert_eq!(copied(&mut w, row, "Copy submit event"), submit.to_string());
         let j = json(&copied(&mut w, row, "Copy as JSON"));
         assert_eq!(j["job"], 0, "{j}");
-        let link = copied(&mut w, row, "Copy a link to it");
+        let link = copied(&mut w, row, "Copy link to it");
         assert!(
             link.starts_with("kinescope://") && link.contains(&submit.to_string()),
             "{link}"
@@ -50,7 +50,7 @@ fn a_buffer_and_a_pinned_register_are_copied_from_the_outline() {
     assert_eq!(copied(&mut w, "buffer x", "Copy address"), format!("{va:#x}"));
     assert!(copied(&mut w, "buffer x", "Copy as C").contains("x["));
     assert_eq!(json(&copied(&mut w, "buffer x", "Copy as JSON"))["buffer"], "x");
-    assert!(copied(&mut w, "buffer x", "Copy a link to it").starts_with("kinescope://"));
+    assert!(copied(&mut w, "buffer x", "Copy link to it").starts_with("kinescope://"));
     assert_eq!(*w.doc().selection(), Selection::Buffer("x".into()));
 }
 
@@ -64,7 +64,7 @@ fn bytes_and_entries_are_copied_as_json_and_as_a_link() {
     let row = format!("memory {va:#x}");
     let j = json(&copied(&mut w, &row, "Copy as JSON"));
     assert_eq!(j["va"], format!("{va:#x}"), "{j}");
-    let link = copied(&mut w, &row, "Copy a link to it");
+    let link = copied(&mut w, &row, "Copy link to it");
     assert!(link.contains(&format!("{va:#x}")), "{link}");
     w.run("show-page-tables");
     let entry = json(&copied(&mut w, "level 1 table", "Copy as JSON"));

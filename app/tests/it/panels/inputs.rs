@@ -101,7 +101,7 @@ fn a_value_is_edited_set_and_taken_back() {
         "{:?}",
         w.views().inputs.wrong
     );
-    w.click("As recorded");
+    w.click("Revert");
     assert!(!w.doc().changes().inputs().contains_key(&name));
     w.run("undo");
     assert!(w.doc().changes().inputs().contains_key(&name));
@@ -170,7 +170,7 @@ fn raw_npy_png_and_csv_files_are_loaded() {
         assert!(bytes(&mut w, "x") == before);
         w.run("redo");
     }
-    w.click("As recorded");
+    w.click("Revert");
     assert!(bytes(&mut w, "x") == recorded && !edited(&mut w, "x"));
     w.run("undo");
     assert!(bytes(&mut w, "x") == as_bytes);
@@ -245,17 +245,17 @@ fn an_edit_is_left_out_by_its_switch_and_the_one_after_it_stays() {
     assert!(w.doc().edit(&name, 0, vec![!was[0]]));
     assert!(w.doc().edit(&name, 1, vec![!was[1]]));
     w.settle();
-    w.click("edit 0 taken in");
+    w.click("apply edit 0");
     let (now, edited) = w.doc().buffer_now(&name).unwrap();
     assert_eq!((&now[..2], edited), (&[was[0], !was[1]][..], true));
-    w.click("edit 1 taken in");
+    w.click("apply edit 1");
     assert_eq!(w.doc().buffer_now(&name).unwrap(), (was.clone(), false));
     w.run("undo");
-    w.click("edit 0 taken in");
+    w.click("apply edit 0");
     let (now, _) = w.doc().buffer_now(&name).unwrap();
     assert_eq!(&now[..2], &[!was[0], !was[1]]);
     // It stands in the journal: the next window has it.
-    w.click("edit 0 taken in");
+    w.click("apply edit 0");
     let path = w.doc().path.clone();
     w.run("close");
     let mut again = Window::empty();

@@ -59,7 +59,7 @@ fn what_copies_carry_is_listed_by_the_names_of_replays() {
     for label in ["input in0", "input in2", "input out0", "input memory0"] {
         assert!(w.has(label), "{label}");
     }
-    assert!(w.has("Memory at the begin"));
+    assert!(w.has("Memory at the start"));
     // Floats are seen as such: 144 weights.
     w.click("input in0");
     assert!(w.has("copied from the host") && w.has("144 values"));
@@ -111,7 +111,7 @@ fn a_value_is_edited_undone_and_kept() {
 fn what_comes_back_is_shown_and_not_edited() {
     let mut w = sample();
     show(&mut w, "out0");
-    assert!(w.has("copied to the host") && w.has_part("A replay makes these values itself"));
+    assert!(w.has("copied to the host") && w.has_part("A replay computes these values"));
     w.click("value 0");
     assert!(w.views().inputs.editing.is_none());
     assert!(
@@ -169,7 +169,7 @@ fn buffers_of_thousands_are_found_by_their_name() {
     let mut w = Window::from_recording(b.finish());
     w.run("show-inputs");
     assert!(w.has("input in23") && !w.has("input in24"));
-    assert!(w.has("276 more, found by name"));
+    assert!(w.has("276 more; find them by name"));
     w.harness.get_by_label("Find buffers by name").focus();
     w.settle();
     w.type_text("in29");
@@ -183,7 +183,7 @@ fn buffers_of_thousands_are_found_by_their_name() {
     w.harness.get_by_label("Find buffers by name").focus();
     w.settle();
     w.type_text("nothing");
-    assert!(w.has("No buffer is called so."));
+    assert!(w.has("No buffer has this name."));
 }
 
 #[test]

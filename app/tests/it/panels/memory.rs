@@ -55,7 +55,7 @@ fn bytes_are_found_or_told_not_to_be_there() {
     assert!(w.views().memory.hits.as_ref().unwrap().is_empty() && w.has_part("not found"));
     w.views().memory.search.clear();
     w.enter("Search memory", "zz");
-    assert!(w.has_part("'zz' is no pattern"));
+    assert!(w.has_part("'zz' is not a pattern"));
 }
 
 /// Tables that map two million pages onto one, so that a search takes long.
@@ -169,7 +169,7 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
         .iter()
         .find(|t| t.kind == "job" && t.description.starts_with("header"))
         .unwrap();
-    w.click(&format!("touch job {}", job.description));
+    w.click(&format!("reference job {}", job.description));
     assert_eq!(*w.doc().selection(), Selection::Job(0));
     assert_eq!(Some(w.doc().moment()), job.event);
     let write = list.iter().find(|t| t.kind == "register").unwrap().clone();
@@ -178,7 +178,7 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
         "{}",
         write.description
     );
-    w.click("Close what touches it");
+    w.click("Close references");
     assert!(w.views().memory.references.is_none());
 }
 
@@ -189,7 +189,7 @@ fn a_byte_of_a_buffer_is_touched_by_the_job_that_points_there() {
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     w.show_memory(0, va + 4, 1);
     w.settle();
-    w.click("What touches it");
+    w.click("Show references");
     let list = w.views().memory.references.clone().unwrap().list.unwrap();
     assert!(
         list.iter()
@@ -211,7 +211,7 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
     let va = (head & !4095) | ((head + 0x400) & 0xfff);
     w.show_memory(0, va, 1);
     w.settle();
-    w.click("What touches it");
+    w.click("Show references");
     let list = w.views().memory.references.clone().unwrap().list.unwrap();
     let own: Vec<_> = list.iter().filter(|t| !t.page).collect();
     let of_page = list.len() - own.len();
@@ -227,18 +227,18 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
         "the inspector counts the same"
     );
     let message = match events {
-        0 => "is touched by no event".to_owned(),
-        1 => "is touched by 1 event".to_owned(),
-        n => format!("is touched by {n} events"),
+        0 => "has no reference".to_owned(),
+        1 => "has references in 1 event".to_owned(),
+        n => format!("has references in {n} events"),
     };
     assert!(w.has_part(&message), "{message}");
     let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
-    let label = format!("touch job {}", job.description);
+    let label = format!("reference job {}", job.description);
     assert!(!w.has(&label), "it is folded");
     // Tall enough for all of the byte's own.
     w.harness.set_size(egui::vec2(1280.0, 2400.0));
     w.settle();
-    w.click("What concerns the page");
+    w.click("References to the page");
     assert!(w.views().memory.references.as_ref().unwrap().unfolded);
 }
 

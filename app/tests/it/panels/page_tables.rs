@@ -178,7 +178,7 @@ fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() 
         w.settle();
         assert!(w.has(&format!("page holds {what}")), "{va:#x} holds {what}");
     }
-    w.click("What touches it");
+    w.click("Show references");
     let list = w.views().memory.references.clone().unwrap().list.unwrap();
     assert!(
         list.iter().any(|t| t.description.contains("mapped at 0x1000 too")),

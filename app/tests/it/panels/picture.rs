@@ -132,7 +132,7 @@ fn a_pixel_clicked_is_selected_by_its_bytes_and_the_job_that_reads_it_is_found()
     let at = pixel(&w, 32.0, [5.0, 6.0]);
     click(&mut w, at);
     assert_eq!(*w.doc().selection(), element(6 * 32 + 5));
-    assert!(w.has("pixel 5, 6") && w.has("of picture x · 32×32 grey"));
+    assert!(w.has("pixel 5, 6") && w.has("picture x · 32×32 grey"));
     assert!(w.views().inputs.editing.is_none(), "a click selects, and edits nothing");
     w.run("next-reader");
     let submit = w.doc().facts.jobs[0].submit;

@@ -282,6 +282,6 @@ fn the_picture_stays_where_it_is_when_a_pixel_is_chosen() {
     // The inspector lists as many events as it counts.
     let n = w.doc().xrefs.event_xrefs().len();
     assert!((1..=7).contains(&n), "{n} events");
-    let listed = w.harness.query_all_by_label_contains("trail event ").count();
+    let listed = w.harness.query_all_by_label_contains("reference event ").count();
     assert_eq!(listed, n);
 }

@@ -291,7 +291,7 @@ fn who(w: &mut Window, buffer: &str, at: u64) -> String {
     let memory = &mut desk.views.memory;
     kinescope::panels::memory::find_references(desk.doc, memory, desk.asks, b.address_space, b.va.0 + at);
     w.run("show-memory");
-    w.click("who wrote it last");
+    w.click("find last writer");
     let t = w.views().memory.references.clone().unwrap();
     match t.writer {
         Some(kinescope::panels::memory::view::WriterLookup::Ready(report, None)) => report.describe(),
@@ -343,7 +343,7 @@ fn memory_tells_the_last_writer_inside_a_job() {
         c.va.0 + 4 * 70,
     );
     w.run("show-memory");
-    w.click("who wrote it last");
+    w.click("find last writer");
     let label = "last writer written by job 0, workgroup ";
     assert!(w.has_part(label), "it is reported");
     let link = w.harness.query_all_by_label_contains(label).next().unwrap();

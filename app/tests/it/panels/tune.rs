@@ -205,7 +205,7 @@ fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
     assert!(w.has_part("30 points, 180 launches"));
     w.views().tune.form.tolerance = "f32".into();
     w.settle();
-    assert!(w.has_part("▲ 'f32' is no rule") && w.has_part("▲ a field is not right"));
+    assert!(w.has_part("▲ 'f32' is not a rule") && w.has_part("▲ a field is not right"));
     w.views().tune.form.tolerance = "arg0=f32:1e-5".into();
     w.settle();
     assert!(!w.has_part("▲"), "a parameter that is a pointer has a buffer");

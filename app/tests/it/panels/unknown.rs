@@ -62,7 +62,7 @@ fn a_job_header_is_laid_over_memory_and_its_rows_select_bytes() {
     w.views().memory.structure.as_mut().unwrap().count = 3;
     w.settle();
     assert!(w.has_part("job-header[2] at"));
-    w.click("Take the structure away");
+    w.click("Close structure");
     w.settle();
     assert!(w.views().memory.structure.is_none());
 }

@@ -26,7 +26,7 @@ fn every_launch_is_listed_with_what_it_changed() {
     let mut w = sample(ThemeChoice::Dark);
     w.run("show-launches");
     assert!(!w.has_part("changed memory"), "nobody was asked");
-    w.click("Ask cuda:0 what each launch changed");
+    w.click("Trace the memory that each launch changed on cuda:0");
     let calls = w.doc().api_trace().unwrap();
     assert_eq!(
         (calls.memory_traces().len(), w.doc().memory_trace.failure.clone()),
@@ -38,7 +38,10 @@ fn every_launch_is_listed_with_what_it_changed() {
         .map(|l| calls.launch_changes(l.event).unwrap().list.len())
         .collect();
     assert!(left.iter().all(|n| *n == 1), "{left:?}");
-    assert!(!w.has("Ask cuda:0 what each launch changed"), "it is known");
+    assert!(
+        !w.has("Trace the memory that each launch changed on cuda:0"),
+        "it is known"
+    );
     // The inspector tells it, and leads to it in Memory, before and after.
     let first = launches(&mut w)[0];
     w.doc().go(first);
@@ -51,7 +54,7 @@ fn every_launch_is_listed_with_what_it_changed() {
     assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.device.side, Side::Both);
     assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == place.span.start));
-    assert!(w.has("▲") || w.has_part("changed it launch"), "what differs is marked");
+    assert!(w.has("▲") || w.has_part("changed by launch"), "what differs is marked");
 }
 
 #[test]
@@ -83,20 +86,20 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     };
     assert!(!known(&mut w, events[5]) && !known(&mut w, events[5] + 1));
     assert!(w.has_part("unknown since the launch"));
-    w.click("Ask cuda:0 what memory holds before and after this launch, and all that the launch changed");
+    w.click("Trace memory before and after this launch, and all changes of the launch on cuda:0");
     assert!(known(&mut w, events[5]) && known(&mut w, events[5] + 1));
     assert!(!w.has_part("unknown since the launch"), "hex stands there now");
     // Who wrote it before the launch is still in doubt: that launch was not watched.
     w.click("Memory before");
-    assert!(w.has_part("may have launch"));
-    w.click("Ask cuda:0 which launch changed this byte, and what it holds");
-    assert!(!w.has_part("may have launch"));
+    assert!(w.has_part("candidate launch"));
+    w.click("Trace the launch that changed this byte on cuda:0");
+    assert!(!w.has_part("candidate launch"));
     let who = w.doc().api_trace().unwrap().find_last_writer(&recording, to, events[5]);
     assert!(who.launches.is_empty() && who.byte.is_some(), "{who:?}");
     assert!(matches!(who.state, ContentState::Known(..)));
-    assert!(w.has_part("as cuda:0 had it"), "with the board's name");
+    assert!(w.has_part("content on cuda:0"), "with the target's name");
     if let Some(c) = who.change {
-        assert!(w.has_part("changed it launch"));
+        assert!(w.has_part("changed by launch"));
         assert!(events[..5].contains(&c.event));
         // The way along what wrote it leads there, too.
         assert!(w.run("last-writer"));
@@ -138,7 +141,7 @@ fn the_same_by_the_keyboard_and_a_board_that_cannot_be_had_is_said() {
 fn pictures(name: &str, theme: ThemeChoice) {
     let mut w = sample(theme);
     w.run("show-launches");
-    w.click("Ask cuda:0 what each launch changed");
+    w.click("Trace the memory that each launch changed on cuda:0");
     let events = launches(&mut w);
     w.doc().go(events[5]);
     w.settle();

@@ -16,7 +16,7 @@ fn follow(w: &mut Window, link: &str) {
 fn the_notebook_lists_notes_and_leads_back_to_what_they_were_made_of() {
     let mut w = Window::open();
     w.run("show-notebook");
-    assert!(w.has_part("Nothing is noted yet"));
+    assert!(w.has_part("There are no notes yet"));
     let r = w.doc().current_register().unwrap();
     w.doc().go_with(7, Selection::Register(r));
     w.run("show-memory");

@@ -160,7 +160,7 @@ fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_o
     let mut w = agent.window();
     assert_eq!(w.doc().safety(), Safety::Unqueried);
     assert!(w.has("Safety: ! plan not made"));
-    assert!(w.doc().describe_safety().contains("a replay asks the board first"));
+    assert!(w.doc().describe_safety().contains("A replay queries the target first"));
     w.run("replay");
     assert_eq!(w.doc().replay.error, None);
     assert_eq!(w.app().confirm, Some("replay"));

@@ -57,9 +57,9 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
     widgets::section(ui, "Memory");
     let name = match who.location {
         Some(place) => calls.buffers().format_location(place),
-        None => "no buffer at the moment".to_owned(),
+        None => "no buffer at the current event".to_owned(),
     };
-    let row = widgets::key_value(ui, "place", StyledText::mono(&name));
+    let row = widgets::key_value(ui, "location", StyledText::mono(&name));
     widgets::add_copy_menu(&row, &[("name", name.clone()), ("address", format!("{va:#x}"))]);
     widgets::key_value(ui, "address", StyledText::mono(format!("{va:#x}")));
     if bytes > 1 {
@@ -74,7 +74,7 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
         widgets::key_value(ui, "buffer", StyledText::body(message));
         if b.kind != BufferKind::Variable
             && b.kind != BufferKind::Preexisting
-            && widgets::key_link(ui, "taken", &format!("event {}", text::count(b.from))).clicked()
+            && widgets::key_link(ui, "allocated", &format!("event {}", text::count(b.from))).clicked()
         {
             doc.go_keeping_target(b.from);
         }
@@ -82,7 +82,7 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
     input(doc, asks, ui, va);
     widgets::key_value(
         ui,
-        "as it is",
+        "as of",
         StyledText::body(format!("{when} event {}", text::count(doc.moment()))),
     );
     match who.byte {
@@ -90,7 +90,7 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
             widgets::key_value(ui, "byte", StyledText::mono(format!("{b:#04x}")));
         }
         None => {
-            widgets::key_value(ui, "byte", StyledText::body("not known").colour(p.quiet));
+            widgets::key_value(ui, "byte", StyledText::body("unknown").colour(p.quiet));
         }
     }
     widgets::key_wrapped(
@@ -110,7 +110,7 @@ fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
     let edited = doc.changes().inputs().get(&name).is_some_and(|e| e.is_edited_at(by));
     let mark = if edited { "● " } else { "" };
     let r = widgets::key_link(ui, "input", &format!("{mark}{name} + {by:#x}"));
-    if r.on_hover_text("shows the values of the input, to edit them").clicked() {
+    if r.on_hover_text("show the values of the input to edit them").clicked() {
         doc.select(Selection::Buffer(name));
         asks.run_command("show-inputs");
     }
@@ -118,7 +118,7 @@ fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
 
 fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, who: &LastWriter) {
     let p = palette(ui);
-    widgets::section(ui, "Who wrote it");
+    widgets::section(ui, "Last writer");
     let quiet = |ui: &mut Ui, message: String| {
         ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     };
@@ -136,7 +136,7 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
             continue;
         };
         let key = if t.reference.is_certain() {
-            "may have"
+            "candidate"
         } else {
             "possibly"
         };
@@ -155,15 +155,15 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
         quiet(
             ui,
             format!(
-                "and {} launches before these",
+                "and {} earlier launches",
                 text::count((who.launches.len() - MAX_LISTED_LAUNCHES) as u64)
             ),
         );
     }
     if let Some(c) = who.change {
-        let r = widgets::key_link(ui, "changed it", &launch_words(c.launch));
+        let r = widgets::key_link(ui, "changed by", &launch_words(c.launch));
         let message = format!(
-            "event {} · from {:#04x} to {:#04x}, as {} saw it",
+            "event {} · from {:#04x} to {:#04x}, according to {}",
             text::count(c.event),
             c.before,
             c.after,
@@ -187,17 +187,15 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
             CertainWriter::Fill => "fill".to_owned(),
             CertainWriter::CopyFrom(at) => format!("copy of {}", calls.buffers().format_address(at, event)),
         };
-        let r = widgets::key_link(ui, "for certain", &format!("event {}, {what}", text::count(event)));
+        let r = widgets::key_link(ui, "written by", &format!("event {}, {what}", text::count(event)));
         if r.on_hover_text(api_trace::describe_call(calls, &doc.recording, event))
             .clicked()
         {
             doc.go_keeping_target(event);
         }
         if let CertainWriter::CopyFrom(at) = writer {
-            let r = widgets::key_link(ui, "it came from", &calls.buffers().format_address(at, event));
-            if r.on_hover_text("goes to the copy, with the byte selected that it copied")
-                .clicked()
-            {
+            let r = widgets::key_link(ui, "copied from", &calls.buffers().format_address(at, event));
+            if r.on_hover_text("go to the copy and select the source byte").clicked() {
                 doc.go_with(
                     event,
                     Selection::Memory {
@@ -211,9 +209,9 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
         }
     } else if who.launches.is_empty() && who.change.is_none() {
         let message = match who.allocated_at {
-            Some(e) => format!("nobody since it was taken at event {}", text::count(e)),
-            None if who.location.is_some() => "nobody in this recording".to_owned(),
-            None => "there is no buffer that is known".to_owned(),
+            Some(e) => format!("no writer since the allocation at event {}", text::count(e)),
+            None if who.location.is_some() => "no writer in this recording".to_owned(),
+            None => "no known buffer".to_owned(),
         };
         quiet(ui, message);
     }
@@ -222,14 +220,14 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
         let boards = api_trace::boards(calls);
         quiet(
             ui,
-            format!("{message} its address since, and left it as it was, as {boards} saw"),
+            format!("{message} received its address since then and did not change it, according to {boards}"),
         );
     }
     if who.readers > 0 {
         let message = text::count_noun(who.readers, "launch has", "launches have");
         quiet(
             ui,
-            format!("{message} its address since, to read it by their signatures"),
+            format!("{message} received its address since then as a read-only parameter"),
         );
     }
     if who.others > 0 {
@@ -237,7 +235,8 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
         quiet(
             ui,
             format!(
-                "{message} since, with no address in this buffer among their arguments; one found in memory is not seen"
+                "{message} since then without an address of this buffer in the arguments; addresses loaded from \
+                 memory are not tracked"
             ),
         );
     }
@@ -248,8 +247,8 @@ fn trace_offer(doc: &Document, asks: &mut UiActions, ui: &mut Ui, ask: Option<&M
     if let Some(ask) = ask {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
-            let message = "which launch changed this byte, and what it holds";
-            memory_trace_buttons::button(doc, asks, ui, "which it was", message, || ask.clone());
+            let message = "the launch that changed this byte";
+            memory_trace_buttons::button(doc, asks, ui, "last writer", message, || ask.clone());
         });
     }
     memory_trace_buttons::show_last_failure(doc, ui);

@@ -446,7 +446,7 @@ fn keyed(
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
     let r = ui.interact(area, id, Sense::focusable_noninteractive());
-    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Device memory by keys"));
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Device memory table"));
     if !ui.memory(|m| m.focused() == Some(id)) {
         return;
     }

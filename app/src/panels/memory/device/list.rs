@@ -50,13 +50,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         table.text(ui, "size", rect, &text::bytes(b.bytes), small(), p.quiet);
         let mut message = format!("{:#x} · {}", b.at, b.kind.name());
         if b.kind != BufferKind::Variable {
-            message.push_str(&format!("\ntaken at event {}", text::count(b.from)));
+            message.push_str(&format!("\nallocated at event {}", text::count(b.from)));
         }
         if let Some(to) = b.to {
-            message.push_str(&format!(", given back at event {}", text::count(to)));
+            message.push_str(&format!(", freed at event {}", text::count(to)));
         }
         if !here {
-            message.push_str("\nnot there at the moment");
+            message.push_str("\nnot allocated at the current event");
         }
         let r = r.on_hover_text(message);
         widgets::add_copy_menu(&r, &[("name", b.name.clone()), ("address", format!("{:#x}", b.at))]);

@@ -30,14 +30,14 @@ fn findings_of_pages_without_content_are_one_row_that_unfolds() {
     let last = facts.findings.len() as u32 - 1;
     w.doc().facts = std::sync::Arc::new(facts);
     w.run("show-problems");
-    assert_eq!(part(&w, "problem "), (last - 4) as usize, "only the others have rows");
+    assert_eq!(part(&w, "finding "), (last - 4) as usize, "only the others have rows");
     w.click("Unfold mapped-without-content");
-    assert_eq!(part(&w, "problem "), last as usize + 1);
+    assert_eq!(part(&w, "finding "), last as usize + 1);
     w.click("Unfold mapped-without-content");
     // Whoever is led to one of them sees it.
     w.doc().go_finding(last);
     w.settle();
-    assert!(w.has(&format!("problem {last} mapped-without-content")));
+    assert!(w.has(&format!("finding {last} mapped-without-content")));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn memory_that_is_not_there_is_one_line_with_the_way_behind_it() {
     w.show_memory(0, run.va - 0x2000, 1);
     w.settle();
     let top = w.views().memory.top;
-    let label = format!("next recorded bytes behind {top:#x}");
+    let label = format!("next recorded bytes after {top:#x}");
     assert!(w.has(&label), "{label}");
     assert_eq!(part(&w, &label), 1, "said once");
     w.click(&label);
