@@ -124,7 +124,7 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
                 for (axis, word) in [
                     (AxisKind::Order, "by event"),
                     (AxisKind::Time, "by time"),
-                    (AxisKind::Compressed, "gaps pressed"),
+                    (AxisKind::Compressed, "compressed gaps"),
                 ] {
                     if choice(ui, &mut view.axis, axis, word, &format!("Plot {word}")) {
                         view.range = None;
@@ -133,7 +133,7 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
                 separator(ui);
                 let mut now = lines::has_split_axes(doc, view);
                 if choice(ui, &mut now, false, "one scale", "One scale")
-                    | choice(ui, &mut now, true, "apart", "Lines apart")
+                    | choice(ui, &mut now, true, "separate scales", "Separate scales")
                 {
                     view.split_axes = Some(now);
                 }
@@ -164,5 +164,5 @@ fn access_filter_buttons(view: &mut View, ui: &mut Ui) {
             }
         });
     r.response
-        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Accesses that tell values"));
+        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Plotted accesses"));
 }

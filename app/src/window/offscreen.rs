@@ -11,8 +11,7 @@ use std::sync::Arc;
 /// No graphics adapter is available.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there is no graphics adapter to draw with ({0}); on Debian and Ubuntu the package mesa-vulkan-drivers brings one \
-     that needs no hardware"
+    "there is no graphics adapter ({0}); on Debian and Ubuntu, install mesa-vulkan-drivers for a software renderer"
 )]
 pub struct NoAdapter(String);
 
@@ -233,7 +232,7 @@ impl Camera {
                 pixels.extend([a, b, c, 255]);
             }
         }
-        image::RgbaImage::from_raw(w, h, pixels).ok_or_else(|| anyhow::anyhow!("the picture came back short"))
+        image::RgbaImage::from_raw(w, h, pixels).ok_or_else(|| anyhow::anyhow!("the picture is incomplete"))
     }
 }
 
