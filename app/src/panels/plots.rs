@@ -53,7 +53,8 @@ fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
         return;
     }
     if doc.facts.registers.is_empty() {
-        let message = "No register is accessed in this recording, so there are no values to plot. The event table lists what it holds.";
+        let message = "This recording holds no register accesses, so there are no values to plot. The event table \
+                       lists its events.";
         widgets::empty_state(ui, icons::CHART_BAR, message, None);
         return;
     }

@@ -249,7 +249,7 @@ fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
     let parts = steps.skip(1).find(|n| with(*n) != with(n - 1)).expect("they part");
     w.run("on-to-break");
     assert_eq!(w.views().shader.thread.step, parts);
-    assert!(w.has("thread 9 parts here") || w.has("thread 9 joins here"));
+    assert!(w.has("thread 9 diverges here") || w.has("thread 9 rejoins here"));
     w.run("back-to-break");
     assert!(w.has("no breakpoint is reached before this step"));
 }
