@@ -52,10 +52,7 @@ impl Colour {
         match self {
             Self::Rights => "The access rights of the GPU.",
             Self::Owner => "The recorded buffer at the address.",
-            Self::Entropy => {
-                "The entropy of the page, in bits per byte: 0 if all bytes are equal, 8 if they look \
-                              random."
-            }
+            Self::Entropy => "The entropy of the page, bits per byte: 0 if all bytes are equal, 8 if they look random.",
             Self::Change => "The event at which the content changed last, if it is recorded.",
         }
     }
