@@ -27,9 +27,9 @@ struct Report {
 static REPORT: OnceLock<Report> = OnceLock::new();
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-const REASON: &str = "SIGBUS: a page of the file could not be read. Another program cut the file short or wrote it anew \
-                      in place while it was open, or the disk failed.\nWhat was changed in the window is in the journal \
-                      beside the recording and is offered when it is opened again.\n";
+const REASON: &str = "SIGBUS: a page of the file could not be read. Another program truncated or rewrote the file \
+                      while it was open, or the disk failed.\nUnsaved edits are in the journal next to the \
+                      recording. Open the recording again to restore them.\n";
 
 /// Makes every SIGBUS of this process report the recording, and then end the process as before.
 ///
@@ -133,7 +133,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
             for part in [
                 "kinescope: crash report: ",
                 report.shown.as_str(),
-                " (attach it when you tell somebody)\n",
+                " (attach it to a bug report)\n",
             ] {
                 write_fd(libc::STDERR_FILENO, part);
             }

@@ -44,7 +44,7 @@ impl Panel {
     /// to work for ever.
     pub fn draw(&self, desk: &mut PanelContext<'_>, ui: &mut Ui) {
         if let Some(title) = desk.asks.lost_work(self.id) {
-            let message = format!("{title}: stopped by an error of the program; see the crash report.");
+            let message = format!("{title} stopped because of an internal error; see the crash report.");
             let p = palette(ui);
             let mut away = false;
             ui.horizontal(|ui| {
@@ -147,7 +147,7 @@ pub static PANELS: &[Panel] = &[
     },
     Panel {
         id: "problems",
-        title: "Problems",
+        title: "Findings",
         ui: |d, ui| findings::ui(d.doc, d.asks, ui),
     },
     Panel {

@@ -87,7 +87,7 @@ pub fn ignore_difference(app: &mut App, _: &Context) {
         }),
         None => log::push(
             Level::Info,
-            "no difference is meant, or no rule leaves it out: choose a row of Compare".to_owned(),
+            "no difference is selected, or no rule can exclude it: select a row in Compare".to_owned(),
         ),
     }
 }
@@ -100,7 +100,7 @@ pub fn cause(app: &mut App, _: &Context) {
         Some((Some(a), _)) => d.go_step_of(DiffSide::A, a),
         Some((None, Some(b))) => d.go_step_of(DiffSide::B, b),
         _ => {
-            "nothing before it differs".clone_into(&mut d.comparison.jump_message);
+            "no earlier difference".clone_into(&mut d.comparison.jump_message);
         }
     });
 }
@@ -119,7 +119,7 @@ pub fn open_rules(app: &mut App, ctx: &Context) {
                 panels::compare::apply_rules(d.doc, &mut d.views.compare, d.asks);
             });
         }
-        Err(e) => app.error("these rules were not taken", &e.to_string()),
+        Err(e) => app.error("the rules were not loaded", &e.to_string()),
     });
 }
 

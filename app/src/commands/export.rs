@@ -74,7 +74,7 @@ pub fn table_of_panel(app: &mut App, ctx: &Context) {
             Box::new(move |app| match done {
                 Ok(exported) => {
                     for problem in &exported.problems {
-                        app.info(format!("{problem}; what lies there is not in the table"));
+                        app.info(format!("{problem}; the table lacks the rows of that part"));
                     }
                     let rows = text::count_noun(exported.rows, "row", "rows");
                     app.info(format!("exported {}: {}, {rows}", path.display(), table.name()));

@@ -33,10 +33,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             return;
         }
         let message = if doc.facts.calls.is_some() {
-            "This is a recording of a driver's calls: it holds no page tables, which the driver keeps to itself. Memory \
-             shows the buffers that the calls took."
+            "An API trace holds no page tables: they stay in the driver. Memory shows the buffers that the calls \
+             allocated."
         } else {
-            "This recording holds no page tables: no address space was set up in it."
+            "This recording holds no page tables: the driver set up no address space."
         };
         if widgets::empty_state(ui, icons::TREE_STRUCTURE, message, Some("Show events")) {
             asks.run_command("show-events");
@@ -98,8 +98,8 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             space.root,
             text::bytes(space.pages() * 4096),
             match space.mappings.len() {
-                1 => "1 run".to_owned(),
-                n => format!("{} runs", text::count(n as u64)),
+                1 => "1 mapping".to_owned(),
+                n => format!("{} mappings", text::count(n as u64)),
             },
             text::bytes(dumped * 4096),
             text::bytes(zero * 4096),
@@ -152,7 +152,7 @@ fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             let on = view.mark == Some(mark);
             let message = match pages {
                 0 if mark == Mark::MappedTwice && space.marks.not_compared => {
-                    format!("{} not looked for", mark.title())
+                    format!("{} not checked", mark.title())
                 }
                 0 => format!("{} none", mark.title()),
                 n => format!("{}{} {}", sign(mark), mark.title(), text::count(n)),

@@ -53,7 +53,8 @@ fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
         return;
     }
     if doc.facts.registers.is_empty() {
-        let message = "No register is accessed in this recording, so there are no values to plot. The event table lists what it holds.";
+        let message = "This recording holds no register accesses, so there are no values to plot. The event table \
+                       lists its events.";
         widgets::empty_state(ui, icons::CHART_BAR, message, None);
         return;
     }
@@ -124,7 +125,7 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
                 for (axis, word) in [
                     (AxisKind::Order, "by event"),
                     (AxisKind::Time, "by time"),
-                    (AxisKind::Compressed, "gaps pressed"),
+                    (AxisKind::Compressed, "compressed gaps"),
                 ] {
                     if choice(ui, &mut view.axis, axis, word, &format!("Plot {word}")) {
                         view.range = None;
@@ -133,7 +134,7 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
                 separator(ui);
                 let mut now = lines::has_split_axes(doc, view);
                 if choice(ui, &mut now, false, "one scale", "One scale")
-                    | choice(ui, &mut now, true, "apart", "Lines apart")
+                    | choice(ui, &mut now, true, "separate scales", "Separate scales")
                 {
                     view.split_axes = Some(now);
                 }
@@ -164,5 +165,5 @@ fn access_filter_buttons(view: &mut View, ui: &mut Ui) {
             }
         });
     r.response
-        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Accesses that tell values"));
+        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Plotted accesses"));
 }

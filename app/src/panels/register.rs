@@ -57,7 +57,7 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         ui.add_space(4.0);
         details::steps(doc, asks, ui, register);
         plot_menu(doc, asks, ui, register);
-        let help = asks.tooltip("name", "name it and its fields");
+        let help = asks.tooltip("name", "name the register and its fields");
         if ui.button("Name…").on_hover_text(help).clicked() {
             asks.run_command("name");
         }
@@ -80,7 +80,9 @@ fn filter_buttons(view: &mut View, ui: &mut Ui) {
         let on = view.statistics;
         let r = ui.selectable_label(on, RichText::new("statistics").color(if on { p.text } else { p.quiet }));
         r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Statistics of this register"));
-        if r.on_hover_text("what its accesses tell of what it is").clicked() {
+        if r.on_hover_text("what its accesses suggest about the register")
+            .clicked()
+        {
             view.statistics = !on;
         }
         for which in AccessFilter::ALL.into_iter().rev() {
@@ -192,10 +194,9 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
             return;
         }
         let message = if doc.facts.calls.is_some() {
-            "This is a recording of a driver's calls: it accesses no registers. Register shows those of recordings that \
-             were taken beneath a driver; here Launches and Events hold what happened."
+            "An API trace holds no register accesses. Launches and Events show what happened."
         } else {
-            "No register is accessed in this recording. Events holds what happened in it."
+            "This recording holds no register accesses. Events shows what it holds."
         };
         widgets::empty_state(ui, icons::CPU, message, None);
         return;

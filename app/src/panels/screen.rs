@@ -24,8 +24,8 @@ const PANE: f32 = 316.0;
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if !has_framebuffer(&doc.recording) {
-        let message = "This recording holds no framebuffer: nothing was stored to a window that is one. Logs of drivers that \
-                    draw text or pictures themselves show their screen here.";
+        let message = "This recording holds no framebuffer. The panel shows the screen of a driver that draws text \
+                       or pictures with the CPU.";
         if widgets::empty_state(ui, icons::FILM_STRIP, message, Some("Show events")) {
             asks.run_command("show-events");
         }

@@ -42,7 +42,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         let entry = listing.code.entry;
         let message = match listing.code.end {
             CodeEnd::Unreadable(_) => format!("The recording does not hold the shader's code at {entry}."),
-            CodeEnd::Broken(e) => format!("What stands at {entry} is no shader: {e}."),
+            CodeEnd::Broken(e) => format!("The bytes at {entry} are not a shader: {e}."),
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
         if widgets::empty_state(ui, icons::CPU, &message, Some("Show the bytes")) {
@@ -91,7 +91,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             ),
             false if doc.facts.calls.is_some() => nothing(
                 icons::CPU,
-                "Shader shows the code of jobs of Mali GPUs. This is a recording of calls: Kernel shows the code of its \
+                "Shader shows the code of jobs of Mali GPUs. This is an API trace: Kernel shows the code of its \
                  kernels.",
                 Some(("Show kernel", "show-kernel")),
             ),
@@ -134,7 +134,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             (_, Some(c)) if c.decoded => {
                 format!("Job {} runs no shader: it is a {} job.", job.index, c.kind)
             }
-            _ => format!("What job {} does could not be read.", job.index),
+            _ => format!("The descriptors of job {} cannot be read.", job.index),
         };
         return Err(EmptyState {
             icon: icons::CPU,

@@ -178,13 +178,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         }
         if let Some(m) = Measure::new(doc, view) {
             ui.separator();
-            if ui.button("Zoom to what is measured").clicked() {
+            if ui.button("Zoom to the measured range").clicked() {
                 view.zoom_to_measure(doc, now);
             }
-            if ui.button("Copy what is measured").clicked() {
+            if ui.button("Copy the measurement").clicked() {
                 ui.ctx().copy_text(m.describe());
             }
-            if ui.button("Set cursors to what is measured").clicked() {
+            if ui.button("Set cursors to the measured range").clicked() {
                 let last = m.first + m.events.saturating_sub(1);
                 doc.set_cursor(Cursor::A, m.first);
                 doc.set_cursor(Cursor::B, last);

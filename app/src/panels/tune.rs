@@ -38,7 +38,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             return;
         }
         LaunchLookup::Ready(Some(l)) if l.list.is_empty() => {
-            let message = "No launch was made in this recording, or none that succeeded.";
+            let message = "This recording holds no launch that succeeded.";
             widgets::empty_state(ui, icons::CHART_BAR, message, None);
             return;
         }

@@ -218,7 +218,7 @@ impl App {
         self.settings.scale = if to == 100 { 0 } else { to };
         self.settings.save();
         ctx.set_zoom_factor(to as f32 / 100.0);
-        self.info(format!("everything at {to} % of its size"));
+        self.info(format!("zoom is {to} %"));
     }
 
     /// Shows a message that an action succeeded.

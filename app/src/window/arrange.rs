@@ -48,8 +48,8 @@ impl App {
         }
         let mut findings = doc.recording.facts.findings.iter();
         if let Some(cut) = findings.find(|f| f.kind == FindingKind::TruncatedSection) {
-            let details = format!("{}: {}. What follows is not shown.", cut.place, cut.message);
-            self.notice = Some((format!("{} was cut", doc.title), details));
+            let details = format!("{}: {}. The part after it is not shown.", cut.place, cut.message);
+            self.notice = Some((format!("{} is truncated", doc.title), details));
         }
         for k in &doc.facts.gaps_in_knowledge {
             log::push(Level::Warning, k.clone());

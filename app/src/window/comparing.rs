@@ -25,7 +25,7 @@ impl App {
             Some(path) => log::push(
                 Level::Info,
                 format!(
-                    "{}: no longer there, so the comparison was not opened again",
+                    "{}: the file no longer exists, so the comparison was not reopened",
                     path.display()
                 ),
             ),

@@ -22,7 +22,7 @@ pub(super) fn load(app: &mut App, ctx: &Context, buffer: Buffer, planes: bool) {
                     let title = format!("load {} into {name}", file.unwrap_or_default());
                     replace(app, &again, &name, title, bytes.into());
                 }
-                Err(e) => app.error("the file was not taken", &e),
+                Err(e) => app.error("the file was not loaded", &e),
             })
         });
     });

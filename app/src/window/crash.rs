@@ -69,7 +69,7 @@ pub fn find_newest(folder: &Path) -> Option<PathBuf> {
 pub fn install(folder: PathBuf) {
     let ready = bus::report_to(&folder, &head()).and_then(|_| bus::install());
     if let Err(e) = ready {
-        let text = format!("no crash report can be made ready in {}: {e}", folder.display());
+        let text = format!("crash reports cannot be prepared in {}: {e}", folder.display());
         log::push(log::Level::Warning, text);
     }
     let before = std::panic::take_hook();
@@ -80,10 +80,10 @@ pub fn install(folder: PathBuf) {
             Ok(path) => {
                 log::push(
                     log::Level::Error,
-                    format!("the program stumbled; the report is {}", path.display()),
+                    format!("an internal error occurred; the crash report is {}", path.display()),
                 );
                 eprintln!(
-                    "kinescope: crash report: {} (attach it when you tell somebody)",
+                    "kinescope: crash report: {} (attach it to a bug report)",
                     path.display()
                 );
             }

@@ -38,7 +38,7 @@ impl App {
             }
             _ => self.run(ctx, step),
         };
-        anyhow::ensure!(done, "there is no command {step:?} that may run now");
+        anyhow::ensure!(done, "the command {step:?} does not exist or cannot run now");
         Ok(())
     }
 

@@ -67,7 +67,7 @@ impl Keymap {
         match file {
             Ok(file) => out.apply_file(file),
             Err(why) => {
-                out.problems.push(format!("none of it is used: {}", why.trim_end()));
+                out.problems.push(format!("the file is ignored: {}", why.trim_end()));
                 out.damaged = true;
             }
         }
@@ -80,14 +80,14 @@ impl Keymap {
         let mut given: Vec<Option<Vec<Shortcut>>> = vec![None; self.commands.len()];
         for (id, chords) in file.commands {
             let Some(at) = self.find_position(&id) else {
-                self.problems.push(format!("{id:?} is no command of this version"));
+                self.problems.push(format!("{id:?} is not a command of this version"));
                 continue;
             };
             let first = self.commands.get(at).and_then(|c| c.first);
             let mut keys = Vec::new();
             for chord in &chords {
                 match Shortcut::from_chord(chord) {
-                    None => self.problems.push(format!("{id}: there is no key \"{chord}\"")),
+                    None => self.problems.push(format!("{id}: \"{chord}\" is not a key")),
                     Some(s) => match s.reserved_reason().filter(|_| first != Some(s)) {
                         Some(why) => self.problems.push(format!("{id}: {} {why}", s.text())),
                         None if keys.contains(&s) => {}
@@ -110,7 +110,7 @@ impl Keymap {
                     Some(other) => {
                         let (a, b) = (self.title(other), self.title(at));
                         self.problems
-                            .push(format!("{} stands twice: {a} has it, {b} has not", s.text()));
+                            .push(format!("{} is listed twice: {a} keeps it, {b} loses it", s.text()));
                     }
                     None => {
                         owners.push((s, at));
@@ -128,7 +128,7 @@ impl Keymap {
                 if let Some((s, other)) = own.first().and_then(|s| owners.iter().find(|o| o.0 == *s)).copied() {
                     let (a, b) = (self.title(other), self.title(at));
                     self.problems
-                        .push(format!("{} is {a} now, so that {b} has no key", s.text()));
+                        .push(format!("{} now runs {a}, so {b} has no key", s.text()));
                     own.clear();
                 }
                 own
@@ -378,9 +378,9 @@ mod tests {
         assert_eq!(map.text("stop"), "Escape");
         let message = map.problems.join("\n");
         for part in [
-            "one: there is no key \"Ctrl Foo\"",
-            "two: there is no key \"F40\"",
-            "\"gone\" is no command of this version",
+            "one: \"Ctrl Foo\" is not a key",
+            "two: \"F40\" is not a key",
+            "\"gone\" is not a command of this version",
             "three: Ctrl C is for the clipboard",
             "three: Tab goes from field to field",
             "three: Enter is for buttons, lists and fields",
@@ -398,11 +398,11 @@ mod tests {
         assert_eq!(map.text("one"), "");
         let message = map.problems.join("\n");
         assert!(
-            message.contains("F2 stands twice: \"two\" has it, \"three\" has not"),
+            message.contains("F2 is listed twice: \"two\" keeps it, \"three\" loses it"),
             "{message}"
         );
         assert!(
-            message.contains("A is \"three\" now, so that \"one\" has no key"),
+            message.contains("A now runs \"three\", so \"one\" has no key"),
             "{message}"
         );
     }
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn a_file_that_is_none_is_put_aside_before_it_is_written_over() {
         let (mut map, folder) = loaded("this is = = not it");
-        assert!(map.problems[0].starts_with("none of it is used"), "{:?}", map.problems);
+        assert!(map.problems[0].starts_with("the file is ignored"), "{:?}", map.problems);
         assert_eq!(map.count_changed(), 0);
         map.set("one", shift(Key::F9).as_slice());
         let aside = map.save(folder.path()).unwrap().unwrap();

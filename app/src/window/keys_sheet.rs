@@ -75,7 +75,7 @@ impl App {
             Ok(None) => {}
             Ok(Some(aside)) => self.info(format!("the keys that could not be read are in {}", aside.display())),
             Err(e) => {
-                let message = format!("keys were not kept in {}: {e}", folder.display());
+                let message = format!("keys were not saved in {}: {e}", folder.display());
                 log::push(Level::Warning, &message);
                 if let Some(open) = &mut self.keys_sheet {
                     open.message = format!("▲ {message}");
@@ -92,7 +92,7 @@ impl App {
         let file = folder.join(super::keymap::FILE).display().to_string();
         let details = format!("{file}: {}", self.keys.problems.join("; "));
         log::push(Level::Warning, details.clone());
-        self.notice = Some(("Some keys were left out".into(), details));
+        self.notice = Some(("Some keys were ignored".into(), details));
     }
 
     /// Starts to capture a key for a command.
@@ -142,7 +142,7 @@ impl App {
             } else {
                 wanted.text()
             };
-            open.message = format!("! {} is {other} now. Press {again} again to move it.", wanted.text());
+            open.message = format!("! {} runs {other}. Press {again} again to move it.", wanted.text());
             open.listening = Some(KeyCapture {
                 asked: Some(wanted),
                 ..at
@@ -161,9 +161,9 @@ impl App {
         }
         open.listening = None;
         open.message = match (fits, lost) {
-            (false, _) => format!("! {title} has as many keys as a command may have."),
-            (true, None) => format!("{} is {title} now.", wanted.text()),
-            (true, Some(other)) => format!("{} is {title} now, and no longer {other}.", wanted.text()),
+            (false, _) => format!("! {title} already has the maximum number of keys."),
+            (true, None) => format!("{} now runs {title}.", wanted.text()),
+            (true, Some(other)) => format!("{} now runs {title}, and no longer {other}.", wanted.text()),
         };
         self.apply_keymap();
     }
@@ -231,18 +231,18 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             }
             let n = app.keys.count_changed();
             let words = if open.sure {
-                "Yes, all of them"
+                "Confirm the reset"
             } else {
-                "All as at first"
+                "Reset all keys"
             };
             let b = ui.add_enabled(n > 0, egui::Button::new(words));
             let message = format!(
-                "{} other keys than at first",
+                "{} keys other than the defaults",
                 text::count_noun(n as u64, "command has", "commands have")
             );
             if b.on_hover_text(&message).clicked() {
                 did.reset_all = std::mem::replace(&mut open.sure, true);
-                open.message = format!("! {message}. Press again to give them back what they had.");
+                open.message = format!("! {message}. Press again to reset them.");
             }
         });
         for problem in app.keys.problems.iter().take(3) {
@@ -301,7 +301,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
         app.keys.reset_all();
         if let Some(open) = &mut app.keys_sheet {
             open.sure = false;
-            open.message = "Every command has the key that it had at first.".into();
+            open.message = "Every command has its default key.".into();
         }
         app.apply_keymap();
     }
@@ -401,14 +401,14 @@ fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
         (_, message) if message.starts_with('▲') => (message.to_owned(), p.error),
         (Some(l), _) => (
             format!(
-                "Press the key for {}. Backspace: no key. Delete: {}. Escape: as it is.",
+                "Press the key for {}. Backspace: no key. Delete: {}. Escape: no change.",
                 title(l.id),
                 first(l.id)
             ),
             p.edited,
         ),
         (None, "") => (
-            "Enter or a click, then the key. Shift Enter: one more key. Arrows choose.".to_owned(),
+            "Press Enter or click, then press the key. Shift Enter: add a key. Arrows: select.".to_owned(),
             p.quiet,
         ),
         (None, message) => (message.to_owned(), p.text),
@@ -426,19 +426,19 @@ fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
             r.on_hover_text(label).clicked()
         };
         let has = !app.keys.shortcuts(id).is_empty();
-        if button(ui, "Change", format!("Another key for {name}"), true) {
+        if button(ui, "Change", format!("Change the key of {name}"), true) {
             did.listen = Some((id, false));
         }
-        if button(ui, "One more", format!("One more key for {name}"), has) {
+        if button(ui, "Add", format!("Add a key for {name}"), has) {
             did.listen = Some((id, true));
         }
-        if button(ui, "No key", format!("No key for {name}"), has) {
+        if button(ui, "Remove", format!("Remove the keys of {name}"), has) {
             did.press = Some(Key::Backspace);
         }
         if button(
             ui,
-            "As at first",
-            format!("{name} as at first: {}", first(id)),
+            "Reset",
+            format!("Reset {name}: {}", first(id)),
             app.keys.is_changed(id),
         ) {
             did.press = Some(Key::Delete);

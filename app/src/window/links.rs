@@ -108,7 +108,7 @@ impl App {
         self.show_scene(&goal.scene);
         if let Some(said) = goal.events.filter(|n| *n != have) {
             let message = format!(
-                "the link was made of a recording of {}, and {title} has {}: it may show another moment",
+                "the link is for a recording of {}, but {title} has {}: it may show another event",
                 text::count_noun(said, "event", "events"),
                 text::count(have)
             );
@@ -127,9 +127,10 @@ impl App {
         let Some(path) = self.find_linked_file(&link.file) else {
             let what = format!("{} was not found", link.file.display());
             let looked = if link.file.is_absolute() {
-                "the link names a file of the machine that it was made on; open the file, then follow the link again"
+                "the link names a path on the machine that made it; open the file here, then follow the link again"
             } else {
-                "it is neither here, nor beside the open recording, nor among those that were opened before"
+                "it is not in this folder, not next to the open recording, and not among the recent files; open it, \
+                 then follow the link again"
             };
             self.error(&what, looked);
             return Ok(());

@@ -21,17 +21,17 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
     let to = board.to_owned();
     let progress = app
         .tasks
-        .spawn(ctx, format!("watching memory on {board}"), move |progress| {
+        .spawn(ctx, format!("tracing memory on {board}"), move |progress| {
             let answer = boards
                 .open(&to)
                 .map_err(DeviceQueryError::from)
                 .and_then(|mut lease| memory_trace::trace_memory(&mut lease, &to, &of, ask, progress))
-                .map_err(|e| format!("board {to}: {e}"));
+                .map_err(|e| format!("target {to}: {e}"));
             let cancelled = progress.check().is_err();
             // Not on the interface thread: the time grows with the number of launches.
             let known = answer.and_then(|a| {
                 let missing = a.missing();
-                let missing = (!missing.is_empty()).then(|| format!("board {to}: {}", missing.join("; ")));
+                let missing = (!missing.is_empty()).then(|| format!("target {to}: {}", missing.join("; ")));
                 let calls = calls.with_memory_trace(a.trace, progress).map_err(|e| e.to_string())?;
                 Ok((Arc::new(calls), missing))
             });
@@ -44,7 +44,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
                     Ok((_, missing)) => missing.clone(),
                 };
                 if let Some(why) = &missed {
-                    log::push(Level::Info, format!("not watched: {why}"));
+                    log::push(Level::Info, format!("memory not traced: {why}"));
                 }
                 if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
                     if let Ok((calls, _)) = known {

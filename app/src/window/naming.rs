@@ -268,7 +268,7 @@ impl App {
                 Some(open) => (open.busy, open.error) = (false, Some(e)),
                 None => self.error("the name was not written", &e),
             },
-            (NameJob::Put { .. }, Err(e)) => self.error("the file of the name was left as it is", &e),
+            (NameJob::Put { .. }, Err(e)) => self.error("the register map file was not changed", &e),
             (_, Ok(_)) => self.read_names(ctx),
         }
     }

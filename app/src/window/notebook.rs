@@ -33,7 +33,7 @@ impl NotebookFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum NotebookError {
     /// The file name has no known format.
-    #[error("{}: the name does not say the form (expected .md or .html)", .0.display())]
+    #[error("{}: the name does not say the format (expected .md or .html)", .0.display())]
     Form(PathBuf),
     /// The file cannot be written.
     #[error(transparent)]

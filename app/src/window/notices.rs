@@ -17,8 +17,8 @@ fn strip(ui: &mut Ui, id: &str, add: impl FnOnce(&mut Ui)) {
 /// `{palette}` and `{help}` stand for the keys of these commands.
 const HINTS: [&str; 3] = [
     "The wheel zooms the timeline about the pointer; drag across it to measure.",
-    "Everything named is a link: click an event, an address, a job, and every panel follows.",
-    "{palette} goes anywhere and does anything; {help} shows every key.",
+    "Names are links: click an event, an address or a job, and every panel follows.",
+    "{palette} opens the command palette; {help} shows every key.",
 ];
 
 /// Draws the notices that apply.
@@ -45,9 +45,8 @@ pub(super) fn draw_notices(app: &mut App, ui: &mut Ui) {
     if let Some(block) = damaged {
         strip(ui, "damaged", |ui| {
             ui.label(RichText::new("▲ The file is damaged").color(p.error));
-            let summary = format!(
-                "{block}. What it takes away is grey or missing, and nothing is replayed or written from this recording."
-            );
+            let summary =
+                format!("{block}. The lost parts are grey or missing. This recording cannot be replayed or exported.");
             ui.label(RichText::new(text::truncate_middle(&summary, 320)).color(p.text))
                 .on_hover_text(&summary);
             if ui.button("Show findings").clicked() {
@@ -142,7 +141,7 @@ fn draw_dropped_file(app: &mut App, ui: &mut Ui) {
                 .color(p.text),
         )
         .on_hover_text(path.display().to_string());
-        ui.label(RichText::new("was let go here:").color(p.quiet));
+        ui.label(RichText::new("was dropped here:").color(p.quiet));
         let open = ui.button("Open it");
         let beside = ui.button(compare);
         let leave = ui.button("Neither");
@@ -211,10 +210,10 @@ pub(super) fn draw_drop_hint(app: &App, ctx: &Context) {
         egui::StrokeKind::Inside,
     );
     let words = match (held, app.doc.is_some()) {
-        (1, false) => "Let go to open it",
-        (_, false) => "Let go to open the first and compare it with the second",
-        (1, true) => "Let go to open it, or to compare with it",
-        (_, true) => "Let go to open the first of them, or to compare with it",
+        (1, false) => "Drop to open it",
+        (_, false) => "Drop to open the first and compare it with the second",
+        (1, true) => "Drop to open it, or to compare with it",
+        (_, true) => "Drop to open the first of them, or to compare with it",
     };
     egui::Area::new(egui::Id::unique("hovering words"))
         .order(Order::Tooltip)

@@ -52,7 +52,7 @@ impl App {
             Box::new(move |app| match made {
                 Ok((doc, own)) => {
                     for error in own.errors() {
-                        app.error("a register map of yours is not used", error);
+                        app.error("a user register map was not loaded", error);
                     }
                     app.show_document(doc);
                     app.watch_user_maps(own, &again);
@@ -109,10 +109,10 @@ impl App {
                     doc.derivation = None;
                     let left = match app.keys.text("reload").as_str() {
                         "" => format!(
-                            "{} was stopped: Reload, in the menu File, makes up for it",
+                            "{} was stopped; use Reload in the menu File to run it again",
                             stage.title()
                         ),
-                        key => format!("{} was stopped: {key} reads the recording again", stage.title()),
+                        key => format!("{} was stopped; {key} reads the recording again", stage.title()),
                     };
                     log::push(Level::Warning, left);
                 }

@@ -296,8 +296,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
             egui::Frame::popup(ui.style()).inner_margin(8).show(ui, |ui| {
                 ui.set_width(width);
                 let p = colours(ui);
-                let hint = RichText::new("Go to, find, do: an event, an address, a register, a command, a link")
-                    .color(p.quiet);
+                let hint = RichText::new("Enter an event, an address, a register, a command or a link").color(p.quiet);
                 let edit = egui::TextEdit::singleline(&mut open.text)
                     .id(egui::Id::unique("palette-text"))
                     .font(body())
@@ -320,7 +319,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
                     }
                 }
                 if list.is_empty() {
-                    ui.label(RichText::new("nothing of that name").color(p.quiet).font(small()));
+                    ui.label(RichText::new("no match").color(p.quiet).font(small()));
                 }
             });
         });

@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Error for a file name with an unknown picture format.
-pub const UNKNOWN_FORMAT: &str = "the name says another form than can be written (expected .png or .svg)";
+pub const UNKNOWN_FORMAT: &str = "unknown picture format (expected .png or .svg)";
 
 /// Maximum time to wait for the pixels of the window.
 const PIXELS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ impl App {
         };
         let Ok(image) = pixels.try_recv() else {
             if wanted.since.elapsed() > PIXELS_TIMEOUT {
-                self.error("the picture was not saved", "the window did not give its pixels");
+                self.error("the picture was not saved", "the window returned no pixels in time");
             } else {
                 ctx.request_repaint_after(Duration::from_millis(20));
                 self.picture_request = Some(wanted);
@@ -163,5 +163,5 @@ fn rgba_from_color(image: &ColorImage) -> anyhow::Result<RgbaImage> {
     let [w, h] = image.size;
     let bytes = image.pixels.iter().flat_map(|c| [c.r(), c.g(), c.b(), 255]).collect();
     let made = RgbaImage::from_raw(u32::try_from(w)?, u32::try_from(h)?, bytes);
-    made.ok_or_else(|| anyhow::anyhow!("the window's pixels came short"))
+    made.ok_or_else(|| anyhow::anyhow!("the picture of the window is incomplete"))
 }

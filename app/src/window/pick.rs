@@ -113,7 +113,7 @@ impl<A> PathPrompt<A> {
         match &self.what {
             Pick::Recording | Pick::Second if path.is_file() || is_recording(&path) => PathCheck::Take,
             Pick::Recording | Pick::Second if path.is_dir() => {
-                PathCheck::Invalid("This folder is no recording: add a name.")
+                PathCheck::Invalid("This folder is not a recording: add a name.")
             }
             Pick::Recording | Pick::Second => PathCheck::Invalid("No such file."),
             Pick::Folder if path.is_dir() => PathCheck::Take,

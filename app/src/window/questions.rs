@@ -102,9 +102,9 @@ fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<An
     let edits = text::count_noun(n, "edit", "edits");
     title(ui, &format!("{verb} and lose {edits} of {name}?"));
     let message = if n == 1 {
-        "It stands in no file:"
+        "It is not saved in a file:"
     } else {
-        "They stand in no file:"
+        "They are not saved in a file:"
     };
     ui.label(message);
     let why = RichText::new(&unkept.error).font(small()).color(p.error);
@@ -112,8 +112,7 @@ fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<An
     lines(ui, unkept.changes.len(), |i| {
         (String::new(), unkept.changes.get(i).cloned().unwrap_or_default())
     });
-    let hint =
-        "Room on the disk, or a folder that can be written, is enough: they are written as soon as that is there.";
+    let hint = "Free space on the disk or make the folder writable: the edits are then saved at once.";
     ui.add(egui::Label::new(RichText::new(hint).color(p.quiet)).wrap());
     ui.add_space(10.0);
     ui.horizontal(|ui| {
@@ -163,7 +162,7 @@ fn draw_recording_choice(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], ans
             }
         });
     if let Some(more) = recordings.len().checked_sub(MAX_OFFERED).filter(|n| *n > 0) {
-        let words = format!("… and {more} more: Open file… in the menu File has them");
+        let words = format!("… and {more} more: use Open file… in the menu File");
         ui.label(RichText::new(words).font(small()).color(p.quiet));
     }
     ui.add_space(10.0);
@@ -188,8 +187,7 @@ fn draw_save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     let edited = text::truncate_middle(&inputs.join(", "), 80);
     ui.label(RichText::new(format!("Edited: {edited}")).color(p.edited));
     ui.add_space(6.0);
-    let words = "With the edits, a replay of the copy gives the edited result. Results that the recording holds stay as \
-                 they were recorded.";
+    let words = "With the edits, a replay of the copy gives the edited result. The recorded results stay unchanged.";
     ui.add(egui::Label::new(RichText::new(words).color(p.quiet)).wrap());
     ui.add_space(10.0);
     ui.horizontal(|ui| {
@@ -237,7 +235,7 @@ fn draw_discard(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
             .map_or_else(String::new, |c| c.describe());
         (when, what)
     });
-    ui.label(RichText::new("The file is put aside, not deleted.").color(p.quiet));
+    ui.label(RichText::new("The file is renamed, not deleted.").color(p.quiet));
     ui.add_space(10.0);
     ui.horizontal(|ui| {
         let keep = widgets::primary_button(ui, "Keep them", "Keep them", true);
@@ -254,7 +252,7 @@ fn draw_discard(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
 
 fn draw_discarded(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
     title(ui, "The changes were discarded");
-    ui.label("Their file was put aside as");
+    ui.label("Their file was renamed to");
     let place = RichText::new(to.display().to_string()).font(mono());
     ui.add(egui::Label::new(place).wrap());
     ui.add_space(10.0);

@@ -10,8 +10,8 @@ use eframe::{NativeOptions, Renderer};
 pub const VARIABLE: &str = "KINESCOPE_RENDERER";
 
 /// Advice when no window opens.
-const INSTALL: &str = "on Debian and Ubuntu the packages libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
-                       libxkbcommon-x11-0 bring what is needed";
+const INSTALL: &str = "on Debian and Ubuntu, install libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
+                       libxkbcommon-x11-0";
 
 /// Returns the renderers in the order of attempts. Without a card both render in software, and OpenGL starts faster.
 ///
@@ -77,7 +77,7 @@ pub(super) fn open(
         match eframe::run_native("Kinescope", options, Box::new(make)) {
             Ok(()) => return Ok(()),
             // Another window does not fix a later error.
-            Err(e) if opened => anyhow::bail!("the window ended: {e}"),
+            Err(e) if opened => anyhow::bail!("the window closed because of an error: {e}"),
             // Without a display, another renderer does not help either.
             Err(eframe::Error::WinitEventLoop(e)) => {
                 let e = e.to_string();

@@ -85,7 +85,7 @@ impl App {
         if let Err(why) = doc.replay.parse_tolerance(&doc.buffers) {
             doc.replay.error = Some(ReplayError {
                 kind: ReplayErrorKind::Plan,
-                text: format!("What outputs are held against is not right: {why}"),
+                text: format!("The output tolerance is invalid: {why}"),
                 is_unresponsive: false,
                 allow: None,
                 unfit: false,
@@ -118,29 +118,27 @@ impl App {
         doc.replay.begin();
         let (boards, of) = (self.boards.clone(), Arc::clone(&doc.recording));
         let board = doc.replay.board().to_owned();
-        let progress = self
-            .tasks
-            .spawn(ctx, format!("asking {board} what it is"), move |progress| {
-                let result = boards.query_device(&board);
-                let result = progress.check().map_err(|_| ClientError::Cancelled).and(result);
-                Box::new(move |app| match result {
-                    Ok(info) => {
-                        // The user selected another target meanwhile.
-                        let doc = app.document_of(&of).filter(|d| d.replay.board() == board);
-                        let Some(doc) = doc else { return };
-                        doc.replay.unresponsive_board = None;
-                        doc.replay.queried_device = Some(info);
-                        if doc.replay.needs_confirmation() {
-                            app.confirm = Some(command);
-                        } else {
-                            app.actions.run_command(command);
-                        }
+        let progress = self.tasks.spawn(ctx, format!("querying {board}"), move |progress| {
+            let result = boards.query_device(&board);
+            let result = progress.check().map_err(|_| ClientError::Cancelled).and(result);
+            Box::new(move |app| match result {
+                Ok(info) => {
+                    // The user selected another target meanwhile.
+                    let doc = app.document_of(&of).filter(|d| d.replay.board() == board);
+                    let Some(doc) = doc else { return };
+                    doc.replay.unresponsive_board = None;
+                    doc.replay.queried_device = Some(info);
+                    if doc.replay.needs_confirmation() {
+                        app.confirm = Some(command);
+                    } else {
+                        app.actions.run_command(command);
                     }
-                    Err(e) => app.report_missed_replay(&of, &board, &format!("replay on {board}"), e.into()),
-                })
-            });
+                }
+                Err(e) => app.report_missed_replay(&of, &board, &format!("replay on {board}"), e.into()),
+            })
+        });
         if let Ok(mut phase) = doc.replay.phase.lock() {
-            "asking the board what it is".clone_into(&mut phase);
+            "querying the target".clone_into(&mut phase);
         }
         doc.replay.running = Some(progress);
         self.replaying = self.tasks.latest();
@@ -240,7 +238,7 @@ impl App {
     /// Requests the list of targets.
     pub fn find_boards(&mut self, ctx: &Context) {
         let boards = self.boards.clone();
-        self.tasks.spawn(ctx, "looking for boards", move |_| {
+        self.tasks.spawn(ctx, "finding targets", move |_| {
             let (boards, unread) = boards.list();
             Box::new(move |app| {
                 if let Some(d) = &mut app.doc {
@@ -309,8 +307,8 @@ impl App {
                     ReplayError {
                         kind: ReplayErrorKind::Stopped,
                         ..
-                    } => app.info("pairing was stopped; no key was kept"),
-                    e => app.error("pairing did not succeed", &e.text),
+                    } => app.info("pairing was stopped; no key was saved"),
+                    e => app.error("pairing failed", &e.text),
                 },
             })
         });

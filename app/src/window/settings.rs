@@ -160,7 +160,7 @@ impl Settings {
         if let Err(e) = done {
             crate::log::push(
                 crate::log::Level::Warning,
-                format!("settings were not kept in {}: {e}", folder.display()),
+                format!("settings were not saved in {}: {e}", folder.display()),
             );
         }
     }

@@ -55,35 +55,40 @@ pub(super) fn draw_help(app: &mut App, ctx: &Context) {
     show_sheet(ctx, "Shortcuts", &mut open, 820.0, |ui| {
         let p = palette(ui);
         let height = (ui.available_height() - 34.0).max(80.0);
-        egui::ScrollArea::vertical().auto_shrink(false).max_height(height).show(ui, |ui| {
-            ui.spacing_mut().item_spacing.x = 32.0;
-            ui.columns(3, |columns| {
-                let all = COLUMNS.iter().enumerate();
-                for (i, menu) in all.flat_map(|(i, menus)| menus.iter().map(move |m| (i, *m))) {
-                    let Some(ui) = columns.get_mut(i) else { continue };
-                    ui.spacing_mut().item_spacing.y = 1.0;
-                    widgets::section(ui, menu.title());
-                    let commands = app.commands.iter().filter(|c| c.menu == menu);
-                    let commands = commands.map(|c| (app.keys.text(c.id), c.title));
-                    let commands = commands.filter(|c| !c.0.is_empty());
-                    let within = IN_PANELS.iter().filter(|k| k.0 == menu);
-                    for (keys, title) in commands.chain(within.map(|k| (k.1.to_owned(), k.2))) {
-                        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), theme::ROW), Sense::hover());
-                        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{keys}: {title}")));
-                        let w = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, &keys, mono(), p.quiet);
-                        let left = Rect::from_min_max(rect.min, pos2(rect.right() - w - 8.0, rect.bottom()));
-                        widgets::paint_text(ui, left, Align2::LEFT_CENTER, title, body(), p.text);
+        egui::ScrollArea::vertical()
+            .auto_shrink(false)
+            .max_height(height)
+            .show(ui, |ui| {
+                ui.spacing_mut().item_spacing.x = 32.0;
+                ui.columns(3, |columns| {
+                    let all = COLUMNS.iter().enumerate();
+                    for (i, menu) in all.flat_map(|(i, menus)| menus.iter().map(move |m| (i, *m))) {
+                        let Some(ui) = columns.get_mut(i) else { continue };
+                        ui.spacing_mut().item_spacing.y = 1.0;
+                        widgets::section(ui, menu.title());
+                        let commands = app.commands.iter().filter(|c| c.menu == menu);
+                        let commands = commands.map(|c| (app.keys.text(c.id), c.title));
+                        let commands = commands.filter(|c| !c.0.is_empty());
+                        let within = IN_PANELS.iter().filter(|k| k.0 == menu);
+                        for (keys, title) in commands.chain(within.map(|k| (k.1.to_owned(), k.2))) {
+                            let (rect, r) =
+                                ui.allocate_exact_size(vec2(ui.available_width(), theme::ROW), Sense::hover());
+                            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{keys}: {title}")));
+                            let w = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, &keys, mono(), p.quiet);
+                            let left = Rect::from_min_max(rect.min, pos2(rect.right() - w - 8.0, rect.bottom()));
+                            widgets::paint_text(ui, left, Align2::LEFT_CENTER, title, body(), p.text);
+                        }
                     }
-                }
+                });
+                ui.add_space(8.0);
+                let wheel = "Wheel: zoom the timeline about the pointer. Shift and wheel: move. Drag: measure. The \
+                         command palette has the rest";
+                let words = match app.keys.text("palette").as_str() {
+                    "" => format!("{wheel}."),
+                    keys => format!("{wheel}, {keys}."),
+                };
+                ui.label(RichText::new(words).font(small()).color(p.quiet));
             });
-            ui.add_space(8.0);
-            let wheel = "Wheel: zoom the timeline about the pointer. Shift and wheel: move. Drag: measure. Everything else is in the palette";
-            let words = match app.keys.text("palette").as_str() {
-                "" => format!("{wheel}."),
-                keys => format!("{wheel}, {keys}."),
-            };
-            ui.label(RichText::new(words).font(small()).color(p.quiet));
-        });
         change = ui.button("Change keys…").clicked();
     });
     app.help = open;
@@ -102,7 +107,7 @@ pub(super) fn draw_about(app: &mut App, ctx: &Context) {
                 .font(strong())
                 .size(14.0),
         );
-        ui.label("Records what a driver did to a GPU, shows it, and plays it again.");
+        ui.label("Inspect, edit and replay recordings of GPU work.");
         ui.add_space(6.0);
         ui.label(RichText::new("Licensed under MIT or Apache-2.0.").color(p.quiet));
         ui.add_space(6.0);
@@ -136,12 +141,12 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
             text::count_noun(c.plan.jobs.len() as u64, "job", "jobs"),
             text::count_noun(c.plan.used_pages, "page", "pages")
         ),
-        None => "the plan is made and checked first; \"Make plan\" shows it beforehand".to_owned(),
+        None => "the plan is made and verified first; \"Make plan\" shows it before the replay".to_owned(),
     };
     let summary = doc.replay.info().map(|i| i.description.clone());
     let uncontained = doc.replay.needs_containment_consent();
     let title = match (uncontained, driven) {
-        (true, _) => "Replay on hardware that nothing contains?",
+        (true, _) => "Replay on hardware without containment?",
         (_, true) => "Replay on this GPU?",
         _ => "Replay on real hardware?",
     };
@@ -156,18 +161,18 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
             ui.label(RichText::new(message).font(small()).color(p.quiet));
         }
         ui.add_space(4.0);
-        ui.label(format!("This writes to the device and lets it work: {what}."));
+        ui.label(format!("This writes to the device and starts its work: {what}."));
         if uncontained {
-            let words = "! No IOMMU and no page tables keep this device from memory: with a plan that is wrong it can \
-                         read and overwrite any memory of its machine. Your yes counts for this board until the \
+            let words = "! No IOMMU and no page tables restrict this device: with a wrong plan, it can read and \
+                         overwrite any memory of its machine. Your confirmation is valid for this target until the \
                          recording is closed.";
             ui.label(RichText::new(words).color(p.warning));
         }
         let more = if driven {
-            "A process of its own does it, and the driver keeps it from the memory of others; whoever else uses the GPU \
-             shares its time. Your yes counts for this board until the recording is closed."
+            "A worker process replays the calls, and the driver protects the memory of other processes. Other users \
+             of the GPU share its time. Your confirmation is valid for this target until the recording is closed."
         } else {
-            "The agent checks the plan again before anything is touched."
+            "The agent verifies the plan again before it touches the device."
         };
         ui.label(RichText::new(more).color(p.quiet));
         ui.add_space(10.0);

@@ -184,12 +184,12 @@ fn unsaved_part(doc: &Document, ui: &Ui) -> Option<Part> {
     let p = palette(ui);
     match doc.save_state() {
         SaveState::InMemory(u) => {
-            let more = format!("{}\nThey are tried again every second.", u.error);
-            Some(Part::new("▲ edits not kept", body(), p.error).with_hover(more))
+            let more = format!("{}\nKinescope tries to save them again every second.", u.error);
+            Some(Part::new("▲ edits not saved", body(), p.error).with_hover(more))
         }
         SaveState::InFallback { path, why } => {
             let more = format!("{}\n{why}", path.display());
-            Some(Part::new("! edits kept in the settings", body(), p.warning).with_hover(more))
+            Some(Part::new("! edits saved in the settings folder", body(), p.warning).with_hover(more))
         }
         SaveState::NextToRecording => None,
     }

@@ -81,7 +81,7 @@ impl<A: 'static> Tasks<A> {
         let thread = std::thread::Builder::new().name(format!("work: {title}"));
         let started = thread.spawn(move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mine)));
-            let why = "stopped by an error of the program; see the crash report";
+            let why = "stopped because of an internal error; see the crash report";
             let ended = match result {
                 Ok(done) => {
                     mine.mark_ended();

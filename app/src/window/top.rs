@@ -61,7 +61,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
     });
     let at = Rect::from_center_size(pos2(middle, full.center().y - 0.5), vec2(search, 26.0));
     let r = ui.interact(at, ui.scope_id().with("search"), Sense::click());
-    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Go to, find, do"));
+    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Command palette"));
     ui.painter().rect(
         at,
         4.0,
@@ -83,7 +83,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
         ui,
         words,
         Align2::LEFT_CENTER,
-        &format!("{}  Go to, find, do", icons::MAGNIFYING_GLASS),
+        &format!("{}  Command palette", icons::MAGNIFYING_GLASS),
         body(),
         p.quiet,
     );
@@ -176,7 +176,7 @@ fn draw_target(app: &mut App, ui: &mut Ui) {
     };
     let label = RichText::new(format!("{shown} {}", icons::CARET_DOWN)).color(p.text);
     let button = ui.button((dot, label));
-    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Board {name}")));
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Target {name}")));
     let button = match &obstacle {
         Some(why) => button.on_hover_text(why),
         None => button,

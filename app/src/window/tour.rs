@@ -303,7 +303,7 @@ fn draw_tour_end(app: &App, ui: &mut Ui) {
             .color(p.text),
     );
     let message = match app.keys.text("help") {
-        keys if keys.is_empty() => "All keys, in the menu Help, shows what else there is.".to_owned(),
+        keys if keys.is_empty() => "All keys, in the menu Help, shows every key.".to_owned(),
         keys => format!("{keys} shows every key, and the menu Help takes the tour again."),
     };
     ui.add(egui::Label::new(RichText::new(message).color(p.text)).wrap());

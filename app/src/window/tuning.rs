@@ -31,7 +31,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest
             .open(&to)
             .map_err(DeviceQueryError::from)
             .and_then(|mut lease| boards::tune_on_target(&mut lease, &of, &build_edits(&edited), &tune, progress))
-            .map_err(|e| format!("board {to}: {e}"));
+            .map_err(|e| format!("target {to}: {e}"));
         Box::new(move |app: &mut App| {
             if let Err(why) = &tuned {
                 log::push(Level::Info, format!("not tuned: {why}"));
@@ -54,7 +54,7 @@ pub(super) fn load_code(app: &mut App, ctx: &Context) {
             let read = codes::read(&path);
             Box::new(move |app| match read {
                 Ok(code) => app.views.tune.form.modules.push(code),
-                Err(e) => app.error("the code was not taken", &e.to_string()),
+                Err(e) => app.error("the code was not loaded", &e.to_string()),
             })
         });
     });

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Notice when edits are not saved anywhere.
-const NOT_SAVED: &str = "the changes could not be kept beside the recording";
+const NOT_SAVED: &str = "the changes could not be saved next to the recording";
 
 /// Interval of the checks of where edits are saved, while they are not in their normal location.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -123,7 +123,8 @@ impl App {
             match done {
                 Ok(()) => {
                     let message = format!(
-                        "the journal of {} was saved as {}; beside the recording, as {}, it is taken up again",
+                        "the journal of {} was saved as {}; to restore the edits, copy it next to the recording, as \
+                         {}",
                         doc.title,
                         path.display(),
                         journal::path_for(&doc.path).display()
@@ -146,7 +147,7 @@ impl App {
                 log::push(Level::Info, format!("discarded changes are in {}", to.display()));
                 self.question = Some(Question::EditsDiscarded(to));
             }
-            Some(Err(e)) => self.error("the changes left behind could not be put aside", &e),
+            Some(Err(e)) => self.error("the file of the unsaved changes could not be renamed", &e),
             Some(Ok(None)) | None => {}
         }
     }
@@ -171,10 +172,13 @@ impl App {
             (_, SaveState::InMemory(u)) => self.error(NOT_SAVED, &u.error),
             (_, SaveState::InFallback { path, why }) => log::push(
                 Level::Warning,
-                format!("edits are kept in {}, not beside the recording ({why})", path.display()),
+                format!(
+                    "edits are saved in {}, not next to the recording ({why})",
+                    path.display()
+                ),
             ),
             (SaveState::NextToRecording, SaveState::NextToRecording) => {}
-            (_, SaveState::NextToRecording) => log::push(Level::Info, "edits are kept beside the recording"),
+            (_, SaveState::NextToRecording) => log::push(Level::Info, "edits are saved next to the recording"),
         }
         if !matches!(now, SaveState::InMemory(_)) {
             if self.notice.as_ref().is_some_and(|n| n.0 == NOT_SAVED) {

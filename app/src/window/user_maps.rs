@@ -42,7 +42,7 @@ impl UserMapsWatch {
             }
         });
         if let Err(e) = begun {
-            tracing::warn!("register maps that change are not read again: {e}");
+            tracing::warn!("changed register maps will not be reloaded: {e}");
         }
         Self {
             beside,
@@ -88,7 +88,7 @@ impl App {
         if let Some(w) = &self.user_maps {
             w.changed.store(false, Ordering::Relaxed);
         }
-        self.info("a register map of yours changed: names are read again".to_owned());
+        self.info("a user register map changed; names are reloaded".to_owned());
         self.read_names(ctx);
     }
 
@@ -108,7 +108,7 @@ impl App {
                 };
                 let idle = doc.is_some_and(|d| d.derivation.is_none());
                 for error in own.errors() {
-                    app.error("a register map of yours is not used", error);
+                    app.error("a user register map was not loaded", error);
                 }
                 app.watch_user_maps(own, &again);
                 match renamed {

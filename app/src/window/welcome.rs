@@ -17,15 +17,12 @@ pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {
     ui.vertical_centered(|ui| {
         ui.label(RichText::new(icons::FILM_STRIP).size(36.0).color(p.quiet));
         ui.add_space(8.0);
-        ui.label(
-            RichText::new("Open a recording of what a driver did to a GPU")
-                .font(strong())
-                .size(16.0),
-        );
+        ui.label(RichText::new("Open a recording of GPU work").font(strong()).size(16.0));
         ui.add_space(4.0);
         ui.label(
             RichText::new(
-                "A .kine file, or a folder of GPUReplay's or of job chains. Dragging it into this window works too.",
+                "A .kine file, a folder of GPUReplay, or a folder of job chains. You can also drop it on this \
+                 window.",
             )
             .color(p.quiet),
         );
@@ -88,7 +85,11 @@ fn draw_tour_offer(app: &mut App, ui: &mut Ui) {
         if ui.button("Take the tour").clicked() {
             app.actions.run_command("tour");
         }
-        if ui.button("Not now").on_hover_text("the menu Help keeps it").clicked() {
+        if ui
+            .button("Not now")
+            .on_hover_text("the tour is in the menu Help")
+            .clicked()
+        {
             app.dismiss_tour();
         }
     });

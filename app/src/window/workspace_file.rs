@@ -132,10 +132,10 @@ impl WorkspaceSaver {
                 path,
                 fallback_reason: Some(why),
             }) => format!(
-                "the workspace is kept in {}, not beside the recording ({why})",
+                "the workspace is saved in {}, not next to the recording ({why})",
                 path.display()
             ),
-            Err(e) => format!("the workspace was not kept: {e}"),
+            Err(e) => format!("the workspace was not saved: {e}"),
         };
         if !std::mem::replace(&mut self.warned, true) {
             log::push(Level::Warning, line);
@@ -166,10 +166,10 @@ fn rename_damaged(path: &Path) -> String {
     name.push(".damaged");
     match std::fs::rename(path, &name) {
         Ok(()) => format!(
-            "panels are as at first, and the file was put aside as {}",
+            "panels have their default layout; the file was renamed to {}",
             Path::new(&name).display()
         ),
-        Err(e) => format!("panels are as at first; the file could not be put aside: {e}"),
+        Err(e) => format!("panels have their default layout; the file could not be renamed: {e}"),
     }
 }
 

@@ -190,10 +190,10 @@ fn a_note_is_written_over_by_typing() {
 fn an_address_of_a_board_that_is_wrong_keeps_the_keyboard_and_says_why() {
     let mut w = floats();
     w.run("show-replay");
-    w.harness.get_by_label("Board address").focus();
+    w.harness.get_by_label("Target address").focus();
     w.settle();
     assert_eq!(w.type_text("zz\n"), [""; 0]);
-    assert!(w.harness.get_by_label("Board address").is_focused());
+    assert!(w.harness.get_by_label("Target address").is_focused());
     assert!(
         w.harness
             .query_all_by_label_contains("▲ give the address")
@@ -276,7 +276,7 @@ fn what_is_next_in_a_chain_is_a_link() {
 #[test]
 fn a_panel_and_what_it_shows_do_not_go_by_one_name() {
     let mut w = floats();
-    w.click("Board software:mali-g71");
+    w.click("Target software:mali-g71");
     assert!(w.harness.query_all_by_label_contains("Show Replay").next().is_some());
     w.type_text("\x1b");
     w.run("palette");
@@ -291,19 +291,19 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
     w.run("show-replay");
     w.press(ctrl(Key::Enter).unwrap());
     assert!(w.doc().replay.outcome.is_some());
-    assert!(w.has_part("on software:mali-g71 in ") && !w.has_part("from before"));
-    w.harness.get_by_label("Board address").focus();
+    assert!(w.has_part("on software:mali-g71 in ") && !w.has_part("previous outcome"));
+    w.harness.get_by_label("Target address").focus();
     w.settle();
     w.type_text("127.0.0.1:9/mali-g71\n");
     w.run("replay");
     assert!(w.has_part("no agent answers"));
-    assert!(w.has("! from before: the last attempt did not run"));
+    assert!(w.has("! previous outcome: the last attempt did not run"));
     assert!(w.has_part("on software:mali-g71 in "), "whose outcome it is");
     assert!(w.has("no answer"), "the board says so");
     // A replay that runs is the last attempt again.
     w.click("Continue with the simulator");
     w.click("Run replay");
-    assert!(!w.has_part("from before") && !w.has("no answer"));
+    assert!(!w.has_part("previous outcome") && !w.has("no answer"));
 }
 
 /// The T that goes to the field of a thread stood in it afterwards.

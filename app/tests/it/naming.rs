@@ -158,7 +158,7 @@ fn a_name_that_is_wrong_stays_in_the_sheet_and_writes_nothing() {
             .error
             .as_ref()
             .unwrap()
-            .contains("no spaces")
+            .contains("cannot have spaces")
     );
     let ctx = w.harness.ctx.clone();
     let form = &mut w.app().name_sheet.as_mut().unwrap().form;

@@ -132,9 +132,12 @@ fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_wit
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
     w.run("show-replay");
     for board in ["software:mali-g71", "software:mali-g52"] {
-        assert!(w.harness.query_by_label(&format!("board {board}")).is_some(), "{board}");
+        assert!(
+            w.harness.query_by_label(&format!("target {board}")).is_some(),
+            "{board}"
+        );
     }
-    w.click("board software:mali-g71");
+    w.click("target software:mali-g71");
     assert!(!w.run("replay"), "it is off before anybody tries");
     for part in ["Mali-G52", "Mali-G71", "does not fit"] {
         assert!(w.has_part(part), "{part}");
@@ -364,7 +367,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
     w.click("Codes are the same");
-    let board = "board agent:127.0.0.1/mali-g71";
+    let board = "target agent:127.0.0.1/mali-g71";
     until(&mut w, "the board", |w| w.has(board));
     w.settle();
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
@@ -390,7 +393,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
         trouble.text
     );
     assert!(w.has_part("was lost while the plan was running"));
-    assert!(w.has_part("from before: the last attempt did not run"));
+    assert!(w.has_part("previous outcome: the last attempt did not run"));
     assert!(w.has_part("no answer"));
     assert!(w.doc().replay.running.is_none());
 
@@ -398,16 +401,16 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     w.click("Run replay");
     let trouble = w.doc().replay.error.clone().unwrap();
     assert!(trouble.text.contains("no agent answers"), "{}", trouble.text);
-    w.click("Look for boards");
-    assert!(w.has_part("board agent:127.0.0.1"), "it is still known");
+    w.click("Find targets");
+    assert!(w.has_part("target agent:127.0.0.1"), "it is still known");
 
     // Another window knows it too, and asks it when the person does.
     let mut other = Window::open();
     other.app().set_boards(Boards::new(Some(w.folder.path().join("keys"))));
     other.run("show-replay");
-    assert!(other.has("agent 127.0.0.1") && !other.has_part("board agent:"));
+    assert!(other.has("agent 127.0.0.1") && !other.has_part("target agent:"));
     other.click("agent 127.0.0.1");
-    assert!(other.has_part("board agent:127.0.0.1") && !other.has("agent 127.0.0.1"));
+    assert!(other.has_part("target agent:127.0.0.1") && !other.has("agent 127.0.0.1"));
     w.click("Continue with the simulator");
     assert_eq!(w.doc().replay.board(), DEFAULT_SIMULATOR);
     w.click("Run replay");
@@ -421,9 +424,9 @@ fn a_code_that_differs_keeps_no_key() {
     ask_to_pair(&mut w, &agent);
     w.click("They differ");
     let (what, why) = w.app().notice.clone().expect("the person is reported");
-    assert!(what.contains("pairing") && why.contains("no key was kept"), "{why}");
+    assert!(what.contains("pairing") && why.contains("no key was saved"), "{why}");
     w.run("find-boards");
-    assert!(!w.has_part("board agent:"));
+    assert!(!w.has_part("target agent:"));
 }
 
 #[test]
@@ -434,7 +437,7 @@ fn pairing_is_stopped_while_the_code_is_shown() {
     w.run("cancel");
     assert!(w.app().tasks.running().is_empty() && !w.has("Codes are the same"));
     w.run("find-boards");
-    assert!(!w.has_part("board agent:"));
+    assert!(!w.has_part("target agent:"));
 }
 
 /// Times of the clock on the wall differ from run to run; the picture must not.

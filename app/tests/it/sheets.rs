@@ -87,14 +87,14 @@ fn a_file_dragged_in_opens_and_says_so_before() {
         ..Default::default()
     });
     w.harness.run_steps(2);
-    assert!(w.has("Let go to open it, or to compare with it"));
+    assert!(w.has("Drop to open it, or to compare with it"));
     w.harness.input_mut().hovered_files.clear();
     w.harness
         .input_mut()
         .dropped_files
         .push(std::sync::Arc::new(Dropped(other.clone())));
     w.settle();
-    assert!(!w.has_part("Let go to open it"));
+    assert!(!w.has_part("Drop to open it"));
     assert_ne!(w.doc().path, other, "the person is asked what it is for");
     w.click("Open it");
     assert_eq!(w.doc().path, other);

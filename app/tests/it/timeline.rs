@@ -394,7 +394,7 @@ fn what_is_measured_can_be_zoomed_to() {
     button(&mut w, from, PointerButton::Secondary, true);
     button(&mut w, from, PointerButton::Secondary, false);
     w.settle();
-    w.click("Zoom to what is measured");
+    w.click("Zoom to the measured range");
     let (a, b) = w.timeline_part();
     assert!(
         (a - measured.0).abs() < 4.0 && (b - measured.1).abs() < 4.0,
@@ -507,8 +507,8 @@ fn an_axis_chosen_keeps_what_is_in_view() {
     w.settle();
     for (from, to) in [
         ("order", "true time"),
-        ("true time", "gaps pressed"),
-        ("gaps pressed", "order"),
+        ("true time", "compressed gaps"),
+        ("compressed gaps", "order"),
     ] {
         w.click(&format!("Axis {from}"));
         w.click(&format!("by {to}"));

@@ -127,7 +127,7 @@ fn where_that_place_cannot_be_written_the_settings_keep_it_and_the_log_says_so()
     assert_eq!(w.doc().moment(), 13, "it comes back from the settings");
     let elsewhere = w.folder.path().join("settings/workspaces");
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
-    let message = format!("not beside the recording ({}", file.display());
+    let message = format!("not next to the recording ({}", file.display());
     assert!(log::text().contains(&message), "{}", log::text());
     // The place becomes writable: the file moves there.
     std::fs::remove_dir(&file).unwrap();

@@ -162,7 +162,7 @@ fn a_verb_typed_wrong_is_told_with_the_one_that_is_near() {
     let ended = run(["inof", &sample("vecadd.kine")]);
     ended.assert_refused("there is no verb `inof`: did you mean `info`?");
     run(["--screenshot", "x.jpg", &sample("vecadd.kine")])
-        .assert_refused("x.jpg: the name says another form than can be written (expected .png or .svg)");
+        .assert_refused("x.jpg: unknown picture format (expected .png or .svg)");
 }
 
 #[test]

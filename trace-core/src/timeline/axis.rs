@@ -36,7 +36,7 @@ impl AxisKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
-            Self::Compressed => "gaps pressed",
+            Self::Compressed => "compressed gaps",
             Self::Time => "true time",
         }
     }

@@ -109,13 +109,13 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
                 Shape::Square,
                 "square",
                 "Map as a square",
-                "Along Hilbert's curve: near by address is near in the square",
+                "Along a Hilbert curve: near addresses are near in the square",
             ),
             (
                 Shape::Strips,
                 "strips",
                 "Map as strips",
-                "In rows, without what is not mapped",
+                "In rows, without unmapped ranges",
             ),
         ] {
             if choice(ui, view.atlas.shape == shape, word, label, hover) {
@@ -140,7 +140,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
                 zoom_middle(view, -1.0);
             }
             let r = widgets::link(ui, "Fit the map", "fit");
-            if r.on_hover_text("all that is mapped; a double click does it too")
+            if r.on_hover_text("Show all mapped ranges; a double-click does the same")
                 .clicked()
             {
                 view.atlas.fitted = None;
@@ -158,7 +158,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
             let mut message = match n {
                 0 | 1 => "one snapshot of memory".to_owned(),
                 n => format!(
-                    "as before event {}, snapshot {} of {}",
+                    "before event {}, snapshot {} of {}",
                     text::count(map.event),
                     text::count(key.snapshot as u64 + 1),
                     text::count(n as u64)

@@ -102,7 +102,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     ui.horizontal(|ui| {
         ui.set_height(24.0);
         let message = format!(
-            "{:#x}, a cell is {}",
+            "{:#x}, {} per cell",
             view.first_page << 12,
             text::bytes(per_cell * 4096)
         );

@@ -150,7 +150,7 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
         let x = if wide { 178.0 } else { 82.0 };
         put(x, rect.width(), &format!("{word} {to}"), c);
         let mut message = format!(
-            "the entry stands at {at} and is {:#018x}; a click selects it and shows what wrote and read it",
+            "the entry at {at} is {:#018x}; a click selects it and shows its references",
             s.raw
         );
         let bits = format_entry_bits(&doc.recording, format_of(doc, space), s);
@@ -161,7 +161,7 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
         let forms = [
             ("entry", format!("{:#018x}", s.raw)),
             ("its address", at),
-            ("where it leads", target),
+            ("next address", target),
         ];
         let entry = Selection::Entry {
             space,

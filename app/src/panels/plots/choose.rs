@@ -31,8 +31,8 @@ pub(super) fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(8.0);
-    let message =
-        "Choose a register to see its values over events or time. A field is found by its name or by REGISTER.field.";
+    let message = "Choose a register to plot its values over events or time. To find a field, enter its name or \
+         REGISTER.field.";
     ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
     if let Some(register) = doc.current_register() {
         let line = PlotLine { register, field: None };
@@ -86,21 +86,18 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
     }
     let list = find_lines(doc, &view.find);
     if list.is_empty() {
-        let message = format!(
-            "No register or field that is accessed is called like {}.",
-            view.find.trim()
-        );
+        let message = format!("No accessed register or field matches {}.", view.find.trim());
         ui.label(RichText::new(message).color(p.quiet));
         return;
     }
     if doc.changes().plots().len() >= usize::from(MAX_PLOTS) {
-        let message = format!("{MAX_PLOTS} lines are plotted, which is all there is room for. Take one out first.");
+        let message = format!("The plot has room for {MAX_PLOTS} lines. Remove one first.");
         ui.label(RichText::new(message).font(small()).color(p.warning));
     }
     let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
     let mut toggled = list.first().filter(|_| enter && !view.find.trim().is_empty()).cloned();
     let mut rows = view.offered;
-    rows.show(ui, "What can be plotted", list.len() as u64, |ui, row, rect| {
+    rows.show(ui, "Registers and fields", list.len() as u64, |ui, row, rect| {
         let Some(line) = usize::try_from(row).ok().and_then(|n| list.get(n)) else {
             return;
         };

@@ -59,11 +59,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         };
         let label = egui::Label::new(RichText::new(message).color(p.quiet)).truncate();
         ui.add(label)
-            .on_hover_text("The filter of the event table says what is counted");
+            .on_hover_text("The filter of the event table selects the counted accesses");
     });
     if let Some(why) = &events.wrong {
         let message = format!("The filter cannot be read: {why}.");
-        if widgets::empty_state(ui, icons::WARNING, &message, Some("Mend the filter")) {
+        if widgets::empty_state(ui, icons::WARNING, &message, Some("Edit the filter")) {
             asks.run_command("filter");
         }
         return;
@@ -172,7 +172,7 @@ fn describe_group(u: &Usage, by: GroupBy) -> String {
         text::count(u.last_event),
     );
     if u.rate.is_some() {
-        out += &format!("\n{} a second", rate(u));
+        out += &format!("\n{} per second", rate(u));
     }
     out
 }
@@ -211,7 +211,7 @@ fn columns(by: GroupBy, rates: bool) -> [Column; 5] {
         Column::new("accesses", "accesses", 58.0).number(),
         Column::new("reads", "reads", 58.0).number().hide_order(2),
         Column::new("writes", "writes", 58.0).number().hide_order(1),
-        Column::new("rate", "a second", 64.0)
+        Column::new("rate", "per second", 64.0)
             .number()
             .hide_order(3)
             .hide_if_empty(!rates),

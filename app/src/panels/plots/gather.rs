@@ -28,7 +28,7 @@ pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut UiActions) {
         let field = line_names::field(doc, line);
         let missing = line.field.is_some() && field.is_none();
         let mine = key.clone();
-        let title = format!("gathering the values of {}", line_names::line_name(doc, line));
+        let title = format!("collecting the values of {}", line_names::line_name(doc, line));
         let progress = asks.start_work(title, move |progress| {
             let (line, which) = &mine;
             let own = progress.clone();

@@ -58,7 +58,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     };
     if h.total == 0 {
         let message = format!(
-            "No access tells a value of {}: choose reads and writes.",
+            "No chosen access has a value of {}: choose reads and writes.",
             line_names::line_name(doc, &line)
         );
         widgets::empty_state(ui, icons::CHART_BAR, &message, None);

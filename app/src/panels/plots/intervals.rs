@@ -62,9 +62,10 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             return;
         }
         let message = if empty {
-            "Write two filters: times are measured from each event that passes the first to the next one that passes the second."
+            "Enter two filters to measure the time from each event that passes the first to the next one that passes \
+             the second."
         } else {
-            "Press Enter to measure how long it takes from the first to the second."
+            "Press Enter to measure the time from the first to the second."
         };
         let example = empty.then_some("From submits to job interrupts");
         if widgets::empty_state(ui, icons::CLOCK, message, example) {
@@ -99,7 +100,7 @@ fn measure(doc: &Document, view: &mut View, asks: &mut UiActions, key: &Key) {
             let wrong = |e| format!("{which}: {e}");
             let query = Query::parse(text).map_err(wrong)?;
             let found = lanes::search(&query, &recording, &facts, progress).map_err(wrong)?;
-            found.map_err(|_| "It was stopped; press Enter to measure again.".to_owned())
+            found.map_err(|_| "The measurement was stopped; press Enter to measure again.".to_owned())
         };
         let found = select(&mine.0, "from").and_then(|from| {
             let to = select(&mine.1, "to")?;
@@ -149,14 +150,14 @@ fn figures(ui: &mut Ui, b: &IntervalStatistics) -> Option<u64> {
     }
     if b.repeated > 0 {
         let message = format!(
-            "{} while one was open",
-            text::count_noun(b.repeated, "beginning", "beginnings")
+            "{} before the previous one ended",
+            text::count_noun(b.repeated, "start", "starts")
         );
         widgets::key_wrapped(ui, "repeated", StyledText::body(message));
     }
     if b.strays > 0 {
-        let message = format!("{} without a beginning", text::count_noun(b.strays, "end", "ends"));
-        widgets::key_wrapped(ui, "strays", StyledText::body(message));
+        let message = format!("{} without a start", text::count_noun(b.strays, "end", "ends"));
+        widgets::key_wrapped(ui, "unmatched", StyledText::body(message));
     }
     if let Some(e) = b.open
         && widgets::key_link(ui, "not ended", &format!("event {}", text::count(e))).clicked()

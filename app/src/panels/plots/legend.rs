@@ -75,7 +75,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
     paint_middle(ui, rest, Align2::LEFT_CENTER, &name, mono(), p.text);
     let gone = rect.with_min_x(rect.right() - 22.0);
     let x = ui.interact(gone, ui.scope_id().with(("remove", slot)), Sense::click());
-    x.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Take {name} out of the plot")));
+    x.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove {name} from the plot")));
     let ink = if x.hovered() || x.has_focus() { p.text } else { p.quiet };
     ui.painter().text(
         gone.center(),
@@ -84,7 +84,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
         egui::FontId::proportional(12.0),
         ink,
     );
-    if x.clone().on_hover_text("Take out of the plot").clicked() {
+    if x.clone().on_hover_text("Remove from the plot").clicked() {
         doc.plot(line);
     }
     let mut more = name.clone();
@@ -94,7 +94,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
         if !meaning.is_empty() {
             more += &format!("  {meaning}");
         }
-        more += &format!("\ntold by event {}", text::count(event));
+        more += &format!("\nfrom event {}", text::count(event));
     }
     if let Some((v, (lo, hi))) = values.as_ref().and_then(|v| Some((v, v.range()?))) {
         let (lo, hi) = (

@@ -62,7 +62,7 @@ impl<K: PartialEq, T> WorkState<K, T> {
 }
 
 /// Message for work that ended by a program error.
-const LOST: &str = "the program made an error; see the crash report (Help)";
+const LOST: &str = "an internal error ended the work; see the crash report (Help)";
 
 /// A slot for requested work, which other work may replace.
 #[derive(Clone, Debug)]

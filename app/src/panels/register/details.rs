@@ -45,9 +45,9 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
     let Some((event, access, held)) = current_access(doc, register) else {
         ui.add_space(8.0);
         let message = if doc.facts.has_stage(Stage::Registers) {
-            "Nothing accessed it before this moment."
+            "No access before this event."
         } else {
-            "Its accesses are being sorted out…"
+            "Sorting accesses by register …"
         };
         ui.label(RichText::new(message).color(p.quiet));
         history(doc, asks, ui, register);
@@ -85,7 +85,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
         if decoded.unknown_mask() != 0 {
             let (mask, value) = (decoded.unknown_mask(), decoded.unknown_value());
             let was = before.map(|b| b & mask).filter(|b| *b != value);
-            let help = format!("bits {mask:#x} are not named by the register map");
+            let help = format!("the register map does not name bits {mask:#x}");
             let was = was.map(|b| doc.numbers.format_unsized(b));
             field_row(
                 ui,
@@ -196,7 +196,7 @@ fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
             }
         }
         (None, _) => {
-            let never = StyledText::body("never, as far as the recording tells").colour(palette(ui).warning);
+            let never = StyledText::body("no end is recorded").colour(palette(ui).warning);
             widgets::key_wrapped(ui, "done after", never);
         }
     }
@@ -468,7 +468,7 @@ pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, regis
     let pinned = doc.changes().pins().contains(&register);
     let r = ui.selectable_label(pinned, RichText::new(icons::PUSH_PIN).size(14.0));
     r.widget_info(|| WidgetInfo::selected(AccessRole::Button, true, pinned, "Pin to timeline"));
-    if r.on_hover_text("a lane with its values in the timeline").clicked() {
+    if r.on_hover_text("Adds a lane with its values to the timeline").clicked() {
         doc.pin(register);
     }
 }

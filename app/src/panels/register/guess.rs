@@ -32,7 +32,7 @@ fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
     let access = first.and_then(|e| recording.events.access(e as usize));
     let width = access.map_or(4, |a| lookup::register_width(&recording, register, &a));
     let space = doc.facts.register_space;
-    let title = format!("looking at accesses of {}", doc.facts.register_name(register));
+    let title = format!("analysing the accesses of {}", doc.facts.register_name(register));
     let progress = asks.start_work(title, move |progress| {
         let found = guess(&recording, space, register, width, progress);
         Box::new(move |desk| {
@@ -55,13 +55,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     let p = palette(ui);
     let Some(g) = view.guess.clone().filter(|g| g.offset == register) else {
         ask(doc, view, asks, register);
-        ui.label(RichText::new("looking at all its accesses…").color(p.quiet));
+        ui.label(RichText::new("analysing its accesses…").color(p.quiet));
         return;
     };
     let mut go = None;
     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         ui.spacing_mut().item_spacing.y = 0.0;
-        widgets::section(ui, "It looks like");
+        widgets::section(ui, "Likely kind");
         let hints = g.hints();
         for hint in &hints {
             let message = hint.to_string();
@@ -69,7 +69,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("looks like {message}")));
         }
         if hints.is_empty() {
-            ui.label(RichText::new("nothing that is known by its accesses").color(p.quiet));
+            ui.label(RichText::new("its accesses match no known kind").color(p.quiet));
         }
         facts(&g, ui);
         values(doc, &g, ui);
@@ -100,11 +100,15 @@ fn facts(g: &Guess, ui: &mut Ui) {
     );
     let mut entries = Vec::new();
     if g.partial > 0 {
-        entries.push(("of a part", format!("{} accesses", count(g.partial))));
+        entries.push(("partial", format!("{} accesses", count(g.partial))));
     }
     let after = g.read_back + g.read_other;
     if after > 0 {
-        let same = format!("{} of {} reads give what was written", count(g.read_back), count(after));
+        let same = format!(
+            "{} of {} reads return the written value",
+            count(g.read_back),
+            count(after)
+        );
         entries.push(("after writes", same));
     }
     if g.cleared + g.kept > 0 {
@@ -180,8 +184,8 @@ fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
         let name = doc.facts.register_name(f.offset);
         let deed = if f.write { "write" } else { "read" };
         let far = match f.accesses {
-            1 => "the next one".to_owned(),
-            n => format!("{n} accesses on"),
+            1 => "the next access".to_owned(),
+            n => format!("{n} accesses later"),
         };
         let times = text::count(f.count);
         let ns = text::offset_us(f.ns);

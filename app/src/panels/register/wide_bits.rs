@@ -21,7 +21,7 @@ pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: u32) {
     let height = BITS + LINES as f32 * LINE + 2.0;
     let (full, _) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
     let Some((event, access, held)) = current_access(doc, register) else {
-        let summary = "nothing accessed it before this moment";
+        let summary = "no access before this event";
         ui.painter()
             .text(full.left_top(), Align2::LEFT_TOP, summary, small(), p.quiet);
         return;

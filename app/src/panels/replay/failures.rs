@@ -47,7 +47,7 @@ pub(super) fn faults(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &
 fn title(f: &FaultReport) -> String {
     match (f.job, f.address) {
         (Some(j), Some(_)) => format!("▲ Fault in job {j}"),
-        (Some(j), None) => format!("▲ Job {j} went wrong"),
+        (Some(j), None) => format!("▲ Job {j} failed"),
         (None, _) => "▲ Fault".to_owned(),
     }
 }
@@ -65,7 +65,7 @@ pub fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultRep
 
 /// Draws where a fault was reported, its kind, and its subject.
 fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
-    if widgets::key_link(ui, "shown at", &format!("event {}", text::count(f.event))).clicked() {
+    if widgets::key_link(ui, "reported at", &format!("event {}", text::count(f.event))).clicked() {
         doc.go(f.event);
     }
     if let Some(j) = f.job
@@ -85,7 +85,7 @@ fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport)
     }
     if let Some((name, by)) = &f.nearest_buffer {
         let message = match by {
-            0 => format!("{name}, inside it"),
+            0 => format!("inside {name}"),
             n => format!("{name}, {} away", text::bytes(*n)),
         };
         if widgets::key_link(ui, "nearest", &message).clicked() {
@@ -240,7 +240,7 @@ fn explain_divergence(doc: &Document, d: &Divergence) -> Vec<String> {
         }
     };
     let how = match d.class.as_str() {
-        "until" => "a poll that did not end on the recorded value within its limit",
+        "until" => "the poll did not reach the recorded value within its limit",
         "masked" => "only some of its bits are compared",
         _ => "every bit is compared",
     };
@@ -250,7 +250,7 @@ fn explain_divergence(doc: &Document, d: &Divergence) -> Vec<String> {
         how.to_owned(),
     ];
     if let Some(j) = d.job {
-        lines.push(format!("job {j} ran last before it"));
+        lines.push(format!("last job before it: job {j}"));
     }
     lines
 }
@@ -260,7 +260,7 @@ pub(super) fn findings(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         return;
     }
     let p = palette(ui);
-    widgets::section(ui, "What it showed about the recording");
+    widgets::section(ui, "Findings about the recording");
     for (i, f) in o.findings.iter().take(FINDINGS).enumerate() {
         let (mark, _) = crate::panels::findings::severity_label(f.severity);
         let colour = crate::panels::timeline::severity_colour(p, f.severity);

@@ -18,7 +18,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let Some(o) = doc.replay.outcome.clone() else {
         widgets::section(ui, "Outcome");
         let words = if doc.facts.calls.is_some() {
-            "Nothing was replayed yet. Replay runs the recorded work again and compares what comes back."
+            "Nothing was replayed yet. Replay runs the recorded work again and compares the readbacks."
         } else {
             "Nothing was replayed yet. Replay runs the recorded work again and compares every read."
         };
@@ -122,20 +122,17 @@ fn describe_uncomputed(o: &Outcome) -> String {
     let all = text::count(o.jobs.len() as u64);
     let mut why = Vec::new();
     if of.unfinished > 0 {
-        why.push(format!(
-            "{} of {all} jobs did not end as done",
-            text::count(of.unfinished)
-        ));
+        why.push(format!("{} of {all} jobs did not complete", text::count(of.unfinished)));
     }
     if of.unrun > 0 {
         let unrun = text::count(of.unrun);
         why.push(format!("{unrun} of {all} jobs completed without running their shader"));
     }
     if why.is_empty() {
-        return "! not computed: the run did not come to its end".to_owned();
+        return "! not computed: the run did not finish".to_owned();
     }
     format!(
-        "! not computed: {}, so outputs hold what was there before",
+        "! not computed: {}, so the outputs hold their previous content",
         why.join(", ")
     )
 }
@@ -198,7 +195,7 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         r.on_hover_text(RichText::new(board).font(mono()));
     }
     if let Some(missed) = doc.replay.last_failure {
-        wrapped_text(ui, format!("! from before: the last attempt {missed}"), p.warning);
+        wrapped_text(ui, format!("! previous outcome: the last attempt {missed}"), p.warning);
     }
 }
 
@@ -230,7 +227,7 @@ fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
                 .unwrap_or(0)
         };
         let words = format!(
-            "{} runs: fastest {}, middle {}, slowest {}",
+            "{} runs: fastest {}, median {}, slowest {}",
             runs.len(),
             text::duration(at(0.0)),
             text::duration(at(0.5)),

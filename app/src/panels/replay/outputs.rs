@@ -53,7 +53,8 @@ pub(in crate::panels) fn is_edited(doc: &Document, o: &Outcome) -> bool {
 fn describe_result(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {
-        let message = "the recording does not hold what was there at its end, so there is nothing to compare with";
+        let message = "the recording does not hold the final content of this output, so there is nothing to compare \
+                       with";
         return (message.into(), p.quiet);
     }
     let known = c.elements - c.unknown;

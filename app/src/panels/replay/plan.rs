@@ -15,7 +15,7 @@ use replay_engine::plan::{Plan, RewriteKind};
 
 fn describe_rewrites(kind: RewriteKind) -> &'static str {
     match kind {
-        RewriteKind::Root => "table root → the board's",
+        RewriteKind::Root => "table root → the target's",
         RewriteKind::FlushId => "flush id ← read at run time",
         RewriteKind::JobStatus => "job status cleared",
         RewriteKind::Gap => "idle time skipped",
@@ -23,23 +23,23 @@ fn describe_rewrites(kind: RewriteKind) -> &'static str {
         RewriteKind::WaitAdded => "wait for an interrupt added",
         RewriteKind::Input => "input ← your edit",
         RewriteKind::Output => "output copied out at the end",
-        RewriteKind::Address => "address → the board's",
+        RewriteKind::Address => "address → the target's",
         RewriteKind::LeftOut => "accesses left out",
-        RewriteKind::Feature => "feature taken for the IOMMU",
+        RewriteKind::Feature => "feature accepted for the IOMMU",
     }
 }
 
 pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    widgets::section(ui, "What the replay will do");
+    widgets::section(ui, "Plan of the replay");
     show_blocker(doc, ui);
     show_error(doc, asks, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
             let words = if doc.facts.calls.is_some() {
-                "A plan lists every launch, every copy and every change before anything is sent to the board."
+                "A plan lists every launch, copy and change before anything is sent to the target."
             } else {
-                "A plan lists every write, every comparison and every change before anything is sent to the board."
+                "A plan lists every write, comparison and change before anything is sent to the target."
             };
             wrapped_text(ui, words, p.quiet);
             ui.add_space(6.0);
@@ -77,14 +77,14 @@ fn show_error(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = doc.replay.error.clone() else { return };
     let (words, colour) = match t.kind {
-        ReplayErrorKind::Stopped => ("Stopped. Nothing was kept of this run.".to_owned(), p.quiet),
+        ReplayErrorKind::Stopped => ("Stopped. The results of this run were discarded.".to_owned(), p.quiet),
         _ => (format!("▲ {}", t.text), p.error),
     };
     wrapped_text(ui, words, colour);
     if let Some(range) = &t.allow {
         ui.add_space(4.0);
         let words = format!("Allow {:#x}..{:#x} and plan again", range.start, range.end);
-        let more = "registers that the map does not know are replayed only where you allow them; plan and outcome name \
+        let more = "registers outside the register map are replayed only if you allow them; plan and outcome name \
                     the range";
         if ui.button(words).on_hover_text(more).clicked() {
             doc.replay.allowed.push(range.clone());
@@ -166,19 +166,19 @@ fn calls_planned(ui: &mut Ui, c: &ApiFootprint, limit: u64) {
         (c.launches, "launches".to_owned(), ""),
         (
             c.to_device.0,
-            with("copies to the device", c.to_device.1),
-            "what memory held when the recorded range began is among them",
+            with("host-to-device copies", c.to_device.1),
+            "including the memory content at the start of the recorded range",
         ),
         (
             c.to_host.0,
-            with("copies back", c.to_host.1),
-            "held against what the recording holds",
+            with("readbacks", c.to_host.1),
+            "compared with the recording",
         ),
         (c.on_device, "copies and fills on the device".to_owned(), ""),
         (
             c.synchronizations,
-            "orders".to_owned(),
-            "what waits for what: between streams, and the host for them",
+            "synchronizations".to_owned(),
+            "waits between streams, and waits of the host for streams",
         ),
         (c.modules.0, with("modules", c.modules.1), "code that the driver loads"),
     ] {
@@ -196,7 +196,7 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
     let what = "register accesses, waits and pauses";
     count_row(ui, plan.actions, "actions", none, None, what);
     writes(doc, ui);
-    let left = "reads that count freely, like cycle counters, are not compared";
+    let left = "reads of free-running counters, such as cycle counters, are not compared";
     count_row(ui, plan.reads.compared(), "reads compared", none, None, left);
     let limit = format!("jobs, limit {} each", text::duration(plan.budgets.interrupt_ns));
     count_row(ui, plan.jobs.len() as u64, &limit, none, None, "");
@@ -206,7 +206,7 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
         _ => none,
     };
     let inside = doc.describe_safety();
-    count_row(ui, plan.used_pages, "pages, all its own", word, None, &inside);
+    count_row(ui, plan.used_pages, "pages in use", word, None, &inside);
     memory(doc, ui);
 }
 

@@ -14,12 +14,12 @@ use std::time::Duration;
 const NAME: f32 = 16.0;
 
 /// Required form of a target's address.
-const ADDRESS_HELP: &str = "give the address with its device: HOST:PORT/DEVICE; or a device of QEMU's: qemu:DEVICE";
+const ADDRESS_HELP: &str = "enter the address with its device, HOST:PORT/DEVICE, or a QEMU device, qemu:DEVICE";
 
 /// Instruction for the first step on the board.
-const PAIRING: &str = "First run this on the board:\nkinescope-agent serve --pair --listen ADDRESS:PORT\n\
-                       ADDRESS is the board's own, or 0.0.0.0 for all its networks. Without --listen only programs on \
-                       the board itself can reach it.";
+const PAIRING: &str = "First run this on the machine of the target:\nkinescope-agent serve --pair --listen \
+                       ADDRESS:PORT\nADDRESS is an address of that machine, or 0.0.0.0 for all its networks. Without \
+                       --listen, only programs on that machine can connect.";
 
 /// Returns the listed targets: all but those of another kind than the recorded device, which are in the target menu of
 /// the bar.
@@ -46,7 +46,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             _ => p.quiet,
         };
         let none = || StyledText::small("");
-        let r = widgets::list_row(ui, &format!("board {}", b.name), chosen, 0.0, none(), none());
+        let r = widgets::list_row(ui, &format!("target {}", b.name), chosen, 0.0, none(), none());
         let mark = pos2(r.rect.left() + 4.0, r.rect.center().y);
         if chosen {
             ui.painter().circle_filled(mark, 3.5, ink);
@@ -73,20 +73,18 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let r = widgets::list_row(ui, &format!("agent {agent}"), false, 0.0, none(), none());
         let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
         paint_target(ui, words, &format!("agent:{agent}"), p.text);
-        if r.on_hover_text("asks this agent, and the others that are paired, for their devices")
-            .clicked()
-        {
+        if r.on_hover_text("queries the devices of all paired agents").clicked() {
             asks.run_command("find-boards");
         }
         ui.horizontal(|ui| {
             ui.add_space(NAME);
-            small_line(ui, "paired · not asked for its devices yet".to_owned());
+            small_line(ui, "paired · devices not queried yet".to_owned());
         });
     }
     ui.add_space(6.0);
     let look = ui
-        .button("Look for boards")
-        .on_hover_text("asks the agents that are paired, and looks for QEMU and a CUDA driver here");
+        .button("Find targets")
+        .on_hover_text("queries the paired agents, and looks for QEMU and a CUDA driver on this machine");
     if look.clicked() {
         asks.run_command("find-boards");
     }
@@ -94,13 +92,13 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     ui.add_space(2.0);
     let id = egui::Id::unique("board address");
     let hint = RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet);
-    let field = field::value(ui, id, "Board address", &mut doc.replay.board_field, None, |text| {
+    let field = field::value(ui, id, "Target address", &mut doc.replay.board_field, None, |text| {
         egui::TextEdit::singleline(text)
             .font(mono())
             .desired_width(f32::INFINITY)
             .hint_text(hint)
     });
-    let how = "agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out; \
+    let how = "agent://HOST:PORT/DEVICE or agent:///PATH.sock/DEVICE; pairing needs no device; \
                qemu:DEVICE,PROPERTY=VALUE for a device that QEMU emulates here";
     field.response.clone().on_hover_text(how);
     let typed = doc.replay.board_field.trim().to_owned();
@@ -124,13 +122,13 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
-        let how = "run replays there; its agent must be paired";
+        let how = "replays run there; its agent must be paired";
         let r = ui.add_enabled(device, egui::Button::new("Use")).on_hover_text(how);
         if r.on_disabled_hover_text(ADDRESS_HELP).clicked() {
             doc.replay.choose(&named);
         }
         let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));
-        let r = r.on_disabled_hover_text("give the agent's address above: HOST:PORT");
+        let r = r.on_disabled_hover_text("enter the agent's address above: HOST:PORT");
         if r.on_hover_text(PAIRING).clicked() {
             asks.run_command("pair");
         }
@@ -144,15 +142,15 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
 
 /// Draws the options for the replay of calls.
 fn replay_options(doc: &mut Document, ui: &mut Ui) {
-    widgets::section(ui, "How");
+    widgets::section(ui, "Options");
     let was = doc.replay.api_options;
     let mut now = was;
     let graph = ui.checkbox(&mut now.graph, "as one graph");
-    graph.on_hover_text("the range is captured into one graph: doing it again is one launch");
+    graph.on_hover_text("captures the range into one CUDA graph; each repetition is one launch");
     let step = ui.checkbox(&mut now.step, "synchronize after each launch");
     step.on_hover_text("finds the launch that fails");
     let keep = ui.checkbox(&mut now.no_restore, "do not restore memory between runs");
-    keep.on_hover_text("each run continues from the memory of the last, as the program itself does");
+    keep.on_hover_text("each run starts with the memory that the previous run left, as in the program");
     let memory = ui.checkbox(&mut now.memory, "compare final memory too");
     memory.on_hover_text("memory after the recorded range is read back and compared like outputs");
     // Waits inside a graph are not waits of the host.
@@ -171,10 +169,10 @@ fn replay_options(doc: &mut Document, ui: &mut Ui) {
 fn tolerance_field(doc: &mut Document, ui: &mut Ui) {
     widgets::section(ui, "Output tolerance");
     let wrong = doc.replay.parse_tolerance(&doc.buffers).err();
-    let message = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with \
-                semicolons between";
+    let message = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; \
+                   separate rules with semicolons";
     let alike = &mut doc.replay.tolerance;
-    field::checked_text(ui, "Outputs alike", alike, ("exact", message), wrong.is_some());
+    field::checked_text(ui, "Tolerance of outputs", alike, ("exact", message), wrong.is_some());
     field::error_line(ui, wrong.as_deref());
 }
 

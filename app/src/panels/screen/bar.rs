@@ -33,17 +33,17 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
         let recorded = matches!(screen.expected, Some(Ok(_)));
         let replayed = view.replayed_picture().is_some();
         let no_picture = match &screen.expected {
-            Some(Err(e)) => format!("the picture beside the recording cannot be read: {e}"),
+            Some(Err(e)) => format!("the picture next to the recording cannot be read: {e}"),
             _ => "the recording has no picture of the screen at its end".to_owned(),
         };
-        let no_replay = "no replay gave a picture of the screen yet";
+        let no_replay = "no replay has made a picture of the screen yet";
         let hover = |there: bool, text: &str, why: &str| if there { text.to_owned() } else { why.to_owned() };
         for (what, word, there, message) in [
             (
                 PictureKind::Stores,
                 "stores",
                 true,
-                "what the stores up to the moment left".to_owned(),
+                "the result of the stores up to the current event".to_owned(),
             ),
             (
                 PictureKind::Recorded,
@@ -51,7 +51,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
                 recorded,
                 hover(
                     recorded,
-                    "what the device showed when it was recorded, at the end",
+                    "what the device showed at the end of the recording",
                     &no_picture,
                 ),
             ),
@@ -88,7 +88,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
         let by_hand = view.manual.is_some();
         let message = match &screen.display {
             Some(d) => format!(
-                "base, pitch, size and pixels as the registers of the {} tell them at the moment",
+                "base, pitch, size and pixel format from the registers of the {} at the current event",
                 d.name()
             ),
             None => "the display registers of this device are not known".to_owned(),
@@ -104,7 +104,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
             view.manual = None;
             view.wrong = None;
         }
-        let text = "base, pitch, size and pixels as you say them";
+        let text = "base, pitch, size and pixel format that you enter";
         if choice(ui, by_hand, "by hand", "Form by hand", text, true) && !by_hand {
             begin(doc, view, screen);
         }
@@ -215,8 +215,8 @@ fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
     match (view.picture_kind, view.look()) {
         (PictureKind::Difference, _) => {
             let with = match view.compared_with() {
-                PictureKind::Replayed => "recorded against replayed",
-                _ => "recorded at the end against the stores so far",
+                PictureKind::Replayed => "recorded compared with replayed",
+                _ => "recorded at the end compared with the stores so far",
             };
             parts.push((with.into(), false));
             match view.compared.as_ref().map(|c| &c.result) {
@@ -257,7 +257,7 @@ fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
                 ));
             }
             if l.grey && l.format.pixel == PixelFormat::Indexed8 {
-                parts.push(("no palette is known: indices as greys".into(), false));
+                parts.push(("no palette is known: indices are drawn as greys".into(), false));
             }
             if l.cursor {
                 parts.push(("! a cursor of the controller is not drawn".into(), true));

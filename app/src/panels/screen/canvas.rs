@@ -140,12 +140,12 @@ fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
     let (why, first) = (none.why.clone(), none.first);
     let message = format!("At this event there is no screen. {why}.");
     let action = match first {
-        Some(e) if e != doc.moment() => format!("Go to event {}, with which there is one", text::count(e)),
+        Some(e) if e != doc.moment() => format!("Go to event {}, the first with a screen", text::count(e)),
         _ => {
             widgets::empty_state(
                 ui,
                 icons::FILM_STRIP,
-                &format!("{message} Its form can be set by hand above."),
+                &format!("{message} Set its form by hand above."),
                 None,
             );
             return;

@@ -25,7 +25,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         ui.label(RichText::new(format!("Pixel {x}, {y}")).font(strong()));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
-            if widgets::icon_button(ui, icons::X, "Choose no pixel").clicked() {
+            if widgets::icon_button(ui, icons::X, "Clear the pixel").clicked() {
                 super::choose(doc, view, asks, None);
             }
             if widgets::icon_button(ui, icons::CARET_DOWN, "Next store to this pixel").clicked() {
@@ -110,7 +110,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     if found.list.is_empty() {
         ui.horizontal(|ui| {
             ui.add_space(12.0);
-            let message = "No store of the recording reaches this pixel: it shows what stood in video memory before.";
+            let message = "No recorded store reaches this pixel: it shows the previous content of video memory.";
             ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         });
         return;

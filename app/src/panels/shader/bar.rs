@@ -59,7 +59,7 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, 
             follow.widget_info(|| {
                 egui::WidgetInfo::selected(egui::accesskit::Role::Button, true, open, "Follow a thread")
             });
-            let message = "run one thread of the job on the software GPU and step along its clauses (T)";
+            let message = "run one thread of the job on the simulator and step through its clauses (T)";
             if follow.on_hover_text(message).clicked() {
                 view.toggle_thread(false);
             }
@@ -72,7 +72,7 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, 
                 );
                 r.widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::Button, true, label));
                 let r = r.on_hover_text(
-                    "operations with bits that the table of the instruction set does not have; click to go from one to the next",
+                    "operations with bits that the instruction set table does not list; a click goes to the next one",
                 );
                 if r.clicked() {
                     next(view, &listing.unknown, true);

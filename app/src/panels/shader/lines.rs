@@ -138,7 +138,7 @@ fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) 
     let p = palette(ui);
     let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
     let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::CLICK);
-    r.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, breaks, format!("Break at {label}")));
+    r.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, breaks, format!("Breakpoint at {label}")));
     let dot = pos2(rect.left() + 8.0, rect.center().y);
     if breaks {
         ui.painter().circle_filled(dot, 4.0, p.error);
@@ -146,7 +146,7 @@ fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) 
         ui.painter().circle_stroke(dot, 3.5, Stroke::new(1.0, p.error));
     }
     r.on_hover_cursor(egui::CursorIcon::PointingHand)
-        .on_hover_text(asks.tooltip("toggle-break", "break here"))
+        .on_hover_text(asks.tooltip("toggle-break", "set or clear a breakpoint"))
         .clicked()
 }
 
@@ -205,7 +205,7 @@ fn line_background(
                 ui.close();
             }
             ui.separator();
-            if ui.button("Break here, or not").clicked() {
+            if ui.button("Set or clear breakpoint").clicked() {
                 did.stop = Some(at);
                 ui.close();
             }
@@ -254,13 +254,9 @@ fn head_row(
     let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reachable);
     let sources = listing.sources.get(&clause).map_or(&[][..], Vec::as_slice);
     if !reached {
-        let report = ui.painter().text(
-            pos2(right, y),
-            Align2::RIGHT_CENTER,
-            "nothing leads here",
-            small(),
-            p.warning,
-        );
+        let report = ui
+            .painter()
+            .text(pos2(right, y), Align2::RIGHT_CENTER, "unreachable", small(), p.warning);
         right = report.left() - 10.0;
     }
     // Of several branches to one clause, the last is the nearest.

@@ -123,7 +123,8 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
     match &run {
         Some(run) => {
             if run.key != doc.edit_key() {
-                let rich_text = RichText::new("● inputs were edited since; run it again").color(p.edited);
+                let rich_text =
+                    RichText::new("● inputs were edited since this run; run the thread again").color(p.edited);
                 ui.label(rich_text.font(small()));
             }
             steps(view, run, ui);
@@ -178,7 +179,7 @@ fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
             }
             enter |= r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
             r.accessible_name(label)
-                .on_hover_text(format!("{hint} as x,y,z; what is left out is 0"));
+                .on_hover_text(format!("{hint} as x,y,z; omitted parts are 0"));
         }
         match view.thread.running.clone() {
             Some((_, progress)) => {
@@ -189,7 +190,7 @@ fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
             None => {
                 let run = ui.button("Run");
                 run.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Run the thread"));
-                let message = "replays up to the job on the software GPU (R)";
+                let message = "replays up to the job on the simulator (R)";
                 if run.on_hover_text(message).clicked() || enter {
                     start(doc, view, asks, job, runs, 0);
                 }
@@ -209,7 +210,7 @@ pub(super) fn start(
 ) {
     let t = &mut view.thread;
     let (Some(workgroup), Some(thread)) = (parse_index(&t.workgroup), parse_index(&t.thread)) else {
-        t.wrong = Some("write x,y,z as numbers from 0".into());
+        t.wrong = Some("enter x,y,z as numbers from 0".into());
         return;
     };
     t.open = true;
@@ -304,9 +305,9 @@ fn reach(view: &mut View, stops: &StopConditions, forward: bool) {
         }
         None => {
             let message = if forward {
-                "no break comes after this"
+                "no breakpoint is reached after this step"
             } else {
-                "no break comes before this"
+                "no breakpoint is reached before this step"
             };
             view.thread.stopped = Some(message.into());
         }
@@ -326,8 +327,8 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
         }
         let any = !view.thread.stops.is_empty();
         for (forward, icon, label) in [
-            (false, icons::ARROW_LEFT, "Back to a break"),
-            (true, icons::ARROW_RIGHT, "On to a break"),
+            (false, icons::ARROW_LEFT, "Back to a breakpoint"),
+            (true, icons::ARROW_RIGHT, "Forward to a breakpoint"),
         ] {
             let r = ui.add_enabled_ui(any, |ui| widgets::icon_button(ui, icon, label)).inner;
             if r.clicked() {
@@ -372,10 +373,10 @@ fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
         if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
             run_to_stop(view, true);
         }
-        r.on_hover_text("stops where the thread reads or writes this byte; Enter goes on to there");
+        r.on_hover_text("stops where the thread reads or writes this byte; Enter continues to it");
         let stops = &view.thread.stops;
         let (message, ink) = if !stops.memory.trim().is_empty() && stops.address().is_none() {
-            ("no address".to_owned(), p.error)
+            ("not an address".to_owned(), p.error)
         } else {
             let n = stops.clauses.len() as u64;
             let message = match n {
@@ -385,7 +386,7 @@ fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
             (message, p.quiet)
         };
         ui.label(RichText::new(message).font(small()).color(ink))
-            .on_hover_text(asks.tooltip("toggle-break", "click in the margin of a clause to break there"));
+            .on_hover_text(asks.tooltip("toggle-break", "click in the margin of a clause to set a breakpoint"));
     });
     let Some(step) = run.followed.steps.get(view.thread.step) else {
         return;
@@ -432,14 +433,14 @@ fn lanes(view: &mut View, run: &Run, first: u32, lanes: u32, ui: &mut Ui) {
     let thread = first + n;
     let clicked = r.clicked();
     let does = if thread == own {
-        "the thread that is followed"
+        "the followed thread"
     } else if lanes >> n & 1 == 1 {
         "executes this clause too"
     } else {
         "is elsewhere, or has ended"
     };
     r.on_hover_cursor(egui::CursorIcon::PointingHand).on_hover_text(format!(
-        "thread {thread} of the workgroup: {does}\nclick to break where it parts and where it joins"
+        "thread {thread} of the workgroup: {does}\na click stops where it diverges and where it rejoins"
     ));
     if clicked && thread != own {
         let lane = &mut view.thread.stops.lane;

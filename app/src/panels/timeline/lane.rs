@@ -134,7 +134,7 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             let name = call_stream.map(|s| s.name.clone()).filter(|n| !n.is_empty());
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }
-        Lane::MemoryUse => ("memory".into(), "taken"),
+        Lane::MemoryUse => ("memory".into(), "allocated"),
         Lane::Failed => ("failed".into(), "calls"),
         Lane::Pin(r) => (doc.facts.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),

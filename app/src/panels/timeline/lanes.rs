@@ -54,9 +54,9 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[SingleEvent
         let message = match (doc.lanes.rows(text), doc.lanes.error(text)) {
             (Some(rows), _) => format!("{} of {}", describe_count(rows.len(), "event"), text::count(doc.len())),
             (None, Some(why)) => format!("does not fit this recording: {why}"),
-            (None, None) => "looking for them…".into(),
+            (None, None) => "searching…".into(),
         };
-        let message = format!("{text}\n{message}\nclick to take the lane away");
+        let message = format!("{text}\n{message}\nclick to remove the lane");
         if response.on_hover_text(message).clicked()
             && let Some(saved) = doc.changes().filter(text).cloned()
         {

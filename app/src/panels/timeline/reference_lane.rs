@@ -24,7 +24,7 @@ pub fn find_references(doc: &mut Document, asks: &mut UiActions) {
         return;
     }
     let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
-    let progress = asks.start_work("looking for what touches the selection", move |progress| {
+    let progress = asks.start_work("searching references to the selection", move |progress| {
         let found = followed.find_xrefs(&recording, &facts, moment, progress);
         Box::new(move |desk| desk.doc.xrefs.set_result(followed, found))
     });
@@ -108,10 +108,10 @@ pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let message = match doc.xref_target() {
         None if doc.facts.calls.is_some() => {
-            "select a buffer or a byte of the device, and the copies and launches that touch it light up here"
+            "select a buffer or a byte of device memory to see the copies and launches that access it"
         }
-        None => "select a register, a byte, a pixel or a page-table entry, and what reads and writes it lights up here",
-        Some(_) if doc.xrefs.is_searching() => "looking for what touches it…",
+        None => "select a register, a byte, a pixel or a page-table entry to see its reads and writes",
+        Some(_) if doc.xrefs.is_searching() => "searching its references…",
         Some(_) => "",
     };
     widgets::paint_text(ui, row, Align2::LEFT_CENTER, message, small(), p.quiet);

@@ -194,11 +194,11 @@ pub(super) fn describe_pixel(scale: &Scale, lanes: StreamLanes, pixel: usize) ->
         (launches, "launch", "launches"),
         (
             into,
-            "copy or fill of the device's memory",
-            "copies and fills of the device's memory",
+            "copy or fill of device memory",
+            "copies and fills of device memory",
         ),
-        (out, "copy to the host", "copies to the host"),
-        (orders, "order", "orders"),
+        (out, "readback", "readbacks"),
+        (orders, "synchronization", "synchronizations"),
     ] {
         if n > 0 {
             parts.push(text::count_noun(u64::from(n), one, many));
@@ -210,5 +210,5 @@ pub(super) fn describe_pixel(scale: &Scale, lanes: StreamLanes, pixel: usize) ->
 /// Describes the allocated memory at an event.
 pub(super) fn describe_memory_use(calls: &Calls, event: u64) -> String {
     let now = calls.allocated_bytes().at(event).map_or(0, |t| t.1);
-    format!("{} of the device's memory taken", text::bytes(now))
+    format!("{} of device memory allocated", text::bytes(now))
 }

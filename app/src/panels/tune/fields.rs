@@ -53,7 +53,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
     ui.horizontal(|ui| {
         ui.add_space(NAME);
         let r = ui.checkbox(&mut view.form.cover, RichText::new("grid follows block").font(small()));
-        r.on_hover_text("where the grid has no values: as few blocks as have all recorded threads");
+        r.on_hover_text("if the grid has no values: the fewest blocks that hold all recorded threads");
     });
     if !has_more {
         ui.horizontal(|ui| {
@@ -72,7 +72,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
     field(view, &asked, Field::Tolerance, ui);
     widgets::section(ui, "Search");
     search(view, &asked, ui);
-    widgets::section(ui, "Board");
+    widgets::section(ui, "Target");
     target_field(doc, view, ui);
 }
 
@@ -119,8 +119,8 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
             }
         }
         let mut pinned = view.chosen.is_some();
-        let r = ui.checkbox(&mut pinned, RichText::new("stay with this launch").font(small()));
-        let r = r.on_hover_text("otherwise it is the last one up to the moment");
+        let r = ui.checkbox(&mut pinned, RichText::new("keep this launch").font(small()));
+        let r = r.on_hover_text("otherwise the last launch up to the current event is tuned");
         if r.changed() {
             view.chosen = pinned.then_some(launch.event);
         }
@@ -162,8 +162,8 @@ fn caches(view: &mut View, ui: &mut Ui) {
             let r = ui.selectable_label(*wanted, RichText::new(cache.name()).font(small()));
             let on = *wanted;
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("cache {}", cache.name())));
-            let message = "how a multiprocessor's memory is shared out between cache and shared memory; none chosen: as the \
-                        code has it";
+            let message = "how a multiprocessor divides its memory between cache and shared memory; with none \
+                           chosen, the code's own division";
             if r.on_hover_text(message).clicked() {
                 *wanted = !*wanted;
             }
@@ -181,11 +181,11 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "code", body(), p.quiet);
             let message = format!("{} · {}", module.name, module.kind.name());
             ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.edited)).truncate());
-            if widgets::icon_button(ui, crate::theme::icons::X, &format!("Leave {} out", module.name)).clicked() {
+            if widgets::icon_button(ui, crate::theme::icons::X, &format!("Remove {}", module.name)).clicked() {
                 gone = Some(n);
             }
         });
-        let summary = "the function in it, mangled or, for CUDA C++, an expression like scale<float, 4>";
+        let summary = "the name of the function: mangled, or for CUDA C++ an expression like scale<float, 4>";
         code_field(
             ui,
             &module.name,
@@ -196,7 +196,7 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             if module.options.is_empty() {
                 module.options.push(String::new());
             }
-            let summary = "options of the compiler of CUDA C++, with spaces between, as --use_fast_math";
+            let summary = "options of the CUDA C++ compiler, separated by spaces, for example --use_fast_math";
             for text in module.options.iter_mut().take(1) {
                 code_field(ui, &module.name, ("options", "none", summary), text);
             }
@@ -208,7 +208,7 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.add_space(NAME);
         let r = ui.link(RichText::new("Other code…").font(small()));
-        if r.on_hover_text("PTX, a cubin or CUDA C++ in the place of the recorded code")
+        if r.on_hover_text("PTX, a cubin or CUDA C++ instead of the recorded code")
             .clicked()
         {
             asks.push(UiAction::TuneCode);
@@ -247,11 +247,11 @@ fn search(view: &mut View, asked: &ParsedForm, ui: &mut Ui) {
         widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "repeats", body(), p.quiet);
         ui.add(egui::DragValue::new(&mut view.form.repeats).range(1..=10_000))
             .accessible_name("repeats")
-            .on_hover_text("timed launches of each point; the median of them counts");
-        ui.label(RichText::new("behind").font(small()).color(p.quiet));
+            .on_hover_text("timed launches of each point; their median counts");
+        ui.label(RichText::new("after warm-ups").font(small()).color(p.quiet));
         ui.add(egui::DragValue::new(&mut view.form.warm_ups).range(0..=1000))
             .accessible_name("warm-ups")
-            .on_hover_text("launches of each point before them, which are not timed");
+            .on_hover_text("untimed launches of each point before the timed ones");
     });
 }
 
@@ -276,7 +276,7 @@ fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
                 .font(mono())
                 .desired_width(ui.available_width() - room),
         )
-        .accessible_name("board")
+        .accessible_name("target")
         .on_hover_text("cuda:N for a device of this machine, agent:NAME/cudaN for one of a paired agent");
         if !known.is_empty() {
             ui.menu_button("▾", |ui| {
@@ -290,7 +290,7 @@ fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
         }
     });
     if !is_cuda(view.board.trim()) {
-        let words = "▲ this is no board with a CUDA device";
+        let words = "▲ this target has no CUDA device";
         ui.label(RichText::new(words).font(small()).color(p.error));
     }
 }
@@ -305,7 +305,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
         let part = running.progress.fraction();
         let message = match part {
             Some(f) => format!("{:.0} % on {}", f * 100.0, running.board),
-            None => format!("making ready on {}", running.board),
+            None => format!("preparing on {}", running.board),
         };
         ui.add(
             egui::ProgressBar::new(part.unwrap_or(0.0))
@@ -314,7 +314,10 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
         );
         ui.horizontal(|ui| {
             let stop = ui.button("Stop");
-            if stop.on_hover_text("what was measured until then is kept").clicked() {
+            if stop
+                .on_hover_text("keeps the points that are measured so far")
+                .clicked()
+            {
                 running.progress.cancel();
             }
             let passed = format!("{message} · {} s", running.since.elapsed().as_secs());
@@ -341,7 +344,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
         .saturating_mul(u64::from(view.form.repeats.max(1)) + u64::from(view.form.warm_ups));
     let (words, ink) = match &asked.error {
         Some(why) => (format!("▲ {why}"), p.error),
-        None if !asked.field_errors.is_empty() => ("▲ a field is not right".to_owned(), p.error),
+        None if !asked.field_errors.is_empty() => ("▲ a field is invalid".to_owned(), p.error),
         None => {
             let points = text::count_noun(asked.points, "point", "points");
             let most = match view.form.kind {

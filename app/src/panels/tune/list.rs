@@ -229,8 +229,8 @@ fn row(ui: &Ui, of: &Line<'_>, (table, fields): (&Table, &[Field]), rect: Rect, 
                 let (words, ink) = match &of.measured.rejected {
                     Some(why) => (why.to_string(), p.error),
                     None if of.place.is_none() => ("as recorded".to_owned(), p.quiet),
-                    None if is_best => ("fastest that is right".to_owned(), p.job),
-                    None => ("right".to_owned(), p.quiet),
+                    None if is_best => ("fastest correct".to_owned(), p.job),
+                    None => ("correct".to_owned(), p.quiet),
                 };
                 let first = words.lines().next().unwrap_or_default();
                 table.text(ui, id, rect, first, small(), ink);

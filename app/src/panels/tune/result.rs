@@ -57,18 +57,18 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
 /// Draws the panel before the first tuning, or after one without a result.
 fn show_no_result(doc: &Document, ui: &mut Ui) {
     if doc.tuning.running().is_some() {
-        let message =
-            "The launch is made with one point after the other. What comes of it stands here when it is over.";
+        let message = "Each point is launched and measured in turn. The result appears here at the end.";
         widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
         return;
     }
     match &doc.tuning.failure {
         Some(why) => {
-            widgets::empty_state(ui, icons::WARNING_CIRCLE, &format!("It was not tuned: {why}."), None);
+            widgets::empty_state(ui, icons::WARNING_CIRCLE, &format!("The tuning failed: {why}."), None);
         }
         None => {
-            let message = "Nothing was tried yet. Say on the left what is to be tried, and press Tune: each point is launched \
-                        from the same memory, and counts only if it leaves there what the recorded launch leaves.";
+            let message = "Nothing was tried yet. Enter the points on the left and press Tune. Each point starts \
+                           from the same memory, and counts only if it leaves the same memory as the recorded \
+                           launch.";
             widgets::empty_state(ui, icons::CHART_BAR, message, None);
         }
     }
@@ -106,7 +106,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str,
         .on_hover_ui(|ui| phases(ui, tuned));
     let working = clocks::format_load_clocks(&tuned.load).map(|load| format!("working {load} · "));
     let states = format!(
-        "{}before {} · behind {}",
+        "{}before {} · after {}",
         working.unwrap_or_default(),
         health(&tuned.before),
         health(&tuned.after)
@@ -121,13 +121,13 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str,
 /// Returns the answer, and whether it is that no point is correct.
 fn headline(tuned: &TuneReport) -> (String, bool) {
     if let Some(why) = &tuned.baseline.rejected {
-        return (format!("▲ The recorded launch itself does not count: {why}"), true);
+        return (format!("▲ The recorded launch itself was rejected: {why}"), true);
     }
     let wrong = tuned.best.is_none();
     let words = match tuned.best() {
         None if tuned.points.is_empty() => "No point was tried".to_owned(),
-        None => "▲ Nothing that was tried is right".to_owned(),
-        Some(best) if best.point == tuned.recorded => "Nothing is faster than what was recorded".to_owned(),
+        None => "▲ No tried point is correct".to_owned(),
+        Some(best) if best.point == tuned.recorded => "No point is faster than the recorded launch".to_owned(),
         Some(best) => {
             let speed_up = tuned.speed_up(&best.measured).unwrap_or(1.0);
             format!("{} · {speed_up:.2} times as fast as recorded", best.point)
@@ -140,24 +140,22 @@ fn headline(tuned: &TuneReport) -> (String, bool) {
 fn warnings(doc: &Document, tuned: &TuneReport) -> Vec<String> {
     let mut all = Vec::new();
     if tuned.is_unclear() {
-        all.push("the difference is smaller than the spread of the two; more repeats tell more".to_owned());
+        all.push("the difference is smaller than the spread; measure with more repeats".to_owned());
     }
     if let Some(drift) = tuned.drift().filter(|d| d.abs() > DRIFT) {
         all.push(format!(
-            "the recorded launch took {:+.0} % behind the points against before them: clocks or temperature moved",
+            "the recorded launch took {:+.0} % after the points, compared with before: clocks or temperature changed",
             drift * 100.0
         ));
     }
     match &tuned.ended {
         TuneEnd::Done => {}
-        TuneEnd::TimeOver => all.push("the time was over before all points were tried".to_owned()),
-        TuneEnd::Cancelled => all.push("it was stopped before all points were tried".to_owned()),
-        TuneEnd::Broken { why } => all.push(format!("it ended before all points were tried: {why}")),
+        TuneEnd::TimeOver => all.push("the time limit was reached before all points were tried".to_owned()),
+        TuneEnd::Cancelled => all.push("the tuning was stopped before all points were tried".to_owned()),
+        TuneEnd::Broken { why } => all.push(format!("the tuning ended before all points were tried: {why}")),
     }
     if let Some(why) = &doc.tuning.failure {
-        all.push(format!(
-            "what stands here is older: the last one came to nothing ({why})"
-        ));
+        all.push(format!("this result is older: the last tuning failed ({why})"));
     }
     all
 }
@@ -170,17 +168,17 @@ fn phases(ui: &mut Ui, tuned: &TuneReport) {
     let f = &tuned.phases;
     ui.label(format!("compared with {}", tuned.reference.label()));
     for (what, ns) in [
-        ("made ready", f.ready),
-        ("played up to the launch", f.before),
+        ("prepared", f.ready),
+        ("replayed up to the launch", f.before),
         ("code compiled and loaded", f.code),
-        ("memory put back", f.restore),
+        ("memory restored", f.restore),
         ("launches", f.launch),
         ("outputs compared", f.compare),
     ] {
         ui.label(format!("{what} {}", text::duration(ns)));
     }
     let pages = text::count_noun(tuned.restored_pages, "page", "pages");
-    ui.label(format!("{pages} put back of {}", text::bytes(tuned.memory)));
+    ui.label(format!("{pages} restored of {}", text::bytes(tuned.memory)));
     if let Some(why) = &tuned.before.unknown {
         ui.label(format!("clocks and temperature: {why}"));
     }

@@ -111,7 +111,7 @@ impl FieldForm {
         })?;
         let number = || match self.more.trim() {
             "" => Ok(0),
-            t => t.parse::<u32>().map_err(|_| format!("{name}: {t} is no number")),
+            t => t.parse::<u32>().map_err(|_| format!("{name}: {t} is not a number")),
         };
         let kind = match self.kind {
             1 => FieldKind::Number,
@@ -143,7 +143,7 @@ fn values(field: &str, text: &str) -> Result<Vec<(u64, String)>, String> {
         let (value, name) = part.split_at_checked(cut).unwrap_or((part, ""));
         let name = name.trim_start_matches([' ', '=']).trim();
         let value = text::parse_number(value)
-            .ok_or_else(|| format!("{field}: \"{part}\" is no value with a name; write them as 0 off, 1 on"))?;
+            .ok_or_else(|| format!("{field}: \"{part}\" is not a value with a name; write values as 0 off, 1 on"))?;
         if out.iter().any(|(v, _)| *v == value) {
             return Err(format!("{field}: {value} has two names"));
         }
@@ -269,11 +269,11 @@ impl Form {
     pub fn parse(&self) -> Result<NameEntry, String> {
         let name = self.name.trim();
         if name.is_empty() {
-            return Err("it has no name yet".to_owned());
+            return Err("the name is empty".to_owned());
         }
         if name.chars().any(|c| c.is_control() || c.is_whitespace()) && matches!(self.subject, NameSubject::Register(_))
         {
-            return Err("the name of a register has no spaces: filters name it".to_owned());
+            return Err("the name of a register cannot have spaces, because filters use it".to_owned());
         }
         let doc = self.doc.trim().to_owned();
         Ok(match self.subject {
@@ -291,7 +291,7 @@ impl Form {
                 address,
                 bytes: text::parse_number(self.bytes.trim())
                     .filter(|n| *n > 0)
-                    .ok_or_else(|| format!("{} is no number of bytes", self.bytes))?,
+                    .ok_or_else(|| format!("{} is not a number of bytes", self.bytes))?,
                 name: name.to_owned(),
                 doc,
                 layout: self.layout.clone(),

@@ -95,8 +95,8 @@ fn body(open: &mut NameSheet, layouts: &[String], ui: &mut Ui, act: &mut Option<
         }
     });
     ui.horizontal(|ui| {
-        label(ui, "What it is");
-        let r = line(ui, "What it is", &mut open.form.doc, f32::INFINITY, "a sentence");
+        label(ui, "Description");
+        let r = line(ui, "Description", &mut open.form.doc, f32::INFINITY, "a sentence");
         ended(ui, &r);
     });
     match open.form.subject {
@@ -107,20 +107,20 @@ fn body(open: &mut NameSheet, layouts: &[String], ui: &mut Ui, act: &mut Option<
         }
         NameSubject::Memory { .. } => {
             ui.horizontal(|ui| {
-                label(ui, "Made of");
+                label(ui, "Layout");
                 let shown = match open.form.layout.as_str() {
-                    "" => "nothing said",
+                    "" => "none",
                     l => l,
                 };
                 let combo = ComboBox::from_id_salt("layout").selected_text(shown).show_ui(ui, |ui| {
-                    ui.selectable_value(&mut open.form.layout, String::new(), "nothing said");
+                    ui.selectable_value(&mut open.form.layout, String::new(), "none");
                     for l in layouts {
                         ui.selectable_value(&mut open.form.layout, l.clone(), l);
                     }
                 });
                 combo
                     .response
-                    .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Made of"));
+                    .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Layout"));
             });
         }
     }
@@ -144,7 +144,7 @@ fn body(open: &mut NameSheet, layouts: &[String], ui: &mut Ui, act: &mut Option<
             ui.label(RichText::new("writing…").color(p.quiet));
         }
         ui.label(
-            RichText::new("Ctrl Z takes it back. What stands in the file by hand stays.")
+            RichText::new("Ctrl Z reverts it. Other text in the file stays.")
                 .font(small())
                 .color(p.quiet),
         );
@@ -235,10 +235,10 @@ fn fields(open: &mut NameSheet, ui: &mut Ui, enter: &mut bool) {
                     }
                     line(
                         ui,
-                        &format!("What field {n} is"),
+                        &format!("Description of field {n}"),
                         &mut f.doc,
                         rest.max(60.0),
-                        "what it is",
+                        "description",
                     );
                     if widgets::icon_button(ui, icons::X, &format!("Remove field {n}")).clicked() {
                         gone = Some(n);
@@ -261,7 +261,7 @@ fn fields(open: &mut NameSheet, ui: &mut Ui, enter: &mut bool) {
             open.form.fields.push(FieldForm::from_bits(free, free));
         }
         ui.label(
-            RichText::new("or drag over its bits; bits without a field stay visible as such")
+            RichText::new("or drag over its bits; bits without a field show as not named")
                 .font(small())
                 .color(p.quiet),
         );

@@ -107,7 +107,7 @@ pub(super) static STEPS: &[Step] = &[
                 panel follows.",
         goal: "next-event",
         ask: "goes to the next event.",
-        did: "One event on. The timeline and the inspector went along.",
+        did: "You are one event further. The timeline and the inspector followed.",
         prepare: nothing,
         done: ran,
     },
@@ -117,7 +117,7 @@ pub(super) static STEPS: &[Step] = &[
         words: "What a register holds, field by field, and every access to it. The first lane of the timeline lights \
                 up where the selection is read or written.",
         goal: "next-touch",
-        ask: "goes to the next use of this one.",
+        ask: "goes to the next reference to this register.",
         did: "That was the next access to the register.",
         prepare: register,
         done: ran,
@@ -125,10 +125,10 @@ pub(super) static STEPS: &[Step] = &[
     Step {
         panel: "memory",
         title: "Memory",
-        words: "What the GPU’s memory held at the moment. The bytes that are selected begin an input.",
+        words: "The content of GPU memory at the current event. The selected bytes are the start of an input.",
         goal: "next-reader",
-        ask: "finds out who reads them next.",
-        did: "A job reads them. Its submit is the moment now.",
+        ask: "goes to their next reader.",
+        did: "A job reads them. Its submit is now the current event.",
         prepare: memory,
         done: ran,
     },
@@ -138,15 +138,14 @@ pub(super) static STEPS: &[Step] = &[
         words: "Which addresses the GPU can reach and with which rights, and how an address is walked, level by level.",
         goal: "select-entry",
         ask: "selects the entry behind the selection.",
-        did: "The inspector tells what wrote the entry, and which jobs walk through it.",
+        did: "The inspector shows the last writer of the entry, and the jobs that walk through it.",
         prepare: tables,
         done: ran,
     },
     Step {
         panel: "inputs",
         title: "Inputs",
-        words: "The buffers of the jobs, as numbers, pictures and plots. What you change lies on top of the recording, \
-                which stays as it is.",
+        words: "The buffers of the jobs, as numbers, pictures and plots. Your edits do not change the recording.",
         goal: "edit-input",
         ask: "edits a value: type a number, then Enter.",
         did: "Your edit is in the inspector. Undo takes it back.",
@@ -160,11 +159,11 @@ pub(super) static STEPS: &[Step] = &[
     Step {
         panel: "replay",
         title: "Replay",
-        words: "Runs the recording again with your edits, on a GPU in software here or on a board, and compares what \
-                is read with what was recorded.",
+        words: "Runs the recording again with your edits, on a simulator or on hardware, and compares the results \
+                with the recording.",
         goal: "replay",
         ask: "replays it.",
-        did: "It was replayed. The panel tells what came out.",
+        did: "The replay is done. The panel shows its outcome.",
         prepare: nothing,
         done: |app, tour| {
             let over = |d: &Document| d.replay.running.is_none() && d.replay.outcome.is_some();
@@ -174,10 +173,11 @@ pub(super) static STEPS: &[Step] = &[
     Step {
         panel: "compare",
         title: "Compare",
-        words: "The outcome of a replay is a recording too. Any two lie side by side: events, values, memory, mappings.",
+        words: "The outcome of a replay is a recording too. Compare shows any two side by side: events, values, \
+                memory, mappings.",
         goal: "compare-outcome",
-        ask: "lays the outcome beside the recording.",
-        did: "What differs is listed, the earliest cause first.",
+        ask: "compares the outcome with the recording.",
+        did: "The list shows the differences, the earliest cause first.",
         prepare: nothing,
         done: |app, tour| tour.ran && app.doc.as_ref().is_some_and(|d| d.comparison.done.is_some()),
     },

@@ -98,9 +98,9 @@ fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
     let (_, details) = w.app().notice.clone().expect("it is reported");
     for part in [
         "keys.toml",
-        "\"fly\" is no command",
-        "fit: there is no key \"Ctrl Foo\"",
-        "K is \"All keys\" now, so that \"Previous job\" has no key",
+        "\"fly\" is not a command",
+        "fit: \"Ctrl Foo\" is not a key",
+        "K now runs \"All keys\", so \"Previous job\" has no key",
     ] {
         assert!(details.contains(part), "{part}: {details}");
     }
@@ -119,7 +119,7 @@ fn a_key_of_another_command_moves_only_when_pressed_again() {
     w.press(key(Key::F3).unwrap());
     assert_eq!(
         sheet_message(&mut w),
-        "! F3 is Next difference now. Press F3 again to move it."
+        "! F3 runs Next difference. Press F3 again to move it."
     );
     assert!(
         w.has("Show the whole recording: F") && file(&w).is_empty(),
@@ -127,13 +127,13 @@ fn a_key_of_another_command_moves_only_when_pressed_again() {
     );
     // Another key is another question.
     w.press(key(Key::J).unwrap());
-    assert!(sheet_message(&mut w).starts_with("! J is Next job now"));
+    assert!(sheet_message(&mut w).starts_with("! J runs Next job"));
     w.press(key(Key::F3).unwrap());
-    assert!(sheet_message(&mut w).starts_with("! F3 is Next difference now"));
+    assert!(sheet_message(&mut w).starts_with("! F3 runs Next difference"));
     w.press(key(Key::F3).unwrap());
     assert_eq!(
         sheet_message(&mut w),
-        "F3 is Show the whole recording now, and no longer Next difference."
+        "F3 now runs Show the whole recording, and no longer Next difference."
     );
     assert!(
         file(&w).ends_with("fit = \"F3\"\nnext-difference = []\n"),
@@ -176,7 +176,7 @@ fn its_own_key_is_not_taken_back_from_another_without_a_word() {
     w.settle();
     assert_eq!(
         sheet_message(&mut w),
-        "! J is Show the whole recording now. Press Delete again to move it."
+        "! J runs Show the whole recording. Press Delete again to move it."
     );
     w.stroke(Modifiers::NONE, Key::Delete, None);
     w.settle();
@@ -227,19 +227,19 @@ fn the_pointer_does_what_the_keyboard_does_and_all_go_back_at_once() {
     w.click("Next event: .");
     w.press(key(Key::F4).unwrap());
     assert!(w.has("Next event: F4, changed"));
-    w.click("One more key for Next event");
+    w.click("Add a key for Next event");
     w.press(key(Key::F12).unwrap());
     assert!(w.has("Next event: F4, F12, changed"));
-    w.click("No key for Next event");
+    w.click("Remove the keys of Next event");
     assert!(w.has("Next event: no key, changed"));
-    w.click("Next event as at first: .");
+    w.click("Reset Next event: .");
     assert!(w.has("Next event: ."));
-    w.click("Another key for Next event");
+    w.click("Change the key of Next event");
     w.press(key(Key::F4).unwrap());
-    w.click("All as at first");
-    assert!(sheet_message(&mut w).contains("1 command has other keys than at first"));
+    w.click("Reset all keys");
+    assert!(sheet_message(&mut w).contains("1 command has keys other than the defaults"));
     assert_eq!(w.app().keys.count_changed(), 1, "not yet");
-    w.click("Yes, all of them");
+    w.click("Confirm the reset");
     assert_eq!(w.app().keys.count_changed(), 0);
     assert!(w.has("Next event: ."));
 }

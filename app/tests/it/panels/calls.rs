@@ -284,7 +284,7 @@ fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_fo
     }
     let (mut w, _) = open(1);
     for (panel, what) in [
-        ("show-register", "no registers"),
+        ("show-register", "no register accesses"),
         ("show-page-tables", "no page tables"),
         ("show-jobs", "kernel launches"),
         ("show-shader", "kernels"),

@@ -99,7 +99,7 @@ fn a_folder_dropped_on_the_window_is_opened_and_another_gpus_board_is_refused_wi
         assert_eq!(w.doc().path, folder);
         assert_eq!(w.doc().replay.board(), fits);
         w.run("show-replay");
-        w.click(&format!("board {other}"));
+        w.click(&format!("target {other}"));
         assert!(!w.run("replay"), "it is off");
         for part in ["Mali-G52", "Mali-G71", &format!("Use {fits}")] {
             assert!(w.has_part(part), "{part}");

@@ -200,12 +200,12 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     };
     // The panel is about calls: no registers, no boards that take these, no idle time.
     w.run("show-replay");
-    assert!(w.has("board cuda:0") && !w.has_part("board software:") && !w.has("Pace"));
+    assert!(w.has("target cuda:0") && !w.has_part("target software:") && !w.has("Pace"));
     assert_eq!(replay(&mut w), Verdict::Match);
     w.run("show-replay");
     for message in [
         "8 launches",
-        "2 copies back, 320 B",
+        "2 readbacks, 320 B",
         "Safety: driver",
         "Replay on the GPU",
     ] {
@@ -247,10 +247,7 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
         w.run("replay");
         assert!(w.has_part("▲"), "{wrong}");
         let error = w.doc().replay.error.clone().unwrap().text;
-        assert!(
-            error.starts_with("What outputs are held against is not right"),
-            "{error}"
-        );
+        assert!(error.starts_with("The output tolerance is invalid"), "{error}");
     }
     w.doc().replay.tolerance.clear();
     w.run("undo");

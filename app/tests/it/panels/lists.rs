@@ -126,7 +126,7 @@ fn panels_without_anything_to_show_say_so_and_lead_on() {
         ("show-memory", "no address space"),
         ("show-page-tables", "no page tables"),
         ("show-inputs", "names no buffers"),
-        ("show-register", "No register is accessed"),
+        ("show-register", "holds no register accesses"),
         ("show-shader", "No job was submitted"),
     ] {
         w.run(panel);

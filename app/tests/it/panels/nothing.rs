@@ -79,7 +79,11 @@ fn panels_answer_where_there_is_nothing_of_what_they_show() {
                 for _ in 0..3 {
                     w.settle();
                 }
-                assert!(!w.has_part("stopped by an error"), "{name}: {} {section:?}", panel.id);
+                assert!(
+                    !w.has_part("stopped because of an internal error"),
+                    "{name}: {} {section:?}",
+                    panel.id
+                );
                 for at_work in AT_WORK {
                     assert!(!w.has_part(at_work), "{name}: {} {section:?}: {at_work}", panel.id);
                 }

@@ -173,7 +173,7 @@ fn a_page_that_is_mapped_twice_leads_to_its_other_address() {
     });
     w.settle();
     assert_eq!(w.views().tables.at, Some(0x4000));
-    assert!(w.has("place 0 0x1000") && w.has("place 0 0x4000"));
+    assert!(w.has("address 0 0x1000") && w.has("address 0 0x4000"));
     let key = AddressMapKey::at(&w.doc().recording.clone(), 0, 0);
     let map = w.views().tables.atlas.map(key).unwrap();
     let (places, all) = map.places_of(0x1fff);
@@ -183,7 +183,7 @@ fn a_page_that_is_mapped_twice_leads_to_its_other_address() {
         [(GpuVa(0x1000), PhysAddr(0x9000)), (GpuVa(0x4000), PhysAddr(0x9000))]
     );
     assert!(all);
-    w.click("place 0 0x1000");
+    w.click("address 0 0x1000");
     w.settle();
     assert!(matches!(*w.doc().selection(), Selection::Memory { va: 0x1000, .. }));
     // A mark keeps its place in the map.

@@ -46,7 +46,7 @@ fn the_empty_panel_says_what_to_do_and_a_click_plots() {
     let shown = w.doc().facts.register_name(line.register);
     assert!(w.has(&format!("Plot of {shown}")));
     assert!(w.views().plots.values_of(&line).is_some_and(|v| !v.is_empty()));
-    w.click(&format!("Take {shown} out of the plot"));
+    w.click(&format!("Remove {shown} from the plot"));
     assert!(w.doc().changes().plots().is_empty() && w.has_part("Choose a register"));
     w.run("undo");
     assert!(w.has(&format!("Plot of {shown}")));

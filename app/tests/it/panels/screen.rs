@@ -75,8 +75,8 @@ fn the_picture_follows_the_moment_and_what_was_not_stored_is_unknown() {
     w.doc().go(2);
     w.settle();
     assert!(w.views().screen.drawn().is_none());
-    assert!(w.has_part("there is no screen") || w.has("Go to event 6, with which there is one"));
-    w.click("Go to event 6, with which there is one");
+    assert!(w.has_part("there is no screen") || w.has("Go to event 6, the first with a screen"));
+    w.click("Go to event 6, the first with a screen");
     assert_eq!(w.doc().moment(), 6);
     assert_eq!(w.views().screen.drawn().unwrap().counts().known, 0);
 }
@@ -117,7 +117,7 @@ fn a_pixel_tells_its_stores_and_leads_to_them() {
     assert_eq!(w.views().screen.pixel, Some([TWICE[0] + 1, TWICE[1]]));
     let beside = w.views().screen.stores.clone().unwrap().found.unwrap();
     assert_eq!(beside.list.iter().map(|s| s.event).collect::<Vec<_>>(), [first + 1]);
-    w.click("Choose no pixel");
+    w.click("Clear the pixel");
     assert_eq!(w.views().screen.pixel, None);
 }
 

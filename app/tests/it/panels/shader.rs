@@ -170,7 +170,7 @@ fn a_thread_is_stepped_forward_and_back_beside_the_code() {
     let last = run.followed.steps[2].clause;
     w.views().shader.thread.stops.toggle(last);
     w.settle();
-    w.click("On to a break");
+    w.click("Forward to a breakpoint");
     assert_eq!(w.views().shader.thread.step, 2);
     // Registers that the clause changed are marked with what they held before.
     let changed = run.followed.changes(2)[0];
@@ -237,7 +237,7 @@ fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
     let text = format!("{:#x}", write.1.va + 1);
     w.harness.get_by_label("Break at a memory address").type_text(&text);
     w.settle();
-    w.click("On to a break");
+    w.click("Forward to a breakpoint");
     assert_eq!(w.views().shader.thread.step, write.0);
     assert!(w.has(&format!("writes {text}")), "it says why it stopped");
     // Thread 0 stands in the corner of the image, thread 9 does not: where the one leaves out what the other does.
@@ -249,18 +249,18 @@ fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
     let parts = steps.skip(1).find(|n| with(*n) != with(n - 1)).expect("they part");
     w.run("on-to-break");
     assert_eq!(w.views().shader.thread.step, parts);
-    assert!(w.has("thread 9 parts here") || w.has("thread 9 joins here"));
+    assert!(w.has("thread 9 diverges here") || w.has("thread 9 rejoins here"));
     w.run("back-to-break");
-    assert!(w.has("no break comes before this"));
+    assert!(w.has("no breakpoint is reached before this step"));
 }
 
 #[test]
 fn a_break_is_set_in_the_margin() {
     let mut w = layer();
-    w.click("Break at clause_3");
+    w.click("Breakpoint at clause_3");
     let at = w.views().shader.listing.as_ref().unwrap().address(1).unwrap();
     assert!(w.views().shader.thread.stops.clauses.contains(&at));
-    w.click("Break at clause_3");
+    w.click("Breakpoint at clause_3");
     assert!(w.views().shader.thread.stops.clauses.is_empty());
 }
 

@@ -165,7 +165,7 @@ fn a_recording_without_cuda_calls_says_so() {
     });
     w.run("show-tune");
     w.settle();
-    assert!(w.has_part("No launch was made in this recording"));
+    assert!(w.has_part("This recording holds no launch that succeeded"));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn the_launch_at_the_moment_is_meant_until_one_is_chosen() {
     // There is none before it of its kernel.
     w.click("Previous launch of the kernel");
     assert_eq!(meant(&mut w), Some(2));
-    w.click("stay with this launch");
+    w.click("keep this launch");
     assert_eq!(meant(&mut w), Some(1));
 }
 
@@ -205,7 +205,7 @@ fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
     assert!(w.has_part("30 points, 180 launches"));
     w.views().tune.form.tolerance = "f32".into();
     w.settle();
-    assert!(w.has_part("▲ 'f32' is not a rule") && w.has_part("▲ a field is not right"));
+    assert!(w.has_part("▲ 'f32' is not a rule") && w.has_part("▲ a field is invalid"));
     w.views().tune.form.tolerance = "arg0=f32:1e-5".into();
     w.settle();
     assert!(!w.has_part("▲"), "a parameter that is a pointer has a buffer");
@@ -221,7 +221,7 @@ fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
     assert!(w.has_part("▲ the lists of values make"));
     w.views().tune.board = "software:mali-g71".into();
     w.settle();
-    assert!(w.has_part("▲ this is no board with a CUDA device"));
+    assert!(w.has_part("▲ this target has no CUDA device"));
 }
 
 #[test]
@@ -233,12 +233,12 @@ fn where_there_is_no_device_that_is_said_and_what_stood_there_stays() {
     w.settle();
     w.click("Run the tuning");
     assert!(w.doc().tuning.running().is_none());
-    assert!(w.has_part("It was not tuned: "));
+    assert!(w.has_part("The tuning failed: "));
     w.doc().tuning.end("cuda:0", Ok(tuned()));
     w.settle();
     assert!(w.has_part("1.45 times as fast as recorded"));
     w.click("Run the tuning");
-    assert!(w.has_part("what stands here is older"));
+    assert!(w.has_part("this result is older"));
     assert!(w.has_part("1.45 times as fast as recorded"));
 }
 
@@ -269,18 +269,18 @@ fn what_makes_an_answer_doubtful_is_said() {
     t.ended = TuneEnd::TimeOver;
     w.doc().tuning.end("cuda:0", Ok(t));
     w.settle();
-    assert!(w.has_part("clocks or temperature moved") && w.has_part("the time was over"));
+    assert!(w.has_part("clocks or temperature changed") && w.has_part("the time limit was reached"));
     let mut t = tuned();
     t.baseline = t.points[25].measured.clone();
     (t.best, t.points) = (None, Vec::new());
     w.doc().tuning.end("cuda:0", Ok(t));
     w.settle();
-    assert!(w.has_part("▲ The recorded launch itself does not count"));
+    assert!(w.has_part("▲ The recorded launch itself was rejected"));
     let mut t = tuned();
     t.best = None;
     w.doc().tuning.end("cuda:0", Ok(t));
     w.settle();
-    assert!(w.has_part("▲ Nothing that was tried is right"));
+    assert!(w.has_part("▲ No tried point is correct"));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
 fn edit_unkept(w: &mut Window) {
     w.type_text("e7\n");
     assert_eq!(w.doc().changes().len(), 1);
-    until(w, "word that it is not kept", |w| w.has("▲ edits not kept"));
+    until(w, "word that it is not kept", |w| w.has("▲ edits not saved"));
 }
 
 fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
@@ -78,7 +78,7 @@ fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() 
     edit_unkept(&mut w);
     let (what, why) = w.app().notice.clone().expect("it is reported");
     assert!(
-        what.contains("could not be kept") && why.contains("unkept.kine-edits"),
+        what.contains("could not be saved") && why.contains("unkept.kine-edits"),
         "{why}"
     );
     let name = w.input();
@@ -97,7 +97,7 @@ fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() 
     w.click("Stay");
     // The way is free: the edit is written without anybody doing anything, and leaving needs no question.
     std::fs::remove_dir(&file).unwrap();
-    until(&mut w, "edit in the journal", |w| !w.has("▲ edits not kept"));
+    until(&mut w, "edit in the journal", |w| !w.has("▲ edits not saved"));
     until(&mut w, "an end of what was reported and holds no more", |w| {
         w.app().notice.is_none()
     });
@@ -172,9 +172,9 @@ fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_
     bar(&mut w, false);
     w.type_text("e7\n");
     until(&mut w, "word where it is kept", |w| {
-        w.has("! edits kept in the settings")
+        w.has("! edits saved in the settings folder")
     });
-    assert!(log::text().contains("edits are kept in "));
+    assert!(log::text().contains("edits are saved in "));
     let path = w.doc().path.clone();
     w.press(ctrl(Key::Q).unwrap());
     assert!(w.app().doc.is_none(), "nothing would be lost, so nothing is asked");

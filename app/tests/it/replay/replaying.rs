@@ -71,7 +71,7 @@ fn a_plan_tells_what_it_may_touch_and_its_rewrites_lead_to_their_events() {
     w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
     // What the person did stands over what the program does.
     let y = |w: &Window, l: &str| w.harness.get_by_label(l).rect().top();
-    let (mine, root) = ("Unfold input ← your edit", "Unfold table root → the board's");
+    let (mine, root) = ("Unfold input ← your edit", "Unfold table root → the target's");
     assert!(y(&w, mine) < y(&w, root));
     w.click("Unfold flush id ← read at run time");
     let kind = replay_engine::plan::RewriteKind::FlushId;

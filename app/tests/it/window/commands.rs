@@ -979,7 +979,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("help", |w, id| {
         ran(w, id);
-        assert!(w.app().help && w.has("Ctrl P: Go to, find, do"));
+        assert!(w.app().help && w.has("Ctrl P: Command palette"));
     }),
     ("keys", |w, id| {
         ran(w, id);

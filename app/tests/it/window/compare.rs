@@ -67,7 +67,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         w.run("next-difference");
         ran(w, id);
         // A read of what never changes has no cause in the recordings.
-        assert!(w.doc().comparison.jump_message.contains("nothing before it differs"));
+        assert!(w.doc().comparison.jump_message.contains("no earlier difference"));
     }),
     ("open-rules", |w, id| {
         beside(w);

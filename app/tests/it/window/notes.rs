@@ -128,7 +128,7 @@ fn a_link_to_what_is_not_there_is_told() {
         &format!("kinescope:///elsewhere/{name}?event=2&events={}", events + 1),
     );
     assert_eq!(w.doc().moment(), 2);
-    assert!(kinescope::log::text().contains("it may show another moment"));
+    assert!(kinescope::log::text().contains("it may show another event"));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_recording_of_a_pci_device_has_qemus_model_of_it_ready() {
     assert_eq!(w.doc().replay.board(), RV100);
     assert_eq!(w.doc().replay.fit(RV100), Fit::Fits);
     w.run("show-replay");
-    assert!(w.has(&format!("board {RV100}")));
+    assert!(w.has(&format!("target {RV100}")));
     if !has_qemu() {
         assert!(w.has_part("QEMU not installed"));
         assert!(!w.run("replay"), "nothing is there to replay on");
@@ -116,7 +116,7 @@ fn the_menu_has_every_target_with_what_it_lacks_and_those_that_fit_first() {
         assert_eq!(t.free, has_qemu());
         assert_eq!(t.state == "QEMU not installed", !has_qemu());
     }
-    w.click("Board software:mali-g71");
+    w.click("Target software:mali-g71");
     assert!(w.has_part("qemu:bochs-display") && w.has("other devices"));
     assert_eq!(w.has_part("QEMU not installed"), !has_qemu());
 }

@@ -54,7 +54,7 @@ fn the_tour_goes_on_as_its_commands_are_run() {
         assert!(w.is_panel_active(panel) && w.has(next), "{next}");
     }
     assert!(
-        w.has_part("The inspector tells what wrote the entry"),
+        w.has_part("The inspector shows the last writer of the entry"),
         "what was done is reported"
     );
     // A value is to be edited, not only the field opened; whoever does not want to goes on all the same.

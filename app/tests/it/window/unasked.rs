@@ -164,7 +164,7 @@ fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_o
     w.run("replay");
     assert_eq!(w.doc().replay.error, None);
     assert_eq!(w.app().confirm, Some("replay"));
-    assert!(w.has_part("that nothing contains") && w.has("Safety: ! not contained"));
+    assert!(w.has_part("without containment") && w.has("Safety: ! not contained"));
     assert_eq!(agent.writes(), 0, "nothing was touched");
     w.click("Touch the hardware");
     let outcome = w.doc().replay.outcome.clone().expect("no second question");
@@ -180,7 +180,7 @@ fn a_no_leaves_the_board_alone_and_the_next_replay_asks_again() {
     w.type_text("\x1b");
     assert!(w.app().confirm.is_none() && w.doc().replay.error.is_none());
     w.run("replay");
-    assert!(w.has_part("that nothing contains"));
+    assert!(w.has_part("without containment"));
     w.click("Cancel");
     assert_eq!(agent.writes(), 0);
 }
@@ -209,7 +209,7 @@ fn hardware_that_something_contains_is_asked_about_in_other_words() {
     let mut w = agent.window();
     w.run("replay");
     assert!(w.has("Safety: IOMMU") && w.has_part("Replay on real hardware?"));
-    assert!(!w.has_part("that nothing contains"));
+    assert!(!w.has_part("without containment"));
     w.click("Touch the hardware");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
 }
@@ -240,7 +240,7 @@ fn a_board_that_is_not_what_the_person_was_asked_about_is_asked_about_again() {
         assert_eq!(agent.writes(), 0, "{first:?}");
         assert_eq!(w.doc().replay.error, None);
         assert_eq!(w.app().confirm, Some("replay"));
-        assert!(w.has_part("that nothing contains") && w.doc().replay.error.is_none());
+        assert!(w.has_part("without containment") && w.doc().replay.error.is_none());
         w.click("Touch the hardware");
         assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
     }

@@ -34,7 +34,7 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
                 .map_or_else(String::new, |p| p.to_string());
             out += &format!("\n{}  physical {pa}  attributes {:#04x}", r.rights, r.attributes);
             out += &format!(
-                "\nin a run of {} from {:#x} on",
+                "\nin a mapping of {} from {:#x}",
                 text::count_noun(r.pages, "page", "pages"),
                 r.va.0
             );
@@ -55,10 +55,10 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
     if let Some(e) = inks.entropy {
         let v = e.over(cell);
         match v.mean() {
-            Some(mean) if v.min == v.max => out += &format!("\n{} bits a byte", format_bits(mean)),
+            Some(mean) if v.min == v.max => out += &format!("\n{} bits per byte", format_bits(mean)),
             Some(mean) => {
                 let (a, b) = (format_bits(v.min as f64), format_bits(v.max as f64));
-                out += &format!("\n{} bits a byte, from {a} to {b}", format_bits(mean));
+                out += &format!("\n{} bits per byte, from {a} to {b}", format_bits(mean));
             }
             None => out += "\nits contents are not recorded",
         }
@@ -68,13 +68,16 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
     out += &match v {
         v if v.bytes == 0 && inks.colour_by != Colour::Entropy => "\nits contents are not recorded".to_owned(),
         v if v.bytes == 0 => String::new(),
-        v if v.max == first => format!("\ncontents as at event {}, where they begin", text::count(first)),
+        v if v.max == first => format!(
+            "\ncontents as at event {}, the start of the recorded contents",
+            text::count(first)
+        ),
         v => format!("\nchanged last at event {}", text::count(v.max)),
     };
     if page {
         let n = super::links::find_aliases(map, space, cell.start).len() as u64;
         if n > 0 {
-            out += &format!("\nmapped at {} more", text::count_noun(n, "place", "places"));
+            out += &format!("\nmapped at {} more", text::count_noun(n, "address", "addresses"));
         }
     }
     out

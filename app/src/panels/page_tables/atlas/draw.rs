@@ -240,7 +240,7 @@ fn gap(painter: &Painter, inks: &Inks<'_>, (n, bytes): (usize, u64), bars: Rect,
     let p = inks.palette;
     let message = match (n, bytes) {
         (_, 0) => return,
-        (0, b) => format!("{} from 0x0 on not mapped", text::bytes(b)),
+        (0, b) => format!("{} from 0x0 not mapped", text::bytes(b)),
         (_, b) => format!("{} not mapped", text::bytes(b)),
     };
     let middle = y + MARK as f32 / 2.0;

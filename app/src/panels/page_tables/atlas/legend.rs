@@ -137,7 +137,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
             }
         }
         Colour::Entropy => {
-            row.ramp("0", "8 bits a byte");
+            row.ramp("0", "8 bits per byte");
             row.item("not recorded", unknown);
         }
         Colour::Change => {

@@ -45,7 +45,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
     }
     let own = places.iter().find(|q| q.space == space && q.run.va.0 == va & !4095);
     let title = format!(
-        "mapped at {}{} places",
+        "mapped at {}{} addresses",
         text::count(places.len() as u64),
         if all { "" } else { " or more" }
     );
@@ -62,7 +62,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                 let here = q.space == space && q.run.va.0 == va & !4095;
                 let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
                 let at = format!("{:#x}", q.run.va.0);
-                r.widget_info(|| WidgetInfo::selected(Role::Row, true, here, format!("place {} {at}", q.space)));
+                r.widget_info(|| WidgetInfo::selected(Role::Row, true, here, format!("address {} {at}", q.space)));
                 if here {
                     widgets::select(ui, rect);
                 } else if r.hovered() {

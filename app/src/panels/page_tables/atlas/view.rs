@@ -50,10 +50,10 @@ impl Colour {
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Rights => "What the GPU may do there.",
-            Self::Owner => "The buffer that the recording names there.",
-            Self::Entropy => "Bits that a byte of the page tells: 0 where all are alike, 8 where they look random.",
-            Self::Change => "The event at which the contents changed last, as far as the recording tells.",
+            Self::Rights => "The access rights of the GPU.",
+            Self::Owner => "The recorded buffer at the address.",
+            Self::Entropy => "The entropy of the page, bits per byte: 0 if all bytes are equal, 8 if they look random.",
+            Self::Change => "The event at which the content changed last, if it is recorded.",
         }
     }
 }

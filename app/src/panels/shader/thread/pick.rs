@@ -130,7 +130,7 @@ pub(super) fn ui(ui: &mut Ui, what: &str, size: [u32; 3], chosen: [u32; 3]) -> O
     let first = grid.at(column, row, size);
     let [fx, fy, fz] = first;
     let several = grid.along * grid.down > 1;
-    let and = if several { " and those beside it" } else { "" };
+    let and = if several { " and its neighbours" } else { "" };
     let clicked = r.clicked();
     r.on_hover_cursor(egui::CursorIcon::PointingHand)
         .on_hover_text(format!("{what} {fx},{fy},{fz}{and}"));

@@ -40,7 +40,7 @@ impl StopConditions {
         let steps = &run.followed.steps;
         let s = steps.get(step)?;
         if self.clauses.contains(&s.clause) {
-            return Some("a break at this clause".into());
+            return Some("a breakpoint at this clause".into());
         }
         let covers = |a: &&device_mali::debug::MemoryAccess, at: u64| a.va <= at && at - a.va < u64::from(a.bytes);
         if let Some(at) = self.address()
@@ -56,8 +56,8 @@ impl StopConditions {
             Some(s.lanes >> bit & 1 == 1)
         };
         match (with(before)?, with(s)?) {
-            (true, false) => Some(format!("thread {lane} parts here")),
-            (false, true) => Some(format!("thread {lane} joins here")),
+            (true, false) => Some(format!("thread {lane} diverges here")),
+            (false, true) => Some(format!("thread {lane} rejoins here")),
             _ => None,
         }
     }

@@ -69,7 +69,7 @@ fn the_tab_of_the_panel_in_front_is_in_view_on_a_laptop() {
     for (command, tab) in [
         ("show-log", "Log"),
         ("show-events", "Events"),
-        ("show-problems", "Problems"),
+        ("show-problems", "Findings"),
         ("show-notebook", "Notebook"),
     ] {
         w.run(command);
@@ -81,7 +81,7 @@ fn the_tab_of_the_panel_in_front_is_in_view_on_a_laptop() {
     w.settle();
     w.run("toggle-inspector");
     w.settle();
-    assert!(w.app().inspector && seen(&mut w, "Problems"));
+    assert!(w.app().inspector && seen(&mut w, "Findings"));
     w.run("toggle-inspector");
     // The person scrolls away from it, and it stays so.
     w.run("show-log");
