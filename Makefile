@@ -1,6 +1,6 @@
 # Thin: every target is a script that says what it does and why. `make help` lists them.
 .POSIX:
-.PHONY: help run test test-full bench fuzz mesa test-mesa test-cuda test-recordings board clean-target clean-fuzz clean-mesa clean-board
+.PHONY: help run test test-full bench fuzz mesa test-mesa test-cuda test-recordings board dist clean-target clean-fuzz clean-mesa clean-board
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
 	@echo "make test-cuda               on a machine with an NVIDIA GPU: CUDA programs and nets recorded, replayed, tuned (PARTS=...)"
 	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes)"
+	@echo "make dist                    package a release build into target/dist: archive, .deb, static agents"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"
@@ -44,6 +45,9 @@ test-cuda:
 
 board:
 	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" IOMMU="$(IOMMU)" DRIVERS="$(DRIVERS)" scripts/board.sh
+
+dist:
+	@scripts/dist.sh
 
 fuzz:
 	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"

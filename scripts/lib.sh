@@ -153,3 +153,6 @@ MESA_PACKAGES="gcc g++ libc6-dev ninja-build pkg-config flex bison libdrm-dev zl
 
 # Seconds since a moment, for people.
 took() { echo "$(($(date +%s) - $1)) s"; }
+
+# profile_folder PROFILE: the folder in target/ that cargo builds a profile into.
+profile_folder() { case $1 in dev) echo debug ;; *) echo "$1" ;; esac; }

@@ -23,6 +23,7 @@ may_not kinescope-agent replay-program polars polars-io egui eframe trace-query 
 may_not trace-core replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not trace-waves replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
 may_not bifrost trace-core replay-engine device-mali driver-mali kinescope
+may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-agent egui eframe polars
 may_not cuda-code trace-core replay-engine device-mali driver-mali kinescope
 may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
 may_not replay-engine device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe polars

@@ -8,6 +8,7 @@ mod apply;
 mod bisect;
 mod boards;
 mod check;
+mod completions;
 mod diff;
 mod empty_result;
 mod event_filter;
@@ -25,6 +26,7 @@ mod last_writer;
 mod launches;
 mod limit;
 mod link;
+mod man;
 mod memory;
 mod notebook;
 mod out;
@@ -61,11 +63,13 @@ use crate::document::boards::PLAY_CALLS;
 use crate::theme::ThemeChoice;
 use crate::window::{AfterOpen, Options, PictureForm, Shot, Studio, UNKNOWN_FORMAT};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use command_pages::VerbGroup;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 
 pub use failure::{Exit, Failure};
+pub use man::render_reference;
 pub use out::{Out, format_hex};
 
 /// A verb of the command line.
@@ -124,6 +128,36 @@ pub const VERBS: &[Verb] = &[
     record::VERB,
     pair::VERB,
     agents::VERB,
+    completions::VERB,
+    man::VERB,
+];
+
+/// Headings of the verbs in the reference. A group begins with its verb in [`VERBS`] and ends before the next group.
+pub const VERB_GROUPS: &[VerbGroup] = &[
+    VerbGroup {
+        heading: "Inspect and compare",
+        first: "info",
+    },
+    VerbGroup {
+        heading: "Import, edit and export",
+        first: "import",
+    },
+    VerbGroup {
+        heading: "Replay and tune",
+        first: "targets",
+    },
+    VerbGroup {
+        heading: "Record",
+        first: "record",
+    },
+    VerbGroup {
+        heading: "Agents",
+        first: "pair",
+    },
+    VerbGroup {
+        heading: "Shell and manual",
+        first: "completions",
+    },
 ];
 
 /// Returns the clap command of the whole command line.
@@ -458,5 +492,13 @@ mod tests {
             let parsed = command().try_get_matches_from(words);
             assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
         }
+    }
+
+    #[test]
+    fn groups_cover_the_verbs_in_their_order() {
+        let place = |g: &VerbGroup| VERBS.iter().position(|v| v.name == g.first).unwrap();
+        let places: Vec<usize> = VERB_GROUPS.iter().map(place).collect();
+        assert_eq!(places.first(), Some(&0));
+        assert!(places.is_sorted_by(|a, b| a < b), "{places:?}");
     }
 }

@@ -1,12 +1,13 @@
 #!/bin/sh
-# The agent for a board in a box: one static executable, built by the project's own toolchain
+# The agent for a board in a box and for packages: one static executable, built by the project's own toolchain
 # where that has the standard library for it.
-# Use: scripts/board/agent.sh x86_64|arm64
+# Use: scripts/board/agent.sh x86_64|arm64 [PROFILE]     (default profile: board)
 set -eu
 cd "$(dirname "$0")/../.."
 . scripts/lib.sh
 . scripts/board/machines.sh
 machine "${1:-}"
+profile=${2:-board}
 need_cargo
 
 packages=$BUILD_PACKAGES
@@ -33,5 +34,5 @@ start=$(date +%s)
 # --target keeps the flags away from build scripts, which run here.
 export RUSTFLAGS="-C target-feature=+crt-static"
 [ "$1" = x86_64 ] || export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-cargo build --locked --quiet --package kinescope-agent --profile board --target "$rust"
+cargo build --locked --quiet --package kinescope-agent --profile "$profile" --target "$rust"
 [ "$(took "$start")" = "0 s" ] || say "built the agent for $1 in $(took "$start")"

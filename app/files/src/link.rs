@@ -73,6 +73,21 @@ pub fn is_link(text: &str) -> bool {
     rest(text).is_some()
 }
 
+/// Returns the path in a `file:` URL of this machine (RFC 8089), which is how desktops pass a file; `None` for other
+/// text.
+#[must_use]
+pub fn file_url_path(text: &str) -> Option<PathBuf> {
+    let (scheme, rest) = text.split_at_checked("file:".len())?;
+    let rest = scheme.eq_ignore_ascii_case("file:").then_some(rest)?;
+    let path = match rest.strip_prefix("//") {
+        Some(after) => after.strip_prefix("localhost").unwrap_or(after),
+        None => rest,
+    };
+    let decoded: Vec<u8> = percent_decode_str(path).collect();
+    let is_sound = decoded.starts_with(b"/") && !decoded.contains(&0);
+    is_sound.then(|| OsString::from_vec(decoded).into())
+}
+
 fn rest(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_at_checked(SCHEME.len())?;
     // Schemes are case-insensitive.
@@ -270,6 +285,27 @@ mod tests {
             event: 1200,
             selection,
             panels: vec!["timeline".into(), "page-tables".into()],
+        }
+    }
+
+    #[test]
+    fn a_file_url_of_this_machine_is_its_path() {
+        for url in [
+            "file:///a/b%20%C3%BC.kine",
+            "FILE://localhost/a/b%20%C3%BC.kine",
+            "file:/a/b%20%C3%BC.kine",
+        ] {
+            assert_eq!(file_url_path(url), Some("/a/b ü.kine".into()), "{url}");
+        }
+        for other in [
+            "a.kine",
+            "/a.kine",
+            "file:a.kine",
+            "file://elsewhere/a.kine",
+            "file:///a%00b",
+            "kinescope:/a",
+        ] {
+            assert_eq!(file_url_path(other), None, "{other}");
         }
     }
 

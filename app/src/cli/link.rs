@@ -60,12 +60,17 @@ pub fn panel(text: &str) -> Result<String, String> {
     ))
 }
 
-/// Resolves the argument FILE: a file, or a link, which gives its file and its goal.
+/// Resolves the argument FILE: a file, the URL of a file, or a link, which gives its file and its goal.
 pub fn resolve_file(file: &Path) -> Result<(PathBuf, Option<Goal>), Failure> {
-    let text = file.to_str().filter(|t| link::is_link(t) && !file.exists());
-    let Some(text) = text else {
+    let Some(text) = file.to_str().filter(|_| !file.exists()) else {
         return Ok((file.to_owned(), None));
     };
+    if let Some(path) = link::file_url_path(text) {
+        return Ok((path, None));
+    }
+    if !link::is_link(text) {
+        return Ok((file.to_owned(), None));
+    }
     let link = Link::parse(text).map_err(|e| Failure::usage(format!("{text}: {e}")))?;
     let goal = Goal::from_link(&link);
     Ok((link.file, goal))
@@ -162,7 +167,8 @@ fn desktop_entry(program: &Path) -> Result<String, Failure> {
     let quoted = quoted.replace('\\', "\\\\");
     Ok(format!(
         "[Desktop Entry]\nType=Application\nName=Kinescope\nComment=Inspect, edit and replay recordings of GPU work\n\
-         Exec=\"{quoted}\" %u\nTerminal=false\nCategories=Development;Debugger;\nMimeType=x-scheme-handler/{SCHEME};\n"
+         Exec=\"{quoted}\" %u\nTerminal=false\nIcon=kinescope\nCategories=Development;Debugger;\n\
+         MimeType=x-scheme-handler/{SCHEME};application/x-kinescope-recording;\n"
     ))
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Returns the path of the sample recording, if one exists. Searches the working folder, the folder of the program, and
-/// the build folder, once.
+/// Returns the path of the sample recording, if one exists. Searches the working folder, the folder of the program, the
+/// shared folder of an installation, and the build folder, once.
 #[must_use]
 pub fn path() -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -16,8 +16,9 @@ fn find() -> Option<PathBuf> {
         .ok()
         .and_then(|e| e.parent().map(Path::to_owned));
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
+    let installed = beside.as_ref().map(|b| b.join("../share/kinescope"));
     let here = std::env::current_dir().ok();
-    let folders = [here, beside, built]
+    let folders = [here, beside, installed, built]
         .into_iter()
         .flatten()
         .map(|f| f.join("sample-traces"));

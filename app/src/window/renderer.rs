@@ -10,7 +10,7 @@ use eframe::{NativeOptions, Renderer};
 pub const VARIABLE: &str = "KINESCOPE_RENDERER";
 
 /// Advice when no window opens.
-const INSTALL: &str = "on Debian and Ubuntu, install libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
+const INSTALL: &str = "on Debian and Ubuntu, install libgl1 libgl1-mesa-dri libegl1 libxcursor1 libxi6 \
                        libxkbcommon-x11-0";
 
 /// Returns the renderers in the order of attempts. Without a card both render in software, and OpenGL starts faster.

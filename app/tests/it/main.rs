@@ -9,6 +9,7 @@
 )]
 
 mod bus;
+mod command_line;
 mod common;
 mod journals;
 mod keys;

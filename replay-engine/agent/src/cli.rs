@@ -1,6 +1,7 @@
 //! The command line of `kinescope-agent`.
 
 use clap::{Parser, Subcommand};
+use command_pages::Shell;
 use linux_recorder::{Accessor, Method};
 use replay_engine::wire::{DEFAULT_PORT, NamedKey};
 use std::path::PathBuf;
@@ -47,6 +48,19 @@ pub enum Command {
         /// The key operation to run.
         #[command(subcommand)]
         command: Keys,
+    },
+    /// Print a completion script for bash, zsh or fish
+    Completions {
+        /// Shell that reads the script
+        #[arg(value_name = "SHELL", value_enum)]
+        shell: Shell,
+    },
+    /// Print the man page of this program, or write those of all verbs
+    Man {
+        /// Folder to write the pages into: kinescope-agent.1 and kinescope-agent-VERB.1 [default: print
+        /// kinescope-agent.1]
+        #[arg(value_name = "FOLDER")]
+        folder: Option<PathBuf>,
     },
 }
 

@@ -829,3 +829,16 @@ fn calls_in_words() {
         assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
     }
 }
+
+#[test]
+fn completions_and_man() {
+    form(&json(&["completions", "zsh"], 0), "shell:s script:s");
+    for arguments in [["man"].as_slice(), &["man", "--markdown"]] {
+        let printed = json(arguments, 0);
+        form(&printed, "pages:a");
+        each(&printed["pages"], "name:s path:s? text:s");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let written = json(&["man", folder.path().to_str().unwrap()], 0);
+    each(&written["pages"], "name:s path:s text:s?");
+}
