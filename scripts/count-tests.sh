@@ -1,28 +1,52 @@
 # How the workspace's tests are built, run and counted. Sourced by test.sh and test-full.sh, not run. POSIX sh.
 
+# The packages of the common build: all but the bare executable, which needs other flags, and the readers of exports,
+# whose crates take minutes to build.
+common="--workspace --exclude replay-bare --exclude export-readers --lib --bins --tests"
+
 # One build for programs, the recorders' libraries and tests: what the tests' own dependencies ask of shared crates would
-# otherwise build those crates twice. The bare executable and the fuzz targets' programs need other flags.
+# otherwise build those crates twice.
 build_for_tests() {
-    cargo build --locked --workspace --exclude replay-bare --exclude fuzz-targets --exclude gles-programs \
-        --lib --bins --tests
+    # shellcheck disable=SC2086 # a list of words
+    cargo build --locked $common
 }
 
-# What run_tests and run_again write, and where the programs are that tests start: no test builds them again.
+# What run_tests writes, and where the programs are that tests start: no test builds them again.
 tests=target/cargo-test.log
 KINESCOPE_BIN_DIR=$(pwd)/target/debug; export KINESCOPE_BIN_DIR
 
-# run_tests TIER [NAME]: all tests of the tier `usual` or `long`, or those whose names contain NAME. The output of tests
-# that pass is kept: it names those that were skipped.
-# run_again: the tests in target/failed-tests, one after another.
+# nextest runs each test in a process of its own, as many at once as there are processors. Where it is missing, it is
+# built once from the registry, unoptimised, into target/tools.
+NEXTEST_VERSION=0.9.143
+if ! cargo nextest --version >/dev/null 2>&1; then
+    PATH="$(pwd)/target/tools/bin:$PATH"; export PATH
+    if ! cargo nextest --version >/dev/null 2>&1; then
+        say "missing, to run tests: cargo-nextest $NEXTEST_VERSION; building it into target/tools"
+        cargo install --locked --quiet --debug --root target/tools --version $NEXTEST_VERSION cargo-nextest \
+            >target/nextest.log 2>&1 || tail -n 3 target/nextest.log
+    fi
+fi
+
+# property_tests: the names of the functions within `proptest!` blocks, one a line.
+property_tests() {
+    grep -rl --include='*.rs' 'proptest! *{' trace-core replay-engine recorders app tests | xargs awk '
+        /^ *proptest! *\{/ { on = 1; match($0, /^ */); depth = RLENGTH; next }
+        on && /^ *\}/ { match($0, /^ */); if (RLENGTH == depth) on = 0 }
+        on && match($0, /fn [a-z0-9_]+\(/) { print substr($0, RSTART + 3, RLENGTH - 4) }' | sort -u
+}
+
+# run_tests TIER [NAME]: all tests of the tier `usual` or `long`, or those whose names contain NAME; tier `property`: the
+# property tests. The output of tests that pass is kept: it names those that were skipped.
 # count_passed, count_failed, list_failed: of the last run_tests; list_failed comes first and writes target/failed-tests.
 if cargo nextest --version >/dev/null 2>&1; then
     run_tests() {
-        case $1 in long) which=only ;; *) which=default ;; esac
-        cargo nextest run --workspace --locked --success-output immediate --run-ignored $which ${2:+"$2"} >$tests 2>&1
-    }
-    run_again() {
-        cargo nextest run --workspace --locked --test-threads 1 --run-ignored all \
-            -E "$(sed 's/.*/test(=&)/' target/failed-tests | paste -sd '|')"
+        case $1 in
+            usual) set -- --run-ignored default ${2:+"$2"} ;;
+            long) set -- --run-ignored only ${2:+"$2"} ;;
+            property) set -- --run-ignored default -E "test(/(^|::)($(property_tests | paste -sd '|'))\$/)" ;;
+        esac
+        # shellcheck disable=SC2086 # a list of words
+        cargo nextest run --locked $common --success-output immediate "$@" >$tests 2>&1
     }
     count_passed() { sed -n 's/^ *Summary \[.*\] .* \([0-9]*\) passed.*/\1/p' $tests | tail -n 1; }
     count_failed() { grep -c . target/failed-lines; }
@@ -31,16 +55,15 @@ if cargo nextest --version >/dev/null 2>&1; then
         sed 's/.* //' target/failed-lines | sort -u >target/failed-tests
     }
 else
-    say "no cargo-nextest here: tests run program by program, which takes longer (cargo install --locked cargo-nextest)"
+    say "cargo-nextest cannot be had here: tests run program by program, which takes longer"
     run_tests() {
-        case $1 in long) which=--ignored ;; *) which= ;; esac
-        # shellcheck disable=SC2086 # no word is no argument
-        cargo test --workspace --locked --no-fail-fast -- --show-output $which ${2:-} >$tests 2>&1
-    }
-    run_again() {
-        while read -r test; do
-            cargo test --workspace --locked -- --include-ignored --exact "$test" --test-threads=1 </dev/null || return 1
-        done <target/failed-tests
+        case $1 in
+            usual) set -- ${2:+"$2"} ;;
+            long) set -- --ignored ${2:+"$2"} ;;
+            property) say "skipped: property tests with more cases (no cargo-nextest)"; : >$tests; return 0 ;;
+        esac
+        # shellcheck disable=SC2086 # a list of words
+        cargo test --locked $common --no-fail-fast -- --show-output "$@" >$tests 2>&1
     }
     sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" $tests | awk '{ n += $1 } END { print n + 0 }'; }
     count_passed() { sum passed; }

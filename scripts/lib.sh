@@ -142,11 +142,11 @@ install_qemu() {
 
 # Packages by purpose. A C compiler links and builds a few crates' C and assembly; certificates let cargo download.
 BUILD_PACKAGES="gcc libc6-dev ca-certificates"
-WINDOW_PACKAGES="libxcursor1 libxi6 libxkbcommon-x11-0 libgl1 libgl1-mesa-dri mesa-vulkan-drivers"
-OFFSCREEN_PACKAGES="mesa-vulkan-drivers"
+WINDOW_PACKAGES="libxcursor1 libxi6 libxkbcommon-x11-0 libgl1 libgl1-mesa-dri mesa-vulkan-drivers libegl1"
+OFFSCREEN_PACKAGES="libegl1 libgl1-mesa-dri"
 # Exported programs are built for arm64 and run there, in QEMU's emulation of one program.
 ARM64_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
-TEST_PACKAGES="xvfb xdotool imagemagick python3 python3-venv git libegl1"
+TEST_PACKAGES="xvfb xdotool imagemagick python3 python3-venv git"
 # Mesa's own build: generators of parsers, the libraries that its loader and its driver link.
 MESA_PACKAGES="gcc g++ libc6-dev ninja-build pkg-config flex bison libdrm-dev zlib1g-dev libzstd-dev libudev-dev libelf-dev
     python3 python3-venv xz-utils"

@@ -17,7 +17,7 @@ need_cargo
     if [ $display = yes ]; then
         need_packages "to open a window (X11 input, Vulkan or OpenGL)" $WINDOW_PACKAGES
     else
-        need_packages "to render the window off-screen (a software Vulkan)" $OFFSCREEN_PACKAGES
+        need_packages "to render the window off-screen (a software OpenGL)" $OFFSCREEN_PACKAGES
     fi
 }
 install_packages

@@ -1,22 +1,102 @@
 #!/bin/sh
-# make test-full: the long tier, every test that is ignored (#[ignore = "make test-full: WHY"]). `make test` runs the
-# others. TESTS=NAME: only those whose names contain NAME. The last line is "N passed, M failed".
+# make test-full: what `make test` leaves out, and nothing of it again: boards in QEMU, programs for arm64, lints, real
+# windows, other languages' readers, more cases of property tests. The last line is "N passed, M failed".
+# TESTS=NAME: only the tests whose names contain NAME.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . scripts/lib.sh
 
 need_cargo
+need_space 25
+# shellcheck disable=SC2086 # lists of words
+{
+    read_installed $BUILD_PACKAGES $WINDOW_PACKAGES $TEST_PACKAGES $ARM64_PACKAGES
+    need_packages "to build (a linker, C for a few crates, certificates for downloads)" $BUILD_PACKAGES
+    need_packages "to open and render windows (X11 input, Vulkan or OpenGL)" $WINDOW_PACKAGES
+    need_packages "to test with a real window and other languages' readers" $TEST_PACKAGES
+    need_packages "to build exported programs for arm64 and run them" $ARM64_PACKAGES
+}
+install_packages
+install_qemu "for devices in QEMU" x86
+
+. scripts/steps.sh
 . scripts/count-tests.sh
-mkdir -p target
+begin_log target/test-full.log
+
+# Advisories are left out: their database is not in the registry that the crates come from.
+if cargo deny --version >/dev/null 2>&1; then
+    step "licences and sources of dependencies" cargo deny --locked check licenses bans sources
+else
+    say "skipped: licences and sources of dependencies (cargo install --locked cargo-deny)"
+fi
+
+step "programs, the recorders' libraries and the tests build" build_for_tests
+# Boards in a box: QEMU, Debian's kernel, the agent for both machines. What this machine cannot have (no network, no apt)
+# is printed, and its tests are skipped; an agent that does not build is a failure.
 start=$(date +%s)
-build_for_tests >target/step.log 2>&1 || { tail -n 60 target/step.log; die "the programs and tests do not build"; }
-run_tests long "${TESTS:-}"
+scripts/board/images.sh x86_64 arm64 >target/step.log 2>&1
 status=$?
-cp $tests target/test-full.log
-list_failed
-[ $status = 0 ] || grep -E '^error|FAIL|TIMEOUT|panicked at' -A 12 target/test-full.log | tail -n 200
-say "the long tier ($(took "$start"); its output is in target/test-full.log):"
-passed=$(count_passed); failed=$(count_failed)
-[ $status = 0 ] || [ "${failed:-0}" != 0 ] || failed=1
-say "${passed:-0} passed, $failed failed"
-[ $status = 0 ]
+{ echo "== boards in a box"; cat target/step.log; } >>"$log"
+case $status in
+    0) passed=$((passed + 1)); cat target/step.log; say "ok      boards in a box are prepared ($(took "$start"))" ;;
+    2) tail -n 5 target/step.log; say "skipped: boards in a box, which this machine cannot have" ;;
+    *) failed=$((failed + 1)); tail -n 60 target/step.log; say "FAILED  boards in a box are prepared ($(took "$start"))" ;;
+esac
+
+tests_step "the long tier" long "${TESTS:-}"
+[ -z "${TESTS:-}" ] || { end_steps; exit; }
+
+# Eight times the cases, other ones at each run: what fails names its seed.
+PROPTEST_CASES=2048 tests_step "property tests with more cases" property
+
+if cargo clippy --version >/dev/null 2>&1; then
+    step "lints" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+else
+    say "skipped: lints (no clippy)"
+fi
+for kine in sample-traces/*.kine sample-traces/cuda/*.kine; do
+    [ -e "$kine" ] || continue
+    step "a reader written from docs/format.md reads $kine" python3 tests/format_reader.py "$kine"
+done
+
+# Readers of exports that others wrote. Their crates are built for these tests alone.
+step "waveforms and traces, read by wellen and by Perfetto's schema" \
+    cargo test --locked --quiet --package export-readers
+
+# Readers of the last three years, each in an environment of its own; where PyPI is not reached, or has no package for
+# this Python, they are skipped.
+for packages in "pyarrow==14.0.2 pandas==2.1.4 numpy==1.26.4" "pyarrow==19.0.1 pandas==2.2.3 numpy==2.2.6" \
+    "pyarrow==26.0.1 pandas==3.1.1 numpy==2.4.6"; do
+    version=${packages%% *}
+    version=${version#pyarrow==}
+    readers=target/readers-${version%%.*}
+    if ! $readers/bin/python -c 'import pyarrow, pandas, numpy' 2>/dev/null; then
+        rm -rf $readers
+        # shellcheck disable=SC2086 # a list of words
+        python3 -m venv $readers >target/readers.log 2>&1 &&
+            $readers/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+                $packages >>target/readers.log 2>&1
+    fi
+    if $readers/bin/python -c 'import pyarrow, pandas, numpy' 2>/dev/null; then
+        for recording in sample-traces/digits.kine tests/excerpts/several-spaces.txt; do
+            step "pyarrow $version and pandas read what is exported of $recording" $readers/bin/python \
+                tests/export_reader.py target/debug/kinescope "$recording" target/exported-tables
+        done
+    else
+        say "skipped: pyarrow $version reads what is exported ($(tail -n 1 target/readers.log))"
+    fi
+done
+
+# A window on a virtual screen, driven by keys: once drawn by OpenGL with Vulkan's drivers hidden, once by Vulkan, which
+# the packages for users have.
+if command -v Xvfb >/dev/null && command -v xdotool >/dev/null && command -v import >/dev/null; then
+    step "a real window opens, edits and replays, drawn by glow" env WINDOW_RENDERER=glow \
+        bash tests/real_window.sh target/debug/kinescope sample-traces/vecadd.kine target/window-glow
+    step "the program with wgpu builds" cargo build --locked --package kinescope --features wgpu
+    step "a real window opens, edits and replays, drawn by wgpu" env WINDOW_RENDERER=wgpu \
+        bash tests/real_window.sh target/debug/kinescope sample-traces/vecadd.kine target/window-wgpu
+    step "the program without wgpu is put back" cargo build --locked --package kinescope
+else
+    say "skipped: a real window (no Xvfb, xdotool or ImageMagick here)"
+fi
+end_steps
