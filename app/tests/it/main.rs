@@ -18,5 +18,7 @@ mod panels;
 mod replay;
 mod sheets;
 mod timeline;
+mod tutorial_commands;
+mod tutorial_pictures;
 mod window;
 mod workspace;
