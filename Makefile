@@ -11,7 +11,7 @@ help:
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
 	@echo "make test-cuda               on a machine with an NVIDIA GPU: CUDA programs and nets recorded, replayed, tuned (PARTS=...)"
-	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes)"
+	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes SHARE=FOLDER)"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"
@@ -43,7 +43,7 @@ test-cuda:
 	@scripts/test-cuda.sh $(PARTS)
 
 board:
-	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" IOMMU="$(IOMMU)" DRIVERS="$(DRIVERS)" scripts/board.sh
+	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" IOMMU="$(IOMMU)" DRIVERS="$(DRIVERS)" SHARE="$(SHARE)" scripts/board.sh
 
 fuzz:
 	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"
