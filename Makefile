@@ -4,14 +4,14 @@
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
-	@echo "make test                    install what tests need, run all of them"
-	@echo "make test-full               the long tier, some minutes; TESTS=NAME: only tests whose names contain it"
+	@echo "make test                    every test that needs neither a virtual machine nor a second build"
+	@echo "make test-full               the rest: boards in QEMU, arm64, lints, real windows, other readers; TESTS=NAME: only tests whose names contain it"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, cuda_hooks, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
 	@echo "make test-cuda               on a machine with an NVIDIA GPU: CUDA programs and nets recorded, replayed, tuned (PARTS=...)"
-	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes)"
+	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes SHARE=FOLDER)"
 	@echo "make dist                    package a release build into target/dist: archive, .deb, static agents"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
@@ -44,7 +44,7 @@ test-cuda:
 	@scripts/test-cuda.sh $(PARTS)
 
 board:
-	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" IOMMU="$(IOMMU)" DRIVERS="$(DRIVERS)" scripts/board.sh
+	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" IOMMU="$(IOMMU)" DRIVERS="$(DRIVERS)" SHARE="$(SHARE)" scripts/board.sh
 
 dist:
 	@scripts/dist.sh

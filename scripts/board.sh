@@ -7,6 +7,7 @@
 #   MEM      the board's memory in megabytes (default: 128; 256 with an IOMMU, where each device has memory for DMA)
 #   IOMMU    yes: the devices lie behind one, as they do on most machines (Intel's, or Arm's SMMUv3)
 #   DRIVERS  yes: the stock Linux drivers of the devices are there, for who records them
+#   SHARE    a folder of this machine, /host in the board: a shell in the board takes the place of the agent
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -36,6 +37,15 @@ if [ "$IOMMU" = yes ] && [ -z "${DEVICES:-}" ]; then
 fi
 set --
 for device in $devices; do set -- "$@" -device "$device"; done
+if [ -n "${SHARE:-}" ]; then
+    mkdir -p "$SHARE"
+    mem=${MEM:-384}
+    say "starting $arch with Linux $(cat "$images/version"), ${mem} MB, a shell, and: $devices"
+    say "$SHARE is /host in the board; \`exit\` or Ctrl-C ends the board"
+    export IOMMU MEM="$mem" APPEND="board.shell=1 quiet"
+    exec scripts/board/qemu.sh "$arch" "$@" -virtfs "local,path=$SHARE,mount_tag=host,security_model=none" \
+        -chardev stdio,id=serial,signal=on -serial chardev:serial
+fi
 say "starting $arch with Linux $(cat "$images/version"), ${mem} MB${IOMMU:+, an IOMMU}, and: $devices"
 say "when it prints that pairing is open, run in another terminal:  kinescope pair 127.0.0.1:$port box"
 say "that terminal and this one show a code: compare them and answer y on both ends"

@@ -3,7 +3,7 @@
 # what it computed against the CPU; then the recording alone is replayed and its outputs are checked again.
 # The last line is "N passed, M failed".
 # Then scenes beyond computing (`gles-scenes`): a program that draws is recorded and not disturbed, a texture of a common
-# size has its texels, a shader without end is stopped.
+# size has its texels, a shader without end is stopped. Last, the WebGPU program of docs/tutorials runs by PyPI's wgpu.
 # Use: scripts/test-mesa.sh [PROGRAM…]       no PROGRAM: all of them (`gles-compute --list`), and the scenes
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -95,5 +95,28 @@ for scene in $scenes; do
         step "$scene on $board: the recording tells which jobs ran their shaders" told "$scene" "$file"
     done
 done
+
+# has_wgpu: installs PyPI's wgpu into an environment of its own, once.
+has_wgpu() {
+    webgpu=target/webgpu
+    $webgpu/bin/python -c 'import numpy, wgpu' 2>/dev/null && return 0
+    python3 -m venv $webgpu >"$out/wgpu" 2>&1 &&
+        $webgpu/bin/pip install --quiet --disable-pip-version-check wgpu==0.32.0 numpy >>"$out/wgpu" 2>&1
+}
+
+if [ -z "$scenes" ]; then
+    :
+elif has_wgpu; then
+    for board in software:mali-g71 software:mali-g52; do
+        file=$out/webgpu-${board#software:}.kine
+        step "a WebGPU program runs on $board, is recorded, and is right" \
+            $bin/kinescope record --with panfrost --on "$board" -o "$file" -- \
+            $webgpu/bin/python docs/tutorials/webgpu/saxpy.py || continue
+        step "the WebGPU program on $board: the recording tells that its shaders ran" told webgpu "$file"
+        step "the WebGPU program replays on $board from the file alone" $bin/kinescope replay "$file" --on "$board"
+    done
+else
+    say "skipped the WebGPU program: wgpu cannot be installed from PyPI: $(tail -n 1 "$out/wgpu")"
+fi
 say "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -19,5 +19,7 @@ mod panels;
 mod replay;
 mod sheets;
 mod timeline;
+mod tutorial_commands;
+mod tutorial_pictures;
 mod window;
 mod workspace;

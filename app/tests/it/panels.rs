@@ -25,7 +25,7 @@ mod plots;
 mod recorded;
 mod screen;
 mod shader;
-mod tune;
+pub mod tune;
 mod unkept;
 mod unknown;
 mod watched;

@@ -140,7 +140,8 @@ fn documents_have_short_sentences() {
             .into_iter()
             .flatten()
             .flatten()
-            .map(|e| e.path()),
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "md")),
     );
     for page in pages {
         let average = average_words(&root().join(&page));

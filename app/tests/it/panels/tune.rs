@@ -16,7 +16,7 @@ use trace_core::recording::{
 };
 
 /// A recording of three launches of two kernels.
-fn recording() -> Recording {
+pub fn recording() -> Recording {
     let mut b = EventsBuilder::new();
     b.allocation(
         0,
@@ -88,7 +88,7 @@ fn measured(ns: u64) -> Measurement {
 }
 
 /// Six blocks and five grids; blocks of 1024 threads are refused, those of 512 wrong.
-fn tuned() -> TuneReport {
+pub fn tuned() -> TuneReport {
     let mut points = Vec::new();
     for block in [32, 64, 128, 256, 512, 1024] {
         for grid in [80, 160, 320, 640, 1280] {

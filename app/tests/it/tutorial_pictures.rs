@@ -1,0 +1,230 @@
+//! Pictures of the tutorials (`docs/tutorials/pictures`), taken from the real window. `UPDATE_SNAPSHOTS=1` renews them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use crate::common::cuda::stand_in_boards;
+use crate::common::screen_recording::{TWICE, screen_recording};
+use crate::common::{Window, samples, write_diverging_sample};
+use crate::panels::tune;
+use egui_kittest::SnapshotOptions;
+use kinescope::document::moment::Selection;
+use kinescope::panels::panel_context::Pairing;
+use kinescope::theme::ThemeChoice;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use trace_core::progress::Progress;
+use trace_core::recording::{BufferRole, ElementType};
+
+/// Opens a sample under its own name, in a window of 1280 by 800 pixels.
+fn open(sample: &str) -> Window {
+    let w = Window::empty();
+    let file = samples().join(sample);
+    let copy = w.folder.path().join(file.file_name().unwrap());
+    std::fs::copy(&file, &copy).unwrap();
+    start(w, &copy)
+}
+
+/// Opens a recording without hints: they differ from run to run.
+fn start(mut w: Window, file: &Path) -> Window {
+    w.start(file);
+    w.app().settings.hints_read = 9;
+    w.settle();
+    w
+}
+
+/// Compares the window with its picture.
+fn check(mut w: Window, name: &str) {
+    w.settle();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tutorials/pictures");
+    let options = SnapshotOptions::new().output_path(folder);
+    w.harness.snapshot_options(name, &options);
+}
+
+/// Puts the sample's seven in the place of the recorded two.
+fn edit_digit(w: &mut Window) {
+    let npy = std::fs::read(samples().join("digits/digit.npy")).unwrap();
+    // Bytes 8 and 9 of an NPY file of version 1 are the length of its header.
+    let header = usize::from(u16::from_le_bytes([npy[8], npy[9]]));
+    assert!(w.doc().edit("image", 0, npy[10 + header..].to_vec()));
+    w.settle();
+}
+
+/// Replays on the simulator. Wall-clock times differ from run to run; the picture must not.
+fn replay(w: &mut Window) {
+    assert!(w.run("replay"));
+    let mut outcome = (**w.doc().replay.outcome.as_ref().unwrap()).clone();
+    outcome.timing.push_ns = 640_000;
+    outcome.timing.runs_ns = vec![1_840_000; outcome.timing.runs_ns.len()];
+    w.doc().replay.outcome = Some(Arc::new(outcome));
+    w.settle();
+}
+
+#[test]
+fn first_look_window() {
+    let mut w = open("vecadd.kine");
+    w.doc().go(95);
+    w.run("show-events");
+    check(w, "first-look-window");
+}
+
+#[test]
+fn first_look_register() {
+    let mut w = open("vecadd.kine");
+    let event = w.doc().facts.jobs[0].submit;
+    let register = w.doc().recording.events.access(event as usize).unwrap().offset;
+    w.doc().go_with(event, Selection::Register(register));
+    w.run("show-register");
+    check(w, "first-look-register");
+}
+
+#[test]
+fn first_look_memory() {
+    let mut w = open("vecadd.kine");
+    w.run("last-event");
+    let c = w.doc().recording.buffer("c").unwrap().va.0;
+    w.run("show-memory");
+    w.views().memory.element = Some(ElementType::F32);
+    w.show_memory(0, c, 4);
+    check(w, "first-look-memory");
+}
+
+/// The replay with another digit, compared with its recording.
+fn compared_digits() -> Window {
+    let mut w = open("digits.kine");
+    edit_digit(&mut w);
+    replay(&mut w);
+    assert!(w.run("compare-outcome"));
+    w
+}
+
+#[test]
+fn divergence_compare() {
+    check(compared_digits(), "divergence-compare");
+}
+
+#[test]
+fn divergence_cause() {
+    let mut w = compared_digits();
+    let c = w.doc().comparison.done.clone().expect("a comparison");
+    let buffers = &w.doc().recording.facts.buffers;
+    let role = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.role);
+    let mut differing = c.diff.buffers.iter().filter(|b| b.differs());
+    let row = differing.position(|b| role(&b.name) == Some(BufferRole::Output));
+    w.views().compare.selected = Some(row.expect("the scores differ") as u64);
+    w.settle();
+    assert!(w.has("Why"));
+    check(w, "divergence-cause");
+}
+
+#[test]
+fn divergence_first() {
+    let w = Window::empty();
+    let (path, _) = write_diverging_sample(w.folder.path(), 3);
+    let mut w = start(w, &path);
+    replay(&mut w);
+    assert!(w.is_panel_active("compare"));
+    check(w, "divergence-first");
+}
+
+#[test]
+fn input_digit() {
+    let mut w = open("digits.kine");
+    w.run("show-inputs");
+    w.doc().select(Selection::Buffer("image".into()));
+    edit_digit(&mut w);
+    check(w, "input-digit");
+}
+
+#[test]
+fn input_pairing() {
+    let mut w = open("digits.kine");
+    w.run("show-replay");
+    let (answer, _heard) = channel();
+    *w.app().actions.pairing.lock().unwrap() = Some(Pairing {
+        code: "335 908 512".to_owned(),
+        answer: Some(answer),
+    });
+    w.settle();
+    check(w, "input-pairing");
+}
+
+#[test]
+fn input_scores() {
+    let mut w = open("digits.kine");
+    w.run("show-inputs");
+    w.doc().select(Selection::Buffer("image".into()));
+    edit_digit(&mut w);
+    replay(&mut w);
+    assert!(w.is_panel_active("inputs") && w.has_part("output value 7 "));
+    check(w, "input-scores");
+}
+
+#[test]
+fn linux_events() {
+    let mut w = open("qemu/virtio-gpu.kine");
+    w.run("show-events");
+    check(w, "linux-events");
+}
+
+#[test]
+fn linux_screen() {
+    let w = Window::empty();
+    let path = w.folder.path().join("display.kine");
+    trace_core::container::write(&screen_recording(), &path, &Progress::new()).unwrap();
+    let mut w = start(w, &path);
+    w.run("show-screen");
+    w.run("last-event");
+    w.views().screen.pixel = Some(TWICE);
+    check(w, "linux-screen");
+}
+
+/// The sample of a CUDA program, on a machine with the stand-in for the driver.
+fn net() -> Window {
+    let mut w = open("cuda/net.kine");
+    let boards = stand_in_boards(w.folder.path());
+    w.app().set_boards(boards);
+    w
+}
+
+#[test]
+fn cuda_launches() {
+    let mut w = net();
+    w.run("show-launches");
+    check(w, "cuda-launches");
+}
+
+#[test]
+fn cuda_changes() {
+    let mut w = net();
+    w.run("show-launches");
+    assert!(w.run("watch-launches"));
+    let calls = w.doc().api_trace().unwrap();
+    let event = calls.launches()[5].event;
+    w.doc().go(event);
+    check(w, "cuda-changes");
+}
+
+#[test]
+fn cuda_tune() {
+    let mut w = Window::from_recording_themed(tune::recording(), ThemeChoice::Dark);
+    w.app().settings.hints_read = 9;
+    w.run("show-tune");
+    w.views().tune.form.grid[0] = "80..=1280".into();
+    w.doc().tuning.end("cuda:0", Ok(tune::tuned()));
+    check(w, "cuda-tune");
+}
+
+#[test]
+fn webgpu_jobs() {
+    let mut w = open("saxpy.kine");
+    w.run("show-jobs");
+    check(w, "webgpu-jobs");
+}
+
+#[test]
+fn webgpu_shader() {
+    let mut w = open("saxpy.kine");
+    w.doc().go_job(0);
+    w.run("show-shader");
+    check(w, "webgpu-shader");
+}
