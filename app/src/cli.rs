@@ -9,6 +9,7 @@ mod bisect;
 mod boards;
 mod check;
 mod diff;
+mod doctor;
 mod empty_result;
 mod event_filter;
 mod events;
@@ -118,6 +119,7 @@ pub const VERBS: &[Verb] = &[
     link::VERB,
     verify::VERB,
     boards::VERB,
+    doctor::VERB,
     plan::VERB,
     replay::VERB,
     tune::VERB,

@@ -7,7 +7,9 @@ use trace_core::import::MAX_UNPACKED_BYTES;
 /// Name of the argument.
 const LIMIT: &str = "limit";
 /// Verbs without a recording argument, or without a packed one.
-const VERBS_WITHOUT_LIMIT: [&str; 7] = ["agents", "link", "pair", "record", "regmaps", "targets", "verify"];
+const VERBS_WITHOUT_LIMIT: [&str; 8] = [
+    "agents", "doctor", "link", "pair", "record", "regmaps", "targets", "verify",
+];
 
 /// Limit of this process; 0 if none was set.
 static MAX_UNPACKED: AtomicU64 = AtomicU64::new(0);
