@@ -10,6 +10,7 @@ mod boards;
 mod check;
 mod completions;
 mod diff;
+mod doctor;
 mod empty_result;
 mod event_filter;
 mod events;
@@ -122,6 +123,7 @@ pub const VERBS: &[Verb] = &[
     link::VERB,
     verify::VERB,
     boards::VERB,
+    doctor::VERB,
     plan::VERB,
     replay::VERB,
     tune::VERB,

@@ -7,9 +7,10 @@ use trace_core::import::MAX_UNPACKED_BYTES;
 /// Name of the argument.
 const LIMIT: &str = "limit";
 /// Verbs without a recording argument, or without a packed one.
-const VERBS_WITHOUT_LIMIT: [&str; 9] = [
+const VERBS_WITHOUT_LIMIT: [&str; 10] = [
     "agents",
     "completions",
+    "doctor",
     "link",
     "man",
     "pair",

@@ -31,14 +31,17 @@ pub struct Keys {
 }
 
 impl Keys {
+    /// Returns the folder of the key store, which may not exist.
+    pub fn folder(&self) -> Result<PathBuf, Failure> {
+        match &self.keys {
+            Some(folder) => Ok(folder.clone()),
+            None => KeyStore::client_folder().map_err(|e| Failure::usage(format!("keys: {e}"))),
+        }
+    }
+
     /// Opens the key store, and creates it if needed.
     pub fn open(&self) -> Result<KeyStore, Failure> {
-        let keys = |e| Failure::usage(format!("keys: {e}"));
-        let folder = match &self.keys {
-            Some(folder) => folder.clone(),
-            None => KeyStore::client_folder().map_err(keys)?,
-        };
-        KeyStore::open(&folder).map_err(keys)
+        KeyStore::open(&self.folder()?).map_err(|e| Failure::usage(format!("keys: {e}")))
     }
 
     /// Opens a target by its name.

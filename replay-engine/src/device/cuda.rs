@@ -92,3 +92,17 @@ pub fn devices() -> Result<Vec<(u32, String)>, CudaReplayError> {
         })
         .collect()
 }
+
+/// Returns the version of CUDA that the driver library supports, as 1000 times the major number plus 10 times the minor
+/// one. Loads the library, and initializes neither the driver nor a device.
+///
+/// # Errors
+/// If the library cannot be loaded, or does not return its version.
+#[allow(unsafe_code, reason = "a call of the driver; why it is sound stands at it")]
+pub fn query_driver_version() -> Result<i32, CudaReplayError> {
+    let driver = cuda_driver::Driver::load()?;
+    let mut version = 0;
+    // SAFETY: the output pointer is valid, and the function needs no initialized driver.
+    unsafe { driver.cuDriverGetVersion(&raw mut version)? };
+    Ok(version)
+}

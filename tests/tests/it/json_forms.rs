@@ -628,6 +628,18 @@ fn boards_and_agents() {
 }
 
 #[test]
+fn doctor() {
+    let ended = run(["doctor", "--json"]);
+    assert!(matches!(ended.code, Some(0 | 1)), "{ended:?}");
+    let report = ended.json();
+    form(&report, "basis:b areas_ready:n areas:a");
+    each(&report["areas"], "area:s purpose:s ready:b checks:a");
+    for area in report["areas"].as_array().unwrap() {
+        each(&area["checks"], "check:s state:s found:s mend:s?");
+    }
+}
+
+#[test]
 fn plan() {
     let plan = json(&["plan", &sample("vecadd.kine"), "--on", "software:mali-g71"], 0);
     form(

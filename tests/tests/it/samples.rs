@@ -9,6 +9,8 @@
 
 #[path = "../command_line/asking.rs"]
 mod asking;
+#[path = "../command_line/doctor.rs"]
+mod doctor;
 #[path = "../command_line/filters.rs"]
 mod filters;
 #[path = "../command_line/outputs.rs"]
