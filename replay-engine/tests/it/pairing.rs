@@ -347,7 +347,7 @@ fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
         program: "kinescope 9.0".into(),
     };
     let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
-    stream.set_limits(Duration::from_secs(5), WRITE_LIMIT).unwrap();
+    stream.set_limits(HANG_LIMIT, WRITE_LIMIT).unwrap();
     future.send(&mut stream).unwrap();
     let (answer, _) = Preamble::receive(&mut stream, soon()).unwrap();
     assert_eq!(answer.known_word(), Some(PreambleWord::NoVersion));

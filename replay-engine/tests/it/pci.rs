@@ -543,7 +543,7 @@ fn an_edu_of_this_machine_interrupts_and_copies_memory() {
     let host = Host::local();
     let name = Name::parse("1234:11e8").unwrap();
     if Function::find(&host, &name).is_err() {
-        println!("left out: this machine has no PCI function 1234:11e8 (QEMU's edu)");
+        println!("skipped: this machine has no PCI function 1234:11e8 (QEMU's edu)");
         return;
     }
     let options = Options {

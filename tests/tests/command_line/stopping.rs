@@ -130,7 +130,7 @@ impl Usage {
         // The name is in parentheses and can hold anything. The state is the first field after it.
         let (_, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        let field = |at: usize| fields.get(at)?.parse().ok();
+        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
         let waits = |task: fs::DirEntry| {
             let status = fs::read_to_string(task.path().join("status")).ok()?;
             let line = status

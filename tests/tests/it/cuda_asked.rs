@@ -238,8 +238,8 @@ fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let tuning = command.spawn().unwrap();
-    // A point takes at least three kernels, so that this is in the first half of the points.
-    cuda.wait_for_ticks(40);
+    // A point takes three kernels or more, so that this is behind the baseline and before the last of the points.
+    cuda.wait_for_ticks(50);
     for player in cuda.list_replay_processes() {
         let killed = Command::new("kill")
             .args(["-KILL", &player.to_string()])
