@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 
-/// Maximum time of any process here.
+/// Time after which a process counts as hung.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A folder with the stand-in in it, removed on drop.
@@ -77,6 +77,29 @@ impl CudaStandIn {
             .env("LD_LIBRARY_PATH", self.folder.path())
             .env("KINESCOPE_CUDA_LIBRARY", self.file("libcuda.so.1"))
             .env("RUST_BACKTRACE", "0")
+    }
+
+    /// Lets the processes of a command count the kernels that they run, for [`Self::wait_for_ticks`].
+    pub fn count_ticks<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("STAND_IN_TICKS", self.file("ticks"))
+    }
+
+    /// Returns the number of kernels that counting processes began so far; a kernel that never ends counts on.
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        std::fs::metadata(self.file("ticks")).map_or(0, |m| m.len())
+    }
+
+    /// Waits until counting processes began this many kernels in all.
+    ///
+    /// # Panics
+    /// Panics if they do not.
+    pub fn wait_for_ticks(&self, count: u64) {
+        let begun = Instant::now();
+        while self.ticks() < count {
+            assert!(begun.elapsed() < LIMIT, "{} of {count} kernels began", self.ticks());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Returns the command for one of the programs.

@@ -39,7 +39,7 @@ impl Agent {
             .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
             .arg(&socket);
         let mut child = cuda
-            .set_environment(&mut command)
+            .count_ticks(cuda.set_environment(&mut command))
             .env("STAND_IN_SLOW", slow)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

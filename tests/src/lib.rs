@@ -19,8 +19,31 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
+
+/// Time after which a test counts as hung.
+pub const HANG_LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits until an agent runs a plan: its process then has a thread for the run.
+///
+/// # Panics
+/// Panics if no run begins.
+pub fn wait_for_run(agent: u32) {
+    let is_run = |task: std::fs::DirEntry| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == "kinescope-run")
+    };
+    let begun = Instant::now();
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{agent}/task"));
+        if tasks.into_iter().flatten().flatten().any(is_run) {
+            return;
+        }
+        assert!(begun.elapsed() < HANG_LIMIT, "the agent runs no plan");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Returns the workspace's root.
 #[must_use]

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum time for QEMU to create its socket, and to answer.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Time after which QEMU counts as hung: it creates its socket and answers at once.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A connection to a running QEMU.
 #[derive(Debug)]

@@ -127,8 +127,13 @@ impl Write for PipeWriter {
 mod tests {
     use super::*;
     use std::io::Read as _;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Instant;
+
+    /// Time after which a test counts as hung.
+    const HANG_LIMIT: Duration = Duration::from_secs(60);
+    /// Number of the check that requests a stop in tests: the writer waits for a while before.
+    const STOPPING_CHECK: u32 = 4;
 
     fn fifo(folder: &Path) -> std::path::PathBuf {
         let path = folder.join("pipe");
@@ -141,58 +146,80 @@ mod tests {
         e.get_ref().is_some_and(|e| e.is::<StoppedError>())
     }
 
-    /// Requests a stop shortly after `begin`.
-    fn later(flag: &'static AtomicBool) -> Instant {
-        thread::spawn(|| {
-            thread::sleep(Duration::from_millis(200));
-            flag.store(true, Ordering::SeqCst);
-        });
-        Instant::now()
+    /// Counts a check for a stop request. Returns whether this check is the last one of a test.
+    fn stops(checks: &AtomicU32) -> bool {
+        checks.fetch_add(1, Ordering::SeqCst) + 1 >= STOPPING_CHECK
+    }
+
+    /// Waits until the writer has checked again for a stop request: it waits for its reader.
+    fn wait_for_a_check(checks: &AtomicU32) {
+        let (before, since) = (checks.load(Ordering::SeqCst), Instant::now());
+        while checks.load(Ordering::SeqCst) == before {
+            assert!(since.elapsed() < HANG_LIMIT, "the writer does not wait");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]
     fn a_wait_for_a_reader_ends_when_the_program_is_asked_to_end() {
-        static ASKED: AtomicBool = AtomicBool::new(false);
+        static CHECKS: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());
-        let begin = later(&ASKED);
-        let e = PipeWriter::open_while(&path, || ASKED.load(Ordering::SeqCst)).unwrap_err();
+        let e = PipeWriter::open_while(&path, || stops(&CHECKS)).unwrap_err();
         assert!(is_stopped(&e), "{e}");
-        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert_eq!(
+            CHECKS.load(Ordering::SeqCst),
+            STOPPING_CHECK,
+            "it ends at the first request"
+        );
     }
 
     #[test]
     fn a_wait_for_a_reader_that_reads_nothing_ends_too() {
-        static ASKED: AtomicBool = AtomicBool::new(false);
+        static CHECKS: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());
         // The file is opened for reading and writing, so that neither open blocks.
         let _reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let mut writer = PipeWriter::open_while(&path, || ASKED.load(Ordering::SeqCst)).unwrap();
-        let begin = later(&ASKED);
+        let mut writer = PipeWriter::open_while(&path, || stops(&CHECKS)).unwrap();
         let e = writer.write_all(&vec![7; 1 << 20]).unwrap_err();
         assert!(is_stopped(&e), "{e}");
-        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert_eq!(
+            CHECKS.load(Ordering::SeqCst),
+            STOPPING_CHECK,
+            "it ends at the first request"
+        );
     }
 
     #[test]
     fn a_reader_that_comes_late_and_reads_slowly_gets_every_byte() {
+        static CHECKS: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());
         let from = path.clone();
         let reader = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(100));
+            // Late: the writer already waits for a reader.
+            wait_for_a_check(&CHECKS);
             let mut file = File::open(from).unwrap();
             let mut all = Vec::new();
             let mut part = [0; 10_000];
+            // Slowly: the pipe is full, and the writer waits for room. The whole does not fit into any pipe.
+            for _ in 0..3 {
+                wait_for_a_check(&CHECKS);
+                let n = file.read(&mut part).unwrap();
+                all.extend_from_slice(&part[..n]);
+            }
             while let n @ 1.. = file.read(&mut part).unwrap() {
                 all.extend_from_slice(&part[..n]);
-                thread::sleep(Duration::from_millis(1));
             }
             all
         });
-        let bytes: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
-        let mut writer = PipeWriter::open_while(&path, || false).unwrap();
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        let never = || {
+            CHECKS.fetch_add(1, Ordering::SeqCst);
+            false
+        };
+        let mut writer = PipeWriter::open_while(&path, never).unwrap();
         writer.write_all(&bytes).unwrap();
         drop(writer);
         assert!(reader.join().unwrap() == bytes);

@@ -5,7 +5,7 @@
 
 use crate::common;
 
-use common::{Window, samples};
+use common::{HANG_LIMIT, Window, samples};
 use kinescope::document::moment::Selection;
 use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
 use std::time::{Duration, Instant};
@@ -19,11 +19,7 @@ fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
         if holds(w) {
             return;
         }
-        assert!(
-            since.elapsed() < Duration::from_secs(60),
-            "{what}: {}",
-            kinescope::log::text()
-        );
+        assert!(since.elapsed() < HANG_LIMIT, "{what}: {}", kinescope::log::text());
         std::thread::sleep(Duration::from_millis(30));
     }
 }

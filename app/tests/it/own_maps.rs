@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{Window, samples};
+use common::{HANG_LIMIT, Window, samples};
 use std::time::{Duration, Instant};
 
 /// Steps frames until the register at the submit of the first job has this name.
@@ -19,10 +19,7 @@ fn named(w: &mut Window, name: &str) {
         if found == name {
             return;
         }
-        assert!(
-            since.elapsed() < Duration::from_secs(60),
-            "{found} does not become {name}"
-        );
+        assert!(since.elapsed() < HANG_LIMIT, "{found} does not become {name}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

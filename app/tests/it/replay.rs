@@ -5,7 +5,7 @@
 use crate::common;
 mod replaying;
 
-use common::{Window, sample, write_diverging_sample};
+use common::{HANG_LIMIT, Window, sample, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
@@ -27,7 +27,7 @@ fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool)
     while !holds(w) {
         w.harness.step();
         std::thread::sleep(Duration::from_millis(2));
-        assert!(since.elapsed() < Duration::from_secs(60), "{what} did not come");
+        assert!(since.elapsed() < HANG_LIMIT, "{what} did not come");
     }
 }
 
@@ -311,7 +311,7 @@ impl Agent {
         loop {
             let line = self
                 .lines
-                .recv_timeout(Duration::from_secs(30))
+                .recv_timeout(HANG_LIMIT)
                 .expect("the agent says nothing more");
             if line.starts_with(start) {
                 return line;

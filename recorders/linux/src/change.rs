@@ -250,6 +250,10 @@ mod tests {
     use super::*;
     use crate::kernel::Machine;
     use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    /// Time after which a test counts as hung.
+    const HANG_LIMIT: Duration = Duration::from_secs(60);
 
     /// All processes of a command end with it, even one in a session of its own, without a parent, that ignores
     /// signals.
@@ -268,17 +272,12 @@ mod tests {
         // The process that ignores signals prints a line when it is ready.
         let mut line = [0];
         io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut line).unwrap();
-        for _ in 0..200 {
-            if list_marked_processes(&kernel, &mark).len() >= 4 {
-                break;
-            }
+        let since = Instant::now();
+        while list_marked_processes(&kernel, &mark).len() < 4 {
+            let marked = list_marked_processes(&kernel, &mark);
+            assert!(since.elapsed() < HANG_LIMIT, "{marked:?}");
             std::thread::sleep(TICK);
         }
-        assert!(
-            list_marked_processes(&kernel, &mark).len() >= 4,
-            "{:?}",
-            list_marked_processes(&kernel, &mark)
-        );
         let reaped = std::thread::spawn(move || child.wait().unwrap());
         Change::Command { mark: mark.clone() }.undo(&kernel).unwrap();
         assert_eq!(list_marked_processes(&kernel, &mark), []);

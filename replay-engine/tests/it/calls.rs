@@ -1,6 +1,8 @@
 //! Plans of calls: made, checked, pushed to a board in this process, and what comes back.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use crate::support::until;
+
 use replay_engine::client::boards::Factories;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::cuda::{CudaBoard, Players, Script, Step};
@@ -423,7 +425,9 @@ fn a_launch_that_never_ends_is_named_and_its_process_is_ended() {
 
 #[test]
 fn a_replay_that_nobody_wants_ends_its_process() {
-    let mut lease = board("exec sleep 600");
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let mut lease = board(&format!("echo $$ >{}; exec sleep 3600", started.display()));
     let compiled = compile(
         &recording(),
         &Edits::default(),
@@ -434,14 +438,22 @@ fn a_replay_that_nobody_wants_ends_its_process() {
     .unwrap();
     let progress = Progress::new();
     let other = progress.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(400));
+    let cancel = std::thread::spawn(move || {
+        let mut process = String::new();
+        until("the process to start", || {
+            process = std::fs::read_to_string(&started).unwrap_or_default();
+            process.ends_with('\n')
+        });
         other.cancel();
+        process.trim_end().to_owned()
     });
-    let begun = std::time::Instant::now();
     let e = lease.replay(&compiled, 1, &progress, false).unwrap_err();
     assert!(matches!(e, ClientError::Cancelled), "{e}");
-    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+    let process = cancel.join().unwrap();
+    // A process that has ended has no command line, even while nobody has waited for it.
+    until("the process to end", || {
+        std::fs::read(format!("/proc/{process}/cmdline")).map_or(true, |line| line.is_empty())
+    });
 }
 
 /// Boards whose player notes each of its starts, with the device that it was to begin, and then answers as `answer` says.

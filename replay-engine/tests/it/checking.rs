@@ -10,7 +10,6 @@ use replay_engine::plan::{Compiled, PlanJob, PlanSpace};
 use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
 use replay_engine::verify::{Reason, Work, verify_within};
-use std::time::Duration;
 use support::{Bench, Relay, images, plan, plan_of, tcp, until};
 use trace_core::jobs::JobHeader;
 use trace_core::mmu::{Rights, encode_leaf, encode_table, root_register};
@@ -148,6 +147,24 @@ fn the_work_of_a_check_has_a_limit() {
     );
 }
 
+/// Waits until this process, which holds both ends, has worked for a fifth of a second more: one of them checks a plan.
+fn until_it_checks() {
+    let worked = || {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        // The name is in parentheses. The state is the first field after it, and the times are the 12th and the 13th.
+        let (_, rest) = stat.rsplit_once(')').unwrap();
+        let times = rest.split_whitespace().skip(11).take(2);
+        times.map(|t| t.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let wanted = worked() + 20;
+    until("work on a check", || worked() >= wanted);
+}
+
+/// Waits until a plan was sent: the upload ends at a fifth.
+fn until_sent(progress: &Progress) {
+    until("the upload", || progress.fraction().unwrap_or(0.0) >= 0.2);
+}
+
 /// Longer than anybody waits; the limit of the check's work would end it in minutes.
 const FOREVER: u32 = 100_000;
 
@@ -160,7 +177,10 @@ fn a_client_that_cancels_while_the_agent_checks_its_plan_keeps_its_lease() {
         let progress = Progress::new();
         let stop = progress.clone();
         let cancel = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(1500));
+            if bypass_check {
+                until_sent(&stop);
+            }
+            until_it_checks();
             stop.cancel();
         });
         let e = lease.replay(&c, 1, &progress, bypass_check).unwrap_err();
@@ -178,8 +198,11 @@ fn a_client_that_is_gone_while_the_agent_checks_its_plan_leaves_the_device_free(
     let client = Client::connect(&tcp(relay.address), &bench.ends.client, Some("board")).unwrap();
     let mut lease = client.lease("board").unwrap();
     let c = long(FOREVER, lease.info());
-    let replay = std::thread::spawn(move || lease.replay(&c, 1, &Progress::new(), true).unwrap_err());
-    std::thread::sleep(Duration::from_millis(1500));
+    let progress = Progress::new();
+    let sent = progress.clone();
+    let replay = std::thread::spawn(move || lease.replay(&c, 1, &progress, true).unwrap_err());
+    until_sent(&sent);
+    until_it_checks();
     relay.cut();
     let e = replay.join().unwrap();
     assert!(matches!(e, ClientError::Lost { .. }), "{e}");

@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::{Duration, Instant};
-use support::{Bench, images, plan, plan_of, raw_agent, raw_client, tcp, until};
+use std::time::Duration;
+use support::{Bench, HANG_LIMIT, images, plan, plan_of, raw_agent, raw_client, tcp, until};
 use trace_core::encode;
 use trace_core::progress::Progress;
 
@@ -317,23 +317,27 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
 
 #[test]
 fn a_connection_that_says_nothing_is_ended_in_time() {
-    let bench = Bench::new(Options::default());
-    let mut s = TcpStream::connect(bench.address).unwrap();
-    s.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    // A byte now and then does not lengthen the time.
-    let mut drip = s.try_clone().unwrap();
-    std::thread::spawn(move || {
-        for b in Preamble::new(PreambleWord::Session).to_bytes().iter().take(20) {
-            if drip.write_all(&[*b]).is_err() {
-                break;
-            }
-            std::thread::sleep(Duration::from_secs(1));
-        }
+    let bench = Bench::new(Options {
+        introduction: Duration::from_secs(1),
+        ..Options::default()
     });
-    let begin = Instant::now();
-    let _ = s.read(&mut [0; 1]);
-    let took = begin.elapsed();
-    assert!(took < Duration::from_secs(13), "{took:?}");
+    let mut s = TcpStream::connect(bench.address).unwrap();
+    s.set_read_timeout(Some(HANG_LIMIT)).unwrap();
+    // A byte now and then does not lengthen the time: the end comes before these bytes are through.
+    let mut drip = s.try_clone().unwrap();
+    let drip = std::thread::spawn(move || {
+        let preamble = Preamble::new(PreambleWord::Session).to_bytes();
+        preamble.iter().take(20).all(|b| {
+            // The pace of the stranger, shorter than the limit.
+            std::thread::sleep(Duration::from_millis(500));
+            drip.write_all(&[*b]).is_ok()
+        })
+    });
+    if let Err(e) = s.read_to_end(&mut Vec::new()) {
+        // A closed connection may be an error, too, but not this one, which is the limit of the read.
+        assert_ne!(e.kind(), std::io::ErrorKind::WouldBlock, "the connection stays open");
+    }
+    assert!(!drip.join().unwrap(), "it took every byte");
 }
 
 #[test]
@@ -378,7 +382,7 @@ fn one_client_gets_its_share_of_the_places_and_no_more() {
 }
 
 #[test]
-fn a_forgotten_keys_connection_ends_within_a_second_and_its_lease_with_it() {
+fn a_forgotten_keys_connection_ends_and_its_lease_with_it() {
     let bench = Bench::new(Options::default());
     let other = bench.ends.another("other");
     // One that idles with a lease, and one in the middle of a long run.
@@ -393,21 +397,25 @@ fn a_forgotten_keys_connection_ends_within_a_second_and_its_lease_with_it() {
         let held = || bench.server.states()[0].holder.clone();
         assert_eq!(held().as_deref(), Some("bench"));
         let bystander = Client::connect(&tcp(bench.address), &other, None).unwrap();
+        let progress = Progress::new();
+        let watch = progress.clone();
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let runs = std::thread::spawn(move || {
             if running {
                 let compiled = plan(20_000, &images(1));
-                return lease.replay(&compiled, 100, &Progress::new(), false).unwrap_err();
+                return lease.replay(&compiled, 100, &progress, false).unwrap_err();
             }
-            std::thread::sleep(Duration::from_millis(1500));
-            lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap_err()
+            // It does nothing until the sender is gone.
+            let _ = wait.recv();
+            lease.replay(&plan(1, &[]), 1, &progress, false).unwrap_err()
         });
         if running {
-            std::thread::sleep(Duration::from_millis(500));
+            // The upload ends at a fifth.
+            until("the run to begin", || watch.fraction().unwrap_or(0.0) > 0.2);
         }
         bench.ends.agent.forget("bench").unwrap();
-        let begin = Instant::now();
         until("the lease to be free", || held().is_none());
-        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+        drop(go_on);
         let e = runs.join().unwrap();
         assert!(matches!(&e, ClientError::Forgotten { .. }), "{e}");
         // Nobody else is touched, and the device is to be had.
@@ -435,6 +443,8 @@ fn a_forgotten_client_that_goes_on_gets_nothing_more() {
     let mut channel = welcomed(&bench);
     let file = bench.ends.agent.path().to_owned();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    // The keeper's look at the store must change nothing, so there is no event to wait for. A sleep that is too short
+    // makes this test weaker and does not fail it.
     std::thread::sleep(Duration::from_millis(700));
     channel
         .sender
@@ -458,7 +468,7 @@ fn a_stranger_that_is_dropped_for_load_is_told_so() {
     });
     let connect = || {
         let s = TcpStream::connect(bench.address).unwrap();
-        s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        s.set_read_timeout(Some(HANG_LIMIT)).unwrap();
         s
     };
     let describe = |mut s: TcpStream| {
@@ -488,7 +498,7 @@ fn strangers_who_say_nothing_keep_no_client_out() {
     let silent = |n: usize| -> Vec<TcpStream> {
         let open = |_| {
             let s = TcpStream::connect(bench.address).unwrap();
-            s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            s.set_read_timeout(Some(HANG_LIMIT)).unwrap();
             s
         };
         (0..n).map(open).collect()
@@ -622,8 +632,6 @@ fn a_silent_channel_ends() {
     let at = lying_agent(&bench.ends.agent, |_| {});
     let mut channel = raw_client(at, &own(&bench), PreambleWord::Session);
     channel.receiver.set_silence(Duration::from_millis(200)).unwrap();
-    let begin = Instant::now();
     let e = channel.receiver.receive().unwrap_err();
     assert!(matches!(e, replay_engine::wire::WireError::Silent), "{e}");
-    assert!(begin.elapsed() < Duration::from_secs(2));
 }

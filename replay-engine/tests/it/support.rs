@@ -22,10 +22,14 @@ pub const GPU_ID: u32 = 0x6000_0000;
 pub const FRAMES: u64 = 4096;
 const BASE: u64 = 0x1_0000_0000;
 
+/// Time after which a test counts as hung.
+pub const HANG_LIMIT: Duration = Duration::from_secs(120);
+
 /// How the test board behaves when it is read.
 pub const SOUND: u8 = 0;
 pub const SLOW: u8 = 1;
 pub const PANICS: u8 = 2;
+/// A read does not come back while this is its mood.
 pub const HANGS: u8 = 3;
 /// Its time is real, and no interrupt ever comes.
 pub const WAITS: u8 = 4;
@@ -37,15 +41,17 @@ pub const UNCONTAINED: &str = "uncontained";
 pub struct TestBoard {
     name: &'static str,
     mood: Arc<AtomicU8>,
+    waits: Arc<AtomicU64>,
     now: u64,
     pages: BTreeMap<u64, Box<Page>>,
 }
 
-/// The handle by which a test sets the mood of a board and sees how many were made.
+/// The handle by which a test sets the mood of a board, and sees how many were made and how many waits began.
 #[derive(Clone, Default)]
 pub struct Strings {
     pub mood: Arc<AtomicU8>,
     pub made: Arc<AtomicU64>,
+    pub waits: Arc<AtomicU64>,
 }
 
 impl Strings {
@@ -61,6 +67,7 @@ impl Strings {
             Ok(Box::new(TestBoard {
                 name,
                 mood,
+                waits: Arc::clone(&strings.waits),
                 now: 0,
                 pages: BTreeMap::new(),
             }) as Box<dyn Board>)
@@ -77,7 +84,11 @@ impl Device for TestBoard {
         match self.mood.load(Ordering::SeqCst) {
             SLOW => std::thread::sleep(Duration::from_micros(500)),
             PANICS => panic!("the test board panics when it is read"),
-            HANGS => std::thread::sleep(Duration::from_secs(30)),
+            HANGS => {
+                while self.mood.load(Ordering::SeqCst) == HANGS {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
             _ => {}
         }
         Ok(u64::from(GPU_ID))
@@ -88,6 +99,7 @@ impl Device for TestBoard {
     }
 
     fn wait_interrupt(&mut self, _lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        self.waits.fetch_add(1, Ordering::SeqCst);
         if self.mood.load(Ordering::SeqCst) == WAITS {
             std::thread::sleep(Duration::from_nanos(limit_ns));
         }
@@ -330,13 +342,22 @@ pub fn raw_agent(stream: TcpStream, own: &KeyPair) -> Channel {
     Channel::respond(stream, own, &prologue, Limits::FromClient, soon()).unwrap()
 }
 
-/// Waits until `done`, and fails the test after ten seconds.
+/// Waits until `done`, and fails a hung test.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let by = Instant::now() + Duration::from_secs(10);
+    let by = Instant::now() + HANG_LIMIT;
     while !done() {
         assert!(Instant::now() < by, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Returns whether an agent lets a client pair now.
+pub fn is_pairing_open(address: SocketAddr) -> bool {
+    let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
+    stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT).unwrap();
+    Preamble::new(PreambleWord::Pair).send(&mut stream).unwrap();
+    let (theirs, _) = Preamble::receive(&mut stream, soon()).unwrap();
+    theirs.known_word() == Some(PreambleWord::Go)
 }
 
 /// Passes bytes on between a client and an agent until it is cut.

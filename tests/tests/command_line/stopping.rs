@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use whole_program_tests::{ProgramOutput, program, root};
+use whole_program_tests::{HANG_LIMIT, ProgramOutput, program, root};
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(program("kinescope"));
@@ -116,6 +116,79 @@ fn a_replay_that_is_stopped_writes_nothing() {
     assert_eq!(left, ["pipe", "x.kine"]);
 }
 
+/// What a process used so far: processor time and major faults, and how often its threads waited.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    work: [u64; 3],
+    waits: u64,
+}
+
+impl Usage {
+    /// Returns the usage of a process, or `None` if it has ended.
+    fn read(id: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The name is in parentheses and can hold anything. The state is the first field after it.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let waits = |task: fs::DirEntry| {
+            let status = fs::read_to_string(task.path().join("status")).ok()?;
+            let line = status
+                .lines()
+                .find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?;
+            line.trim().parse::<u64>().ok()
+        };
+        let tasks = fs::read_dir(format!("/proc/{id}/task")).ok()?;
+        Some(Self {
+            // Major faults, time in the program, time in the kernel.
+            work: [field(9)?, field(11)?, field(12)?],
+            waits: tasks.flatten().filter_map(waits).sum(),
+        })
+    }
+}
+
+/// Waits until all that a process does is to look again and again whether its reader is there: it handles signals, and
+/// its threads wait many times without any processor time.
+fn wait_until_it_waits(verb: &str, child: &mut Child) {
+    const WAITS: u64 = 25;
+    /// SIGINT and SIGTERM.
+    const HANDLED: u64 = 1 << 1 | 1 << 14;
+    let handles_signals = |id: u32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|c| u64::from_str_radix(c.trim(), 16).ok());
+        caught.is_some_and(|c| c & HANDLED == HANDLED)
+    };
+    let begin = Instant::now();
+    let mut seen = Usage::default();
+    loop {
+        assert!(child.try_wait().unwrap().is_none(), "{verb}: it waits for nobody");
+        let now = Usage::read(child.id()).unwrap_or_default();
+        if now.work != seen.work || now.waits < seen.waits || !handles_signals(child.id()) {
+            seen = now;
+        } else if now.waits >= seen.waits + WAITS {
+            return;
+        }
+        if begin.elapsed() > HANG_LIMIT {
+            child.kill().unwrap();
+            panic!("{verb}: it does not come to its wait");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the end of a process that got a signal.
+fn wait_for_its_end(verb: &str, signal: &str, child: &mut Child) {
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > HANG_LIMIT {
+            child.kill().unwrap();
+            panic!("{verb}: one {signal} does not end it");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,18 +211,9 @@ fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
         for (signal, code) in [("INT", 130), ("TERM", 143)] {
             let arguments: Vec<&str> = verb.split(' ').collect();
             let mut child = start(dir.path(), &arguments);
-            // All that the verb does before takes less.
-            std::thread::sleep(Duration::from_millis(1500));
-            assert!(child.try_wait().unwrap().is_none(), "{verb}: it waits for nobody");
+            wait_until_it_waits(verb, &mut child);
             send(signal, &child);
-            let begin = Instant::now();
-            while child.try_wait().unwrap().is_none() {
-                if begin.elapsed() > Duration::from_secs(5) {
-                    child.kill().unwrap();
-                    panic!("{verb}: one {signal} does not end it");
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            wait_for_its_end(verb, signal, &mut child);
             let ended = ProgramOutput::from(child.wait_with_output().unwrap());
             assert_eq!(ended.code, Some(code), "{verb}: {ended:?}");
         }
@@ -158,22 +222,14 @@ fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
     history(&dir.path().join("rec"), 200_000);
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let mut child = start(dir.path(), &["events", "rec"]);
-        std::thread::sleep(Duration::from_millis(2500));
-        assert!(child.try_wait().unwrap().is_none(), "it waits for nobody");
+        wait_until_it_waits("events", &mut child);
         send(signal, &child);
-        let begin = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            if begin.elapsed() > Duration::from_secs(5) {
-                child.kill().unwrap();
-                panic!("one {signal} does not end it");
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for_its_end("events", signal, &mut child);
         assert_eq!(child.wait().unwrap().code(), Some(code));
     }
     // A reader that comes late gets everything.
-    let child = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "pipe"]);
-    std::thread::sleep(Duration::from_millis(300));
+    let mut child = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "pipe"]);
+    wait_until_it_waits("memory", &mut child);
     let piped = fs::read(dir.path().join("pipe")).unwrap();
     assert_eq!(ProgramOutput::from(child.wait_with_output().unwrap()).code, Some(0));
     let whole = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "file"]);

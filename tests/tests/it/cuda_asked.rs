@@ -4,7 +4,6 @@
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::{ProgramOutput, program};
 
@@ -221,7 +220,7 @@ fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("stride", &[], &["stride"]);
     let mut command = Command::new(program("kinescope"));
-    cuda.set_environment(&mut command)
+    cuda.count_ticks(cuda.set_environment(&mut command))
         .args(["tune", recorded.path.to_str().unwrap(), "--on", "cuda:0", "--json"])
         .args([
             "--launch",
@@ -239,7 +238,8 @@ fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let tuning = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    // A point takes three kernels or more, so that this is behind the baseline and before the last of the points.
+    cuda.wait_for_ticks(50);
     for player in cuda.list_replay_processes() {
         let killed = Command::new("kill")
             .args(["-KILL", &player.to_string()])

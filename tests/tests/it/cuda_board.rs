@@ -4,9 +4,10 @@
 
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, open, run_to_end};
+use whole_program_tests::cuda::{CudaStandIn, LIMIT, RecordedProgram, open, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
 use whole_program_tests::{ProgramOutput, program, root};
 
@@ -150,7 +151,6 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
         Some(trace_core::recording::CallEvent::Launch(_))
     );
     assert!(is_launch, "event {event} is the launch that caused it");
-    let begun = Instant::now();
     let hangs = replay(&cuda, &recorded, &["--input", &order(2), "--time-limit", "1"]);
     assert_eq!(hangs.code, Some(1), "{hangs:?}");
     let parsed_json = hangs.json();
@@ -159,7 +159,6 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
         "{parsed_json}"
     );
     assert_eq!(parsed_json["calls"]["stopped"]["event"].as_u64(), Some(event));
-    assert!(begun.elapsed() < Duration::from_secs(60));
     let none = kinescope(
         &cuda,
         &["replay", recorded.path.to_str().unwrap(), "--on", "cuda:7", "--json"],
@@ -267,7 +266,8 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let client = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    // The kernel goes round and round.
+    cuda.wait_for_ticks(10);
     let players = cuda.list_replay_processes();
     assert!(!players.is_empty(), "a process plays");
     agent.child.kill().unwrap();
@@ -280,11 +280,7 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
     // What played does not outlive who asked for it, also where its kernel has no end.
     let since = Instant::now();
     while !cuda.list_replay_processes().is_empty() {
-        assert!(
-            since.elapsed() < Duration::from_secs(20),
-            "{:?}",
-            cuda.list_replay_processes()
-        );
+        assert!(since.elapsed() < LIMIT, "{:?}", cuda.list_replay_processes());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -302,15 +298,14 @@ fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
         if let Some(status) = player.try_wait().unwrap() {
             break status;
         }
-        if since.elapsed() > Duration::from_secs(30) {
+        if since.elapsed() > LIMIT {
             player.kill().unwrap();
             panic!("it still waits");
         }
         std::thread::sleep(Duration::from_millis(20));
     };
     drop(request);
-    assert!(since.elapsed() >= Duration::from_secs(1), "it gave a request a second");
-    assert!(!ended.success(), "{ended}");
+    assert_eq!(ended.signal(), Some(9), "its own clock ends it: {ended}");
 }
 
 #[test]
@@ -362,7 +357,8 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
     for board in ["cuda:0", "agent:lab/cuda0"] {
         let csv = cuda.file(&format!("points-{}.csv", board.len()));
         let mut command = Command::new(program("kinescope"));
-        cuda.set_environment(&mut command)
+        let before = cuda.ticks();
+        cuda.count_ticks(cuda.set_environment(&mut command))
             .args(["tune", recorded.path.to_str().unwrap(), "--on", board, "--json"])
             .args(["--launch", "stride", "--block", "32..=1024+32", "--grid", "1..=64+1"])
             .args(["--repeat", "5", "--csv", csv.to_str().unwrap()])
@@ -372,7 +368,8 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let tuning = command.spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(4));
+        // A point takes some ten kernels.
+        cuda.wait_for_ticks(before + 200);
         let sent = Command::new("kill")
             .args(["-INT", &tuning.id().to_string()])
             .status()

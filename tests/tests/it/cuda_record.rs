@@ -31,6 +31,17 @@ fn findings(path: &Path) -> Vec<String> {
         .collect()
 }
 
+/// Returns whether a recording that is still being written holds a launch and the code of its first module.
+fn is_launch_stored(path: &Path) -> bool {
+    // A file without a commit does not open.
+    let Ok(r) = trace_core::container::open(path) else {
+        return false;
+    };
+    let code = r.call_facts().and_then(|facts| r.module_code(facts.modules.first()?));
+    let is_launch = |at| matches!(r.events.call(at), Some(CallEvent::Launch(_)));
+    code.is_some() && (0..r.events.len()).any(is_launch)
+}
+
 /// Why recordings ended early.
 fn lost(path: &Path) -> Vec<String> {
     open(path).facts.lost.iter().map(|l| l.reason.clone()).collect()
@@ -150,8 +161,11 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
         .read_line(&mut line)
         .unwrap();
     assert_eq!(line, "faulty: hanging now\n");
-    // The launch is in the file within two commits.
-    std::thread::sleep(Duration::from_millis(1500));
+    let begun = Instant::now();
+    while !is_launch_stored(&path) {
+        assert!(begun.elapsed() < LIMIT, "the launch is not in the file");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id())).unwrap();
     let child = children.split_whitespace().next().unwrap().to_owned();
     assert!(Command::new("kill").args(["-9", &child]).status().unwrap().success());

@@ -255,6 +255,7 @@ fn a_launch_that_never_ends_is_told_before_it_is_made() {
     let (recorded, launch) = obedient(&cuda);
     let request = json!({"file": recorded.path, "inputs": order(&cuda, 2), "step": true});
     let mut player = cuda.replay_command();
+    cuda.count_ticks(&mut player);
     let mut child = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut to = child.stdin.take().unwrap();
     writeln!(to, "{request}").unwrap();
@@ -264,7 +265,8 @@ fn a_launch_that_never_ends_is_told_before_it_is_made() {
         .read_line(&mut line)
         .unwrap();
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), json!({"at": launch}));
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // The kernel goes round and round.
+    cuda.wait_for_ticks(cuda.ticks() + 20);
     assert!(child.try_wait().unwrap().is_none(), "it hangs");
     child.kill().unwrap();
     child.wait().unwrap();

@@ -297,16 +297,14 @@ fn a_launch_that_never_ends_is_given_up_and_leaves_nobody_behind() {
     // The first word of its order: a kernel that never ends.
     std::fs::write(&order, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     let given = format!("in0={}", order.display());
-    let since = std::time::Instant::now();
     let tuned = json(&cuda, &faulty.path, &["--block", "32,64", "--input", &given], &[], 1);
     assert_eq!(tuned["baseline"]["verdict"], "stuck", "{tuned}");
     assert!(tuned["best"].is_null(), "{tuned}");
-    // Ten seconds for the launch that is held against, and no other is tried.
-    assert!(since.elapsed() < std::time::Duration::from_secs(60));
+    let since = std::time::Instant::now();
     let gone = || cuda.list_replay_processes().is_empty();
     while !gone() {
         assert!(
-            since.elapsed() < std::time::Duration::from_secs(90),
+            since.elapsed() < whole_program_tests::cuda::LIMIT,
             "{:?}",
             cuda.list_replay_processes()
         );

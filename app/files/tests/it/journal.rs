@@ -8,6 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// Time after which a test counts as hung.
+const HANG_LIMIT: Duration = Duration::from_secs(60);
+
 /// A recording with one buffer `in`.
 struct Base;
 
@@ -53,7 +56,7 @@ fn words(changes: &Changes) -> Vec<String> {
 fn until(what: &str, holds: impl Fn() -> bool) {
     let since = Instant::now();
     while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(since.elapsed() < HANG_LIMIT, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::cuda::stand_in_boards;
 use crate::common::net::net;
-use crate::common::{Window, samples};
+use crate::common::{HANG_LIMIT, Window, samples};
 use crate::panels::hands::{bytes, edited};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::buffer_index::OriginKind;
@@ -32,7 +32,7 @@ fn replay(w: &mut Window) -> Verdict {
     let since = Instant::now();
     while w.app().confirm.is_none() && w.doc().replay.outcome.is_none() && w.doc().replay.needs_confirmation() {
         w.harness.step();
-        assert!(since.elapsed() < Duration::from_secs(60), "no question came");
+        assert!(since.elapsed() < HANG_LIMIT, "no question came");
     }
     if w.app().confirm.is_some() {
         w.harness.step();
@@ -46,7 +46,7 @@ fn replay(w: &mut Window) -> Verdict {
             return o.verdict;
         }
         assert!(state.error.is_none(), "{:?}", state.error);
-        assert!(since.elapsed() < Duration::from_secs(60), "no outcome came");
+        assert!(since.elapsed() < HANG_LIMIT, "no outcome came");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -277,7 +277,7 @@ fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
         while w.doc().tuning.done.is_none() {
             assert_eq!(w.doc().tuning.failure, None);
             w.harness.step();
-            assert!(since.elapsed() < Duration::from_secs(60), "no answer came");
+            assert!(since.elapsed() < HANG_LIMIT, "no answer came");
             std::thread::sleep(Duration::from_millis(5));
         }
         w.settle();

@@ -1,5 +1,6 @@
 //! What a person made and a run of the program left behind, or could not keep.
 
+use crate::common::HANG_LIMIT;
 use crate::panels::hands::{bytes, edited, floats, saxpy};
 use kinescope::document::journal;
 
@@ -54,7 +55,7 @@ fn a_journal_that_cannot_be_written_is_told() {
     assert!(w.doc().edit("x", 0, vec![1]));
     let since = std::time::Instant::now();
     while w.app().notice.is_none() {
-        assert!(since.elapsed().as_secs() < 60, "nobody was reported");
+        assert!(since.elapsed() < HANG_LIMIT, "nobody was reported");
         w.settle();
     }
     assert!(w.app().notice.clone().unwrap().1.contains("kine-edits"));

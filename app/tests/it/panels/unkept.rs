@@ -1,7 +1,7 @@
 //! Edits that can be written nowhere, or not beside the recording, and changes that are forgotten: what the window
 //! says, what it asks, and that nothing is lost unasked.
 
-use crate::common::{Window, sample};
+use crate::common::{HANG_LIMIT, Window, sample};
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::journal::{self, SaveState};
@@ -46,7 +46,7 @@ fn bar(w: &mut Window, settings_too: bool) {
 fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
     let since = Instant::now();
     while !holds(w) {
-        assert!(since.elapsed().as_secs() < 60, "there was no: {what}");
+        assert!(since.elapsed() < HANG_LIMIT, "there was no: {what}");
         w.harness.step();
         std::thread::sleep(std::time::Duration::from_millis(2));
     }

@@ -4,6 +4,7 @@
 use super::*;
 use crate::fake_kernel::FakeKernel;
 use crate::plan::check;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
 use trace_core::import;
@@ -331,11 +332,12 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
     let (ours, theirs) = UnixStream::pair().unwrap();
     let messages = std::thread::scope(|s| {
         let guard = s.spawn(|| guard::watch(theirs, &kernel, &request.run_folder).unwrap());
-        // The command is the recorder's child here. It is waited for from now on, so that it is never a zombie while
-        // the guard looks for it.
+        // The command is a child of this test. A zombie counts as ended, so the wait for it may begin at any time.
         let ended = s.spawn(move || child.wait().unwrap());
+        let mut line = String::new();
+        BufReader::new(&ours).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
         // Killed: the socket closes without a message.
-        std::thread::sleep(Duration::from_millis(50));
         drop(ours);
         ended.join().unwrap();
         guard.join().unwrap()

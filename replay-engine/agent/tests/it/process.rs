@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-pub const LIMIT: Duration = Duration::from_secs(20);
+/// Time after which a test counts as hung.
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A running agent; it is killed when the test ends.
 pub struct Agent {

@@ -212,6 +212,7 @@ impl Launch {
 
     /// Runs the launch.
     pub fn run(&self, context: &Context) -> Answer {
+        settings().tick();
         if let Some(code) = settings().due_kernel() {
             return Err(code);
         }

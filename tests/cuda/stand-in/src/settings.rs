@@ -1,7 +1,9 @@
-//! Settings of a test from environment variables: failures, dirty or little memory, slow work.
+//! Settings of a test from environment variables: failures, dirty or little memory, slow work, a count of kernels.
 
 use crate::codes::{DEVICE_UNAVAILABLE, ILLEGAL_ADDRESS, OUT_OF_MEMORY};
 use cuda_driver::CuResult;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +20,8 @@ const HINTS: &str = "STAND_IN_HINTS";
 const SLOW: &str = "STAND_IN_SLOW";
 /// `1`: kernels take a time that decreases with the number of their threads, so that a tuner has something to find.
 const PACE: &str = "STAND_IN_PACE";
+/// File to which each kernel appends a byte when it begins, and a kernel that never ends appends one at each poll.
+const TICKS: &str = "STAND_IN_TICKS";
 
 /// Name for each kernel run, in the list of failures.
 const KERNEL: &str = "kernel";
@@ -52,6 +56,7 @@ pub struct Settings {
     pub hints: Hints,
     pub slow: Duration,
     pub pace: bool,
+    ticks: Option<File>,
 }
 
 /// Returns the settings of this process.
@@ -94,6 +99,18 @@ impl Settings {
             hints,
             slow: Duration::from_micros(numbered(SLOW).unwrap_or(0)),
             pace: numbered(PACE).is_some_and(|n| n != 0),
+            ticks: get(TICKS).map(|path| {
+                let file = OpenOptions::new().create(true).append(true).open(&path);
+                file.unwrap_or_else(|_| wrong(TICKS, &path))
+            }),
+        }
+    }
+
+    /// Reports to the test that a kernel runs.
+    pub fn tick(&self) {
+        if let Some(mut file) = self.ticks.as_ref() {
+            // A test that has ended has removed the folder.
+            let _ = file.write_all(b".");
         }
     }
 

@@ -23,7 +23,6 @@ use crate::{Answer, procs};
 use cuda_driver::*;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
 
 const CALL: Call = Call { per_thread: false };
 
@@ -61,6 +60,8 @@ fn function(ptx: &str, name: &str) -> (CuModule, CuFunction) {
 
 const MIX: &str = include_str!("../../clients/ptx/graph.ptx");
 const ORDERS: &str = include_str!("../../clients/ptx/faulty.ptx");
+/// The order of `obey` that never ends.
+const HANG: u32 = 2;
 
 fn launch(function: CuFunction, grid: u32, block: u32, stream: CuStream, arguments: &[u64]) -> Answer {
     // A four-byte word is the first half of an eight-byte word.
@@ -213,33 +214,52 @@ fn a_kernel_reaches_what_is_allocated_alone_and_a_hurt_context_stays_hurt() {
 #[test]
 fn streams_run_by_themselves_and_the_default_stream_waits_for_those_that_wait_for_it() {
     let _own = Own::new();
+    let (_, obey) = function(ORDERS, "obey");
     let (_, slow) = function(ORDERS, "slow");
-    let (mut apart, mut joined) = (null_mut(), null_mut());
+    let (mut apart, mut joined, mut free) = (null_mut(), null_mut(), null_mut());
     cuStreamCreate(&CALL, &mut apart, STREAM_NON_BLOCKING).unwrap();
     cuStreamCreate(&CALL, &mut joined, 0).unwrap();
+    cuStreamCreate(&CALL, &mut free, STREAM_NON_BLOCKING).unwrap();
     let at = alloc(4);
-    let begun = Instant::now();
-    launch(slow, 1, 1, apart, &[400_000_000]).unwrap();
+    // Kernels that run until their order changes. Then they write a number.
+    let orders = [(); 3].map(|()| alloc(16));
+    let out = [(); 3].map(|()| alloc(4));
+    for (order, result) in orders.into_iter().zip(out) {
+        cuMemsetD32_v2(&CALL, order, HANG, 1).unwrap();
+        cuMemsetD32_v2(&CALL, result, 0, 1).unwrap();
+    }
+    cuCtxSynchronize(&CALL).unwrap();
+    let hang = |n: usize, stream| launch(obey, 1, 1, stream, &[out[n], orders[n], 1]).unwrap();
+    // The release comes late, so that whoever waits begins before. A wait that begins later holds nothing up.
+    let release = |n: usize| {
+        launch(slow, 1, 1, free, &[50_000_000]).unwrap();
+        cuMemsetD32Async(&CALL, orders[n], n as u32 + 5, 1, free).unwrap();
+    };
+    hang(0, apart);
     cuMemsetD32_v2(&CALL, at, 1, 1).unwrap();
     assert_eq!(read(at, 1).unwrap(), [1]);
-    assert!(
-        begun.elapsed() < Duration::from_millis(300),
+    assert_eq!(
+        cuStreamQuery(&CALL, apart),
+        Err(NOT_READY),
         "the default stream waits for no stream apart"
     );
-    assert_eq!(cuStreamQuery(&CALL, apart), Err(NOT_READY));
-    launch(slow, 1, 1, joined, &[100_000_000]).unwrap();
+    hang(1, joined);
     assert_eq!(cuStreamQuery(&CALL, null_mut()), Err(NOT_READY));
-    let begun = Instant::now();
-    assert_eq!(read(at, 1).unwrap(), [1]);
-    assert!(begun.elapsed() > Duration::from_millis(60), "it waits for the other");
+    release(1);
+    assert_eq!(read(out[1], 1).unwrap(), [6], "it waits for the other");
     // The other stream waits for it.
-    launch(slow, 1, 1, null_mut(), &[100_000_000]).unwrap();
-    let begun = Instant::now();
+    hang(2, null_mut());
     cuMemsetD32Async(&CALL, at, 2, 1, joined).unwrap();
+    assert_eq!(cuStreamQuery(&CALL, joined), Err(NOT_READY));
+    release(2);
     cuStreamSynchronize(&CALL, joined).unwrap();
-    assert!(begun.elapsed() > Duration::from_millis(60));
+    assert_eq!(cuStreamQuery(&CALL, null_mut()), Ok(()));
+    assert_eq!((read(out[2], 1).unwrap(), read(at, 1).unwrap()), (vec![7], vec![2]));
+    assert_eq!(cuStreamQuery(&CALL, apart), Err(NOT_READY));
+    release(0);
     cuCtxSynchronize(&CALL).unwrap();
     assert_eq!(cuStreamQuery(&CALL, apart), Ok(()));
+    assert_eq!(read(out[0], 1).unwrap(), [5]);
 }
 
 #[test]

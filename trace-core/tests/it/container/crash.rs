@@ -182,7 +182,20 @@ fn start_writer(path: &Path) -> (Child, ChildStdin, BufReader<std::process::Chil
     (child, stdin, lines)
 }
 
-/// How long a commit takes on this machine, so that the kills come at the right times.
+/// Returns the number of the commit that the writer's next line reports as durable; `None`: the writer has ended.
+fn next_durable(lines: &mut BufReader<std::process::ChildStdout>) -> Option<u64> {
+    let mut line = String::new();
+    while lines.read_line(&mut line).ok()? > 0 {
+        let number = line.strip_prefix("durable ").and_then(|n| n.trim().parse().ok());
+        if number.is_some() {
+            return number;
+        }
+        line.clear();
+    }
+    None
+}
+
+/// How long a commit takes on this machine, so that the kills come at all points of a commit. No result depends on it.
 fn commit_time(path: &Path) -> Duration {
     const COMMITS: u32 = 10;
     let mut w = Writer::create(path).unwrap();
@@ -205,20 +218,21 @@ fn a_writer_killed_at_200_random_moments_loses_nothing_durable() {
         // A file lives through five writers, so that appending after a crash is tried too.
         let path = folder.path().join(format!("{}.kine", round / 5));
         let before = KineFile::open(&path).map_or(0, |f| f.commit());
-        let (mut child, mut stdin, lines) = start_writer(&path);
-        let started = Instant::now();
-        let wait = Duration::from_micros(n.below(mean.as_micros() as u64 * 8));
+        let (mut child, mut stdin, mut lines) = start_writer(&path);
+        let (commits, delay) = (n.below(8), n.below(mean.as_micros() as u64));
+        let mut durable = before;
         stdin.write_all(b"go\n").unwrap();
-        while started.elapsed() < wait {
-            std::thread::sleep(Duration::from_micros(50));
+        for _ in 0..commits {
+            durable = next_durable(&mut lines).expect("the writer does not end by itself");
         }
+        // The delay stays a time: the kill must come at any point of a commit, which reports no points. A longer or
+        // shorter delay is as good.
+        std::thread::sleep(Duration::from_micros(delay));
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
-        let report_text = lines
-            .lines()
-            .map_while(Result::ok)
-            .filter_map(|l| l.strip_prefix("durable ")?.parse().ok());
-        let durable: u64 = report_text.last().unwrap_or(before);
+        while let Some(number) = next_durable(&mut lines) {
+            durable = number;
+        }
         match container::open(&path) {
             Ok(r) => {
                 let file = KineFile::open(&path).unwrap();

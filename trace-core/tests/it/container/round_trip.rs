@@ -175,23 +175,6 @@ fn commits_add_up_beyond_the_number_of_tables_that_hang_together() {
     assert_eq!((report.commits, report.findings), (200, vec![]));
 }
 
-/// As it is between the fork and the exec of a child that another thread of the program starts.
-#[test]
-fn a_lock_that_is_given_back_in_a_moment_is_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("held.kine");
-    container::write(&accesses(5), &path, &Progress::new()).unwrap();
-    let held = std::fs::File::open(&path).unwrap();
-    held.try_lock().unwrap();
-    let holder = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        held.unlock().unwrap();
-    });
-    let again = Writer::append(&path);
-    holder.join().unwrap();
-    assert!(again.is_ok(), "{:?}", again.err());
-}
-
 #[test]
 fn appending_adds_what_a_recording_has_beyond_the_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,6 +4,9 @@ use super::*;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, Recording};
 
+/// Time after which a test counts as hung.
+const HANG_LIMIT: Duration = Duration::from_secs(120);
+
 fn open(path: &std::path::Path) -> Recording {
     let report = trace_core::container::verify(path).unwrap();
     assert_eq!(report.findings, vec![]);
@@ -121,7 +124,7 @@ fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
     });
     let path = folder.path().join("r.kine");
     // A reader finds what is committed while the recording goes on.
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + HANG_LIMIT;
     while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 20_000 {
         assert!(Instant::now() < deadline, "nothing was committed");
         std::thread::sleep(Duration::from_millis(20));
@@ -238,7 +241,7 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
         copy(CopyKind::DeviceToHost, 8),
         EntryPayload::Awaited(slot),
     );
-    let begun = Instant::now();
+    // A call that waited for the copy would wait for ever: this thread supplies it afterwards.
     for n in 0..40_000u32 {
         let row = LaunchRow {
             function: n,
@@ -251,7 +254,6 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
             CallEvent::Launch(row),
             EntryPayload::Arguments(arguments),
         );
-        assert!(begun.elapsed() < Duration::from_secs(60), "call {n} waits");
     }
     // Too late by now.
     s.supply(slot, Some(vec![5; 8]));
@@ -498,9 +500,8 @@ fn more_than_may_wait_is_handed_over_at_the_end() {
             EntryPayload::Awaited(*slot),
         );
     }
-    let begun = Instant::now();
     s.end();
-    assert!(begun.elapsed() < END_TIMEOUT, "it waited for itself");
+    assert!(s.shared.done.load(Ordering::Acquire), "it waited for itself");
     let r = open(&folder.path().join("r.kine"));
     assert_eq!(r.events.len() as u64, COPIES);
     for n in 0..COPIES {
@@ -522,7 +523,7 @@ fn a_fault_of_the_thread_that_writes_is_told_in_the_file() {
         EntryPayload::Nothing,
     );
     let path = folder.path().join("r.kine");
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + HANG_LIMIT;
     while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 1 {
         assert!(Instant::now() < deadline, "nothing was committed");
         std::thread::sleep(Duration::from_millis(5));

@@ -2,6 +2,7 @@
 
 use super::KernelRun;
 use crate::Answer;
+use crate::settings::settings;
 use std::time::Duration;
 
 /// Order: write to an illegal address.
@@ -20,6 +21,7 @@ pub fn obey(r: &KernelRun<'_>) -> Answer {
     // The end of a process ends its threads, and the failure of a context ends its kernels.
     while r.memory.u32(orders)? == HANG {
         r.context.check()?;
+        settings().tick();
         std::thread::sleep(TICK);
     }
     let what = r.memory.u32(orders)?;
