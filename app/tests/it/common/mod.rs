@@ -9,8 +9,8 @@ pub mod long;
 pub mod net;
 pub mod screen_recording;
 
-use egui_kittest::{Harness, LazyRenderer, TestRenderer};
 use egui_kittest::kittest::Queryable as _;
+use egui_kittest::{Harness, LazyRenderer, TestRenderer};
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::boards::Boards;
@@ -149,10 +149,7 @@ pub fn assert_themes_differ_only_in_colours(make: impl Fn(ThemeChoice) -> Window
         }
         let corner = |t: &PaintedText| [t.rect.left().round() as i32, t.rect.top().round() as i32];
         let placed: Vec<_> = texts.iter().map(|t| (t.text.clone(), corner(t))).collect();
-        match &first {
-            None => first = Some(placed),
-            Some(first) => assert_eq!(*first, placed, "{theme:?}"),
-        }
+        assert_eq!(*first.get_or_insert_with(|| placed.clone()), placed, "{theme:?}");
     }
 }
 
@@ -168,7 +165,8 @@ impl TestRenderer for Pictures {
         let ppp = ctx.pixels_per_point();
         let size = ctx.content_rect().size() * ppp;
         let shapes = ctx.tessellate(output.shapes.clone(), ppp);
-        self.0.draw([size.x.round() as u32, size.y.round() as u32], ppp, &shapes)
+        self.0
+            .draw([size.x.round() as u32, size.y.round() as u32], ppp, &shapes)
     }
 }
 
