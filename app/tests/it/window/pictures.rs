@@ -73,7 +73,7 @@ fn calls(command: &str, theme: ThemeChoice) -> Window {
     w
 }
 
-/// At one and a half: the only picture of another scale.
+/// At a scale of one and a half.
 #[test]
 fn shader_light() {
     shader(ThemeChoice::Light, 1.5).harness.snapshot("shader_light");
