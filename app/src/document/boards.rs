@@ -96,6 +96,13 @@ impl Boards {
         self
     }
 
+    /// Returns the same targets; whether QEMU counts as installed does not depend on this machine. For tests.
+    #[must_use]
+    pub fn with_qemu_installed(mut self, installed: bool) -> Self {
+        self.factories = self.factories.with_qemu_installed(installed);
+        self
+    }
+
     fn keys(&self) -> Result<KeyStore, ClientError> {
         let folder = match &self.keys {
             Some(f) => f.clone(),

@@ -5,7 +5,7 @@
 use crate::common;
 mod replaying;
 
-use common::{HANG_LIMIT, Window, sample, write_diverging_sample};
+use common::{HANG_LIMIT, Window, assert_themes_differ_only_in_colours, sample, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
@@ -501,8 +501,16 @@ pictures! {
     replay_matched_dark picture_matched Dark
     replay_matched_light picture_matched Light
     replay_diverged_dark picture_diverged Dark
-    replay_diverged_light picture_diverged Light
-    replay_fault_dark picture_fault Dark
     replay_fault_light picture_fault Light
     replay_not_computed_dark picture_not_computed Dark
+}
+
+#[test]
+fn replay_diverged_in_every_theme() {
+    assert_themes_differ_only_in_colours(picture_diverged);
+}
+
+#[test]
+fn replay_fault_in_every_theme() {
+    assert_themes_differ_only_in_colours(picture_fault);
 }

@@ -24,9 +24,10 @@ fn open(sample: &str) -> Window {
     start(w, &copy)
 }
 
-/// Opens a recording without hints: they differ from run to run.
+/// Opens a recording without hints, which differ from run to run, and with targets that are the same on every machine.
 fn start(mut w: Window, file: &Path) -> Window {
     w.start(file);
+    w.fix_targets();
     w.app().settings.hints_read = 9;
     w.settle();
     w
@@ -207,6 +208,7 @@ fn cuda_changes() {
 #[test]
 fn cuda_tune() {
     let mut w = Window::from_recording_themed(tune::recording(), ThemeChoice::Dark);
+    w.fix_targets();
     w.app().settings.hints_read = 9;
     w.run("show-tune");
     w.views().tune.form.grid[0] = "80..=1280".into();

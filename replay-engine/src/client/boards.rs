@@ -24,6 +24,8 @@ pub struct Factories {
     cuda: Option<Arc<Players>>,
     /// Whether another program runs CUDA replays. Then the files and the driver of this machine say nothing about it.
     cuda_elsewhere: bool,
+    /// Whether QEMU counts as installed; `None` looks for it in this process's PATH.
+    qemu_installed: Option<bool>,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
 }
 
@@ -93,6 +95,17 @@ impl Factories {
 
     pub(super) fn has_external_cuda(&self) -> bool {
         self.cuda_elsewhere
+    }
+
+    /// Sets whether QEMU counts as installed when targets are listed, instead of a look into this process's PATH.
+    #[must_use]
+    pub fn with_qemu_installed(mut self, installed: bool) -> Self {
+        self.qemu_installed = Some(installed);
+        self
+    }
+
+    pub(super) fn has_qemu(&self) -> bool {
+        self.qemu_installed.unwrap_or_else(|| qemu::check_installed().is_ok())
     }
 
     /// Starts the slow preparations for a replay on this target that will soon be requested. Does nothing for targets

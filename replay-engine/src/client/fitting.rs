@@ -104,7 +104,7 @@ impl Factories {
     /// fast. Agents are not asked.
     #[must_use]
     pub fn missing(&self, target: &str) -> Option<String> {
-        if target.starts_with("qemu:") && qemu::check_installed().is_err() {
+        if target.starts_with("qemu:") && !self.has_qemu() {
             return Some("QEMU not installed".to_owned());
         }
         if target.starts_with("cuda:") && !self.has_external_cuda() && !cuda::is_likely() {

@@ -9,17 +9,18 @@ pub mod long;
 pub mod net;
 pub mod screen_recording;
 
-use egui_kittest::{Harness, LazyRenderer, TestRenderer};
 use egui_kittest::kittest::Queryable as _;
+use egui_kittest::{Harness, LazyRenderer, TestRenderer};
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::boards::Boards;
 use kinescope::document::{Document, derive, journal};
 use kinescope::panels::views::Views;
-use kinescope::theme::ThemeChoice;
+use kinescope::theme::{Palette, ThemeChoice};
 use kinescope::window::offscreen::gl::OffscreenPainter;
 use kinescope::window::{App, Pick, PickResult, Setup, layout};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -127,6 +128,34 @@ pub fn find_busiest_register(doc: &Document) -> u32 {
     all.max_by_key(|r| writes(doc, *r).len()).unwrap()
 }
 
+/// Text that a window paints.
+#[derive(Clone, Debug)]
+pub struct PaintedText {
+    /// The whole text, also if its end is cut.
+    pub text: String,
+    /// Its place in the window, points.
+    pub rect: egui::Rect,
+    /// Its colour; the first one of several.
+    pub ink: egui::Color32,
+}
+
+/// Checks that themes differ only in colours: each paints the same texts at the same places, in its own colours.
+pub fn assert_themes_differ_only_in_colours(make: impl Fn(ThemeChoice) -> Window) {
+    let mut first: Option<Vec<(String, [i32; 2])>> = None;
+    for theme in ThemeChoice::ALL {
+        let texts = make(theme).painted_texts();
+        for other in ThemeChoice::ALL {
+            let (p, own) = (Palette::for_theme(other), other == theme);
+            let quiet = texts.iter().find(|t| t.ink == p.quiet);
+            assert_eq!(quiet.is_some(), own, "{other:?} in {theme:?}: {quiet:?}");
+            assert!(!own || texts.iter().any(|t| t.ink == p.text), "{theme:?}");
+        }
+        let corner = |t: &PaintedText| [t.rect.left().round() as i32, t.rect.top().round() as i32];
+        let placed: Vec<_> = texts.iter().map(|t| (t.text.clone(), corner(t))).collect();
+        assert_eq!(*first.get_or_insert_with(|| placed.clone()), placed, "{theme:?}");
+    }
+}
+
 /// Draws the pictures of a test as the program draws off-screen.
 struct Pictures(OffscreenPainter);
 
@@ -139,7 +168,8 @@ impl TestRenderer for Pictures {
         let ppp = ctx.pixels_per_point();
         let size = ctx.content_rect().size() * ppp;
         let shapes = ctx.tessellate(output.shapes.clone(), ppp);
-        self.0.draw([size.x.round() as u32, size.y.round() as u32], ppp, &shapes)
+        self.0
+            .draw([size.x.round() as u32, size.y.round() as u32], ppp, &shapes)
     }
 }
 
@@ -277,6 +307,14 @@ impl Window {
         self.start(&path);
     }
 
+    /// Makes the targets independent of this machine: QEMU counts as installed, and no CUDA driver is looked for.
+    pub fn fix_targets(&mut self) {
+        let keys = self.folder.path().join("client-keys");
+        let boards = Boards::new(Some(keys)).with_qemu_installed(true);
+        self.app().set_boards(boards.with_player(|| Command::new("false")));
+        self.settle();
+    }
+
     /// Creates a window with a synthetic recording.
     pub fn from_recording(recording: Recording) -> Self {
         Self::from_recording_themed(recording, ThemeChoice::Dark)
@@ -382,6 +420,39 @@ impl Window {
     /// Returns whether a widget has a label that contains this text.
     pub fn has_part(&self, part: &str) -> bool {
         self.harness.query_all_by_label_contains(part).next().is_some()
+    }
+
+    /// Returns the visible texts in the order in which they are painted.
+    pub fn painted_texts(&self) -> Vec<PaintedText> {
+        let shapes = self.harness.output().shapes.iter();
+        let texts = shapes.filter_map(|s| match &s.shape {
+            egui::Shape::Text(t) => {
+                let sections = &t.galley.job.sections;
+                let named = t.override_text_color.or(sections.first().map(|s| s.format.color));
+                let text = PaintedText {
+                    text: t.galley.text().to_owned(),
+                    rect: t.galley.rect.translate(t.pos.to_vec2()),
+                    ink: named
+                        .filter(|c| *c != egui::Color32::PLACEHOLDER)
+                        .unwrap_or(t.fallback_color),
+                };
+                s.clip_rect.intersects(text.rect).then_some(text)
+            }
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// Returns the cells of the table row with this label, from left to right, and checks that none lies over another.
+    pub fn row_texts(&self, label: &str) -> Vec<String> {
+        let row = self.harness.get_by_label(label).rect();
+        let mut cells = self.painted_texts();
+        cells.retain(|t| !t.text.is_empty() && row.contains(t.rect.center()));
+        cells.sort_by(|a, b| a.rect.left().total_cmp(&b.rect.left()));
+        for pair in cells.windows(2) {
+            assert!(pair[0].rect.right() <= pair[1].rect.left() + 0.5, "{pair:?}");
+        }
+        cells.into_iter().map(|t| t.text).collect()
     }
 
     /// Types a text into the field with this label, then Enter.

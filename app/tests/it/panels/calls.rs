@@ -54,6 +54,39 @@ fn a_recording_of_calls_opens_with_its_launches_at_the_first_one() {
 }
 
 #[test]
+fn a_row_of_a_launch_has_its_size_stream_arguments_and_changes() {
+    let (mut w, n) = open(3);
+    w.doc().go(n.around);
+    w.settle();
+    // Memory was recorded around this launch alone.
+    assert_eq!(
+        w.row_texts("launch 3 softmax"),
+        [
+            "3",
+            "softmax",
+            "1",
+            "32",
+            "stream 2",
+            "out0, out0, 10, 0.5",
+            "out0: 40 B"
+        ]
+    );
+    assert_eq!(
+        w.row_texts("launch 0 conv2d"),
+        [
+            "0",
+            "conv2d",
+            "16",
+            "256",
+            "stream 2",
+            "in2, in0, alloc 0, 784, 28",
+            "–"
+        ]
+    );
+    assert!(w.has("12 launches") && w.has("Filter launches by name"));
+}
+
+#[test]
 fn launches_are_found_by_name_and_sorted() {
     let (mut w, n) = open(3);
     w.run("filter-launches");

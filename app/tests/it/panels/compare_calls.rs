@@ -1,7 +1,7 @@
 //! Two recordings of calls in the Compare panel: a row for each call that differs, which leads to the event and to the bytes.
 
-use crate::common::Window;
 use crate::common::net::{Net, net};
+use crate::common::{Window, assert_themes_differ_only_in_colours};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::comparison::ComparisonSource;
 use kinescope::panels::compare::Section;
@@ -94,8 +94,10 @@ fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
     assert!(w.has_part("bytes at 0x"));
 }
 
-fn picture(name: &str, theme: ThemeChoice) {
+/// The scores that differ, selected among the calls.
+fn differing_scores(theme: ThemeChoice) -> Window {
     let (mut w, n) = compared(theme);
+    w.fix_targets();
     let c = w.doc().comparison.done.clone().unwrap();
     let row = c
         .diff
@@ -110,15 +112,17 @@ fn picture(name: &str, theme: ThemeChoice) {
         .unwrap()
         .click();
     w.settle();
-    w.harness.snapshot(name);
+    w
 }
 
 #[test]
 fn compared_calls_dark() {
-    picture("compared_calls_dark", ThemeChoice::Dark);
+    differing_scores(ThemeChoice::Dark)
+        .harness
+        .snapshot("compared_calls_dark");
 }
 
 #[test]
-fn compared_calls_light() {
-    picture("compared_calls_light", ThemeChoice::Light);
+fn compared_calls_in_every_theme() {
+    assert_themes_differ_only_in_colours(differing_scores);
 }

@@ -42,8 +42,18 @@ fn every_launch_is_listed_with_what_it_changed() {
         !w.has("Trace the memory that each launch changed on cuda:0"),
         "it is known"
     );
+    // The list has it in its last column.
+    let events = launches(&mut w);
+    for (n, row) in [(0, "launch 0 layer"), (3, "launch 3 matmul"), (5, "launch 5 layer")] {
+        let change = &calls.launch_changes(events[n]).unwrap().list[0];
+        let name = &calls.buffers().get(change.buffer.unwrap()).unwrap().name;
+        let cells = w.row_texts(row);
+        assert_eq!(cells.last(), Some(&format!("{name}: {} B", change.bytes)), "{cells:?}");
+        assert_eq!(Some(cells[1].as_str()), row.split(' ').nth(2), "{cells:?}");
+    }
+    assert!(w.has("8 launches"));
     // The inspector tells it, and leads to it in Memory, before and after.
-    let first = launches(&mut w)[0];
+    let first = events[0];
     w.doc().go(first);
     w.settle();
     let place = calls.launch_changes(first).unwrap().list[0].clone();
@@ -138,18 +148,17 @@ fn the_same_by_the_keyboard_and_a_board_that_cannot_be_had_is_said() {
     assert!(!w.run("watch-launch"));
 }
 
-fn pictures(name: &str, theme: ThemeChoice) {
-    let mut w = sample(theme);
+#[test]
+fn traced_memory_looks_right_in_the_light() {
+    let mut w = sample(ThemeChoice::Light);
     w.run("show-launches");
     w.click("Trace the memory that each launch changed on cuda:0");
     let events = launches(&mut w);
     w.doc().go(events[5]);
     w.settle();
-    w.harness.snapshot(format!("launches_watched_{name}"));
     let calls = w.doc().api_trace().unwrap();
     let left = calls.launch_changes(events[5]).unwrap().list[0].clone();
-    let byte = calls.memory_traces()[0].samples().len();
-    assert!(byte > 0);
+    assert!(!calls.memory_traces()[0].samples().is_empty());
     w.doc().select(Selection::Memory {
         space: 0,
         va: left.span.start,
@@ -157,15 +166,5 @@ fn pictures(name: &str, theme: ThemeChoice) {
     });
     w.run("show-memory");
     w.click("Memory both");
-    w.harness.snapshot(format!("device_memory_watched_{name}"));
-}
-
-#[test]
-fn what_a_board_saw_looks_right_in_the_dark() {
-    pictures("dark", ThemeChoice::Dark);
-}
-
-#[test]
-fn what_a_board_saw_looks_right_in_the_light() {
-    pictures("light", ThemeChoice::Light);
+    w.harness.snapshot("device_memory_watched_light");
 }

@@ -1,15 +1,15 @@
 //! How the Replay panel tells its plan and its outcome, and where a pairing is answered.
 
 use crate::common::{Window, sample, write_diverging_sample};
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::moment::Selection;
 use kinescope::panels::panel_context::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::sync::mpsc::{Receiver, channel};
 
 /// A window in which two persons compare a code.
-fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
-    let mut w = Window::open_file_sized(&sample(), theme, size, scale);
+fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
+    let mut w = Window::open_file_sized(&sample(), ThemeChoice::Dark, size, scale);
     w.app().settings.hints_read = 9;
     w.run("show-replay");
     let (answer, heard) = channel();
@@ -27,7 +27,23 @@ fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<
 #[test]
 fn both_answers_to_a_pairing_are_whole_in_every_window() {
     for (size, scale) in [([1280.0, 800.0], 1.0), ([1280.0, 800.0], 1.5), ([853.0, 533.0], 1.5)] {
-        let (mut w, heard) = pairing(ThemeChoice::Dark, size, scale);
+        let (mut w, heard) = pairing(size, scale);
+        // The code stands before all else of its column, and the plan beside it.
+        let column = [
+            "Pairing",
+            "Does the agent show this code?",
+            "335 908 512",
+            "Codes are the same",
+            "They differ",
+            "target software:mali-g71",
+        ];
+        let plan = w.harness.get_by_label_contains("A plan lists every write").rect();
+        let column = column.map(|l| w.harness.query_all_by_label(l).next().unwrap().rect());
+        for pair in column.windows(2) {
+            assert!(pair[0].bottom() <= pair[1].top() + 0.5, "{pair:?} in {size:?}");
+        }
+        assert!(column.iter().all(|r| r.right() <= plan.left()), "{column:?} {plan:?}");
+        assert_eq!(w.row_texts("335 908 512"), ["335 908 512"], "the whole code");
         let rects = ["Codes are the same", "They differ"].map(|l| w.harness.get_by_label(l).rect());
         assert!((rects[0].width() - rects[1].width()).abs() < 1.0, "{rects:?}");
         for r in rects {
@@ -41,7 +57,7 @@ fn both_answers_to_a_pairing_are_whole_in_every_window() {
 
 #[test]
 fn a_confirmed_code_stays_until_the_agent_confirms_it_too() {
-    let (mut w, heard) = pairing(ThemeChoice::Dark, [1280.0, 800.0], 1.0);
+    let (mut w, heard) = pairing([1280.0, 800.0], 1.0);
     w.click("Codes are the same");
     assert_eq!(heard.try_recv(), Ok(true));
     assert!(w.has("335 908 512") && w.has_part("confirm the code on the agent"));
@@ -112,19 +128,44 @@ fn a_replay_that_faults_selects_the_fault() {
 }
 
 #[test]
-fn pairing_dark() {
-    let (mut w, _heard) = pairing(ThemeChoice::Dark, [1280.0, 800.0], 1.0);
-    w.harness.snapshot("pairing_dark");
-}
-
-#[test]
-fn pairing_light() {
-    let (mut w, _heard) = pairing(ThemeChoice::Light, [1280.0, 800.0], 1.0);
-    w.harness.snapshot("pairing_light");
-}
-
-#[test]
-fn pairing_on_a_laptop() {
-    let (mut w, _heard) = pairing(ThemeChoice::Dark, [853.0, 533.0], 1.5);
-    w.harness.snapshot("pairing_laptop_dark");
+fn before_a_replay_target_plan_and_outcome_stand_side_by_side() {
+    let mut w = Window::open();
+    w.app().settings.hints_read = 9;
+    w.run("show-replay");
+    let rect = |label: &str| w.harness.get_by_label(label).rect();
+    let column = [
+        "target software:mali-g71",
+        "Mali-G71 · in this program",
+        "target software:mali-g52",
+        "Mali-G52 · does not fit · in this program",
+        "Find targets",
+        "Another target",
+        "Target address",
+        "Use",
+        "Pace",
+        "fast",
+        "as recorded",
+        "recorded idle time is skipped",
+    ];
+    let column = column.map(rect);
+    for pair in column.windows(2) {
+        assert!(pair[0].bottom() <= pair[1].top() + 0.5, "{pair:?}");
+    }
+    for label in ["Use", "Pair…"] {
+        assert!(
+            w.harness.get_by_label(label).accesskit_node().is_disabled(),
+            "{label}: no address"
+        );
+    }
+    assert!(w.has_part("A plan lists every write") && w.has_part("Nothing was replayed yet."));
+    let (plan, outcome) = (rect("Make plan"), rect("Replay now"));
+    assert!(column.iter().all(|r| r.right() <= plan.left()), "{column:?} {plan:?}");
+    assert!(plan.right() <= outcome.left() && plan.left() < outcome.left());
+    // The buttons that start it are at the bottom of the plan.
+    let (run, ten) = (rect("Run replay"), rect("10 times"));
+    assert!(
+        run.right() <= ten.left() && ten.right() <= outcome.left(),
+        "{run:?} {ten:?}"
+    );
+    assert!(run.top() > plan.bottom() && run.bottom() < 800.0 - 26.0, "{run:?}");
 }

@@ -1,64 +1,57 @@
-//! Pictures of the window, a panel in front, in both themes.
+//! Pictures of the window, a panel in front. One theme has the picture; a test compares the texts of all themes.
 
-use crate::common::Window;
 use crate::common::net::net;
 use crate::common::screen_recording::{TWICE, screen_recording};
+use crate::common::{Window, assert_themes_differ_only_in_colours};
 use kinescope::document::moment::Selection;
 use kinescope::panels::inputs::ViewMode;
 use kinescope::panels::screen::PictureKind;
 use kinescope::theme::ThemeChoice;
 use trace_core::recording::ElementType;
 
-fn picture(name: &str, panel: &str, theme: ThemeChoice) {
+/// The sample at its first job, a panel in front.
+fn panel(command: &str, theme: ThemeChoice) -> Window {
     let mut w = Window::open_with(theme, 1.0);
     // Hints and the path of the copy differ from run to run; the name of the file does not.
     w.app().settings.hints_read = 9;
     w.doc().go_job(0);
-    w.run(panel);
+    w.run(command);
     w.settle();
-    w.harness.snapshot(name);
+    w
 }
 
 /// The code of a shader with a loop; the sample that the others show runs none.
-fn code(name: &str, theme: ThemeChoice, scale: f32) {
+fn shader(theme: ThemeChoice, scale: f32) -> Window {
     let file = crate::common::samples().join("matmul.kine");
     let mut w = Window::open_file(&file, theme, scale);
     w.app().settings.hints_read = 9;
     w.doc().go_job(0);
     w.run("show-shader");
     w.settle();
-    w.harness.snapshot(name);
-}
-
-#[test]
-fn shader_dark() {
-    code("shader_dark", ThemeChoice::Dark, 1.0);
-}
-
-#[test]
-fn shader_light() {
-    code("shader_light", ThemeChoice::Light, 1.5);
+    w
 }
 
 /// The screen of a recording that draws, a pixel of it chosen.
-fn screen(name: &str, what: PictureKind, theme: ThemeChoice) {
+fn screen(what: PictureKind, theme: ThemeChoice) -> Window {
     let mut w = Window::from_recording_themed(screen_recording(), theme);
+    w.fix_targets();
     w.app().settings.hints_read = 9;
     w.run("show-screen");
     w.run("last-event");
     w.views().screen.pixel = Some(TWICE);
     w.views().screen.picture_kind = what;
     w.settle();
-    w.harness.snapshot(name);
+    w
 }
 
 /// A recording of calls: a launch with memory on both sides, and a panel in front.
-fn calls(name: &str, panel: &str, theme: ThemeChoice) {
+fn calls(command: &str, theme: ThemeChoice) -> Window {
     let n = net(3);
     let mut w = Window::from_recording_themed(n.recording, theme);
+    w.fix_targets();
     w.app().settings.hints_read = 9;
     w.doc().go(n.around);
-    if panel == "show-memory" {
+    if command == "show-memory" {
         w.doc().select(Selection::Memory {
             space: 0,
             va: n.scores,
@@ -67,7 +60,7 @@ fn calls(name: &str, panel: &str, theme: ThemeChoice) {
         w.views().memory.element = Some(ElementType::F32);
         w.run("before-after");
     }
-    if panel == "show-inputs" {
+    if command == "show-inputs" {
         // The image of all runs, with a few of its pixels made white.
         let white = [1f32; 6].iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<u8>>();
         for row in 4..9 {
@@ -75,64 +68,42 @@ fn calls(name: &str, panel: &str, theme: ThemeChoice) {
         }
         w.doc().select(Selection::Buffer("in2".into()));
     }
-    w.run(panel);
+    w.run(command);
     w.settle();
-    w.harness.snapshot(name);
+    w
+}
+
+/// At a scale of one and a half.
+#[test]
+fn shader_light() {
+    shader(ThemeChoice::Light, 1.5).harness.snapshot("shader_light");
 }
 
 #[test]
-fn inputs_of_calls_dark() {
-    calls("inputs_of_calls_dark", "show-inputs", ThemeChoice::Dark);
-}
-
-#[test]
-fn inputs_of_calls_light() {
-    calls("inputs_of_calls_light", "show-inputs", ThemeChoice::Light);
-}
-
-#[test]
-fn launches_dark() {
-    calls("launches_dark", "show-launches", ThemeChoice::Dark);
-}
-
-#[test]
-fn launches_light() {
-    calls("launches_light", "show-launches", ThemeChoice::Light);
-}
-
-#[test]
-fn kernel_dark() {
-    calls("kernel_dark", "show-kernel", ThemeChoice::Dark);
-}
-
-#[test]
-fn kernel_light() {
-    calls("kernel_light", "show-kernel", ThemeChoice::Light);
-}
-
-#[test]
-fn device_memory_dark() {
-    calls("device_memory_dark", "show-memory", ThemeChoice::Dark);
-}
-
-#[test]
-fn device_memory_light() {
-    calls("device_memory_light", "show-memory", ThemeChoice::Light);
-}
-
-#[test]
-fn screen_dark() {
-    screen("screen_dark", PictureKind::Stores, ThemeChoice::Dark);
+fn shader_in_every_theme() {
+    assert_themes_differ_only_in_colours(|theme| shader(theme, 1.0));
 }
 
 #[test]
 fn screen_light() {
-    screen("screen_light", PictureKind::Stores, ThemeChoice::Light);
+    let mut w = screen(PictureKind::Stores, ThemeChoice::Light);
+    w.harness.snapshot("screen_light");
 }
 
 #[test]
 fn screen_difference_dark() {
-    screen("screen_difference_dark", PictureKind::Difference, ThemeChoice::Dark);
+    let mut w = screen(PictureKind::Difference, ThemeChoice::Dark);
+    w.harness.snapshot("screen_difference_dark");
+}
+
+#[test]
+fn screen_in_every_theme() {
+    assert_themes_differ_only_in_colours(|theme| {
+        let mut w = screen(PictureKind::Stores, theme);
+        assert!(w.has("Target qemu:bochs-display") && w.has("Safety: software"));
+        assert_eq!(w.doc().replay.lacks("qemu:bochs-display"), None);
+        w
+    });
 }
 
 /// A page-table entry that the CPU wrote between two jobs, with what wrote and read it.
@@ -165,29 +136,45 @@ fn pixel_light() {
 }
 
 macro_rules! pictures {
-    ($($name:ident $panel:literal $theme:ident)*) => {
+    ($($name:ident $make:ident $command:literal $theme:ident)*) => {
         $(#[test]
         fn $name() {
-            picture(stringify!($name), $panel, ThemeChoice::$theme);
+            $make($command, ThemeChoice::$theme).harness.snapshot(stringify!($name));
         })*
     };
 }
 
 pictures! {
-    events_dark "show-events" Dark
-    events_light "show-events" Light
-    events_contrast "show-events" Contrast
-    page_tables_dark "show-page-tables" Dark
-    page_tables_light "show-page-tables" Light
-    jobs_dark "show-jobs" Dark
-    jobs_light "show-jobs" Light
-    inputs_dark "show-inputs" Dark
-    inputs_light "show-inputs" Light
-    replay_dark "show-replay" Dark
-    replay_light "show-replay" Light
-    memory_dark "show-memory" Dark
-    memory_light "show-memory" Light
-    register_dark "show-register" Dark
-    register_light "show-register" Light
-    register_contrast "show-register" Contrast
+    events_light panel "show-events" Light
+    events_contrast panel "show-events" Contrast
+    page_tables_dark panel "show-page-tables" Dark
+    inputs_dark panel "show-inputs" Dark
+    memory_light panel "show-memory" Light
+    register_light panel "show-register" Light
+    inputs_of_calls_light calls "show-inputs" Light
+    kernel_dark calls "show-kernel" Dark
+    device_memory_dark calls "show-memory" Dark
+}
+
+macro_rules! themes {
+    ($($name:ident $make:ident $command:literal)*) => {
+        $(#[test]
+        fn $name() {
+            assert_themes_differ_only_in_colours(|theme| $make($command, theme));
+        })*
+    };
+}
+
+themes! {
+    events_in_every_theme panel "show-events"
+    page_tables_in_every_theme panel "show-page-tables"
+    jobs_in_every_theme panel "show-jobs"
+    inputs_in_every_theme panel "show-inputs"
+    replay_in_every_theme panel "show-replay"
+    memory_in_every_theme panel "show-memory"
+    register_in_every_theme panel "show-register"
+    inputs_of_calls_in_every_theme calls "show-inputs"
+    launches_in_every_theme calls "show-launches"
+    kernel_in_every_theme calls "show-kernel"
+    device_memory_in_every_theme calls "show-memory"
 }

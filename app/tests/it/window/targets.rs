@@ -3,6 +3,7 @@
 use super::common::Window;
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use kinescope::document::boards::Boards;
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu;
 use trace_core::Recording;
@@ -53,6 +54,23 @@ fn a_recording_of_a_pci_device_has_qemus_model_of_it_ready() {
     if !has_qemu() {
         assert!(w.has_part("QEMU not installed"));
         assert!(!w.run("replay"), "nothing is there to replay on");
+    }
+}
+
+#[test]
+fn targets_say_whether_qemu_counts_as_installed() {
+    for installed in [true, false] {
+        let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
+        let keys = w.folder.path().join("client-keys");
+        let boards = Boards::new(Some(keys)).with_qemu_installed(installed);
+        w.app().set_boards(boards);
+        w.settle();
+        let lacks = (!installed).then_some("QEMU not installed");
+        assert_eq!(w.doc().replay.lacks(RV100), lacks);
+        assert_eq!(w.doc().replay.obstacle().is_none(), installed);
+        let targets = w.doc().replay.targets();
+        assert_eq!(targets[0].name, RV100);
+        assert_eq!(targets[0].free, installed);
     }
 }
 

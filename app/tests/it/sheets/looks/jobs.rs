@@ -81,6 +81,19 @@ fn a_job_reaches_first_what_its_descriptors_point_to() {
 }
 
 #[test]
+fn a_row_of_a_job_has_its_submit_slot_duration_end_and_kind() {
+    let mut w = Window::open();
+    w.run("show-jobs");
+    for (job, cells) in [
+        ("job 0", ["0", "96", "1", "40.25 µs", "97", "write-value"]),
+        ("job 1", ["1", "108", "1", "40.25 µs", "109", "null, chain of 8"]),
+        ("job 2", ["2", "120", "0", "40.25 µs", "121", "write-value, chain of 2"]),
+    ] {
+        assert_eq!(w.row_texts(job), cells);
+    }
+}
+
+#[test]
 fn the_end_of_a_job_is_a_link_in_the_list() {
     let mut w = Window::open();
     w.run("show-jobs");

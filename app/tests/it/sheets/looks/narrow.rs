@@ -1,6 +1,6 @@
 //! The window on a small screen: what folds, what goes, what stays readable.
 
-use crate::common::{Window, sample};
+use crate::common::{Window, assert_themes_differ_only_in_colours, sample};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::cursors::Cursor;
@@ -117,8 +117,8 @@ fn events_on_a_laptop_dark() {
 }
 
 #[test]
-fn events_on_a_laptop_light() {
-    laptop(ThemeChoice::Light).harness.snapshot("events_laptop_light");
+fn events_on_a_laptop_in_every_theme() {
+    assert_themes_differ_only_in_colours(laptop);
 }
 
 #[test]
