@@ -1,10 +1,10 @@
 //! The progress line: on a terminal it shows the current step and the progress of long work, elsewhere nothing.
 
 use super::{Failure, limit, signals};
-use std::io::{IsTerminal as _, Write as _};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
+use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use trace_core::progress::Progress;
 
@@ -55,38 +55,28 @@ fn run_work<T>(
     let _going = signals::cancel_on_signal(&progress);
     let doing = CurrentStep(Arc::new(Mutex::new(what)));
     let shown = (show && std::io::stderr().is_terminal())
-        .then(|| spawn_printer(&progress, &doing))
+        .then(|| start_line(&progress, &doing))
         .flatten();
     let result = work(&progress, &doing).map_err(|e| signals::requested_exit_code().map_or(e, Failure::stopped));
-    if let Some((over, thread)) = shown {
-        drop(over);
-        // The thread only prints, so its result does not matter.
-        let _ = thread.join();
+    if let Some(line) = shown {
+        line.finish_and_clear();
     }
     result
 }
 
-/// Starts the printer thread. It ends when the returned sender is dropped. `None` if no thread can be started.
-fn spawn_printer(progress: &Progress, doing: &CurrentStep) -> Option<(Sender<()>, JoinHandle<()>)> {
-    let (over, wait) = channel::<()>();
+/// Starts the line on standard error. A thread of its own updates it until the work is finished.
+fn start_line(progress: &Progress, doing: &CurrentStep) -> Option<ProgressBar> {
     let (progress, doing) = (progress.clone(), doing.clone());
-    let print = move || {
-        let mut pause = SHOW_DELAY;
-        while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(pause) {
-            pause = TICK;
-            let mut err = std::io::stderr().lock();
-            // Errors of a closed terminal are ignored.
-            let _ = write!(err, "\r\x1b[K{}", format_line(doing.get(), progress.fraction())).and_then(|()| err.flush());
-        }
-        if pause == TICK {
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+    let write = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // An empty line is not drawn.
+        if state.elapsed() >= SHOW_DELAY {
+            let _ = out.write_str(&format_line(doing.get(), progress.fraction()));
         }
     };
-    let thread = std::thread::Builder::new()
-        .name("kinescope-waiting".into())
-        .spawn(print);
-    thread.ok().map(|t| (over, t))
+    let style = ProgressStyle::with_template("{line}").ok()?.with_key("line", write);
+    let line = ProgressBar::new_spinner().with_style(style);
+    line.enable_steady_tick(TICK);
+    Some(line)
 }
 
 fn format_line(doing: &str, fraction: Option<f32>) -> String {

@@ -1,5 +1,6 @@
 //! Frames: a topic, a length and a payload, cut into pieces that fit one Noise message each.
 
+use num_enum::TryFromPrimitive;
 use serde::de::DeserializeOwned;
 use trace_core::encode::{self, EncodeError};
 
@@ -11,7 +12,7 @@ pub const HEAD: usize = 5;
 pub const BULK: usize = 1 << 20;
 
 /// The topic of a frame. Each has its own message enums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u8)]
 pub enum Topic {
     /// Heartbeat: one byte, 0 asks, 1 answers.
@@ -28,22 +29,6 @@ pub enum Topic {
     Run = 5,
     /// Raw bytes that an earlier message announced.
     Bulk = 6,
-}
-
-impl Topic {
-    const ALL: [Self; 7] = [
-        Self::Heartbeat,
-        Self::Session,
-        Self::Pair,
-        Self::Lease,
-        Self::Pages,
-        Self::Run,
-        Self::Bulk,
-    ];
-
-    fn from_raw(raw: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|c| *c as u8 == raw)
-    }
 }
 
 /// The direction of frames, which determines the limits.
@@ -167,7 +152,7 @@ impl Pieces {
                 let [raw, l0, l1, l2, l3] = *head else {
                     return Err(FrameError::ShortHead);
                 };
-                let concern = Topic::from_raw(raw).ok_or(FrameError::Concern(raw))?;
+                let concern = Topic::try_from(raw).map_err(|_| FrameError::Concern(raw))?;
                 let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
                 let limit = self.limits.max_bytes(concern);
                 if length > limit {

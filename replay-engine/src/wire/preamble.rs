@@ -2,6 +2,7 @@
 //! each other.
 
 use super::stream::Stream;
+use num_enum::TryFromPrimitive;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::time::Instant;
@@ -18,7 +19,7 @@ pub const PREAMBLE_BYTES: usize = 64;
 const PROGRAM_BYTES: usize = 48;
 
 /// The request of a client (1, 2) or the answer of an agent (16 and up).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromPrimitive)]
 #[repr(u8)]
 pub enum PreambleWord {
     /// Client: work with devices.
@@ -35,15 +36,6 @@ pub enum PreambleWord {
     Full = 19,
     /// Agent: in pairing mode, but its user is being asked about another client.
     Asking = 20,
-}
-
-impl PreambleWord {
-    fn from_raw(raw: u8) -> Option<Self> {
-        use PreambleWord::{Asking, Full, Go, NoVersion, NotPairing, Pair, Session};
-        [Session, Pair, Go, NoVersion, NotPairing, Full, Asking]
-            .into_iter()
-            .find(|w| *w as u8 == raw)
-    }
 }
 
 /// The unencrypted self-description of one end.
@@ -88,7 +80,7 @@ impl Preamble {
     /// Returns the word, if this version knows it.
     #[must_use]
     pub fn known_word(&self) -> Option<PreambleWord> {
-        PreambleWord::from_raw(self.word)
+        PreambleWord::try_from(self.word).ok()
     }
 
     /// Encodes the 64 bytes. A long program name is truncated.

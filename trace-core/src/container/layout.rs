@@ -1,5 +1,6 @@
 //! The fixed structures of the file format: header, commit record, table entry, and the frozen numbers.
 
+use num_enum::TryFromPrimitive;
 use std::fmt;
 
 /// Newest version of the format that this program reads, and the version that it writes.
@@ -59,7 +60,7 @@ pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// The kind of a section. The numbers are frozen; sections with a number that this version does not know are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum SectionKind {
     /// Host writes: physical address (eight bytes), number of bytes, page (four each). Never constant.
@@ -157,7 +158,7 @@ impl SectionKind {
     /// Returns the kind with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|k| *k as u32 == raw)
+        Self::try_from(raw).ok()
     }
 
     /// Returns the name in listings.
@@ -239,7 +240,7 @@ impl SectionKind {
 }
 
 /// How the rows of a section are stored. The numbers are frozen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromPrimitive)]
 #[repr(u32)]
 pub enum Encoding {
     /// Rows one after another, little-endian.
@@ -254,12 +255,7 @@ impl Encoding {
     /// Returns the encoding with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            0 => Self::Plain,
-            1 => Self::Constant,
-            2 => Self::Record,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 }
 

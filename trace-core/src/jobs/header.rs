@@ -1,12 +1,13 @@
 //! The header at the start of every job descriptor.
 
 use crate::recording::GpuVa;
+use num_enum::TryFromPrimitive;
 
 /// Size of a header, bytes.
 pub const HEADER_BYTES: usize = 32;
 
 /// The type of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u8)]
 pub enum JobType {
     /// Does nothing.
@@ -35,19 +36,7 @@ impl JobType {
     /// Returns the type with this number.
     #[must_use]
     pub fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Null,
-            2 => Self::WriteValue,
-            3 => Self::CacheFlush,
-            4 => Self::Compute,
-            5 => Self::Vertex,
-            6 => Self::Geometry,
-            7 => Self::Tiler,
-            8 => Self::Fused,
-            9 => Self::Fragment,
-            10 => Self::IndexedVertex,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 
     /// Returns the type's name in JSON and tables.

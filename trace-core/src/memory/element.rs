@@ -29,33 +29,25 @@ pub enum ElementError {
     },
 }
 
-/// Returns the exact value of an IEEE binary16.
+/// Returns the exact value of an IEEE binary16. NaN payloads stay.
 #[must_use]
 pub fn f16_to_f32(bits: u16) -> f32 {
-    let sign = u32::from(bits & 0x8000) << 16;
-    let exponent = u32::from(bits >> 10 & 31);
-    let fraction = u32::from(bits & 0x3ff);
-    match (exponent, fraction) {
-        (31, f) => f32::from_bits(sign | 0x7f80_0000 | f << 13),
-        (0, f) => {
-            // Subnormal: the fraction counts steps of 2^-24, which a float represents exactly.
-            let magnitude = f as f32 * f32::from_bits(0x3380_0000);
-            f32::from_bits(sign | magnitude.to_bits())
-        }
-        (e, f) => f32::from_bits(sign | (e + 112) << 23 | f << 13),
+    if bits & 0x7fff > 0x7c00 {
+        // `half` would make a signalling NaN quiet.
+        return f32::from_bits(u32::from(bits & 0x8000) << 16 | 0x7f80_0000 | u32::from(bits & 0x3ff) << 13);
     }
+    half::f16::from_bits(bits).to_f32()
 }
 
 /// Returns the nearest IEEE binary16, ties to even. Too large values become infinite; NaN stays NaN.
 #[must_use]
 pub fn f32_to_f16(value: f32) -> u16 {
     if value.is_nan() {
-        // The bits themselves: a conversion to f64 would make a signalling NaN quiet.
+        // `half` and a conversion to f64 would make a signalling NaN quiet.
         let bits = value.to_bits();
         return half_nan((bits >> 16) as u16 & 0x8000, (bits >> 13) as u16 & 0x3ff);
     }
-    // Every f32 is exactly an f64, so there is one rounding.
-    f64_to_f16(f64::from(value))
+    half::f16::from_f32(value).to_bits()
 }
 
 /// Returns a NaN with the upper ten bits of a payload. If all these bits are zero it would be infinite, so it gets the
@@ -67,38 +59,15 @@ fn half_nan(sign: u16, payload: u16) -> u16 {
 /// Returns the nearest IEEE binary16, ties to even. Too large values become infinite; NaN stays NaN.
 #[must_use]
 pub fn f64_to_f16(value: f64) -> u16 {
-    let bits = value.to_bits();
-    let sign = ((bits >> 48) & 0x8000) as u16;
-    let exponent = (bits >> 52 & 0x7ff) as i32 - 1023;
-    let fraction = bits & ((1 << 52) - 1);
-    if exponent == 1024 {
-        return match fraction {
-            0 => sign | 0x7c00,
-            _ => half_nan(sign, (fraction >> 42) as u16),
-        };
+    if value.is_nan() {
+        let bits = value.to_bits();
+        return half_nan((bits >> 48) as u16 & 0x8000, (bits >> 42) as u16 & 0x3ff);
     }
-    if exponent > 15 {
-        return sign | 0x7c00;
-    }
-    if exponent < -25 {
-        return sign;
-    }
-    // The significand with its leading one, and the number of bits that a half drops.
-    let significand = fraction | 1 << 52;
-    let (drop, base) = if exponent < -14 {
-        ((42 - 14 - exponent) as u32, 0)
-    } else {
-        (42, ((exponent + 14) as u64) << 10)
-    };
-    let kept = significand >> drop;
-    let rest = significand & ((1 << drop) - 1);
-    let half = 1u64 << (drop - 1);
-    let up = rest > half || (rest == half && kept & 1 == 1);
-    // A normal's leading one adds one to the exponent field, and a carry from rounding adds the next.
-    sign | (base + kept + u64::from(up)) as u16
+    half::f16::from_f32(round_to_odd(value)).to_bits()
 }
 
-/// Returns the exact value of a brain float: a binary32 represents all of them.
+/// Returns the exact value of a brain float: a binary32 represents all of them. `half` would make a signalling NaN
+/// quiet.
 #[must_use]
 pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
@@ -111,16 +80,21 @@ pub fn f64_to_bf16(value: f64) -> u16 {
         let sign = (value.to_bits() >> 48 & 0x8000) as u16;
         return sign | 0x7fc0;
     }
+    half::bf16::from_f32(round_to_odd(value)).to_bits()
+}
+
+/// Rounds to odd, so that the next rounding knows that a remainder exists, and its direction. `half` itself drops the
+/// low bits of an f64 before it rounds, so its results are not always the nearest.
+fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
     let mut bits = near.to_bits();
-    // Round to odd first: the second rounding then knows that a remainder exists, and its direction.
     if f64::from(near) != value {
         if f64::from(near).abs() > value.abs() {
             bits -= 1;
         }
         bits |= 1;
     }
-    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+    f32::from_bits(bits)
 }
 
 /// Reads the element at the start of `bytes`; bytes past the end read as 0.

@@ -5,10 +5,11 @@ use super::column::{Column, ColumnBuilder};
 use super::ids::PhysAddr;
 use crate::progress::{Cancelled, Progress};
 use bytemuck::{Pod, Zeroable};
+use num_enum::TryFromPrimitive;
 use serde::{Deserialize, Serialize};
 
 /// Kind of an event. The numbers are part of the `.kine` format and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, TryFromPrimitive)]
 #[repr(u8)]
 pub enum EventKind {
     /// A read of a space; the payload is a row of the access columns.
@@ -45,23 +46,7 @@ impl EventKind {
     /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Read,
-            2 => Self::Write,
-            3 => Self::Interrupt,
-            4 => Self::Mark,
-            5 => Self::Submit,
-            6 => Self::HostWrite,
-            7 => Self::Undecoded,
-            8 => Self::DmaMap,
-            9 => Self::Launch,
-            10 => Self::Copy,
-            11 => Self::Fill,
-            12 => Self::Order,
-            13 => Self::Allocation,
-            14 => Self::Call,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 }
 
@@ -206,7 +191,7 @@ impl UndecodedRow {
 }
 
 /// How memory was given to the device. The numbers are part of the `.kine` format and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum DmaKind {
     /// Memory that driver and device share as long as the driver runs.
@@ -219,11 +204,7 @@ impl DmaKind {
     /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Allocated,
-            2 => Self::Mapped,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Identity of a recording: GPU, driver, board, tool, clock, spaces, address spaces, buffers, lost events.
 
 use super::ids::{GpuVa, PhysAddr};
+use num_enum::TryFromPrimitive;
 use serde::{Deserialize, Serialize};
 
 /// The origin of a recording. Empty strings are unknown values.
@@ -264,7 +265,7 @@ pub struct LostEvents {
 }
 
 /// Interrupt lines of a Mali job-manager GPU; other devices number their own from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, TryFromPrimitive)]
 #[repr(u32)]
 pub enum InterruptLine {
     /// Job slots.
@@ -279,12 +280,7 @@ impl InterruptLine {
     /// Returns the line with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            0 => Self::Job,
-            1 => Self::Mmu,
-            2 => Self::Gpu,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 
     /// Returns the line's name.

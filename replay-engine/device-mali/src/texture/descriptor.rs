@@ -8,6 +8,7 @@ use super::TexMemory;
 use super::format::{Arch, PixelFormat, Swizzle, swizzle};
 use super::refusal::{Refusal, TexError};
 use super::tiling::Ordering;
+use num_enum::TryFromPrimitive;
 
 /// Size of a texture descriptor and of a sampler descriptor, bytes.
 pub const DESCRIPTOR_BYTES: usize = 32;
@@ -258,21 +259,22 @@ impl Texture {
     }
 }
 
-/// Wrap mode for coordinates outside a texture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Wrap mode for coordinates outside a texture. The numbers are those of sampler descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromPrimitive)]
+#[repr(u32)]
 pub enum Wrap {
     /// Coordinates repeat.
-    Repeat,
+    Repeat = 8,
     /// Coordinates are clamped to the texel at the edge.
-    ClampToEdge,
+    ClampToEdge = 9,
     /// The border colour.
-    ClampToBorder,
+    ClampToBorder = 11,
     /// Coordinates are mirrored at each edge.
-    MirroredRepeat,
+    MirroredRepeat = 12,
     /// Coordinates are mirrored once at 0, then clamped to the texel at the edge.
-    MirroredClampToEdge,
+    MirroredClampToEdge = 13,
     /// Coordinates are mirrored once at 0, then use the border colour.
-    MirroredClampToBorder,
+    MirroredClampToBorder = 15,
 }
 
 /// Selection of a level.
@@ -348,19 +350,9 @@ pub struct Sampler {
 }
 
 fn wrap(value: u32) -> Result<Wrap, Refusal> {
-    Ok(match value {
-        8 => Wrap::Repeat,
-        9 => Wrap::ClampToEdge,
-        11 => Wrap::ClampToBorder,
-        12 => Wrap::MirroredRepeat,
-        13 => Wrap::MirroredClampToEdge,
-        15 => Wrap::MirroredClampToBorder,
-        value => {
-            return Err(Refusal::Value {
-                field: "the wrap mode of a sampler",
-                value,
-            });
-        }
+    Wrap::try_from(value).map_err(|_| Refusal::Value {
+        field: "the wrap mode of a sampler",
+        value,
     })
 }
 

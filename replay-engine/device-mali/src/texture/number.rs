@@ -145,7 +145,7 @@ fn f32_to_small(x: f32, mantissa: u32) -> u32 {
     (base + kept + u32::from(up)).min(infinity)
 }
 
-/// Converts from IEEE half precision.
+/// Converts from IEEE half precision. Signalling NaNs stay so; the crate `half` would make them quiet.
 #[must_use]
 pub fn f16_to_f32(half: u16) -> f32 {
     let size = small_to_f32(u32::from(half & 0x7fff), 10);

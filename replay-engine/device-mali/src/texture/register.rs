@@ -4,57 +4,42 @@ use super::format::Class;
 use super::number::{f16_to_f32, f32_to_f16};
 use super::refusal::Refusal;
 use super::texel::Texel;
+use num_enum::TryFromPrimitive;
 
 /// Format of the components in registers. Two 16-bit components share a register, with the first in the low half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
+#[repr(u32)]
 pub enum RegisterFormat {
     /// Half precision.
-    F16,
+    F16 = 0,
     /// Single precision.
-    F32,
+    F32 = 1,
     /// Signed, 32 bits.
-    S32,
+    S32 = 2,
     /// Unsigned, 32 bits.
-    U32,
+    U32 = 3,
     /// Signed, 16 bits.
-    S16,
+    S16 = 4,
     /// Unsigned, 16 bits.
-    U16,
+    U16 = 5,
 }
 
 impl RegisterFormat {
-    /// Converts the number in instructions and conversion descriptors: 0 f16, 1 f32, 2 s32, 3 u32, 4 s16, 5 u16.
+    /// Converts the number in instructions and conversion descriptors.
     ///
     /// # Errors
     /// When the number is another one: formats of 64 bits are not implemented.
     pub fn from_number(n: u32) -> Result<Self, Refusal> {
-        Ok(match n {
-            0 => Self::F16,
-            1 => Self::F32,
-            2 => Self::S32,
-            3 => Self::U32,
-            4 => Self::S16,
-            5 => Self::U16,
-            value => {
-                return Err(Refusal::Value {
-                    field: "a register format",
-                    value,
-                });
-            }
+        Self::try_from(n).map_err(|_| Refusal::Value {
+            field: "a register format",
+            value: n,
         })
     }
 
     /// Returns the number of the format, the inverse of [`RegisterFormat::from_number`].
     #[must_use]
     pub fn number(self) -> u32 {
-        match self {
-            Self::F16 => 0,
-            Self::F32 => 1,
-            Self::S32 => 2,
-            Self::U32 => 3,
-            Self::S16 => 4,
-            Self::U16 => 5,
-        }
+        self as u32
     }
 
     /// Returns the format that holds this class without a conversion, which `auto` selects.

@@ -5,6 +5,7 @@ use crate::import::decompress::LimitedReader;
 use crate::import::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
+use num_enum::TryFromPrimitive;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -21,7 +22,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const SYNC: u32 = u32::MAX;
 
 /// The content of a section. The numbers are those of Mesa's `redump.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum Kind {
     /// Name of a test.
@@ -61,27 +62,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, by their numbers.
-    pub const ALL: [Self; 17] = [
-        Self::Test,
-        Self::Command,
-        Self::Address,
-        Self::Context,
-        Self::Commands,
-        Self::CommandsAt,
-        Self::Parameter,
-        Self::Flush,
-        Self::Program,
-        Self::VertexShader,
-        Self::FragmentShader,
-        Self::Contents,
-        Self::GpuId,
-        Self::ChipId,
-        Self::ShaderLog,
-        Self::CommandLog,
-        Self::WriteBuffer,
-    ];
-
     /// Returns a description of the content.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -226,7 +206,7 @@ impl<'a> Sections<'a> {
                 let why = format!("a section of {bytes} bytes has {}", contents.len());
                 return Ok(Err(End::Broken(why, at)));
             }
-            let kind = Kind::ALL.into_iter().find(|k| *k as u32 == number);
+            let kind = Kind::try_from(number).ok();
             self.unknown = match (kind, self.unknown) {
                 (Some(_), _) => (0, 0),
                 (None, (0, _)) => (1, at),

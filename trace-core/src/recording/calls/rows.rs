@@ -1,6 +1,7 @@
 //! Rows of the call tables, as the container stores them, and their kinds.
 
 use bytemuck::{Pod, Zeroable};
+use num_enum::TryFromPrimitive;
 
 /// A launch of a function on the device. 72 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -52,7 +53,7 @@ pub const CALL_ASYNC: u32 = 1 << 10;
 pub const NO_CONTENT: u64 = u64::MAX;
 
 /// Direction of a copy. The numbers are part of the `.kine` format and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum CopyKind {
     /// Host-to-device copy.
@@ -69,13 +70,7 @@ impl CopyKind {
     /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::HostToDevice,
-            2 => Self::DeviceToHost,
-            3 => Self::DeviceToDevice,
-            4 => Self::Other,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 
     /// Returns the short name.
@@ -186,7 +181,7 @@ impl FillRow {
 }
 
 /// The kind of an order. The numbers are part of the `.kine` format and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum OrderKind {
     /// An event is recorded after the work of the stream.
@@ -207,15 +202,7 @@ impl OrderKind {
     /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Record,
-            2 => Self::StreamWaits,
-            3 => Self::StreamDone,
-            4 => Self::EventDone,
-            5 => Self::ContextDone,
-            6 => Self::HostFunction,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 }
 
@@ -243,7 +230,7 @@ impl OrderRow {
 }
 
 /// The kind of an allocation row. The numbers are part of the `.kine` format and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum AllocationKind {
     /// Device memory is allocated.
@@ -270,18 +257,7 @@ impl AllocationKind {
     /// Returns the kind with this number in a file.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Take,
-            2 => Self::Give,
-            3 => Self::TakeInOrder,
-            4 => Self::GiveInOrder,
-            5 => Self::TakeManaged,
-            6 => Self::TakeHost,
-            7 => Self::GiveHost,
-            8 => Self::Map,
-            9 => Self::Unmap,
-            _ => return None,
-        })
+        Self::try_from(raw).ok()
     }
 
     /// Whether device memory is allocated.
