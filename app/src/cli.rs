@@ -50,7 +50,6 @@ mod shader;
 mod signals;
 mod source;
 mod stats;
-mod target;
 mod thread;
 mod times;
 mod trace_arguments;

@@ -15,7 +15,6 @@ pub mod debug;
 pub mod derive;
 pub mod descriptions;
 pub mod facts;
-pub mod framebuffer_xrefs;
 pub mod job_buffers;
 pub mod job_index;
 pub mod job_outcome;
@@ -108,7 +107,7 @@ pub struct Document {
     /// Cached replays with recorded writes.
     pub writers: writer_cache::WriterCache,
     /// Tuning state.
-    pub tuning: tuning::state::State,
+    pub tuning: tuning::State,
     /// Memory trace state.
     pub memory_trace: memory_trace::State,
     /// Progress of the running derivation.
@@ -266,7 +265,7 @@ impl Document {
             replay: replay::State::new(&recording),
             comparison: comparison::State::default(),
             writers: writer_cache::WriterCache::default(),
-            tuning: tuning::state::State::default(),
+            tuning: tuning::State::default(),
             memory_trace: memory_trace::State::default(),
             derivation: None,
             xrefs: xref_trail::XrefTrail::default(),

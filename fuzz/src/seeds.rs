@@ -1,23 +1,17 @@
 //! Seeds of all fuzz targets: small sound inputs, generated here, that the fuzzer starts from.
 
 mod calls;
-mod cuda_code;
+mod cuda;
 mod files;
-mod filter;
 mod hardware;
-mod kernels;
 mod machine;
-mod maps;
 mod messages;
 mod plans;
-mod qemu;
 mod recorder;
 mod recordings;
-mod shader_code;
-mod shader_job;
+mod shaders;
+mod text;
 mod textures;
-mod trace_log;
-mod watched;
 
 pub use recordings::{gpureplay, recording};
 
@@ -40,22 +34,22 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
     calls::add(&mut add);
-    watched::add(&mut add);
-    cuda_code::add(&mut add);
+    cuda::add_memory_trace(&mut add);
+    cuda::add_code(&mut add);
     files::add(&mut add);
-    filter::add(&mut add);
+    text::add_filter(&mut add);
     hardware::add(&mut add);
-    kernels::add(&mut add);
+    cuda::add_kernels(&mut add);
     machine::add(&mut add);
-    maps::add(&mut add);
+    text::add_maps(&mut add);
     messages::add(&mut add);
     plans::add(&mut add);
-    qemu::add(&mut add);
+    text::add_qemu(&mut add);
     recorder::add(&mut add);
     recordings::add(&mut add);
-    shader_code::add(&mut add);
-    shader_job::add(&mut add);
+    shaders::add_code(&mut add);
+    shaders::add_jobs(&mut add);
     textures::add(&mut add);
-    trace_log::add(&mut add);
+    text::add_trace_log(&mut add);
     seeds
 }

@@ -5,7 +5,6 @@ mod error;
 mod measurement;
 mod outputs;
 mod point;
-mod random;
 mod report;
 mod request;
 mod resume;

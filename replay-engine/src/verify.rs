@@ -4,7 +4,6 @@ mod activity;
 mod body;
 mod bus;
 mod calls;
-mod chain;
 mod limits;
 mod reason;
 mod tables;

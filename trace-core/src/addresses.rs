@@ -6,7 +6,6 @@
 mod changes;
 mod content;
 pub mod hilbert;
-mod islands;
 mod map_runs;
 mod owners;
 mod pieces;
@@ -16,8 +15,7 @@ mod tests;
 
 pub use changes::last_changes;
 pub use content::{Entropies, MAX_ENTROPY, page_entropy};
-pub use islands::{Island, find_islands};
-pub use map_runs::{MapRun, MappedRuns, RightsSummary};
+pub use map_runs::{Island, MapRun, MappedRuns, RightsSummary, find_islands};
 pub use owners::{Owner, OwnerSummary, find_owners};
 pub use pieces::{Piece, Pieces, Summary};
 pub use reverse_map::{ReverseMap, ReverseMapping};

@@ -4,9 +4,9 @@ use super::failure::complain;
 use super::outputs::CommandFiles;
 use super::plan_file;
 use super::source::{Opened, Source};
-use super::{Failure, progress_line, replayed_screen, target};
+use super::{Failure, progress_line, replayed_screen};
 use crate::buffers;
-use crate::document::boards::factories;
+use crate::document::boards::{factories, list_simulators};
 use clap::{Args, ValueEnum};
 use replay_engine::client::boards::{self, TargetName};
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
@@ -18,9 +18,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use trace_core::filter::distance;
 use trace_core::ranges;
 use trace_core::recording::BufferRole;
 use trace_core::screen::Picture;
+
+/// The forms of target names, for messages.
+const TARGET_FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
+                            agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE";
 
 /// The key store of this program.
 #[derive(Args, Clone, Debug)]
@@ -47,20 +52,20 @@ impl Keys {
     /// Opens a target by its name.
     pub fn open_target(&self, name: &str) -> Result<Lease, Failure> {
         let failed = |e: ClientError| {
-            let meant = target::suggest_target(name).filter(|n| n != name);
+            let meant = suggest_target(name).filter(|n| n != name);
             let e = match (e, meant) {
                 (ClientError::BoardName { .. } | ClientError::NoBoard { .. }, Some(meant)) => {
                     format!(
                         "there is no target `{name}`; did you mean `{meant}`? There are {}",
-                        target::list_targets()
+                        list_targets()
                     )
                 }
                 (ClientError::BoardName { reason, .. }, None) => format!(
                     "`{name}` is not a target's name ({reason}); the forms are {}",
-                    target::FORMS
+                    TARGET_FORMS
                 ),
                 (ClientError::NoBoard { .. }, None) => {
-                    format!("there is no target `{name}`; there are {}", target::list_targets())
+                    format!("there is no target `{name}`; there are {}", list_targets())
                 }
                 (e, _) => e.to_string(),
             };
@@ -440,5 +445,48 @@ impl ReplayArguments {
             Some(file) => files.with_input("--expect-screen", file),
             None => files,
         }
+    }
+}
+
+/// Returns the built-in targets, and the form of CUDA devices, as a list for users.
+fn list_targets() -> String {
+    let all = list_simulators().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Suggests a target for a name that has no known form, or no known model.
+fn suggest_target(name: &str) -> Option<String> {
+    let typed = name.to_ascii_lowercase();
+    let model = typed.strip_prefix("software:").unwrap_or(&typed);
+    if let Some(number) = model
+        .strip_prefix("cuda")
+        .map(|n| n.trim_start_matches([':', '-', ' ']))
+        && (number.is_empty() || number.parse::<u32>().is_ok())
+    {
+        return Some(format!("cuda:{}", if number.is_empty() { "0" } else { number }));
+    }
+    let far = |target: &String| distance(model, target.strip_prefix("software:").unwrap_or(target));
+    let nearest = list_simulators().map(|(target, _)| target).min_by_key(far)?;
+    (far(&nearest) <= 2).then_some(nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_typed_wrong_is_named() {
+        for (typed, meant) in [
+            ("mali-g71", Some("software:mali-g71")),
+            ("Mali-G71", Some("software:mali-g71")),
+            ("software:mali-g17", Some("software:mali-g71")),
+            ("cuda", Some("cuda:0")),
+            ("cuda-1", Some("cuda:1")),
+            ("lab", None),
+            ("", None),
+        ] {
+            assert_eq!(suggest_target(typed).as_deref(), meant, "{typed}");
+        }
+        assert!(list_targets().starts_with("software:") && list_targets().ends_with("cuda:N"));
     }
 }

@@ -9,9 +9,9 @@ use super::replay_arguments::{Inputs, Keys};
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, progress_line, signals};
 use crate::document::boards::factories;
-use crate::document::tuning::board;
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::table::{self, Columns};
+use crate::document::tuning::tune_on_target;
 use arguments::TuneArguments;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output::{self, OutputError};
@@ -77,7 +77,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let edits = arguments.inputs.edits(&opened)?;
     let tuned = progress_line::run_with_progress("tuning", |progress, _| {
         let mut lease = arguments.keys.open_target(&arguments.on)?;
-        board::tune_on_target(&mut lease, &opened.recording, &edits, &tune, progress)
+        tune_on_target(&mut lease, &opened.recording, &edits, &tune, progress)
             .map_err(|e| Failure::usage(format!("target {}: {e}", arguments.on)))
     })?;
     for (path, columns, format) in [

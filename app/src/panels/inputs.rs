@@ -5,7 +5,6 @@ mod list;
 mod picture;
 pub mod pixel;
 mod plots;
-mod replayed;
 pub mod shape;
 pub mod summary;
 pub mod tensor;
@@ -13,7 +12,7 @@ pub mod view;
 mod views;
 
 pub use grid::parse_field;
-pub use replayed::is_shown as shows_outputs;
+pub use list::shows_outputs;
 pub use view::{Brush, View, ViewMode};
 
 use crate::document::Document;

@@ -8,16 +8,13 @@ use crate::document::{Document, descriptions, job_outcome, page_runs};
 use crate::panels::copy_menu;
 use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
+use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, StyledText, paint_text};
 use crate::theme::{body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::ChainReport;
-
-pub mod view;
-
-pub use view::View;
 
 /// Maximum number of jobs of a chain that are explained.
 const MAX_CHAIN_JOBS: usize = 64;
@@ -27,6 +24,13 @@ const WIDE: f32 = 860.0;
 
 /// Name of the table in the workspace.
 const TABLE: &str = "jobs";
+
+/// State of the panel.
+#[derive(Clone, Default)]
+pub struct View {
+    pub(in crate::panels) list: Rows,
+    pub(in crate::panels) seen_jump: u64,
+}
 
 /// Returns the columns. What a job does is the last column to be hidden.
 fn columns(doc: &Document) -> [Column; 8] {

@@ -4,7 +4,6 @@
 mod bars;
 mod choose;
 mod counts;
-mod gather;
 mod histogram;
 mod intervals;
 mod legend;
@@ -22,8 +21,11 @@ use crate::panels::panel_context::UiActions;
 use crate::theme::{PAD, icons, palette, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo, vec2};
-use trace_core::values::AccessFilter;
+use std::sync::Arc;
+use trace_core::registers::Accesses;
+use trace_core::values::{self, AccessFilter};
 use trace_query::GroupBy;
+use view::{Key, WorkState};
 
 /// Draws the panel. `events`: the view with the filter whose matches are counted.
 pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
@@ -58,7 +60,7 @@ fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
         widgets::empty_state(ui, icons::CHART_BAR, message, None);
         return;
     }
-    gather::gather(doc, view, asks);
+    gather_values(doc, view, asks);
     if doc.changes().plots().is_empty() {
         choose::inline(doc, view, ui);
         return;
@@ -166,4 +168,55 @@ fn access_filter_buttons(view: &mut View, ui: &mut Ui) {
         });
     r.response
         .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Plotted accesses"));
+}
+
+/// Requests the values of every line that are neither known nor requested yet, and drops those of lines that are not
+/// plotted.
+fn gather_values(doc: &Document, view: &mut View, asks: &mut UiActions) {
+    let plots = doc.changes().plots();
+    view.values.retain(|line, slot| {
+        let keep = plots.iter().any(|(_, l)| l == line);
+        if let (false, Some(WorkState::Pending(_, p))) = (keep, &slot.0) {
+            p.cancel();
+        }
+        keep
+    });
+    for (_, line) in plots {
+        let key: Key = (line.clone(), view.access_filter);
+        let slot = view.values.entry(line.clone()).or_default();
+        if slot.is_for(&key) {
+            continue;
+        }
+        let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+        let field = line_names::field(doc, line);
+        let missing = line.field.is_some() && field.is_none();
+        let mine = key.clone();
+        let title = format!("collecting the values of {}", line_names::line_name(doc, line));
+        let progress = asks.start_work(title, move |progress| {
+            let (line, which) = &mine;
+            let own = progress.clone();
+            let none = Accesses::default();
+            let accesses = facts.registers.get(&line.register).map(|f| &f.accesses);
+            let found = if missing {
+                Err("the register map has no such field".to_owned())
+            } else {
+                values::collect(
+                    &recording,
+                    facts.device,
+                    line.register,
+                    field,
+                    accesses.unwrap_or(&none),
+                    *which,
+                    progress,
+                )
+                .map_err(|_| "stopped".to_owned())
+            };
+            Box::new(move |desk| {
+                if let Some(slot) = desk.views.plots.values.get_mut(&mine.0) {
+                    slot.finish(mine, &own, found);
+                }
+            })
+        });
+        slot.start(key, progress);
+    }
 }

@@ -6,14 +6,16 @@
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::cursors::Cursor;
+use crate::document::lanes as filter_lanes;
 use crate::panels::panel_context::UiActions;
 use crate::theme::{focus, icons, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::filter::Query;
 
 mod cursors;
 mod draw;
-mod filter_lanes;
 mod heights;
 mod label;
 mod lane;
@@ -66,7 +68,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         view.set_axis(doc, AxisKind::Order);
     }
     view.follow_moment(doc);
-    filter_lanes::find_matches(doc, asks);
+    find_filter_matches(doc, asks);
     reference_lane::find_references(doc, asks);
     let range = view.animate(doc, ui, now);
     let full = ui.available_rect_before_wrap();
@@ -284,4 +286,26 @@ fn axis_choice(doc: &Document, view: &mut View, ui: &mut Ui, rect: Rect) {
             }
         }
     });
+}
+
+/// Starts to search the matches of the lanes of saved filters, off the interface thread, if they are not known.
+fn find_filter_matches(doc: &mut Document, asks: &mut UiActions) {
+    if !doc.can_filter() {
+        return;
+    }
+    for text in doc.lanes_to_find() {
+        let query = match Query::parse(&text) {
+            Ok(q) => q,
+            Err(e) => {
+                doc.lanes.set_error(text, &e);
+                continue;
+            }
+        };
+        let (recording, facts, of) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), text.clone());
+        let progress = asks.start_work(format!("looking for {text}"), move |progress| {
+            let found = filter_lanes::search(&query, &recording, &facts, progress);
+            Box::new(move |desk| desk.doc.lanes.set_result(&of, found))
+        });
+        doc.lanes.set_pending(text, progress);
+    }
 }

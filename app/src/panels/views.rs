@@ -3,7 +3,7 @@
 use super::compare::view as compare;
 use super::events::view as events;
 use super::inputs::view as inputs;
-use super::jobs::view as jobs;
+use super::jobs;
 use super::kernel::view as kernel;
 use super::launches::view as launches;
 use super::memory::view as memory;

@@ -6,7 +6,7 @@ use crate::document::cuda_board::DeviceQueryError;
 use crate::document::replay::build_edits;
 use crate::document::running_work::RunningWork;
 use crate::document::tuning::table::{self, Columns};
-use crate::document::tuning::{board as boards, code as codes};
+use crate::document::tuning::{code as codes, tune_on_target};
 use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
@@ -30,7 +30,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest
         let tuned = known
             .open(&to)
             .map_err(DeviceQueryError::from)
-            .and_then(|mut lease| boards::tune_on_target(&mut lease, &of, &build_edits(&edited), &tune, progress))
+            .and_then(|mut lease| tune_on_target(&mut lease, &of, &build_edits(&edited), &tune, progress))
             .map_err(|e| format!("target {to}: {e}"));
         Box::new(move |app: &mut App| {
             if let Err(why) = &tuned {

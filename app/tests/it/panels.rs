@@ -2,7 +2,6 @@
 //! Each test asserts that a document, a file or a panel changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod beside_inputs;
 mod calls;
 mod causes;
 mod chains;

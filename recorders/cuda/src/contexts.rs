@@ -1,10 +1,29 @@
-//! Contexts: their destruction, and their access to each other's memory.
+//! Contexts: their limits, their destruction, and their access to each other's memory.
 
 use crate::recorder::{Recorder, is_ok, lock};
 use crate::resolve::driver;
-use cuda_driver::{CuContext, CuDevice, CuResult};
+use cuda_driver::{CuContext, CuDevice, CuResult, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// Handles `cuCtxSetLimit`: sizes of stack, heap and print buffer for kernels. A replay sets each limit once, before it
+/// starts, so the largest of several values is recorded.
+pub(crate) fn set_limit(r: &Recorder, call: Call<'_>, limit: u32, value: usize) -> CuResult {
+    let begun = r.session.start_call();
+    let result = call();
+    let value = value as u64;
+    if is_ok(result) && matches!(limit, LIMIT_STACK | LIMIT_PRINTF | LIMIT_HEAP) {
+        let mut tables = r.session.tables();
+        let limits = &mut tables.facts.limits;
+        match limits.iter_mut().find(|[known, _]| *known == u64::from(limit)) {
+            Some([_, most]) => *most = value.max(*most),
+            None => limits.push([limit.into(), value]),
+        }
+        tables.mark_changed();
+    }
+    r.record_call(begun, "cuCtxSetLimit", None, &[limit.into(), value], result);
+    result
+}
 
 /// Handles `cuCtxEnablePeerAccess`: functions of this context can access memory of another one.
 pub(crate) fn enable_peer_access(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {

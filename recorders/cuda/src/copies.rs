@@ -14,6 +14,8 @@ type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
 /// Maximum number of slices of a copy that are recorded one by one: the driver refuses a program that requests more.
 const MAX_SLICES: usize = 1 << 20;
+/// Maximum number of copies of a batch.
+const MAX_BATCH_COPIES: usize = 1 << 20;
 
 /// A stream, if a call names one.
 #[derive(Clone, Copy)]
@@ -323,6 +325,40 @@ pub(crate) fn flatten(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
             build_row(r, to, from, c.width, height)
         })
         .collect()
+}
+
+/// Handles `cuMemcpyBatchAsync`: each copy of a batch is recorded by itself, in the listed order, which is one of the
+/// orders that the device can choose.
+///
+/// # Safety
+/// The lists have as many destinations, sources and sizes as the count says, as the driver requires.
+pub(crate) unsafe fn batch(
+    r: &Recorder,
+    at: CopyStream,
+    call: Call<'_>,
+    to: *const CuDevicePtr,
+    from: *const CuDevicePtr,
+    bytes: *const usize,
+    count: usize,
+) -> CuResult {
+    if to.is_null() || from.is_null() || bytes.is_null() {
+        return call();
+    }
+    if count > MAX_BATCH_COPIES {
+        return crate::unsupported::forward(r, call, crate::unsupported::BATCHES);
+    }
+    let mut result = None;
+    for n in 0..count {
+        // SAFETY: guaranteed by the caller.
+        let (to, from, bytes) = unsafe { (*to.add(n), *from.add(n), *bytes.add(n)) };
+        // The driver is called once; the other copies get the same result.
+        let mut once = || *result.get_or_insert_with(&mut *call);
+        let answered = unified(r, at, &mut once, to, from, bytes);
+        if !is_ok(answered) {
+            return answered;
+        }
+    }
+    result.unwrap_or_else(call)
 }
 
 /// Records a fill of memory.

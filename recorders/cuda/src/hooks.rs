@@ -4,8 +4,8 @@
 use crate::recorder::{Form, Recorder, When, is_ok};
 use crate::resolve::{Hook, find_replacement, real};
 use crate::{
-    allocations, batches, code, contexts, copies, graphs, host_memory, launches, limits, mappings, pointers, pools,
-    process, streams, unsupported,
+    allocations, code, contexts, copies, graphs, host_memory, launches, mappings, pointers, pools, process, streams,
+    unsupported,
 };
 use cuda_driver::*;
 use libc::{c_char, c_int, c_void};
@@ -171,10 +171,10 @@ hooks! {
     cuMemcpy3DPeer_ptds, Work, Legacy (copy: *const c_void) => |r, _f, call| { let _ = copy; unsupported::forward(r, call, unsupported::PEERS) };
     cuMemcpy3DPeerAsync, Work, Legacy (copy: *const c_void, stream: CuStream) => |r, _f, call| { let _ = (copy, stream); unsupported::forward(r, call, unsupported::PEERS) };
     cuMemcpy3DPeerAsync_ptsz, Work, Legacy (copy: *const c_void, stream: CuStream) => |r, _f, call| { let _ = (copy, stream); unsupported::forward(r, call, unsupported::PEERS) };
-    cuMemcpyBatchAsync, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count, failed); batches::copies(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
-    cuMemcpyBatchAsync_ptsz, Work, PerThread (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count, failed); batches::copies(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
-    cuMemcpyBatchAsync_v2, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count); batches::copies(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
-    cuMemcpyBatchAsync_v2_ptsz, Work, PerThread (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count); batches::copies(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count, failed); copies::batch(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync_ptsz, Work, PerThread (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count, failed); copies::batch(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync_v2, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count); copies::batch(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync_v2_ptsz, Work, PerThread (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count); copies::batch(r, copies::CopyStream::asynchronous(stream, f), call, to, from, bytes, count) };
     cuMemcpy3DBatchAsync, Work, Legacy (count: usize, operations: *mut c_void, failed: *mut usize, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, failed, flags, stream); unsupported::forward_named(r, call, "cuMemcpy3DBatchAsync") };
     cuMemcpy3DBatchAsync_ptsz, Work, Legacy (count: usize, operations: *mut c_void, failed: *mut usize, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, failed, flags, stream); unsupported::forward_named(r, call, "cuMemcpy3DBatchAsync_ptsz") };
     cuMemcpy3DBatchAsync_v2, Work, Legacy (count: usize, operations: *mut c_void, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, flags, stream); unsupported::forward_named(r, call, "cuMemcpy3DBatchAsync_v2") };
@@ -351,7 +351,7 @@ hooks! {
     cuSurfRefSetArray, Known, Legacy (surface: *mut c_void, array: CuArray, flags: u32) => |r, _f, call| { let _ = (surface, array, flags); unsupported::forward_named(r, call, "cuSurfRefSetArray") };
     cuMemMapArrayAsync, Work, Legacy (maps: *mut c_void, count: u32, stream: CuStream) => |r, _f, call| { let _ = (maps, count, stream); unsupported::forward_named(r, call, "cuMemMapArrayAsync") };
     cuMemMapArrayAsync_ptsz, Work, Legacy (maps: *mut c_void, count: u32, stream: CuStream) => |r, _f, call| { let _ = (maps, count, stream); unsupported::forward_named(r, call, "cuMemMapArrayAsync_ptsz") };
-    cuCtxSetLimit, Known, Legacy (limit: u32, value: usize) => |r, _f, call| limits::set(r, call, limit, value);
+    cuCtxSetLimit, Known, Legacy (limit: u32, value: usize) => |r, _f, call| contexts::set_limit(r, call, limit, value);
     cuGetProcAddress_v2, Always, Legacy (symbol: *const c_char, to: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_int) => |_r, _f, call| { let _ = (symbol, version, flags, status); instead_of(to, call()) };
     cuGetProcAddress, Always, Legacy (symbol: *const c_char, to: *mut *mut c_void, version: c_int, flags: u64) => |_r, _f, call| { let _ = (symbol, version, flags); instead_of(to, call()) };
 }

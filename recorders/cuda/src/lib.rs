@@ -13,7 +13,6 @@
 )]
 
 mod allocations;
-mod batches;
 mod code;
 mod content;
 mod contexts;
@@ -26,7 +25,6 @@ mod host_memory;
 mod images;
 mod kernels;
 mod launches;
-mod limits;
 mod mappings;
 mod memory;
 mod pinned_access;
@@ -39,7 +37,6 @@ mod recorder;
 mod resolve;
 mod settings;
 mod shared_memory;
-mod signals;
 mod snapshot;
 mod stream_progress;
 mod streams;

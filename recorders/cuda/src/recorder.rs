@@ -5,12 +5,11 @@ use crate::graphs::Graphs;
 use crate::kernels::SelectedKernels;
 use crate::memory::Memory;
 use crate::pools::Pools;
-use crate::process::say;
+use crate::process::{say, without_signals};
 use crate::readbacks::Readbacks;
 use crate::resolve::{driver, thread};
 use crate::settings::{RecordedRange, Settings};
 use crate::shared_memory::SharedContent;
-use crate::signals::without_signals;
 use crate::snapshot::{Moment, Snapshots};
 use crate::stream_progress::Progress;
 use cuda_driver::{

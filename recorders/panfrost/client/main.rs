@@ -10,7 +10,6 @@
 
 mod calls;
 mod compute;
-mod exits;
 mod hostile;
 mod scenes;
 
@@ -34,10 +33,10 @@ const SCENES: &[Scene] = &[
     ("endless", compute::endless),
     ("twice", scenes::twice),
     ("labels", scenes::labels),
-    ("killed", exits::killed),
-    ("aborted", exits::aborted),
-    ("leave", exits::leave),
-    ("signal", exits::signal),
+    ("killed", scenes::killed),
+    ("aborted", scenes::aborted),
+    ("leave", scenes::leave),
+    ("signal", scenes::signal),
 ];
 
 fn main() -> ExitCode {

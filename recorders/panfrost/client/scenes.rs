@@ -1,4 +1,4 @@
-//! Scenes of a well-behaved program.
+//! Scenes of a well-behaved program, and the ways in which it ends.
 
 use crate::calls::{NODE, Node, errno, name_buffer};
 use crate::ensure;
@@ -415,4 +415,46 @@ pub fn labels(_: &[String]) -> Result<(), String> {
     // An object that is released after the last chain is still in the recording.
     node.close_handle(second.handle)
         .map_err(|e| format!("close: error {e}"))
+}
+
+/// Runs one chain.
+fn run_one_chain() -> Result<(), String> {
+    let node = Node::open()?;
+    let (data, chain) = (
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+    );
+    node.run_value_writes(&chain, &[(data.va, 1)])
+}
+
+/// Runs a chain, and is killed by a signal that no program can handle.
+pub fn killed(_: &[String]) -> Result<(), String> {
+    run_one_chain()?;
+    // SAFETY: the call sends a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    std::thread::sleep(Duration::from_secs(60));
+    Err("the signal did not end the process".into())
+}
+
+/// Runs a chain, and aborts.
+pub fn aborted(_: &[String]) -> Result<(), String> {
+    run_one_chain()?;
+    // SAFETY: the call ends the process.
+    unsafe { libc::abort() }
+}
+
+/// Runs a chain, and ends without the work of an orderly exit.
+pub fn leave(_: &[String]) -> Result<(), String> {
+    run_one_chain()?;
+    // SAFETY: the call ends the process.
+    unsafe { libc::_exit(7) }
+}
+
+/// Runs a chain, and is ended by a signal.
+pub fn signal(_: &[String]) -> Result<(), String> {
+    run_one_chain()?;
+    // SAFETY: the call sends a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+    std::thread::sleep(Duration::from_secs(60));
+    Err("the signal did not end the process".into())
 }

@@ -15,6 +15,7 @@ mod error;
 mod graph;
 mod guard;
 mod hoist;
+mod launch_timing;
 mod memory;
 mod memory_trace;
 mod pages;

@@ -14,7 +14,6 @@ mod interrupts;
 mod name;
 mod open_function;
 mod region_access;
-mod virtio;
 
 pub use board::{Options, PciBoard};
 pub(super) use driver::restore_driver;

@@ -1,6 +1,5 @@
 //! The session of a known client: its lease, its plan, its runs, until the connection ends.
 
-use super::deliver::deliver;
 use super::push::PushResult;
 use super::runner::{self, PreparedReplay, RunEnd};
 use super::sessions::SessionSlot;
@@ -404,7 +403,7 @@ impl Session {
             Some(RunEnd::Done(board, ran)) => {
                 hold.give_back(board);
                 end.quit.map_or(Ok(()), Err)?;
-                return Ok(deliver(&self.sender, *ran)?);
+                return Ok(runner::deliver(&self.sender, *ran)?);
             }
             Some(RunEnd::Cancelled(board)) => {
                 hold.give_back(board);

@@ -3,7 +3,6 @@
 use super::error::TuneError;
 use super::measurement::{Measurement, RejectReason};
 use super::point::Point;
-use super::random::Random;
 use super::report::{PointResult, TuneEnd, TuneReport};
 use super::request::{Search, TuneRequest};
 use super::resume::TuneProgress;
@@ -284,6 +283,44 @@ impl<E: Evaluator> Run<'_, E> {
 
     fn advance(&self, by: u64) -> Result<(), EarlyStop> {
         self.progress.advance(by).map_err(|_| EarlyStop::Stop(Stop::Cancelled))
+    }
+}
+
+/// A generator of 64-bit numbers (splitmix64): the same from a seed on every machine.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Returns a number below `most`, which must not be 0.
+    fn below(&mut self, most: u64) -> u64 {
+        // The high half of the product. For fewer than 2^32 numbers the bias is less than one part in 2^32.
+        let product = u128::from(self.next()) * u128::from(most);
+        u64::try_from(product >> 64).unwrap_or(0)
+    }
+
+    /// Draws `wanted` of the numbers 0 to `of` (exclusive), each at most once, in random order. Returns all of them if
+    /// there are no more.
+    fn draw(&mut self, of: usize, wanted: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..of).collect();
+        let wanted = wanted.min(of);
+        for n in 0..wanted {
+            let other = n + usize::try_from(self.below((of - n) as u64)).unwrap_or(0);
+            all.swap(n, other);
+        }
+        all.truncate(wanted);
+        all
     }
 }
 

@@ -1,15 +1,8 @@
-//! The table of programs. Each file makes one of any size, with what the CPU expects of it.
+//! The table of programs. Each function of the files makes one of any size, with what the CPU expects of it.
 
-mod conv3x3;
-mod histogram;
-mod image;
-mod mandelbrot;
-mod matmul;
-mod mediump;
-mod saxpy;
-mod scan;
-mod softmax;
-mod transpose;
+mod elements;
+mod grids;
+mod sums;
 
 use crate::work::Work;
 
@@ -29,52 +22,52 @@ pub const PROGRAMS: &[Entry] = &[
     Entry {
         name: "saxpy",
         description: "y = k x + y on 1000 of 1024 floats: uniforms, a branch",
-        make: || saxpy::make(1024, 1000),
+        make: || elements::saxpy(1024, 1000),
     },
     Entry {
         name: "matmul",
         description: "a 32 by 32 matrix product with tiles in shared memory",
-        make: || matmul::tiled(32),
+        make: || grids::matmul_tiled(32),
     },
     Entry {
         name: "conv3x3",
         description: "a 3 by 3 convolution of 64 by 48 pixels with bias and relu: a uniform buffer, loops",
-        make: || conv3x3::make(64, 48),
+        make: || grids::conv3x3(64, 48),
     },
     Entry {
         name: "histogram",
         description: "4096 values into 64 bins: atomics in shared memory and in a buffer",
-        make: || histogram::make(4096),
+        make: || sums::histogram(4096),
     },
     Entry {
         name: "scan",
         description: "running sums of 1024 numbers: two dispatches, barriers",
-        make: || scan::make(1024),
+        make: || sums::scan(1024),
     },
     Entry {
         name: "transpose",
         description: "a 64 by 40 matrix turned over through shared memory",
-        make: || transpose::make(64, 40),
+        make: || grids::transpose(64, 40),
     },
     Entry {
         name: "mandelbrot",
         description: "steps to escape at 64 by 48 points, in whole numbers: threads that part",
-        make: || mandelbrot::make(64, 48),
+        make: || elements::mandelbrot(64, 48),
     },
     Entry {
         name: "mediump",
         description: "arithmetic that may be done in 16-bit floats",
-        make: || mediump::make(256),
+        make: || elements::mediump(256),
     },
     Entry {
         name: "image",
         description: "a texture mirrored into an image, neighbours of it added up: texelFetch, imageStore, imageLoad",
-        make: || image::make(16, 8),
+        make: || grids::image(16, 8),
     },
     Entry {
         name: "softmax",
         description: "softmax of 16 rows of 64 floats: exp, division, reductions in shared memory",
-        make: || softmax::make(16),
+        make: || sums::softmax(16),
     },
 ];
 
@@ -83,22 +76,22 @@ pub const BENCHMARKS: &[Entry] = &[
     Entry {
         name: "matmul",
         description: "a 256 by 256 matrix product straight from memory",
-        make: || matmul::plain(256),
+        make: || grids::matmul_plain(256),
     },
     Entry {
         name: "matmul-tiled",
         description: "a 256 by 256 matrix product with tiles in shared memory",
-        make: || matmul::tiled(256),
+        make: || grids::matmul_tiled(256),
     },
     Entry {
         name: "conv3x3",
         description: "a 3 by 3 convolution of 512 by 512 pixels",
-        make: || conv3x3::make(512, 512),
+        make: || grids::conv3x3(512, 512),
     },
     Entry {
         name: "saxpy",
         description: "y = k x + y on 1 048 576 floats",
-        make: || saxpy::make(1 << 20, 1 << 20),
+        make: || elements::saxpy(1 << 20, 1 << 20),
     },
 ];
 

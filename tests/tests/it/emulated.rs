@@ -1,8 +1,11 @@
-//! Boards in QEMU on the command line: where they are listed, and what is said when they cannot be had.
+//! Boards in QEMU on the command line: where they are listed, and what is said when they cannot be had. Logs of stock
+//! Linux drivers, replayed on the same device in QEMU: what is read, and what the screen shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use whole_program_tests::emulated::log;
 use whole_program_tests::{ProgramOutput, program, root, run};
 
 /// Runs `kinescope` with programs looked for in one folder.
@@ -56,4 +59,148 @@ fn with_qemu_the_form_is_listed_and_what_it_does_not_know_is_told() {
     assert!(boards.out.contains("qemu:DEVICE[,PROPERTY=VALUE…]"), "{boards:?}");
     run(plan("qemu:edu")).assert_refused("qemu:edu is the device 1234:11e8 (edu): software:mali-g71 would fit");
     run(plan("qemu:toaster")).assert_refused("'toaster' is not a valid device model name");
+}
+
+fn replay(file: &Path, device: &str, code: i32) -> Value {
+    let ended = run([
+        "replay".as_ref(),
+        file.as_os_str(),
+        "--on".as_ref(),
+        device.as_ref(),
+        "--json".as_ref(),
+    ]);
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    ended.json()
+}
+
+const RV100: &str = "qemu:ati-vga,model=rv100";
+const RAGE128: &str = "qemu:ati-vga,model=rage128p";
+
+#[test]
+fn a_driver_of_rage_128_draws_the_same_picture_again() {
+    let Some(file) = log("rage128p-aty128fb") else { return };
+    let json = replay(&file, RAGE128, 0);
+    assert_eq!(json["outcome"], "match");
+    assert_eq!(
+        (&json["reads_compared"], &json["reads_matched"]),
+        (&42.into(), &42.into())
+    );
+    assert_eq!(json["screen"]["differing_pixels"], 0);
+    assert_eq!(json["effects"][0]["matched"], true);
+    // The picture itself, into a file.
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("shown.ppm");
+    let arguments = [
+        "replay",
+        file.to_str().unwrap(),
+        "--on",
+        RAGE128,
+        "--screen",
+        picture.to_str().unwrap(),
+    ];
+    assert_eq!(run(arguments).code, Some(0));
+    let shown = trace_core::screen::Picture::from_ppm(&std::fs::read(&picture).unwrap()).unwrap();
+    assert_eq!((shown.width(), shown.height()), (640, 480));
+    // Another picture is not what it shows, whatever the reads say.
+    let black = folder.path().join("black.ppm");
+    let rgb = vec![0; shown.rgb().len()];
+    std::fs::write(
+        &black,
+        trace_core::screen::Picture::new(640, 480, rgb).unwrap().to_ppm(),
+    )
+    .unwrap();
+    let arguments = [
+        "replay",
+        file.to_str().unwrap(),
+        "--on",
+        RAGE128,
+        "--expect-screen",
+        black.to_str().unwrap(),
+    ];
+    let ended = run(arguments);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.starts_with("diverged: 42 of 42 compared reads"), "{ended:?}");
+}
+
+#[test]
+fn a_driver_of_rv100_draws_the_same_picture_where_no_bios_ran() {
+    let Some(file) = log("rv100-radeonfb") else { return };
+    let json = replay(&file, RV100, 0);
+    assert_eq!(json["outcome"], "match");
+    assert_eq!(json["reads_compared"], json["reads_matched"]);
+    assert_eq!(json["reads_compared"], 10_895);
+    assert_eq!(json["screen"]["differing_pixels"], 0);
+    let findings = json["findings"].as_array().unwrap();
+    let before: Vec<&Value> = findings
+        .iter()
+        .filter(|f| f["kind"] == "state-before-recording")
+        .collect();
+    assert_eq!(before.len(), 1, "{findings:?}");
+    assert!(
+        before[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("GPIO_DVI_DDC reads 0x0 here and 0x300")
+    );
+}
+
+/// The control: with every read as recorded, a picture that lacks what the 2D engine drew is no match.
+#[test]
+fn without_the_2d_engine_every_read_matches_and_the_screen_does_not() {
+    let Some(file) = log("rv100-radeonfb") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let text = Command::new("gzip").args(["-dc"]).arg(&file).output().unwrap().stdout;
+    let text = String::from_utf8(text).unwrap();
+    // The engine's registers lie at 0x1400 to 0x14ff of the register window at 0xfebf0000.
+    let engine = |l: &&str| l.starts_with("W ") && l.contains(" 0xfebf14");
+    assert_eq!(text.lines().filter(engine).count(), 8);
+    let kept: String = text.lines().filter(|l| !engine(l)).flat_map(|l| [l, "\n"]).collect();
+    let control = folder.path().join("control.txt");
+    std::fs::write(&control, kept).unwrap();
+    let picture = file.with_file_name("rv100-radeonfb.ppm.gz");
+    std::fs::copy(picture, folder.path().join("control.ppm.gz")).unwrap();
+    let json = replay(&control, RV100, 1);
+    assert_eq!(json["outcome"], "diverged");
+    assert_eq!(json["reads_compared"], json["reads_matched"]);
+    assert_eq!(json["divergence_count"], 0);
+    assert_eq!(json["screen"]["differing_pixels"], 922);
+    assert_eq!(json["effects"][0]["matched"], false);
+    // Without the picture beside it nobody can tell, and that is said.
+    std::fs::remove_file(folder.path().join("control.ppm.gz")).unwrap();
+    let json = replay(&control, RV100, 0);
+    assert_eq!(json["screen"]["checked"], false);
+    assert!(json["unchecked"][0].as_str().unwrap().contains("was not checked"));
+}
+
+#[test]
+fn what_the_recorder_could_not_decode_is_told_with_its_place() {
+    let Some(file) = log("rage128p-aty128fb-memcpy") else {
+        return;
+    };
+    let report = replay(&file, RAGE128, 1);
+    assert_eq!(report["outcome"], "diverged");
+    assert_eq!(report["reads_compared"], report["reads_matched"]);
+    let findings = report["findings"].as_array().unwrap();
+    let told_of = |f: &&Value| {
+        f["message"]
+            .as_str()
+            .unwrap()
+            .contains("10240 accesses were recorded without the value")
+    };
+    let left_out = findings.iter().find(told_of).unwrap();
+    assert!(left_out["message"].as_str().unwrap().contains("bar0"), "{left_out}");
+    // The rows of the copy are wrong and nothing else but the cursor: 64 of 640 pixels, and 16 pixels.
+    let differ = report["screen"]["differing_pixels"].as_u64().unwrap();
+    assert!((1..=64 * 640 + 16).contains(&differ), "{differ}");
+}
+
+#[test]
+fn a_recording_is_of_one_device() {
+    let Some(file) = log("rage128p-aty128fb") else { return };
+    let file = file.to_str().unwrap();
+    run(["replay", file, "--on", RV100])
+        .assert_refused("the target is qemu:ati-vga,model=rv100, 1002:5159: qemu:ati-vga,model=rage128p would fit");
+    run(["replay", file, "--on", "software:mali-g71"]).assert_refused(
+        "the recording is of 1002:5046, ATI Rage 128 Pro (PF); the target is software:mali-g71, Mali-G71",
+    );
 }

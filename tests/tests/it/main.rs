@@ -36,7 +36,6 @@ mod cutting;
 mod damaged;
 mod digits;
 mod emulated;
-mod emulated_replay;
 mod hardware;
 mod json_forms;
 mod kernels;

@@ -1,10 +1,11 @@
-//! The mappings of an address space as runs of pages that are contiguous in virtual and physical memory.
+//! The mappings of an address space as runs of pages that are contiguous in virtual and physical memory, and groups of
+//! runs without the large gaps between them.
 
 use super::pieces::{Piece, Summary};
 use crate::mmu::{self, Leaf, MmuError, PAGE_BYTES, Rights, Scan, TableItem, TableRef};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{AddressSpace, GpuVa, MemoryView, PhysAddr};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// A run of pages that are contiguous in virtual and physical memory and have the same rights and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,4 +196,45 @@ impl MappedRuns {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// A group of mappings with only small gaps between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Island {
+    /// From the first mapped byte to the end of the last one.
+    pub range: Range<u64>,
+    /// Number of unmapped bytes since the previous island, or since address 0.
+    pub gap: u64,
+}
+
+/// Gaps smaller than this are drawn, bytes.
+const MIN_GAP: u64 = 1 << 16;
+
+/// Cuts an address space at its largest gaps into at most `most` islands. `runs` are in ascending order.
+#[must_use]
+pub fn find_islands(runs: &[MapRun], most: usize) -> Vec<Island> {
+    let gap = |pair: &[MapRun]| match pair {
+        [a, b] => b.va.0.saturating_sub(a.end().0),
+        _ => 0,
+    };
+    let mut gaps: Vec<u64> = runs.windows(2).map(gap).filter(|g| *g >= MIN_GAP).collect();
+    let cuts = most.saturating_sub(1);
+    // The smallest gap to cut at. If several gaps have this size, there would be too many cuts, so it must be larger.
+    let least = if gaps.len() > cuts {
+        let (_, next, _) = gaps.select_nth_unstable_by(cuts, |a, b| b.cmp(a));
+        next.saturating_add(1)
+    } else {
+        MIN_GAP
+    };
+    let mut out: Vec<Island> = Vec::new();
+    for run in runs {
+        let (start, end) = (run.va.0, run.end().0);
+        let before = out.last().map_or(0, |i| i.range.end);
+        let gap = start.saturating_sub(before);
+        match out.last_mut() {
+            Some(last) if gap < least => last.range.end = end,
+            _ => out.push(Island { range: start..end, gap }),
+        }
+    }
+    out
 }

@@ -7,7 +7,7 @@
 //! | the kernel's ftrace: `rwmmio`, probes | `ftrace`, `kernel`, `kernel_log` | `NAME.resource.txt`, the windows |
 //! | QEMU's trace of `memory_region_ops_*` | `qemu`, `pci_config` | |
 //! | the register history of Arm's kernel driver for Mali GPUs | `regs_history` | |
-//! | any | `screen` | `NAME.ppm`, the picture at the end |
+//! | any | | `NAME.ppm`, plain or compressed: the expected screen at the end |
 //!
 //! One thread reads blocks of whole lines, several threads parse them independently, and the results are combined in
 //! order ([`log`]). Memory holds the recording's columns and the blocks in flight, whatever the file's length.
@@ -15,7 +15,6 @@
 mod device;
 mod ftrace;
 mod hardware;
-mod interrupts;
 mod kernel;
 mod kernel_log;
 mod log;
@@ -27,7 +26,6 @@ mod qemu;
 pub mod regs_history;
 mod resource;
 mod rows;
-mod screen;
 mod source;
 mod text;
 pub mod v3d;
@@ -36,7 +34,10 @@ pub use device::DeviceName;
 
 use super::error::ImportError;
 use crate::Recording;
+use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
+use crate::screen::{Picture, SCREEN_AT_END};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Number of bytes of a log that are read to detect its format.
@@ -46,6 +47,9 @@ const HEAD_LINES: usize = 32;
 
 /// Suffixes of the auxiliary log of an mmiotrace log: events of the same run and clock.
 const AUXILIARY: [&str; 2] = [".aux.txt", ".aux.txt.gz"];
+
+/// Maximum size of a picture in a recording, bytes: the maximum size of an extra.
+const MAX_PICTURE_BYTES: u64 = 64 << 20;
 
 /// Information that is not in a log, and the user's choices.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +73,40 @@ fn sibling_path(path: &Path, ending: &str) -> PathBuf {
         .or_else(|| stem.strip_suffix(".log"))
         .unwrap_or(stem);
     path.with_file_name(format!("{stem}{ending}"))
+}
+
+/// Returns the possible names of a picture next to a log; the first existing one counts.
+fn picture_paths(log: &Path) -> [PathBuf; 2] {
+    [sibling_path(log, ".ppm"), sibling_path(log, ".ppm.gz")]
+}
+
+/// Attaches the picture next to a log, if there is one. An unreadable picture becomes a finding.
+fn attach_picture(log: &Path, recording: &mut Recording) {
+    for path in picture_paths(log) {
+        // A picture passed as the log is a mistake: a log has another format.
+        if path == log {
+            continue;
+        }
+        let wrong = match source::read_file(&path, MAX_PICTURE_BYTES) {
+            Ok(Some(bytes)) => match Picture::from_ppm(&bytes) {
+                Ok(_) => {
+                    recording.extras.insert(SCREEN_AT_END.to_owned(), bytes);
+                    return;
+                }
+                Err(e) => e.to_string(),
+            },
+            Ok(None) => format!("the picture has more than {MAX_PICTURE_BYTES} bytes"),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => e.to_string(),
+        };
+        let place = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let message = format!("the picture next to the log was not used as the expected final screen: {wrong}");
+        recording
+            .facts
+            .findings
+            .push(Finding::new(FindingKind::NotUsed, place, message));
+        return;
+    }
 }
 
 /// Returns the mapped range of an address, or the 64 KiB around it if there is none, and whether it is guessed.
@@ -126,7 +164,7 @@ pub fn fits(path: &Path) -> bool {
 /// Returns the files next to a log that are read with it.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
-    let mut parts: Vec<PathBuf> = screen::names(path).into();
+    let mut parts: Vec<PathBuf> = picture_paths(path).into();
     parts.extend(AUXILIARY.map(|ending| sibling_path(path, ending)));
     parts.push(sibling_path(path, resource::ENDING));
     parts.retain(|p| p != path);
@@ -162,6 +200,6 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
             return Err(ImportError::unknown(path));
         }
     };
-    screen::attach(path, &mut recording);
+    attach_picture(path, &mut recording);
     Ok(recording)
 }

@@ -10,7 +10,6 @@
 //! (inferred: Mesa's compiler emits none).
 
 pub mod arithmetic;
-pub mod branch;
 mod consistent;
 pub mod convert;
 pub mod generate;

@@ -2,10 +2,9 @@
 //! are compared with those of the recorded launch.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
-mod timing;
-
 use super::contents::Contents;
 use super::error::CudaReplayError;
+use super::launch_timing::{EventTimer, Sensor};
 use super::pages::{SavedMemory, join_pages};
 use super::script::{Script, Step};
 use super::stage::{Stage, StageOptions};
@@ -20,7 +19,6 @@ use cuda_driver::{
     FUNCTION_REGISTERS, FUNCTION_SHARED, NOT_READY, Nvml,
 };
 use std::time::{Duration, Instant};
-use timing::{EventTimer, Sensor};
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 

@@ -8,7 +8,6 @@ use super::function::Function;
 use super::interrupts::Interrupts;
 use super::name::Address;
 use super::region_access::{RegionAccess, RegionSource, windows};
-use super::virtio;
 use crate::device::guard::{DriverState, Guard};
 use crate::device::host::Host;
 use crate::device::memory::{self, Memory};
@@ -20,6 +19,17 @@ use trace_core::registers::RegisterMap;
 
 /// One past the highest address for functions with unknown limits, if their memory may be anywhere.
 const LOW: u64 = 1 << 32;
+/// Vendor of virtio devices.
+const VIRTIO_VENDOR: u16 = 0x1af4;
+/// Vendor-specific capability, and its virtio type: the common configuration.
+const VENDOR_SPECIFIC: u8 = 0x09;
+const VIRTIO_COMMON: u8 = 1;
+/// Registers of the common configuration: the feature word selector, and the selected word.
+const VIRTIO_FEATURE_SELECT: u64 = 0;
+const VIRTIO_FEATURES: u64 = 4;
+/// `VIRTIO_F_ACCESS_PLATFORM` is feature 33.
+const VIRTIO_SECOND_WORD: u64 = 1;
+const ACCESS_PLATFORM: u64 = 1 << 1;
 
 /// An opened function with everything needed to operate it.
 pub(super) struct OpenFunction {
@@ -221,7 +231,7 @@ impl OpenFunction {
         let function = Function::read(host, address)?;
         Self::settle(&config, &function)?;
         let (windows, ways) = windows(RegionSource::Vfio(&vfio), &function, map)?;
-        if virtio::can_bypass_iommu(&function, &config, &windows, &ways)? {
+        if can_bypass_iommu(&function, &config, &windows, &ways)? {
             return Err(NoVfioReason::Because(
                 "it is behind an IOMMU but bypasses it: it is a virtio device that does not offer \
                  VIRTIO_F_ACCESS_PLATFORM"
@@ -283,7 +293,7 @@ impl OpenFunction {
         let (windows, ways) = windows(RegionSource::Files(host), &function, map)?;
         // A translation that the kernel set up for its own drivers maps no memory of this program.
         let translated = function.group.as_ref().is_some_and(|g| !g.is_identity());
-        let kept = translated && !virtio::can_bypass_iommu(&function, &config, &windows, &ways)?;
+        let kept = translated && !can_bypass_iommu(&function, &config, &windows, &ways)?;
         let memory = match kept {
             true => Err("the IOMMU blocks all memory that VFIO does not map for the function".to_owned()),
             false => Memory::from_huge_pages(host, options.memory, options.among, limit),
@@ -318,6 +328,43 @@ impl OpenFunction {
         config.quiet()?;
         config.command(decode_bits(function), 0)
     }
+}
+
+/// Returns whether a function accesses memory past its IOMMU.
+///
+/// Virtio 1.2, section 6.1 and 4.1.4: a device that does not offer `VIRTIO_F_ACCESS_PLATFORM` uses physical addresses,
+/// even behind an IOMMU. Emulated machines have such devices. A virtio device without features at the specified
+/// location is assumed to be one.
+fn can_bypass_iommu(
+    function: &Function,
+    config: &Config,
+    windows: &[Window],
+    ways: &[Option<RegionAccess>],
+) -> Result<bool, PciError> {
+    if function.pci.vendor != VIRTIO_VENDOR {
+        return Ok(false);
+    }
+    for at in config.capabilities(VENDOR_SPECIFIC)? {
+        let Some([_, _, _, kind, bar, _, _, _, a, b, c, d]) = config.bytes::<12>(at)? else {
+            continue;
+        };
+        if kind != VIRTIO_COMMON {
+            continue;
+        }
+        let name = format!("bar{bar}");
+        let number = windows.iter().find(|w| w.name == name).map(|w| usize::from(w.number));
+        let Some(Some(RegionAccess::Memory(window))) = number.and_then(|n| ways.get(n)) else {
+            continue;
+        };
+        let base = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let features = window
+            .write(base + VIRTIO_FEATURE_SELECT, 4, VIRTIO_SECOND_WORD)
+            .and_then(|()| window.read(base + VIRTIO_FEATURES, 4));
+        // The value after a reset.
+        let _ = window.write(base + VIRTIO_FEATURE_SELECT, 4, 0);
+        return Ok(features.is_none_or(|f| f & ACCESS_PLATFORM == 0));
+    }
+    Ok(true)
 }
 
 /// Returns the command register bits that enable decoding of the existing windows.

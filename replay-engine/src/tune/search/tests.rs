@@ -387,3 +387,18 @@ fn requests_and_answers_travel() {
         TuneRequest::default()
     );
 }
+
+#[test]
+fn each_is_drawn_once_and_by_the_seed() {
+    let draw = |seed, wanted| Random::new(seed).draw(100, wanted);
+    let mut all = draw(1, 1000);
+    assert_ne!(all, (0..100).collect::<Vec<_>>());
+    assert_eq!(draw(1, 30), all[..30], "fewer are the first of more");
+    all.sort_unstable();
+    assert_eq!(all, (0..100).collect::<Vec<_>>());
+    assert_ne!(draw(1, 30), draw(2, 30));
+    assert!(draw(1, 0).is_empty());
+    assert!(Random::new(0).draw(0, 5).is_empty());
+    // Published values of the generator for the seed 0.
+    assert_eq!(Random::new(0).next(), 0xe220_a839_7b1d_cdaf);
+}

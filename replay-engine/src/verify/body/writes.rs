@@ -1,13 +1,13 @@
 //! Writes along the body: registers, roots and modes where they take effect, chains at their submit, cleared words.
 
 use super::Walker;
-use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, RESETS, RewriteKind};
+use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, PlanGpuMemory, PlanPages, RESETS, RewriteKind};
 use crate::verify::activity::ActiveTranslation;
-use crate::verify::chain::follow;
 use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
-use crate::verify::{Reason, Refusal};
-use std::collections::{BTreeSet, HashMap};
-use trace_core::jobs::MAX_JOBS;
+use crate::verify::work::HEADER;
+use crate::verify::{Reason, Refusal, Work};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use trace_core::jobs::{GpuMemory, HEADER_BYTES, JobHeader, MAX_JOBS};
 use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};
 use trace_core::{GpuVa, PhysAddr};
@@ -22,6 +22,8 @@ const MODE_AARCH64_4K: u64 = 6;
 const BESIDE_MODE: u64 = 0x4200_0000;
 /// Number of bytes that are cleared in a header before its chain is submitted: status and first incomplete task.
 const STATUS_BYTES: u8 = 8;
+/// Alignment of a job header, bytes: the hardware ignores the low bits of the address, or faults on them.
+const HEADER_ALIGN: u64 = 64;
 
 impl<'a> Walker<'a> {
     fn value(&self, offset: u32) -> u64 {
@@ -197,7 +199,7 @@ impl<'a> Walker<'a> {
             return self.refuse(3, Reason::JobWithoutSpace { number });
         };
         let gpu = self.memory.gpu(space);
-        let followed = follow(&gpu, GpuVa(head), self.work).or_else(|e| self.refuse(3, e))?;
+        let followed = follow_chain(&gpu, GpuVa(head), self.work).or_else(|e| self.refuse(3, e))?;
         let base = self.plan.arena.base.0;
         let headers: BTreeSet<u64> = followed.headers.iter().map(|pa| pa.0.saturating_sub(base)).collect();
         if let Some(offset) = self.cleared.iter().find(|at| !headers.contains(at)) {
@@ -291,5 +293,53 @@ fn mode_of(format: MmuFormat) -> u64 {
     match format {
         MmuFormat::Aarch64_4k => MODE_AARCH64_4K,
         MmuFormat::MaliLpae => MODE_LEGACY,
+    }
+}
+
+/// A mapped chain with an end.
+struct ChainHeaders {
+    /// Addresses of its headers, in chain order. No header crosses a page, because its size is half its alignment.
+    headers: Vec<PhysAddr>,
+    /// Number of headers that no driver would write. The hardware's behavior for them is unknown, so they are read as
+    /// if they were valid.
+    undecoded: u64,
+}
+
+/// Follows the chain from `head` through the current memory, header by header as the hardware fetches them (rule 3).
+///
+/// # Errors
+/// If a header is misaligned or not mapped, or the chain loops or is too long.
+fn follow_chain<M: PlanPages>(
+    gpu: &PlanGpuMemory<'_, M>,
+    head: GpuVa,
+    work: &Work<'_>,
+) -> Result<ChainHeaders, Reason> {
+    let mut seen = HashSet::new();
+    let mut followed = ChainHeaders {
+        headers: Vec::new(),
+        undecoded: 0,
+    };
+    let mut at = head;
+    loop {
+        work.spend(HEADER)?;
+        if !seen.insert(at) {
+            return Err(Reason::ChainLoops { head: head.0, va: at.0 });
+        }
+        if followed.headers.len() >= MAX_JOBS {
+            return Err(Reason::ChainTooLong { head: head.0 });
+        }
+        if !at.0.is_multiple_of(HEADER_ALIGN) {
+            return Err(Reason::ChainMisaligned { head: head.0, va: at.0 });
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        let Some(pa) = gpu.physical(at).filter(|_| gpu.read(at, &mut bytes)) else {
+            return Err(Reason::ChainUnmapped { head: head.0, va: at.0 });
+        };
+        followed.headers.push(pa);
+        followed.undecoded += u64::from(JobHeader::decode(&bytes).is_err());
+        match JobHeader::read(&bytes).next {
+            GpuVa(0) => return Ok(followed),
+            next => at = next,
+        }
     }
 }

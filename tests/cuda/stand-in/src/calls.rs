@@ -23,7 +23,6 @@ mod rooms {
     pub use crate::memory::allocation::*;
     pub use crate::memory::arrays::*;
     pub use crate::memory::host::*;
-    pub use crate::memory::pools::*;
     pub use crate::memory::queries::*;
     pub use crate::memory::virtual_memory::*;
     pub use crate::procs::*;

@@ -1,11 +1,9 @@
 //! Kernels: a function for each kernel name in a program's PTX, which does the text's work block by block and thread by
 //! thread. The texts are with the programs, `tests/cuda/clients/ptx/` and `programs/driver_api.c`.
 
-mod faults;
 mod linked;
 mod numbers;
 mod tools;
-mod variables;
 
 use crate::Answer;
 use crate::codes::{INVALID_VALUE, NOT_FOUND};
@@ -13,6 +11,13 @@ use crate::context::Context;
 use crate::memory::view::View;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Order: write to an illegal address.
+const BAD: u32 = 1;
+/// Order: never end.
+const HANG: u32 = 2;
+/// Time between two polls for the end.
+const TICK: Duration = Duration::from_millis(5);
 
 /// Implementation of a kernel.
 pub type Body = fn(&KernelRun<'_>) -> Answer;
@@ -54,17 +59,17 @@ const KERNELS: [KernelEntry; 22] = [
     kernel_entry("walk", linked::walk, 18, 0),
     kernel_entry("reverse", linked::reverse, 18, 0),
     kernel_entry("find", linked::find, 18, 0),
-    kernel_entry("weigh_globals", variables::weigh_globals, 18, 0),
-    kernel_entry("count_up", variables::count_up, 12, 0),
-    kernel_entry("through", variables::through, 14, 0),
-    kernel_entry("weigh", variables::weigh, 16, 0),
+    kernel_entry("weigh_globals", numbers::weigh_globals, 18, 0),
+    kernel_entry("count_up", numbers::count_up, 12, 0),
+    kernel_entry("through", numbers::through, 14, 0),
+    kernel_entry("weigh", numbers::weigh, 16, 0),
     kernel_entry("ncclDevKernel_AllReduce_Sum_f32_RING_LL", numbers::vector_add, 16, 0),
 ];
 const ORDERS: [KernelEntry; 4] = [
     kernel_entry("kinescope_pages", tools::pages, 24, 0),
     kernel_entry("kinescope_hash", tools::hash, 32, 0),
-    kernel_entry("obey", faults::obey, 14, 0),
-    kernel_entry("slow", faults::slow, 10, 0),
+    kernel_entry("obey", obey, 14, 0),
+    kernel_entry("slow", slow, 10, 0),
 ];
 /// Registers of an unknown kernel.
 const REGISTERS: u32 = 32;
@@ -157,4 +162,30 @@ impl KernelRun<'_> {
         let micros = 200 + odd * ALONE * 32 / self.threads().clamp(32, MAX_ELEMENTS);
         std::thread::sleep(Duration::from_micros(micros));
     }
+}
+
+/// `obey(out, orders, n)`: `orders` holds what to do, a spare word, and an address; out[i] = i · 3 + what.
+fn obey(r: &KernelRun<'_>) -> Answer {
+    let (out, orders) = (r.u64(0)?, r.u64(1)?);
+    if r.memory.u32(orders)? == BAD {
+        r.memory.set_u32(r.memory.u64(orders + 8)?, 1)?;
+    }
+    // The end of a process ends its threads, and the failure of a context ends its kernels.
+    while r.memory.u32(orders)? == HANG {
+        r.context.check()?;
+        crate::settings::settings().tick();
+        std::thread::sleep(TICK);
+    }
+    let what = r.memory.u32(orders)?;
+    let places = r.places(r.u32(2)?.into());
+    places.into_iter().try_for_each(|i| {
+        r.memory
+            .set_u32(out + i * 4, (i as u32).wrapping_mul(3).wrapping_add(what))
+    })
+}
+
+/// `slow(nanoseconds)`: takes this long.
+fn slow(r: &KernelRun<'_>) -> Answer {
+    std::thread::sleep(Duration::from_nanos(r.u64(0)?));
+    Ok(())
 }

@@ -4,7 +4,6 @@ pub mod allocation;
 pub mod arrays;
 pub mod host;
 mod piece;
-pub mod pools;
 pub mod queries;
 mod table;
 pub mod view;

@@ -7,7 +7,7 @@ use super::device::{self, Function, name_of};
 use super::mmio_regions::{MmioRegions, NOWHERE, Owner, STRAY};
 use super::rows::{Rows, UnusableLines};
 use super::source::{self, End};
-use super::{hardware, interrupts, merge};
+use super::{hardware, merge};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{
@@ -17,6 +17,9 @@ use crate::recording::{
 use bytemuck::Pod;
 use rayon::prelude::*;
 use std::path::Path;
+
+/// Maximum number of names of other interrupts that are listed.
+const MAX_INTERRUPT_NAMES: usize = 8;
 
 /// A log format: blocks of lines are parsed independently on several threads, then handled in order.
 pub(super) trait Format: Sync {
@@ -225,7 +228,7 @@ impl Log {
             .map(|f| f.driver.clone())
             .filter(|d| !d.is_empty())
             .unwrap_or_else(|| self.driver.clone());
-        interrupts::settle(
+        settle_interrupts(
             &mut self,
             &mut pieces,
             function.as_ref().and_then(|f| f.pci.irq),
@@ -309,6 +312,54 @@ impl Log {
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, "other devices", message));
         }
+    }
+}
+
+/// Assigns lines to the interrupts of the device and removes the others. The device's interrupts are those that the
+/// driver requested, in that order; else the one that the bus assigned; else those whose handlers have the driver's
+/// name.
+fn settle_interrupts(log: &mut Log, pieces: &mut [Rows], given: Option<u32>, driver: &str) {
+    let mut lines = log.requested.clone();
+    if lines.is_empty() {
+        lines.extend(given);
+    }
+    if lines.is_empty() && !driver.is_empty() {
+        let named = log.irqs.iter().filter(|(_, name, _)| name.contains(driver));
+        lines.extend(named.map(|(irq, ..)| *irq));
+    }
+    let others: Vec<_> = log.irqs.iter().filter(|(irq, ..)| !lines.contains(irq)).collect();
+    let count: u64 = others.iter().map(|(.., n)| n).sum();
+    if count > 0 {
+        let names: Vec<&str> = others
+            .iter()
+            .take(MAX_INTERRUPT_NAMES)
+            .map(|(_, name, _)| name.as_str())
+            .collect();
+        let more = if others.len() > MAX_INTERRUPT_NAMES { " …" } else { "" };
+        let message = format!(
+            "{count} interrupts of other devices were not imported: {}{more}",
+            names.join(", ")
+        );
+        log.findings
+            .push(Finding::new(FindingKind::NotUsed, "interrupts", message));
+    }
+    for p in pieces.iter_mut().filter(|p| !p.interrupts.is_empty()) {
+        let line = |irq: u32| lines.iter().position(|l| *l == irq).map(|l| l as u32);
+        let mut row = 0;
+        let mut kept = vec![true; p.len()];
+        for (kind, keep) in p.kind.iter().zip(&mut kept) {
+            if *kind != EventKind::Interrupt as u8 {
+                continue;
+            }
+            if let Some(r) = p.interrupts.get_mut(row) {
+                match line(r.line) {
+                    Some(line) => r.line = line,
+                    None => *keep = false,
+                }
+            }
+            row += 1;
+        }
+        p.retain(&kept);
     }
 }
 

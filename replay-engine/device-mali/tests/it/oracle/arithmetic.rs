@@ -1,8 +1,11 @@
-//! Floating-point arithmetic: sums, products, extremes, scaling, rounding to integers, comparisons and selections.
+//! Floating-point arithmetic: sums, products, extremes, scaling, rounding to integers, comparisons and selections;
+//! conditions of branches.
 //!
 //! Known: one correct rounding in the mode that is named, denormals kept, zeros signed, as the standard has it; the
 //! text of Valhall's instructions of the same names in Mesa's `valhall/ISA.xml`; comparisons, `gtlt` and `total`
-//! as Mesa's newer compiler folds and checks them against hardware.
+//! as Mesa's newer compiler folds and checks them against hardware. `BRANCH` compares two operands, `BRANCHZ` one with
+//! zero, in the type of the name, parts of words where the modifier says so; `.i16` without it is the low half (how
+//! Mesa uses it).
 //! Inferred: a scaled sum (`FMA_RSCALE`, `FADD_RSCALE`, `LDEXP`) is rounded once, after scaling; what is clamped to a
 //! range with zero at its end becomes zero when it is no number; semantics `c` and `inverse_c` of extremes are those
 //! of C's conditional on the operands in order, and in falling order.
@@ -10,7 +13,7 @@
 //! -1 to 1 is taken for what is no number.
 
 use super::number::{F16, F32, Format, Number};
-use super::source::{self, float, floats};
+use super::source::{self, float, floats, lane, number};
 use super::value::{Check, Value};
 use bifrost::{Instruction, Modifier, Op, Value as M};
 use std::cmp::Ordering;
@@ -199,6 +202,32 @@ fn csel(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
         })
         .collect();
     put(F16, &pieces?)
+}
+
+/// Whether a branch is taken; `None` for what is no branch on a condition.
+pub fn taken(i: &Instruction, s: &[u32]) -> Option<bool> {
+    let name = i.op().name();
+    let against_zero = name.starts_with("BRANCHZ.");
+    if !against_zero && !name.starts_with("BRANCH.") {
+        return None;
+    }
+    let part = |n: usize| match i.get([Modifier::Widen0, Modifier::Widen1][n]) {
+        M::None if name.ends_with("16") => M::H0,
+        part => part,
+    };
+    let order = if name.contains(".f") {
+        let float = |n: usize| {
+            let (bits, width) = lane(s[n], part(n))?;
+            Some(Number::of(if width == 16 { F16 } else { F32 }, bits))
+        };
+        let second = if against_zero { Number::integer(0) } else { float(1)? };
+        float(0)?.compare(&second)
+    } else {
+        let integer = |n: usize| number(s[n], part(n), name.contains(".s"));
+        let second = if against_zero { 0 } else { integer(1)? };
+        Some(integer(0)?.cmp(&second))
+    };
+    condition(i.get(Modifier::Cmpf), order)
 }
 
 /// The result of an operation of this file; `None` for others and for what is not defined.

@@ -1,7 +1,8 @@
 //! The oracle on cases whose results were computed by hand.
 
+use super::arithmetic::taken;
 use super::generate::Rng;
-use super::{branch, result, value::Value};
+use super::{result, value::Value};
 use bifrost::{Instruction, Modifier, Op, Unit, Value as M};
 
 /// An operation with these modifiers; any source selectors.
@@ -263,7 +264,7 @@ fn branches_compare_the_part_that_they_name() {
         Op::BranchzI16,
         &[(Modifier::Cmpf, M::Eq), (Modifier::Widen0, M::H0)],
     );
-    assert_eq!(branch::taken(&zero, &[0xffff_0000, 0]), Some(true));
+    assert_eq!(taken(&zero, &[0xffff_0000, 0]), Some(true));
     let less = operation(Unit::Add, Op::BranchS32, &[(Modifier::Cmpf, M::Gt)]);
-    assert_eq!(branch::taken(&less, &[0, u32::MAX, 0]), Some(true));
+    assert_eq!(taken(&less, &[0, u32::MAX, 0]), Some(true));
 }

@@ -1,15 +1,16 @@
-//! `cuMemAlloc` and similar calls: device memory allocated and freed, immediately or in a stream's order.
+//! `cuMemAlloc` and similar calls: device memory allocated and freed, immediately or in a stream's order; and pools for
+//! the latter: the device's own, and those that a program creates.
 
 use super::piece::Piece;
-use super::pools;
 use super::table::{Kind, READ_WRITE, Range, find, insert, ranges_mut};
 use crate::call::Call;
-use crate::codes::{INVALID_VALUE, OUT_OF_MEMORY};
+use crate::codes::{INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::graphs::capture::{refuse_capturing, refuse_unsafe};
-use crate::pointers::give;
+use crate::handles::{Handles, pointer};
+use crate::pointers::{get, give};
 use crate::streams;
-use crate::{Answer, lock};
-use cuda_driver::{CuDevicePtr, CuMemPool, CuStream};
+use crate::{Answer, device, lock};
+use cuda_driver::{ALLOCATION_PINNED, CuDevice, CuDevicePtr, CuMemPool, CuStream, LOCATION_DEVICE};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,8 @@ const PITCH: usize = 512;
 const STEP: u64 = 512;
 /// Size of the address range for allocations, bytes.
 const ARENA: u64 = 64 << 30;
+/// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
+const MANAGED: u32 = 2;
 
 /// Addresses for allocations, accessible only through the table.
 struct Arena {
@@ -149,7 +152,7 @@ pub fn cuMemFree_v2(call: &Call, at: CuDevicePtr) -> Answer {
 }
 
 pub fn cuMemAllocAsync(call: &Call, to: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
-    take_in_order(call, to, bytes, pools::kind_of(None)?, stream)
+    take_in_order(call, to, bytes, kind_of(None)?, stream)
 }
 
 pub fn cuMemAllocFromPoolAsync(
@@ -159,7 +162,7 @@ pub fn cuMemAllocFromPoolAsync(
     from: CuMemPool,
     stream: CuStream,
 ) -> Answer {
-    take_in_order(call, to, bytes, pools::kind_of(Some(from))?, stream)
+    take_in_order(call, to, bytes, kind_of(Some(from))?, stream)
 }
 
 fn take_in_order(call: &Call, to: *mut CuDevicePtr, bytes: usize, kind: Kind, stream: CuStream) -> Answer {
@@ -199,7 +202,45 @@ pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer 
     Ok(())
 }
 
+struct Pool {
+    handle: usize,
+    kind: Kind,
+}
+
+static POOLS: Handles<Pool> = Handles::new(13);
+/// The pool that `cuMemAllocAsync` takes from.
+static CURRENT: Mutex<usize> = Mutex::new(POOL);
+
+/// Returns the kind of a pool's memory; `None` for the current pool.
+fn kind_of(pool: Option<CuMemPool>) -> Answer<Kind> {
+    match pool.map_or_else(|| *lock(&CURRENT), |pool| pool as usize) {
+        POOL => Ok(Kind::Pool),
+        other => Ok(POOLS.get(pointer(other))?.kind),
+    }
+}
+
+/// Creates a pool. Its structure starts with the kind of memory, kinds of handles, and the location. Nothing is shared
+/// here.
+pub fn cuMemPoolCreate(call: &Call, to: *mut CuMemPool, properties: *const c_void) -> Answer {
+    call.context()?;
+    let [kind, shared, location, id]: [u32; 4] = get(properties.cast())?;
+    let kind = match kind {
+        ALLOCATION_PINNED if shared == 0 && location == LOCATION_DEVICE && id == 0 => Kind::Pool,
+        MANAGED if shared == 0 => Kind::Managed,
+        _ => return Err(NOT_SUPPORTED),
+    };
+    let pool = POOLS.put(|handle| Pool { handle, kind });
+    give(to, pointer(pool.handle))
+}
+
+pub fn cuDeviceSetMemPool(_: &Call, device: CuDevice, pool: CuMemPool) -> Answer {
+    device::check(device)?;
+    kind_of(Some(pool)).map_err(|_| INVALID_HANDLE)?;
+    *lock(&CURRENT) = pool as usize;
+    Ok(())
+}
+
 /// Memory cannot be shared with other processes here.
 pub fn cuIpcGetMemHandle(_: &Call, _handle: *mut c_void, _at: CuDevicePtr) -> Answer {
-    Err(crate::codes::NOT_SUPPORTED)
+    Err(NOT_SUPPORTED)
 }

@@ -1,7 +1,7 @@
 //! Measurements around a launch: its device time, and the device's clocks and temperature.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
-use crate::device::cuda::stage::Stage;
+use super::stage::Stage;
 use crate::tune::Health;
 use cuda_driver::{CuEvent, CudaError, Driver, Nvml, NvmlDevice, Uuid};
 use std::thread::JoinHandle;

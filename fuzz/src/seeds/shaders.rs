@@ -1,6 +1,7 @@
-//! Seeds of compute jobs: shaders of the sample recordings, bound to the target's own memory.
+//! Seeds of compute jobs and shader code, from the shaders of the sample recordings.
 
 use super::Add;
+use crate::shader_code::encode;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;
 use trace_core::GpuVa;
@@ -8,8 +9,11 @@ use trace_core::jobs::{Dispatch, GpuMemory, Payload, decode_code, memory_at_subm
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 
-/// Adds the seeds.
-pub fn add(add: Add<'_>) {
+/// Start address of a seed's code.
+const ENTRY: u64 = 0x5f_0000_1000;
+
+/// Adds the seeds of compute jobs, bound to the target's own memory.
+pub fn add_jobs(add: Add<'_>) {
     for (sample, file, mode) in [
         ("vecadd", "vecadd", 0),
         ("vecadd-g52", "vecadd-g52", 1),
@@ -23,8 +27,27 @@ pub fn add(add: Add<'_>) {
     }
 }
 
+/// Adds the seeds of shader code: the shaders of the sample recordings, with padding after them and without.
+pub fn add_code(add: Add<'_>) {
+    for sample in ["vecadd", "matmul", "histogram", "mediump"] {
+        if let Some(mut code) = code_of_sample(sample) {
+            code.extend([0; 16]);
+            add("shader_code", sample, encode(ENTRY, u32::MAX, u16::MAX, &code));
+        }
+    }
+    if let Some(code) = code_of_sample("vecadd-g52") {
+        // The code ends at the last byte of the address space, where nothing can follow it.
+        let entry = 0u64.wrapping_sub(code.len() as u64);
+        add(
+            "shader_code",
+            "vecadd-g52-at-the-end",
+            encode(entry, u32::MAX, u16::MAX, &code),
+        );
+    }
+}
+
 /// Returns the code of a sample's first job.
-pub(super) fn code_of_sample(sample: &str) -> Option<Vec<u8>> {
+fn code_of_sample(sample: &str) -> Option<Vec<u8>> {
     Some(first_job(sample)?.code)
 }
 

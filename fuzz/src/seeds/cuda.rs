@@ -1,0 +1,62 @@
+//! Seeds of the readers of CUDA code, single-kernel databases and memory traces.
+
+use super::Add;
+use crate::kernels::{MNEME, RECORD_REPLAY};
+use crate::watched::{BASE, BYTES};
+use trace_core::calls::{MemorySample, MemoryTrace};
+
+/// Adds the seeds of CUDA code containers: small ones of each kind that compilers wrote.
+pub fn add_code(add: Add<'_>) {
+    macro_rules! fixture {
+        ($($name:literal)*) => {
+            $(add(
+                "cuda_code",
+                $name,
+                include_bytes!(concat!("../../../trace-core/cuda-code/tests/fixtures/", $name)).to_vec(),
+            );)*
+        };
+    }
+    fixture!("vecadd.lz4.fatbin" "named.fatbin" "templated.zstd.fatbin" "globals.sm_90.cubin");
+    fixture!("vecadd.cuda12.sm_90a.cubin" "globals.compute_80.ptx" "required.ptx");
+}
+
+/// Adds the seeds of single-kernel databases: each file that `trace-core/tests/kernels/make.py` wrote.
+pub fn add_kernels(add: Add<'_>) {
+    let file = |which: u8, (_, bytes): &(&str, &[u8])| [&[which], *bytes].concat();
+    for (n, (entry, name)) in (0..).zip(RECORD_REPLAY.iter().zip(["database", "before", "behind"])) {
+        add("record_replay", name, file(n, entry));
+    }
+    let names = ["database", "before", "changed", "before-second", "behind"];
+    for (n, (entry, name)) in (0..).zip(MNEME.iter().zip(names)) {
+        add("mneme", name, file(n, entry));
+    }
+}
+
+/// Adds the seeds of memory traces: one of all memory with changes of two launches, and an empty one.
+pub fn add_memory_trace(add: Add<'_>) {
+    let sight = |at: u64, moment: u64, content: u64| MemorySample {
+        at,
+        moment,
+        bytes: 4096,
+        content,
+    };
+    let mut content = vec![0; 4096];
+    content.extend([7; 4096]);
+    let sights = vec![
+        sight(BASE, 1, 0),
+        sight(BASE, 2, 4096),
+        sight(BASE + 4096, 1, 0),
+        sight(BASE + 4096, 4, 0),
+        sight(BASE + 4096, 5, 4096),
+    ];
+    let all: Vec<_> = std::iter::once(BASE..BASE + BYTES).collect();
+    for (name, whole, sights, content) in [
+        ("changes", true, sights, content),
+        ("nothing", false, Vec::new(), Vec::new()),
+    ] {
+        let made = MemoryTrace::new("cuda:0", 1..6, whole, all.clone(), sights, content);
+        if let Ok(bytes) = made.and_then(|w| w.to_bytes()) {
+            add("watched", name, bytes);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Seeds of the readers of text: filters, register maps, logs of register accesses, QEMU's answers.
+
+use super::Add;
+use crate::trace_log::BESIDE;
+
+/// Kind and direction, thread, offset, value.
+const EVENTS: [(u8, u8, u16, u32); 10] = [
+    (0x20, 1, 0x0, 0x6000_0000),
+    (0x21, 1, 0x18d8, 0x8_7b00),
+    (0x27, 2, 0x18e0, 0x1),
+    (8, 0, 0, 2),
+    (0x20, 2, 0x100c, 2),
+    (9, 0, 0, 7),
+    (10, 0, 0, 0x7000),
+    (11, 1, 64, 0x1000),
+    (0x8c, 1, 0x20, 0x2400_0000),
+    (13, 1, 0x1000, 0x8000),
+];
+
+const FILTERS: [(&str, &str); 9] = [
+    (
+        "product",
+        "reg =~ \"JS1_.*\" and write and value & 0x100 != 0 and job in 0..9",
+    ),
+    (
+        "fields",
+        "JS1_CONFIG_NEXT.start_flush = \"clean+invalidate\" or JS_COMMAND_NEXT = start",
+    ),
+    (
+        "numbers",
+        "value in {1, 0b10, 0o7, 0x8_7b00} and time in 1us..1.5ms and not event > 9",
+    ),
+    ("names", "space = bar1 || block != MMU && reg in {GPU_ID, AS_COMMAND}"),
+    (
+        "kinds",
+        "interrupt or submit or poll or mark or host-write or undecoded or dma or unknown",
+    ),
+    (
+        "reported",
+        "irq.line = job or irq.status & 3 or address >= 0x1000 or bytes < 65 or text =~ '7$'",
+    ),
+    ("words", "!(read js1) write mmu offset width = 4"),
+    ("kind", "kind not in {read, write} and kind != mark"),
+    ("nothing", ""),
+];
+
+/// Adds the seeds of filters: events of every kind and a filter of each form.
+pub fn add_filter(add: Add<'_>) {
+    let mut head = vec![EVENTS.len() as u8];
+    for (kind, thread, offset, value) in EVENTS {
+        head.extend([kind, thread]);
+        head.extend(offset.to_le_bytes());
+        head.extend(value.to_le_bytes());
+    }
+    for (file, text) in FILTERS {
+        add("filter", file, [&head, text.as_bytes()].concat());
+    }
+}
+
+const RNN: &str = "<database><enum name=\"chip\"><value name=\"A2\"/><value name=\"A3\"/></enum>\
+<enum name=\"how\"><value name=\"FAST\" value=\"1\"/></enum>\
+<bitset name=\"both\"><bitfield name=\"HOW\" low=\"0\" high=\"1\" type=\"how\"/><bitfield name=\"BASE\" low=\"4\" high=\"31\" shr=\"4\"/></bitset>\
+<group name=\"g\"><reg32 offset=\"1\" name=\"LOW\" access=\"r\"/><reg64 offset=\"2\" name=\"WIDE\"/></group>\
+<domain name=\"D\" width=\"32\" prefix=\"chip\"><reg32 offset=\"1\" name=\"ID\" variants=\"A3-\"/>\
+<array offset=\"16\" name=\"MRT\" stride=\"8\" length=\"2\"><reg32 offset=\"0\" name=\"CTL\" type=\"both\"/><use-group name=\"g\"/></array>\
+<reg32 offset=\"0x30\" name=\"X\" length=\"3\"/></domain></database>";
+
+const GENXML: &str = "<genxml name=\"T\" gen=\"9\"><enum name=\"Mode\"><value name=\"ON\" value=\"1\"/></enum>\
+<register name=\"CTL\" length=\"1\" num=\"0x2044\"><field name=\"Mode\" start=\"0\" end=\"1\" type=\"Mode\"/></register>\
+<struct name=\"S\" length=\"2\"><group count=\"4\" start=\"0\" size=\"16\"><field name=\"P\" start=\"0\" end=\"15\" type=\"uint\"/></group></struct></genxml>";
+
+const VCXML: &str = "<vcxml gen=\"2.1\"><packet code=\"71\" name=\"Cache\" shortname=\"cache\">\
+<field name=\"count\" size=\"4\" start=\"4\" type=\"uint\" minus_one=\"true\"/><field name=\"address\" size=\"27\" start=\"13\" type=\"address\"/></packet></vcxml>";
+
+const PANXML: &str = "<panxml><struct name=\"T\" size=\"2\"><field name=\"W\" size=\"16\" start=\"0:4\" type=\"uint\" modifier=\"minus(1)\"/>\
+<field name=\"P\" size=\"32\" start=\"1:0\" type=\"address\" modifier=\"shr(4)\"/></struct></panxml>";
+
+const SVD: &str = "<device><name>D</name><peripherals><peripheral><name>P</name><baseAddress>0x40000000</baseAddress><registers>\
+<register><name>CTRL</name><addressOffset>0</addressOffset><fields><field><name>M</name><bitRange>[3:1]</bitRange>\
+<enumeratedValues><enumeratedValue><name>A</name><value>#001</value></enumeratedValue></enumeratedValues></field></fields></register>\
+<cluster><dim>2</dim><dimIncrement>16</dimIncrement><name>CH[%s]</name><addressOffset>0x10</addressOffset>\
+<register derivedFrom=\"CTRL\"><name>V</name><addressOffset>0</addressOffset></register></cluster></registers></peripheral></peripherals></device>";
+
+/// Adds the seeds of register maps: small register descriptions in the three formats.
+pub fn add_maps(add: Add<'_>) {
+    add("map_svd", "device", SVD.into());
+    add("map_rnn", "database", RNN.into());
+    add("map_genxml", "genxml", GENXML.into());
+    add("map_genxml", "vcxml", VCXML.into());
+    add("map_genxml", "panxml", PANXML.into());
+}
+
+const MMIOTRACE: &[u8] = b"VERSION 20070824
+PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000 radeonfb
+MARK 4.793477 start
+MAP 4.863207 1 0xfebf0000 0xffffcc9ec05b0000 0x4000 0x0 0
+R 4 4.867835 1 0xfebf0148 0x0 0x0 0
+W 8 4.867836 1 0xfd000148 0x102030405060708 0x0 0
+UNKNOWN 5.126301 3 0xc0000 f3,a5,f6 0x0 0
+MARK 0.000000 Lost 3 events.
+UNMAP 5.112185 2 0x0 0
+";
+const AUXILIARY: &[u8] = b"            sh-92      [000] d.h1.     4.86: irq_handler_entry: irq=11 name=radeonfb
+            sh-92      [000] .....     4.9: cfgr: (pci_conf1_read+0x0/0xf0) seg=0 bus=0 devfn=0x18 reg=0x4 len=2
+            sh-92      [000] .....     4.9: cfgw: (pci_conf1_write+0x0/0xf0) seg=0 bus=0 devfn=0x18 reg=0x4 len=2 val=0x7
+            sh-92      [000] .....     5.0: req_irq: (request_threaded_irq+0x0/0x170) irq=11 handler=0xffffffffc0617af0
+";
+const FTRACE: &[u8] = b"# tracer: nop
+        modprobe-49      [000] dN...     0.561222: ioremap: (ioremap_prot+0x0/0xe0) phys=0x11010000 size=0x4000
+        modprobe-49      [000] .N...     0.561858: ioremap_ret: (f+0x198/0x1d70 [radeonfb] <- ioremap_prot) va=0xffffffc0088a4000
+        modprobe-49      [000] .N...     0.562: rwmmio_write: f+0x1/0x2 -> g+0x1/0x2 [radeonfb] width=32 val=0x1 addr=0xffffffc0088a4010
+        modprobe-49      [000] .N...     0.563: rwmmio_post_read: f+0x1/0x2 -> g+0x1/0x2 [radeonfb] width=16 val=0x1 addr=0xffffffc0088a4010
+        modprobe-49      [000] .N...     0.563: rwmmio_post_read: f+0x1 -> pci_generic_config_read+0x1/0x2 width=8 val=0x1 addr=0xffffffc01001003d
+        modprobe-49      [000] .....     0.564: m: (dma_map_page_attrs+0x0/0x1) dev=0xf page=0xf off=0 size=4096
+        modprobe-49      [000] .....     0.565: m: (x+0x1/0x2 <- dma_map_page_attrs) dma=0x7fff000
+CPU:0 [LOST 12 EVENTS]
+        modprobe-49      [000] .....     3.968671: rd_e: (igb_rd32+0x0/0x60 [igb]) hw=0xffff8a7a827e0ed8 off=0x18
+        modprobe-49      [000] .....     3.975149: rd_r: (igb_probe+0xa2/0xef0 [igb] <- igb_rd32) val=0x0
+";
+const WINDOWS: &[u8] = b"0x0000000010000000 0x0000000010ffffff 0x0000000000042208
+0x0000000000001000 0x00000000000010ff 0x0000000000040101
+0x0000000011010000 0x0000000011013fff 0x0000000000040200
+";
+const QEMU: &[u8] = b"memory_region_ops_write cpu 0 mr 0x1 addr 0xcf8 value 0x80001800 size 4 name 'pci-conf-idx'
+memory_region_ops_read cpu 0 mr 0x1 addr 0xcfc value 0x51591002 size 4 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcf8 value 0x80001818 size 4 name 'pci-conf-idx'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcfc value 0xffffffff size 4 name 'pci-conf-data'
+memory_region_ops_read cpu 0 mr 0x1 addr 0xcfc value 0xffffc000 size 4 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcfc value 0xfebf0000 size 4 name 'pci-conf-data'
+memory_region_ops_read cpu 0 mr 0x2 addr 0xfebf00f8 value 0x1000000 size 4 name 'ati.mmregs'
+memory_region_ops_write cpu -1 mr 0x3 addr 0xfee00000 value 0x0 size 4 name 'apic-msi'
+1@2.000003:memory_region_ops_write cpu 0 mr 0x4 addr 0x70 value 0x8f size 1 name 'rtc-index'
+";
+
+/// Adds the seeds of the importers of text logs: a few lines of each format.
+pub fn add_trace_log(add: Add<'_>) {
+    let beside = |log: &[u8], other: &[u8]| [log, &BESIDE[1..], other].concat();
+    add("trace_log", "mmiotrace", MMIOTRACE.to_vec());
+    add("trace_log", "mmiotrace-and-auxiliary", beside(MMIOTRACE, AUXILIARY));
+    add("trace_log", "ftrace", FTRACE.to_vec());
+    add("trace_log", "ftrace-and-windows", beside(FTRACE, WINDOWS));
+    add("trace_log", "qemu", QEMU.to_vec());
+}
+
+const LISTING: &[u8] = b"\x01FlatView #0\n AS \"memory\", root: system\n Root memory region: system\n  \
+    0000000000000000-000000000009ffff (prio 0, ram): pc.ram\n  \
+    00000000e0000000-00000000e0003fff (prio 1, i/o): regs\n\n";
+
+/// Adds the seeds of QEMU's answers: a line of every kind, a listing of memory, a name.
+pub fn add_qemu(add: Add<'_>) {
+    for (file, bytes) in [
+        ("done", &b"\0OK"[..]),
+        ("value", b"\0OK 0x00000000010000ed"),
+        ("refused", b"\0FAIL Unknown command 'x'"),
+        ("raised", b"\0IRQ raise 11"),
+        ("lowered", b"\0IRQ lower 11"),
+        ("listing", LISTING),
+        ("name", b"\x02ati-vga,model=rv100"),
+    ] {
+        add("qemu", file, bytes.to_vec());
+    }
+}
