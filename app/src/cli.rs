@@ -469,7 +469,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_makes_a_sound_parser() {
+    fn command_table_gives_a_valid_parser() {
         command().debug_assert();
     }
 

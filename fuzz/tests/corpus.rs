@@ -50,7 +50,7 @@ fn no_committed_input_makes_a_reader_panic() {
 }
 
 #[test]
-fn what_the_fuzzer_starts_from_is_committed_and_sound() {
+fn fuzz_seeds_are_committed_and_valid() {
     let mut refused = Vec::new();
     for seed in seeds::all() {
         let path = here("corpus").join(seed.target).join(seed.file);
@@ -66,7 +66,7 @@ fn what_the_fuzzer_starts_from_is_committed_and_sound() {
 }
 
 #[test]
-fn a_file_taken_apart_and_laid_out_again_holds_the_same() {
+fn split_and_rebuilt_file_has_the_same_contents() {
     let samples = here("../sample-traces");
     let mut tried = 0;
     for entry in fs::read_dir(samples).unwrap() {

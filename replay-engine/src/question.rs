@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_before_a_question_answers_nothing() {
+    fn input_typed_before_a_prompt_is_ignored() {
         for early in [&b""[..], b"y\n", b"y\ny\nyes\n", b"y"] {
             assert_eq!(put(early, Some(b"n\n")), Answer::No);
             assert_eq!(put(early, Some(b"\n")), Answer::No);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn input_that_has_ended_or_never_ends_answers_nothing() {
+    fn ended_or_endless_input_gives_no_answer() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("answers");
         std::fs::write(&file, "y\ny\n").unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_ends_when_its_time_is_over_or_nobody_wants_an_answer() {
+    fn question_ends_on_timeout_or_withdrawal() {
         let (input, _person) = UnixStream::pair().unwrap();
         let short = Duration::from_millis(200);
         assert_eq!(ask_at(input.as_fd(), || Ok(()), short, || false).unwrap(), Answer::Late);

@@ -18,13 +18,22 @@ fn main() -> io::Result<()> {
         println!("cargo::rerun-if-changed={}", readme.display());
         let text = fs::read_to_string(readme)?;
         for (n, example) in examples(&text).into_iter().enumerate() {
-            let folder = readme.parent().and_then(|f| f.strip_prefix(&root).ok()).unwrap_or(Path::new("root"));
+            let folder = readme
+                .parent()
+                .and_then(|f| f.strip_prefix(&root).ok())
+                .unwrap_or(Path::new("root"));
             let name = format!("{}_{n}", folder.display().to_string().replace(['/', '-'], "_"));
-            let _ = writeln!(modules, "#[allow(dead_code, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]\nmod {name} {{\n{example}}}");
+            let _ = writeln!(
+                modules,
+                "#[allow(dead_code, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]\nmod {name} {{\n{example}}}"
+            );
             names.push(folder.display().to_string());
         }
     }
-    let _ = writeln!(modules, "/// Folders of the READMEs with an example.\nconst FOLDERS: &[&str] = &{names:?};");
+    let _ = writeln!(
+        modules,
+        "/// Folders of the READMEs with an example.\nconst FOLDERS: &[&str] = &{names:?};"
+    );
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(out.join("examples.rs"), modules)
 }

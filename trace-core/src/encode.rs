@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_comes_back_and_damage_is_told() {
+    fn encoded_record_round_trips_and_damage_is_reported() {
         let bytes = to_bytes(&(7u32, "abc".to_owned())).unwrap();
         assert_eq!(bytes.len(), 4 + 8 + 3);
         assert_eq!(from_bytes::<(u32, String)>(&bytes).unwrap(), (7, "abc".to_owned()));

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_has_a_line_an_event() {
+    fn csv_has_one_line_per_event() {
         let mut out = Vec::new();
         write_csv(&recording(), &mut out, &Progress::new()).unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_says_what_it_left_out() {
+    fn io_history_export_counts_omitted_events() {
         let mut out = Vec::new();
         assert_eq!(write_io_history(&recording(), &mut out, &Progress::new()).unwrap(), 4);
         let text = "0,R,0x00000000,60a00002\n0,W,0x000018e0,00000001\n20,R,0x00003ff0,00000000\n";

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn two_dots_leave_the_end_out_and_an_equals_sign_includes_it() {
+    fn ranges_exclude_the_end_unless_written_with_equals() {
         for (text, numbers, leaves_end_out) in [
             ("4..9", 4..9, true),
             ("4..=9", 4..10, false),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_said_with_what_is() {
+    fn invalid_ranges_are_refused_with_the_syntax() {
         for bad in ["", "4", "4-9", "x..9", "4..x", "4..==9", "4..=", "4...9", "-1..2"] {
             let why = of(bad).unwrap_err();
             assert!(

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_files_go_when_their_writer_is_gone_and_nobody_has_them_locked() {
+    fn unlocked_unfinished_files_of_dead_writers_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (gone, here) = (dead(), std::process::id());
         let make = |name: &OsStr| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_recording_is_known_by_its_name() {
+    fn unfinished_recording_is_identified_by_file_name() {
         let named = |name: &str| is_unfinished_kine(Path::new(name));
         assert!(named("a/x.kine.123-0.kine.tmp") && named("x.123-4.kine.tmp"));
         assert!(!named("x.kine") && !named("x.kine.tmp") && !named(".kine.tmp") && !named("x.kine.a-0.kine.tmp"));

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_offer_what_is_visible() {
+    fn completions_offer_only_visible_names() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = completion_script(&program(), shell);
             for name in ["show", "maps", "list", "form"] {

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_copy_carried_is_read_in_parts_and_has_a_place_on_the_device() {
+    fn copied_content_is_read_in_parts_with_device_addresses() {
         let (recording, one) = copied(to_device(), OriginKind::Input);
         let all = carried(recording, vec![one]);
         let mut out = [0xee; 3];
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_lie_apart_on_the_device_and_follow_each_other_in_the_buffer() {
+    fn pitched_rows_map_to_consecutive_buffer_bytes() {
         let row = CopyRow {
             bytes: 10,
             rows: 4,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_looked_at_and_not_edited() {
+    fn readbacks_are_readable_but_not_editable() {
         let row = CopyRow {
             from: AT,
             to: 0x7000,
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_has_no_bytes_of_is_left_out() {
+    fn copies_without_stored_bytes_are_omitted() {
         for wrong in [1 << 50, u64::MAX] {
             let (recording, (mut b, mut c)) = copied(to_device(), OriginKind::Input);
             (b.bytes, c.row.bytes) = (wrong, wrong);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_that_is_looked_at_is_meant_before_a_shorter_one() {
+    fn selected_buffer_is_preferred_over_a_shorter_one() {
         let (recording, (b, c)) = copied(to_device(), OriginKind::Input);
         let (mut short, mut few) = (b.clone(), c);
         short.name = "in1".into();

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_and_npy_files_come_back_and_wrong_ones_are_told() {
+    fn raw_and_npy_files_round_trip_and_invalid_ones_fail() {
         let dir = tempfile::tempdir().unwrap();
         let data: Vec<u8> = (0..16).collect();
         for name in ["a.bin", "a.npy"] {

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_comes_back_even_when_its_last_line_was_cut() {
+    fn journal_with_a_truncated_last_line_is_restored() {
         let dir = tempfile::tempdir().unwrap();
         let path = path_for(&dir.path().join("a.kine"));
         assert!(path.ends_with("a.kine-edits"));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_a_cut_line_is_not_lost_with_it() {
+    fn change_after_a_truncated_journal_line_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_another_recording_is_put_aside_and_a_folder_that_cannot_be_written_is_told() {
+    fn foreign_journal_is_renamed_and_unwritable_folder_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn two_windows_on_one_recording_keep_their_changes_apart() {
+    fn two_windows_on_one_recording_keep_separate_changes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_too_long_to_read_is_an_error_and_not_none() {
+    fn oversized_journal_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_as_people_write_them() {
+    fn shortcut_spellings_are_normalized() {
         let of = |t: &str| Chord::parse(t).map(|c| c.to_string());
         assert_eq!(of("Ctrl Shift P").as_deref(), Some("Ctrl Shift P"));
         assert_eq!(of(" ctrl+shift + p").as_deref(), Some("Ctrl Shift p"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_and_the_rest_holds() {
+    fn invalid_key_entries_are_reported_and_others_apply() {
         let text = "fit = \"F2\"\nundo = [\"Ctrl Z\", \"Ctrl U\"]\nredo = []\nopen = 7\nhelp = [1]\nquit = \"\\u0007\"\n\
                     back = [\"1\", \"2\", \"3\", \"4\", \"5\"]\nplan = \"\"";
         let read = KeysFile::parse(text).unwrap();
@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_nothing_but_problems_is_told_in_few_lines() {
+    fn many_key_file_problems_are_folded_into_few_lines() {
         let text: String = (0..500).map(|n| format!("c{n} = {n}\n")).collect();
         let read = KeysFile::parse(&text).unwrap();
         assert_eq!((read.commands.len(), read.problems.len()), (0, MAX_PROBLEMS + 1));
     }
 
     #[test]
-    fn what_is_written_reads_back_as_the_same() {
+    fn keys_file_round_trips() {
         let read = KeysFile::parse("a = \"Ctrl +\"\nb = []\nc = [\"'\", \"\\\"\"]\n\"d e\" = \"]\"").unwrap();
         assert_eq!(read.commands.len(), 4);
         assert_eq!(KeysFile::parse(&read.text()).as_ref(), Ok(&read), "{}", read.text());

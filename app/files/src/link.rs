@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_url_of_this_machine_is_its_path() {
+    fn local_file_url_becomes_its_path() {
         for url in [
             "file:///a/b%20%C3%BC.kine",
             "FILE://localhost/a/b%20%C3%BC.kine",
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_reads_back_as_what_it_was_made_of() {
+    fn link_round_trips() {
         let selections = [
             Selection::Event,
             Selection::Register(0x24),
@@ -346,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_one_run_links_to_the_event_alone() {
+    fn run_specific_selections_link_only_to_the_event() {
         let link = Link::new(Path::new("/a.kine"), 5, scene(Selection::Divergence(1)));
         let back = Link::parse(&link.to_string()).unwrap();
         assert_eq!(back.scene.unwrap().selection, Selection::Event);
     }
 
     #[test]
-    fn a_link_without_a_scene_opens_the_recording_as_it_was_left() {
+    fn link_without_scene_has_only_a_file() {
         let link = Link::parse("KINESCOPE:///home/ann/alexnet.kine?later=yes#part").unwrap();
         assert_eq!(
             (link.file.to_str(), link.scene, link.events),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn invalid_links_are_refused_with_a_reason() {
         let wrong = |text: &str| Link::parse(text).unwrap_err();
         assert_eq!(wrong("https://a/b"), LinkError::Scheme);
         assert_eq!(wrong("kinescope"), LinkError::Scheme);

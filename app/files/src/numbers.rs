@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_written_in_each_form() {
+    fn value_is_formatted_in_every_number_format() {
         let all = |v, w| NumberFormat::ALL.map(|n| n.format(v, w).replace(THIN, " "));
         assert_eq!(
             all(0x3f80_0000, 4),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_goes_through_all_and_round() {
+    fn number_formats_cycle() {
         let mut at = NumberFormat::default();
         for n in NumberFormat::ALL {
             assert_eq!(at, n);

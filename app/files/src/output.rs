@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_under_every_name_and_also_when_it_is_not_there_yet() {
+    fn output_identity_ignores_links_and_missing_files() {
         let dir = tempfile::tempdir().unwrap();
         let at = |n: &str| dir.path().join(n);
         fs::write(at("a"), "a").unwrap();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_told_from_what_is_read_and_from_one_another() {
+    fn output_paths_must_differ_from_inputs_and_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let (x, y) = (dir.path().join("x"), dir.path().join("y"));
         fs::write(&x, "x").unwrap();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_and_rights_stay() {
+    fn write_follows_symlink_and_keeps_permissions() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "before").unwrap();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_leaves_the_file_as_it_was_and_nothing_beside_it() {
+    fn failed_writes_leave_the_old_file_and_no_temporary() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "before").unwrap();

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_reader_ends_when_the_program_is_asked_to_end() {
+    fn stop_request_ends_the_wait_for_a_pipe_reader() {
         static CHECKS: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_reader_that_reads_nothing_ends_too() {
+    fn stop_request_ends_a_write_to_an_idle_reader() {
         static CHECKS: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_comes_late_and_reads_slowly_gets_every_byte() {
+    fn late_and_slow_pipe_reader_gets_every_byte() {
         static CHECKS: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = fifo(dir.path());

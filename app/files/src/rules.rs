@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_come_back_with_their_notes_and_a_wrong_line_is_told_with_its_place() {
+    fn rule_files_keep_comments_and_errors_name_the_line() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rules");
         let text = "# ours\nignore mappings\n";
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_long_or_no_text_is_refused() {
+    fn long_or_binary_rules_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rules");
         std::fs::write(&file, vec![b'#'; LONGEST as usize + 1]).unwrap();

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_do_not_fit_are_told_by_their_place() {
+    fn unfit_value_files_are_reported_with_their_location() {
         let dir = tempfile::tempdir().unwrap();
         let put = |name: &str, data: &[u8]| {
             let p = dir.path().join(name);

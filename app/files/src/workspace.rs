@@ -370,19 +370,19 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_comes_back() {
+    fn workspace_round_trips() {
         let w = sample();
         assert_eq!(parse(&w.text()).unwrap(), w, "{}", w.text());
     }
 
     #[test]
-    fn a_graph_waits_behind_no_launch() {
+    fn workspace_graph_option_disables_step() {
         let w = parse("version = 1\nmoment = 0\ncalls = { graph = true, step = true }").unwrap();
         assert!(w.calls.graph && !w.calls.step);
     }
 
     #[test]
-    fn lengths_are_limited_and_their_number_too() {
+    fn workspace_lengths_and_their_count_are_limited() {
         let text = "version = 1\nmoment = 0\nlanes = { jobs = 1e9, polls = nan, notes = -3.0 }\n\
                     tables = { events = { widths = { means = 1.0, job = inf } } }";
         let w = parse(text).unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_address_comes_back() {
+    fn highest_address_round_trips() {
         let selection = Selection::Memory {
             space: 0,
             va: u64::MAX,
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_never_used() {
+    fn damaged_workspace_text_is_an_error() {
         let w = sample();
         assert!(matches!(parse("moment = 3"), Err(WorkspaceError::Form(_))));
         assert_eq!(

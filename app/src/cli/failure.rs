@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_named_once_and_always() {
+    fn error_message_names_its_file_exactly_once() {
         let describe = |path: &str, what: &str| Failure::file(Path::new(path), what).to_string();
         assert_eq!(describe("x.kine", "x.kine: damaged"), "x.kine: damaged");
         assert_eq!(

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_read_as_people_write_them() {
+    fn byte_sizes_parse_with_common_units() {
         for (text, value) in [
             ("8GiB", 8 << 30),
             ("8g", 8 << 30),

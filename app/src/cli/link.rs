@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_desktop_finds_the_program_whatever_its_path() {
+    fn desktop_entry_quotes_any_program_path() {
         let entry = desktop_entry(Path::new("/opt/my $tools/100%/kine\"scope")).unwrap();
         let exec = entry.lines().find(|l| l.starts_with("Exec=")).unwrap();
         assert_eq!(exec, r#"Exec="/opt/my \\$tools/100%%/kine\\"scope" %u"#);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn other_defaults_stay_as_they_are() {
+    fn default_handler_keeps_other_desktop_defaults() {
         let before = "[Added Associations]\na=b;\n[Default Applications]\ntext/html=x.desktop\nx-scheme-handler/kinescope=old.desktop\n";
         let after = add_default_handler(before);
         assert_eq!(

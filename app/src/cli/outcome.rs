@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_with_registers_walk_and_buffer_and_the_jobs_that_did_not_end() {
+    fn fault_report_lists_registers_walk_buffer_and_jobs() {
         let of = OutcomeContext {
             board: "agent:lab/mali-g71",
             events: 1,

@@ -91,13 +91,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_and_how_far() {
+    fn progress_line_shows_step_and_percentage() {
         assert_eq!(format_line("uploading", Some(0.424)), "uploading … 42 %");
         assert_eq!(format_line("connecting", None), "connecting …");
     }
 
     #[test]
-    fn the_work_gives_its_result_and_may_change_its_name() {
+    fn progress_line_returns_the_result_and_updates_its_label() {
         let n = run_with_progress("reading", |progress, doing| {
             doing.set("counting");
             assert_eq!(doing.get(), "counting");

@@ -606,7 +606,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_of_the_nearest_rank() {
+    fn percentiles_use_the_nearest_rank() {
         let t = times(&Timing {
             plan_ns: 1,
             push_ns: 2,

@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_typed_wrong_is_named() {
+    fn mistyped_target_gets_a_suggestion() {
         for (typed, meant) in [
             ("mali-g71", Some("software:mali-g71")),
             ("Mali-G71", Some("software:mali-g71")),

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_without_a_prefix_are_told_from_names_and_counts() {
+    fn bare_hex_addresses_are_distinguished_from_names_and_counts() {
         assert_eq!(bare_hex("f7ff9000"), Some(0xf7ff_9000));
         assert_eq!(bare_hex("7f_ff00"), Some(0x7f_ff00));
         for none in ["c", "add", "1000", "feedx", "", "10000000000000000a"] {

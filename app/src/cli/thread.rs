@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_has_up_to_three_parts() {
+    fn workgroup_index_has_up_to_three_parts() {
         assert_eq!(three("1,2,3"), Ok([1, 2, 3]));
         assert_eq!(three("7"), Ok([7, 0, 0]));
         assert!(three("1,2,3,4").is_err() && three("x").is_err() && three("").is_err());

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_run_backwards_and_recordings_without_one() {
+    fn time_column_handles_backward_and_missing_clocks() {
         assert_eq!(of(&[200_000, 20_000]).1, ["0.000", "-180.000"]);
         assert_eq!(of(&[0, 0]), ("No times", vec![String::new(), String::new()]));
         assert_eq!(of(&[]).0, "No times");

@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_leave_their_end_out_or_include_it() {
+    fn job_ranges_exclude_or_include_their_end() {
         let of = |text: &str| range(text).map(|n| (n.all, n.leaves_out.is_some()));
         assert_eq!(of("4..=9"), Ok((4..=9, false)));
         assert_eq!(of("4..9"), Ok((4..=8, true)));

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_in_another_form_is_named() {
+    fn foreign_filter_syntax_gets_a_suggestion() {
         for (arguments, hint) in [
             (&["events", "x.kine", "write"][..], "--where 'write'"),
             (&["events", "x.kine", "--filter", "write"], "--where EXPR"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_typed_wrong_is_named_with_the_one_that_is_near() {
+    fn mistyped_verb_suggestion_names_the_nearest_verb() {
         assert_eq!(
             suggestion_for(&["inof", "x.kine"]).unwrap(),
             "there is no verb `inof`: did you mean `info`?"
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_options_and_files_are_no_verbs_typed_wrong() {
+    fn verbs_options_and_files_are_not_reported_as_typos() {
         for fine in [
             &["info", "x.kine"][..],
             &["help", "info"],

@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_has_neither_what_is_returned_nor_what_is_taken() {
+    fn short_name_omits_return_type_and_parameters() {
         for (whole, message) in [
             ("conv2d(float const*, float*)", "conv2d"),
             ("void at::native::relu<float>(float*)", "at::native::relu<float>"),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_end_where_only_ones_follow() {
+    fn dimensions_omit_trailing_ones() {
         assert_eq!(format_dims([16, 1, 1]), "16");
         assert_eq!(format_dims([28, 28, 1]), "28×28");
         assert_eq!(format_dims([1, 1, 4]), "1×1×4");

@@ -326,13 +326,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_software_by_its_name_is_not_taken_for_hardware() {
+    fn only_local_simulator_names_are_simulators() {
         assert!(is_simulator("software:mali-g71") && is_simulator("qemu:ati-vga,model=rv100"));
         assert!(!is_simulator("agent:lab/qemu:edu") && !is_simulator("agent://h:1/software:mali-g71"));
     }
 
     #[test]
-    fn addresses_are_taken_as_people_write_them() {
+    fn agent_addresses_parse_in_common_forms() {
         let tcp = |a: &str| Endpoint::Tcp(a.to_owned()).address();
         assert_eq!(endpoint("agent://lab:7/mali").address(), tcp("lab:7"));
         assert_eq!(endpoint(" lab ").address(), tcp("lab:7117"));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_agent_of_a_host_gets_a_name_of_its_own() {
+    fn second_agent_on_a_host_gets_its_own_name() {
         let folder = tempfile::tempdir().unwrap();
         let keys = KeyStore::open(folder.path()).unwrap();
         let first = Endpoint::Tcp("lab:7".into());

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_recorder_told_is_told_in_order_and_nothing_else() {
+    fn capture_description_lists_only_known_rows_in_order() {
         let capture = Capture {
             method: "mmiotrace".into(),
             kernel: "6.1.0-56-amd64".into(),

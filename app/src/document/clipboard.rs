@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn names_become_names_of_c() {
+    fn names_become_c_identifiers() {
         assert_eq!(identifier("JS1_HEAD_NEXT_LO"), "JS1_HEAD_NEXT_LO");
         assert_eq!(identifier("bar 0+0x18"), "bar_0_0x18");
         assert_eq!(identifier("0x0018"), "REG_0x0018");

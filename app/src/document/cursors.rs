@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_time_and_events_and_a_sign() {
+    fn cursor_span_shows_signed_time_and_events() {
         let span = |ns, reversed| CursorSpan {
             first: 5,
             last: 19,

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_job_tells_why_it_did_not_compute() {
+    fn uncomputed_jobs_show_a_reason() {
         let mut o = Outcome::unfinished("board".into());
         let not_run = |place: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, place, why);
         o.findings

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn history_walks_back_and_forth_and_forgets_what_lay_ahead() {
+    fn going_to_an_event_clears_the_forward_history() {
         let mut h = History::new(at(0));
         h.go(at(5));
         h.go(at(9));

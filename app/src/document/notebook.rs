@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_note_says_never_becomes_markup() {
+    fn note_text_never_becomes_markup() {
         let bad = "<script>alert(1)</script>\n\nThis is **bold** [x](javascript:alert(1)) ![p](http://a/b.png)\n<img src=x onerror=1>";
         let page = page("<t>", "1 event", &[entry(bad)], &[]);
         assert!(
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_names_places_and_pictures() {
+    fn markdown_contains_events_and_pictures() {
         let m = markdown(
             "a_b*.kine",
             "1 event",

@@ -191,7 +191,7 @@ mod tests {
     use trace_core::recording::ElementType;
 
     #[test]
-    fn a_page_is_known_by_what_stands_in_it() {
+    fn page_usage_follows_page_content() {
         let buffer = |va: u64, bytes: u64| Buffer {
             name: format!("b{va:x}"),
             role: BufferRole::Input,

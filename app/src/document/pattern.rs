@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_for_bytes_text_or_a_value() {
+    fn search_pattern_parses_bytes_text_and_values() {
         assert_eq!(bytes("0a ff", None), Some(vec![10, 255]));
         assert_eq!(bytes("\"ab\"", None), Some(b"ab".to_vec()));
         assert_eq!(bytes("0x10", None), Some(vec![16]));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_search_patterns_are_errors() {
         let describe = |t: &str, e| parse(t, e, &[]).unwrap_err().to_string();
         assert_eq!(parse(" ", None, &[]).unwrap_err(), PatternError::Empty);
         assert_eq!(parse("\"\"", None, &[]).unwrap_err(), PatternError::Empty);

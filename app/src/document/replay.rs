@@ -654,7 +654,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_before_the_push_is_given_up_when_the_person_stops_it() {
+    fn the_check_before_the_push_can_be_cancelled() {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
         let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
         let device = boards::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();

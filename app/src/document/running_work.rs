@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_is_gone_is_not_under_way() {
+    fn dropped_work_is_not_running() {
         let alive = RunningWork::new_token();
         let work = RunningWork::new("cuda:0", Progress::new(), &alive);
         assert!(work.is_alive());

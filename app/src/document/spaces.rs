@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn content_inside_large_blocks_is_told_page_by_page() {
+    fn content_inside_large_blocks_is_reported_per_page() {
         let r = recording(1, block(), [0x4_0003, 0x4_0004, 0x4_0100].into_iter());
         let space = &spaces(&r, &Progress::new()).unwrap()[0];
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_that_maps_scattered_content_by_the_billion_is_shown_up_to_a_bound() {
+    fn huge_scattered_mapping_is_shown_up_to_a_limit() {
         let r = recording(512, block(), (0..131_072).map(|i| 0x4_0000 + 2 * i));
         let space = &spaces(&r, &Progress::new()).unwrap()[0];
         assert!(space.runs.len() + space.mappings.len() <= MAX_RUNS);

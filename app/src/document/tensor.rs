@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_lie_by_order_or_by_distances() {
+    fn tensor_elements_are_addressed_by_order_or_strides() {
         let of = |order| Tensor::read("2×3×4", "", order, 24).unwrap();
         assert_eq!(of(ElementOrder::Rows).strides, [12, 4, 1]);
         assert_eq!(of(ElementOrder::Columns).strides, [1, 2, 6]);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_buffer_is_told() {
+    fn unfit_tensor_shapes_are_errors() {
         let wrong = |shape: &str, strides: &str| Tensor::read(shape, strides, ElementOrder::Rows, 24).unwrap_err();
         assert!(wrong("5×5", "").contains("reaches to element 24"));
         assert!(wrong("2×3", "1").contains("2 axes and 1 strides"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_takes_two_axes_and_stands_on_the_others() {
+    fn tensor_slice_has_two_axes_and_fixed_indices() {
         let t = Tensor::read("2 3 4", "", ElementOrder::Rows, 24).unwrap();
         let mut s = Slice::first(&t);
         assert_eq!((s.size(&t), s.index(2, 3)), ((3, 4), vec![0, 2, 3]));

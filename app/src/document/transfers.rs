@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_buffers_are_read_and_others_told() {
+    fn buffer_types_are_parsed_or_refused() {
         let t = parse_typing("out0=f32:1x1000").unwrap();
         assert_eq!(
             (t.name.as_str(), t.element, t.shape),

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_came_to_stays() {
+    fn tuning_state_keeps_its_last_result() {
         let mut state = State::default();
         let alive = RunningWork::new_token();
         state.begin(RunningWork::new("cuda:0", Progress::new(), &alive));

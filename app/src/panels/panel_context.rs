@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_ended_by_an_error_of_the_program_is_told_in_its_panel_until_it_is_put_away() {
+    fn crashed_work_is_reported_in_its_panel_until_dismissed() {
         let mut asks = UiActions::default();
         asks.begin_panel(Some("plots"));
         let counting = asks.start_work("counting accesses", |_| Box::new(|_| {}));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_font_had_alternates_and_has_none_now() {
+    fn alternates_are_removed_from_every_text_font() {
         let tags = |f: &[u8]| -> Vec<[u8; 4]> {
             let at = feature_tags(f).expect("an OpenType font with substitutions");
             at.iter().map(|a| f[*a..a + 4].try_into().unwrap()).collect()
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_font_stay_as_they_are() {
+    fn invalid_font_bytes_are_unchanged() {
         for bytes in [&b""[..], b"OTTO", b"OTTO\xff\xff", &[0xff; 64]] {
             assert_eq!(without_alternates(bytes), bytes);
         }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_out_of_view_is_brought_in_and_one_in_view_stays() {
+    fn reveal_scrolls_only_to_hidden_rows() {
         let mut r = Rows {
             fitted: 30,
             ..Rows::default()
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_the_keyboard_comes_to_is_followed_by_no_more_than_it_takes() {
+    fn keyboard_selection_scrolls_by_the_minimum() {
         let mut r = Rows {
             top: 10.5,
             fitted: 20,

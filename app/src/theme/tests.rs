@@ -68,7 +68,7 @@ fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)
 }
 
 #[test]
-fn every_pair_of_colours_in_use_is_told_apart() {
+fn every_colour_pair_in_use_has_enough_contrast() {
     for theme in ThemeChoice::ALL {
         let p = Palette::parse(theme.file()).unwrap();
         for (what, ink, ground, least) in pairs(&p, theme) {
@@ -90,7 +90,7 @@ fn edges_are_seen_in_high_contrast() {
 }
 
 #[test]
-fn a_theme_is_told_by_the_ground_of_its_panels_and_by_its_name() {
+fn theme_is_identified_by_background_and_name() {
     for theme in ThemeChoice::ALL {
         assert_eq!(ThemeChoice::holding(&style(theme).visuals), theme);
         assert_eq!(ThemeChoice::from_name(theme.name()), Some(theme));
@@ -106,7 +106,7 @@ fn a_theme_is_told_by_the_ground_of_its_panels_and_by_its_name() {
 }
 
 #[test]
-fn a_colour_that_is_none_is_told() {
+fn invalid_colour_is_reported() {
     let e = Palette::parse("background = \"blue\"").unwrap_err();
     assert!(e.contains("background"), "{e}");
 }

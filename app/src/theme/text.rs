@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_as_people_read_them() {
+    fn numbers_are_grouped_for_display() {
         assert_eq!(count(8542), "8\u{2009}542");
         assert_eq!(count(12), "12");
         assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_an_axis_share_a_unit_and_differ() {
+    fn axis_ticks_share_a_unit_and_are_distinct() {
         let labels = |from: f64, step: f64| [0.0, 1.0, 2.0].map(|n| tick(from + n * step, step, from + 3.0 * step));
         assert_eq!(labels(0.0, 50_000.0), ["0 µs", "50 µs", "100 µs"]);
         assert_eq!(labels(0.0, 200.0), ["0 ns", "200 ns", "400 ns"]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_table_stand_one_below_the_other() {
+    fn table_times_share_a_unit_and_align() {
         let unit = TimeUnit::for_span(450_000);
         assert_eq!(
             (unit.time(180_000), unit.time(7)),

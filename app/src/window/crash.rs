@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_a_file_that_names_the_recording_and_what_happened() {
+    fn crash_report_names_the_recording_and_the_panic() {
         let dir = tempfile::tempdir().unwrap();
         set_open_recording(Path::new("/x/alexnet.kine"));
         log::push(log::Level::Info, "something was done");

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_the_keys_are_the_programs_own() {
+    fn default_shortcuts_apply_without_a_keys_file() {
         let map = Keymap::load(&table(), Some(Path::new("/nowhere/at/all")));
         assert_eq!((map.text("one").as_str(), map.text("three").as_str()), ("A", ""));
         assert_eq!((map.count_changed(), map.problems.len()), (0, 0));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_kept_and_comes_back() {
+    fn only_changed_shortcuts_are_saved_and_restored() {
         let (mut map, folder) = loaded("");
         map.set("one", key(Key::N).as_slice());
         assert!(map.add("one", alt(Key::ArrowUp).unwrap()));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_runs_one_command_and_leaves_the_one_that_had_it() {
+    fn key_is_bound_to_one_command_only() {
         let mut map = Keymap::with_defaults(&table());
         let a = key(Key::A).unwrap();
         assert_eq!(map.find_owner(a), Some(("one", "one")));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_and_hostile_entries_are_told_and_left_out() {
+    fn invalid_keymap_entries_are_reported_and_skipped() {
         let (map, _f) = loaded(
             "one = \"Ctrl Foo\"\ntwo = [\"Ctrl K\", \"F40\"]\ngone = \"G\"\nthree = [\"Ctrl C\", \"Tab\", \"Enter\", \"Escape\"]\nstop = \"Escape\"",
         );
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_commands_with_one_key_it_is_said_which_has_it() {
+    fn key_conflicts_name_the_command_that_gets_the_key() {
         let (map, _f) = loaded("two = \"F2\"\nthree = [\"F2\", \"A\"]");
         assert_eq!((map.text("two").as_str(), map.text("three").as_str()), ("F2", "A"));
         assert_eq!(map.text("one"), "");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_put_aside_before_it_is_written_over() {
+    fn invalid_keys_file_is_renamed_before_saving() {
         let (mut map, folder) = loaded("this is = = not it");
         assert!(map.problems[0].starts_with("the file is ignored"), "{:?}", map.problems);
         assert_eq!(map.count_changed(), 0);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_y_is_redo_until_it_is_something_else() {
+    fn ctrl_y_is_redo_unless_rebound() {
         let mut map = Keymap::with_defaults(&table());
         let y = press(Key::Y, Modifiers::COMMAND);
         assert_eq!(map.find_pressed(&y).map(|p| p.0), Some(3));

@@ -355,13 +355,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dock_survives_the_way_through_the_tiles() {
+    fn dock_round_trips_through_tiles() {
         let first = default_dock(RecordingContent::Accesses);
         assert_eq!(dock(&tree(&first)), Some(first));
     }
 
     #[test]
-    fn a_tall_window_gives_the_timeline_what_it_needs_until_somebody_moves_the_border() {
+    fn timeline_height_fits_until_the_user_resizes_it() {
         let (mut t, mut fitted) = (tree(&default_dock(RecordingContent::Accesses)), None);
         let shares = |t: &Tree<Pane>| match dock(t) {
             Some(Dock::Column { shares, .. }) => shares,

@@ -366,7 +366,7 @@ mod tests {
     use super::match_score;
 
     #[test]
-    fn words_that_begin_so_come_first_and_letters_in_order_still_fit() {
+    fn palette_ranks_prefixes_first_and_matches_subsequences() {
         let rank = |n| match_score(n, "und").unwrap_or(u32::MAX);
         assert!(rank("Undo") < rank("Show undo") && rank("Show undo") < rank("Sound"));
         assert!(match_score("Unpin all drivers", "uad").is_some());

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_an_offered_path_the_name_is_selected_and_its_extension_stays() {
+    fn suggested_path_selects_only_the_file_stem() {
         let of = |text: &str| {
             let part = name_stem_range(text);
             let chars: Vec<char> = text.chars().collect();

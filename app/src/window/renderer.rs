@@ -104,7 +104,7 @@ mod tests {
 
     #[cfg(feature = "wgpu")]
     #[test]
-    fn each_renderer_is_the_fallback_of_the_other_unless_one_is_chosen() {
+    fn renderers_fall_back_to_each_other_unless_chosen() {
         assert_eq!(order(None, || true).unwrap(), [Renderer::Wgpu, Renderer::Glow]);
         assert_eq!(order(None, || false).unwrap(), [Renderer::Glow, Renderer::Wgpu]);
         assert_eq!(order(Some("wgpu"), || false).unwrap(), [Renderer::Wgpu]);
@@ -113,7 +113,7 @@ mod tests {
 
     #[cfg(not(feature = "wgpu"))]
     #[test]
-    fn a_program_without_wgpu_says_how_to_build_one_with_it() {
+    fn build_without_wgpu_explains_the_feature_flag() {
         assert_eq!(order(None, || true).unwrap(), [Renderer::Glow]);
         assert_eq!(order(Some("glow"), || true).unwrap(), [Renderer::Glow]);
         let error = order(Some("wgpu"), || true).unwrap_err().to_string();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_that_is_offered_is_never_the_recordings_own() {
+    fn suggested_name_is_never_the_recordings_name() {
         assert_eq!(name("digits.kine", true), "digits-edited.kine");
         assert_eq!(name("digits.kine", false), "digits-copy.kine");
         assert_eq!(name("log.txt.gz", false), "log.txt.gz.kine");

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_come_back_and_recent_files_are_unique() {
+    fn settings_are_restored_and_recent_files_are_unique() {
         let dir = tempfile::tempdir().unwrap();
         let mut s = Settings::load(Some(dir.path().into()));
         s.set_theme(ThemeChoice::Contrast);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_before_and_of_later_still_read() {
+    fn older_and_newer_settings_still_load() {
         let of = |text: &str| {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("settings.toml"), text).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_comes_back_where_it_was_and_never_beyond_a_desktop() {
+    fn window_placement_is_restored_within_bounds() {
         let dir = tempfile::tempdir().unwrap();
         let mut s = Settings::load(Some(dir.path().into()));
         assert_eq!(s.window(), WindowPlace::default());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_files_are_kept_by_their_whole_path() {
+    fn recent_files_are_stored_by_absolute_path() {
         let mut s = Settings::load(None);
         s.add_recent(Path::new("traces/a.kine"));
         s.add_recent(&std::env::current_dir().unwrap().join("traces/a.kine"));

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_menu_has_its_place_among_the_keys() {
+    fn every_menu_is_listed_in_the_key_help() {
         let placed: Vec<Menu> = COLUMNS.iter().flat_map(|c| c.iter().copied()).collect();
         assert_eq!(placed.len(), Menu::ALL.len());
         assert!(Menu::ALL.iter().all(|m| placed.contains(m)));

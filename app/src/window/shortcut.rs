@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read_back_from_the_file_and_from_the_keyboard() {
+    fn every_key_round_trips_as_text() {
         for k in Key::ALL {
             for ctrl in [false, true] {
                 let s = Shortcut::from_press(*k, if ctrl { Modifiers::COMMAND } else { Modifiers::NONE });

@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_outlines_in_their_colours_and_tell_what_they_say() {
+    fn svg_text_is_coloured_outlines_with_a_label() {
         let text = drawn(|ui| {
             let mut job = egui::text::LayoutJob::default();
             for (t, c) in [("a<", Color32::RED), ("ba", Color32::GREEN)] {
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_left_out_and_what_is_cut_has_a_clip() {
+    fn svg_omits_outside_shapes_and_clips_partial_ones() {
         let text = drawn(|ui| {
             let inside = Rect::from_min_size(pos2(10.0, 10.0), vec2(20.0, 20.0));
             ui.painter().rect_filled(inside, 0.0, Color32::from_rgb(1, 2, 3));
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_stand_within() {
+    fn pictures_are_embedded_in_the_svg() {
         let text = drawn(|ui| {
             let rect = Rect::from_min_size(pos2(10.0, 10.0), vec2(20.0, 20.0));
             let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));

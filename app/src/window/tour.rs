@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_stands_beside_its_panel_and_inside_the_window() {
+    fn tour_card_is_next_to_its_panel_inside_the_window() {
         let window = Rect::from_min_max(pos2(0.0, 40.0), pos2(1280.0, 774.0));
         let size = vec2(WIDTH, GUESS);
         let card = |panel| Rect::from_min_size(card_position(window, panel, size), size);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_at_most_eight_steps_and_each_names_a_panel() {
+    fn tour_has_at_most_eight_steps_that_name_panels() {
         assert!((1..=8).contains(&STEPS.len()));
         for s in STEPS {
             assert!(crate::panels::is_known(s.panel), "{}", s.panel);

@@ -48,7 +48,7 @@ fn cut(path: &Path) {
 }
 
 #[test]
-fn the_command_line_names_the_recording_that_was_cut_while_it_was_read() {
+fn command_line_names_a_recording_truncated_while_reading() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cut.kine");
     recording(&path);
@@ -76,7 +76,7 @@ fn the_command_line_names_the_recording_that_was_cut_while_it_was_read() {
 }
 
 #[test]
-fn the_crash_report_names_the_recording_that_was_cut_while_it_was_open() {
+fn crash_report_names_a_recording_truncated_while_open() {
     if let Some(path) = std::env::var_os(CHILD) {
         die(Path::new(&path));
     }
@@ -85,10 +85,7 @@ fn the_crash_report_names_the_recording_that_was_cut_while_it_was_open() {
     recording(&path);
     recording(&other);
     let ended = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "bus::the_crash_report_names_the_recording_that_was_cut_while_it_was_open",
-        ])
+        .args(["--exact", "bus::crash_report_names_a_recording_truncated_while_open"])
         .arg("--nocapture")
         .env(CHILD, &path)
         .output()

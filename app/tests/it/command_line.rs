@@ -126,7 +126,7 @@ fn reference_page() -> PathBuf {
 }
 
 #[test]
-fn the_reference_page_is_that_of_the_command_table() {
+fn reference_page_matches_the_command_table() {
     let page = reference_page();
     let text = std::fs::read_to_string(&page).unwrap();
     let (before, rest) = text

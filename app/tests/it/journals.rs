@@ -60,7 +60,7 @@ fn a_second_window_neither_reads_nor_writes_the_journal_of_the_first() {
 }
 
 #[test]
-fn a_journal_that_is_too_long_is_told_and_put_aside() {
+fn oversized_journal_is_reported_and_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let path = copy(dir.path());
     let journal = journal::path_for(&path);
@@ -78,7 +78,7 @@ fn a_journal_that_is_too_long_is_told_and_put_aside() {
 }
 
 #[test]
-fn buffers_of_an_api_trace_are_listed_behind_the_first_frame_unless_former_edits_need_them() {
+fn api_trace_buffers_load_late_unless_edits_need_them() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("net.kine");
     let recording = Arc::new(net(1).recording);

@@ -49,7 +49,7 @@ fn writing(w: &Window) -> bool {
 }
 
 #[test]
-fn every_shortcut_pressed_and_let_go_in_one_frame_runs_its_own_command_alone() {
+fn every_shortcut_within_one_frame_runs_only_its_command() {
     // Every command may run at any time here, so that one that is not meant cannot hide behind a state.
     let table: Vec<Command<App>> = COMMANDS
         .iter()
@@ -90,7 +90,7 @@ fn every_shortcut_pressed_and_let_go_in_one_frame_runs_its_own_command_alone() {
 }
 
 #[test]
-fn a_value_is_written_over_by_typing_and_enter_goes_on_to_the_next() {
+fn typing_replaces_a_value_and_enter_moves_on() {
     let mut w = floats();
     assert_eq!(w.type_text("e"), ["edit-input"]);
     assert_ne!(value(&mut w, 0), "7");
@@ -105,7 +105,7 @@ fn a_value_is_written_over_by_typing_and_enter_goes_on_to_the_next() {
 }
 
 #[test]
-fn a_value_that_is_clicked_is_written_over_by_typing() {
+fn typing_replaces_a_clicked_value() {
     let mut w = floats();
     w.run("show-inputs");
     w.click("value 2");
@@ -122,7 +122,7 @@ fn a_value_that_is_clicked_is_written_over_by_typing() {
 }
 
 #[test]
-fn a_value_that_is_wrong_keeps_the_keyboard_and_says_why() {
+fn invalid_value_keeps_focus_and_shows_why() {
     let mut w = floats();
     w.type_text("e");
     let (axis, moment, was) = (w.views().timeline.axis, w.doc().moment(), value(&mut w, 0));
@@ -140,7 +140,7 @@ fn a_value_that_is_wrong_keeps_the_keyboard_and_says_why() {
 }
 
 #[test]
-fn undo_right_after_a_value_takes_it_back_and_redo_brings_it_again() {
+fn undo_and_redo_work_right_after_a_value_edit() {
     let mut w = floats();
     w.type_text("e");
     let was = value(&mut w, 0);
@@ -162,7 +162,7 @@ fn undo_right_after_a_value_takes_it_back_and_redo_brings_it_again() {
 }
 
 #[test]
-fn the_field_follows_when_undo_changes_the_value_that_it_shows() {
+fn value_field_follows_undo() {
     let mut w = floats();
     w.type_text("e");
     let was = value(&mut w, 0);
@@ -187,7 +187,7 @@ fn a_note_is_written_over_by_typing() {
 }
 
 #[test]
-fn an_address_of_a_board_that_is_wrong_keeps_the_keyboard_and_says_why() {
+fn invalid_target_address_keeps_focus_and_shows_why() {
     let mut w = floats();
     w.run("show-replay");
     w.harness.get_by_label("Target address").focus();
@@ -205,7 +205,7 @@ fn an_address_of_a_board_that_is_wrong_keeps_the_keyboard_and_says_why() {
 }
 
 #[test]
-fn an_address_that_is_wrong_keeps_the_keyboard() {
+fn invalid_address_keeps_focus() {
     let mut w = floats();
     w.press(ctrl(Key::G).unwrap());
     assert_eq!(w.type_text("zz\n"), [""; 0]);
@@ -216,7 +216,7 @@ fn an_address_that_is_wrong_keeps_the_keyboard() {
 }
 
 #[test]
-fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
+fn escape_closes_every_dialog_and_keys_do_not_act_behind_it() {
     let mut w = floats();
     let (moment, view) = (w.doc().moment(), w.timeline_part());
     let shift = kinescope::window::shortcut::shift;
@@ -254,7 +254,7 @@ fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
 }
 
 #[test]
-fn what_is_next_in_a_chain_is_a_link() {
+fn next_job_of_a_chain_is_a_link() {
     let mut w = floats();
     let va = w.doc().facts.spaces[0].mappings[0].va;
     let (job, next) = (0, format!("{va:#x}"));
@@ -274,7 +274,7 @@ fn what_is_next_in_a_chain_is_a_link() {
 }
 
 #[test]
-fn a_panel_and_what_it_shows_do_not_go_by_one_name() {
+fn palette_distinguishes_panel_and_action_names() {
     let mut w = floats();
     w.click("Target software:mali-g71");
     assert!(w.harness.query_all_by_label_contains("Show Replay").next().is_some());
@@ -286,7 +286,7 @@ fn a_panel_and_what_it_shows_do_not_go_by_one_name() {
 }
 
 #[test]
-fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer() {
+fn previous_outcome_is_marked_after_a_failed_connection() {
     let mut w = floats();
     w.run("show-replay");
     w.press(ctrl(Key::Enter).unwrap());
@@ -308,7 +308,7 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
 
 /// The T that goes to the field of a thread stood in it afterwards.
 #[test]
-fn a_key_that_puts_the_cursor_into_a_field_writes_nothing_there() {
+fn focus_shortcut_types_nothing_into_its_field() {
     let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
     w.run("show-shader");

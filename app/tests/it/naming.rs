@@ -58,7 +58,7 @@ fn name(w: &mut Window, say: impl FnOnce(&mut NamingForm)) {
 }
 
 #[test]
-fn a_register_is_named_over_the_embedded_map_and_the_name_is_taken_back() {
+fn user_register_name_overrides_the_map_and_can_be_removed() {
     let (mut w, map) = opened();
     assert_eq!(submit(&mut w), "JS1_COMMAND_NEXT");
     let registers = w.doc().facts.registers.len();
@@ -128,7 +128,7 @@ fn a_register_is_named_over_the_embedded_map_and_the_name_is_taken_back() {
 }
 
 #[test]
-fn what_somebody_changed_in_the_file_meanwhile_is_not_taken_back() {
+fn undo_does_not_overwrite_external_map_changes() {
     let (mut w, map) = opened();
     name(&mut w, |form| form.name = "KICK".into());
     until(&mut w, "the name shows", |w| submit(w) == "KICK");
@@ -143,7 +143,7 @@ fn what_somebody_changed_in_the_file_meanwhile_is_not_taken_back() {
 }
 
 #[test]
-fn a_name_that_is_wrong_stays_in_the_sheet_and_writes_nothing() {
+fn invalid_name_stays_in_the_form_and_writes_nothing() {
     let (mut w, map) = opened();
     name(&mut w, |form| form.name = "two words".into());
     assert!(
@@ -187,7 +187,7 @@ fn a_name_that_is_wrong_stays_in_the_sheet_and_writes_nothing() {
 }
 
 #[test]
-fn memory_is_named_and_the_name_leads_there() {
+fn memory_can_be_named_and_found_by_name() {
     let (mut w, _) = opened();
     let buffer = w.doc().recording.facts.buffers[0].clone();
     let at = buffer.va.0 + 0x20;

@@ -25,7 +25,7 @@ fn named(w: &mut Window, name: &str) {
 }
 
 #[test]
-fn names_come_change_and_go_with_the_file_beside_the_recording() {
+fn register_names_follow_the_map_file_of_the_recording() {
     let mut w = Window::open_sample("vecadd.kine");
     let folder = w.folder.path().to_owned();
     let file = folder.join("mine.kine");

@@ -37,7 +37,7 @@ fn until_it_runs(w: &mut Window) {
 }
 
 #[test]
-fn divergences_are_listed_and_lead_to_their_events() {
+fn divergences_are_listed_and_link_to_events() {
     let folder = tempfile::tempdir().unwrap();
     let (path, events) = write_diverging_sample(folder.path(), 3);
     let mut w = Window::open_file(&path, ThemeChoice::Dark, 1.0);
@@ -109,7 +109,7 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
 }
 
 #[test]
-fn jobs_whose_shader_did_not_run_say_so() {
+fn jobs_without_an_executed_shader_are_marked() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
@@ -125,7 +125,7 @@ fn jobs_whose_shader_did_not_run_say_so() {
 }
 
 #[test]
-fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_with_both_names() {
+fn recording_selects_its_gpu_model_and_is_refused_on_others() {
     let mut w = Window::open_sample("vecadd-g52.kine");
     assert_eq!(w.doc().replay.board(), "software:mali-g52");
     w.run("replay");
@@ -148,7 +148,7 @@ fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_wit
 }
 
 #[test]
-fn an_unknown_register_is_allowed_where_its_refusal_is_shown() {
+fn unknown_register_can_be_allowed_from_its_error() {
     let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../sample-traces/vecadd.kine");
     let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
     let mut events = trace_core::recording::EventsBuilder::new();
@@ -200,7 +200,7 @@ fn a_second_replay_sends_only_what_changed() {
 }
 
 #[test]
-fn containment_is_told_as_it_is_known() {
+fn status_bar_shows_known_containment() {
     let mut w = Window::open_sample("vecadd.kine");
     assert_eq!(w.doc().safety(), Safety::Contained(Containment::Software));
     assert!(w.has("Safety: software"));
@@ -223,7 +223,7 @@ fn containment_is_told_as_it_is_known() {
 }
 
 #[test]
-fn an_outcome_never_lands_on_another_recording() {
+fn outcome_is_not_applied_to_another_recording() {
     let mut w = Window::busy();
     let ctx = w.harness.ctx.clone();
     w.app().replay(&ctx, 10_000, "replay");
@@ -362,7 +362,7 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
 }
 
 #[test]
-fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
+fn window_pairs_replays_on_an_agent_and_survives_its_end() {
     let mut agent = Agent::start();
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
@@ -418,7 +418,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
 }
 
 #[test]
-fn a_code_that_differs_keeps_no_key() {
+fn rejected_pairing_code_saves_no_key() {
     let agent = Agent::start();
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);

@@ -13,7 +13,7 @@ use kinescope::window::{Settings, crash};
 use std::path::{Path, PathBuf};
 
 #[test]
-fn three_hints_are_read_one_after_another_and_never_come_back() {
+fn three_hints_are_shown_once_in_sequence() {
     let mut w = Window::open();
     assert!(w.has("1 of 3"));
     w.click("Next hint");
@@ -27,7 +27,7 @@ fn three_hints_are_read_one_after_another_and_never_come_back() {
 }
 
 #[test]
-fn hints_are_sent_away_at_once() {
+fn all_hints_can_be_dismissed_at_once() {
     let mut w = Window::open();
     w.click("No hints");
     assert!(!w.has("1 of 3") && !w.has("2 of 3"));
@@ -35,7 +35,7 @@ fn hints_are_sent_away_at_once() {
 }
 
 #[test]
-fn a_crash_of_a_former_run_is_told_once() {
+fn previous_crash_is_reported_once() {
     let mut w = Window::open();
     let folder = w.folder.path().join("crashes");
     let report = crash::write(&folder, "what happened").unwrap();
@@ -78,7 +78,7 @@ impl egui::DroppedFile for Dropped {
 }
 
 #[test]
-fn a_file_dragged_in_opens_and_says_so_before() {
+fn dragged_file_shows_a_hint_and_opens() {
     let mut w = Window::open();
     let other = w.folder.path().join("dragged.kine");
     std::fs::copy(sample(), &other).unwrap();
@@ -109,7 +109,7 @@ fn a_file_dragged_in_opens_and_says_so_before() {
 }
 
 #[test]
-fn problems_lead_to_their_place() {
+fn findings_link_to_their_location() {
     let mut w = Window::open();
     w.run("show-problems");
     assert!(!w.doc().facts.findings.is_empty());
@@ -120,7 +120,7 @@ fn problems_lead_to_their_place() {
 }
 
 #[test]
-fn the_log_shows_what_is_grave_enough() {
+fn log_panel_filters_by_level() {
     use kinescope::log::{Level, push};
     let mut w = Window::open();
     w.run("show-log");
@@ -273,7 +273,7 @@ themes! {
 /// Where the desktop has no dialog for files a field takes the path: completed by Tab, opened by Enter, and a file that
 /// is there is written over only by a button that says so.
 #[test]
-fn without_a_dialog_a_field_takes_the_path() {
+fn path_field_replaces_a_missing_file_dialog() {
     let mut w = Window::open();
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
@@ -334,7 +334,7 @@ fn without_a_dialog_a_field_takes_the_path() {
 
 /// Tab completes as a shell does, and the keyboard stays in the field.
 #[test]
-fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
+fn tab_completes_the_common_prefix_and_keeps_the_focus() {
     let mut w = Window::open();
     for name in ["trace-one.kine", "trace-two.kine"] {
         std::fs::copy(sample(), w.folder.path().join(name)).unwrap();

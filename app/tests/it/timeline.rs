@@ -208,7 +208,7 @@ fn spaced() -> Window {
 }
 
 #[test]
-fn on_axes_of_time_a_drag_measures_the_span_as_drawn() {
+fn drag_on_time_axes_measures_the_drawn_span() {
     let mut w = spaced();
     for axis in [AxisKind::Time, AxisKind::Compressed] {
         w.timeline_axis(axis);
@@ -273,7 +273,7 @@ fn edges_of_a_measure_snap_to_the_end_of_a_job() {
 }
 
 #[test]
-fn a_recording_without_times_says_so() {
+fn recording_without_times_shows_a_message() {
     let mut b = EventsBuilder::new();
     for i in 0..20u64 {
         b.access(
@@ -380,7 +380,7 @@ fn a_lane_is_resized_by_its_edge_and_reset_by_a_double_click() {
 }
 
 #[test]
-fn what_is_measured_can_be_zoomed_to() {
+fn measured_span_can_be_zoomed_to() {
     let mut w = Window::open_sample("vecadd.kine");
     let r = lanes(&w);
     let (from, to) = (
@@ -404,7 +404,7 @@ fn what_is_measured_can_be_zoomed_to() {
 }
 
 #[test]
-fn a_click_selects_the_job_under_the_pointer_and_moves_the_moment() {
+fn click_selects_the_job_and_its_event() {
     let mut w = Window::open_sample("twopass.kine");
     let n = w.doc().facts.jobs.len();
     assert!(n >= 2, "the sample has {n} jobs");
@@ -479,7 +479,7 @@ fn keys_move_zoom_fit_and_step() {
 }
 
 #[test]
-fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is() {
+fn key_zoom_ends_after_120_ms_and_repeats_from_its_position() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("first-event");
     w.harness.key_press(Key::W);
@@ -499,7 +499,7 @@ fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is()
 }
 
 #[test]
-fn an_axis_chosen_keeps_what_is_in_view() {
+fn axis_change_keeps_the_visible_range() {
     let mut w = Window::open_sample("vecadd.kine");
     let (submit, done) = job_events(&mut w, 0);
     w.doc().go(submit);
@@ -630,7 +630,7 @@ fn show_first(w: &mut Window, path: std::path::PathBuf) {
 }
 
 #[test]
-fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
+fn stored_analyses_show_in_the_first_frame() {
     let mut w = Window::empty();
     let path = w.folder.path().join("long.kine");
     trace_core::timeline::write(&long::busy(60_000), &path, &Progress::new()).unwrap();
@@ -652,7 +652,7 @@ fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
 }
 
 #[test]
-fn what_is_being_found_out_can_be_stopped() {
+fn derivation_can_be_cancelled() {
     let mut w = Window::empty();
     let path = w.folder.path().join("long.kine");
     trace_core::container::write(&long::busy(200_000), &path, &Progress::new()).unwrap();
@@ -674,7 +674,7 @@ fn press(w: &mut Window, key: Key) -> u64 {
 }
 
 #[test]
-fn arrows_and_pages_move_along_the_events_that_pass() {
+fn arrow_and_page_keys_move_between_filtered_events() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("first-event");
     w.run("show-events");
@@ -701,7 +701,7 @@ fn arrows_and_pages_move_along_the_events_that_pass() {
 }
 
 #[test]
-fn a_wrong_filter_says_why_and_an_example_mends_it() {
+fn invalid_filter_shows_why_and_an_example_fixes_it() {
     let mut w = Window::open_sample("vecadd.kine");
     w.views().events.filter = "job = cat".into();
     w.settle();
@@ -735,7 +735,7 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
 }
 
 #[test]
-fn what_can_stand_at_the_cursor_is_offered_and_taken_by_keyboard() {
+fn filter_completions_are_offered_and_accepted_by_keyboard() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("filter");
     w.settle();
@@ -761,7 +761,7 @@ fn what_can_stand_at_the_cursor_is_offered_and_taken_by_keyboard() {
 }
 
 #[test]
-fn what_passes_a_filter_is_shown_as_a_lane_until_it_is_taken_away() {
+fn saved_filters_can_be_shown_as_timeline_lanes() {
     let mut w = Window::open_sample("vecadd.kine");
     w.views().events.filter = "submit".into();
     w.settle();
@@ -808,7 +808,7 @@ fn what_passes_a_filter_is_shown_as_a_lane_until_it_is_taken_away() {
 }
 
 #[test]
-fn a_saved_filter_that_does_not_fit_says_so_in_its_lane() {
+fn invalid_saved_filter_shows_its_error_in_the_lane() {
     let mut w = Window::open_sample("vecadd.kine");
     let lane = SavedFilter {
         name: String::new(),
@@ -821,7 +821,7 @@ fn a_saved_filter_that_does_not_fit_says_so_in_its_lane() {
 }
 
 #[test]
-fn another_filter_takes_the_place_of_the_one_that_is_searched_for() {
+fn new_filter_replaces_the_running_search() {
     let mut w = Window::open_sample("vecadd.kine");
     for text in ["value = 1", "read", "interrupt", "write"] {
         w.views().events.filter = text.into();
@@ -837,7 +837,7 @@ fn another_filter_takes_the_place_of_the_one_that_is_searched_for() {
 }
 
 #[test]
-fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
+fn accesses_of_a_register_are_highlighted_and_stepped() {
     let mut w = Window::open_sample("vecadd.kine");
     let polled = w.doc().facts.polls[0].first;
     let access = w.doc().recording.events.access(polled as usize).unwrap();
@@ -876,7 +876,7 @@ fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
 }
 
 #[test]
-fn the_job_that_writes_a_byte_is_its_last_writer_and_the_one_that_reads_it_its_next_reader() {
+fn jobs_are_last_writers_and_next_readers_of_bytes() {
     let mut w = Window::open_sample("vecadd.kine");
     let byte = |w: &mut Window, buffer: &str| {
         let va = w.doc().recording.buffer(buffer).unwrap().va.0 + 4;
@@ -946,7 +946,7 @@ fn an_event_is_copied_in_every_form() {
 }
 
 #[test]
-fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
+fn outline_links_to_phases_jobs_buffers_spaces_and_notes() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("last-event");
     let first = w.doc().facts.phases[0].clone();
@@ -974,7 +974,7 @@ fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
 }
 
 #[test]
-fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
+fn stream_lanes_show_launches_copies_and_waits() {
     let n = net(2);
     let mut w = Window::from_recording(n.recording.clone());
     for name in ["default stream", "stream 1", "stream 2", "memory", "failed"] {
@@ -1031,7 +1031,7 @@ fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
 }
 
 #[test]
-fn many_launches_share_pixels_and_a_single_failure_stays() {
+fn launches_share_pixels_and_a_single_failure_stays_visible() {
     let n = net(2000);
     let mut w = Window::from_recording(n.recording.clone());
     let row = lane(&w, "stream 2");

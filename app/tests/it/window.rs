@@ -20,7 +20,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::Capture;
 
 #[test]
-fn without_a_recording_the_window_says_what_to_do() {
+fn empty_window_offers_to_open_a_file() {
     let mut w = Window::empty();
     assert!(w.has("Open file"));
     let copy = w.folder.path().join("chosen.kine");
@@ -31,7 +31,7 @@ fn without_a_recording_the_window_says_what_to_do() {
 }
 
 #[test]
-fn a_file_that_is_no_recording_is_told_and_the_window_lives_on() {
+fn invalid_file_shows_a_notice_and_the_window_stays() {
     let mut w = Window::empty();
     let bad = w.folder.path().join("bad.kine");
     std::fs::write(&bad, b"not a recording").unwrap();
@@ -43,7 +43,7 @@ fn a_file_that_is_no_recording_is_told_and_the_window_lives_on() {
 }
 
 #[test]
-fn an_edited_input_replays_and_the_panel_tells_how_it_went() {
+fn replay_panel_shows_the_outcome_of_an_edited_input() {
     let mut w = Window::open();
     w.edit();
     w.run("show-replay");
@@ -86,7 +86,7 @@ fn keys_of_the_table_reach_their_commands() {
 }
 
 #[test]
-fn a_board_that_does_not_answer_is_no_question_and_the_person_is_told() {
+fn unreachable_target_shows_an_error_without_a_question() {
     let mut w = Window::open();
     w.doc().replay.choose("agent://127.0.0.1:9/mali");
     w.run("replay");
@@ -99,7 +99,7 @@ fn a_board_that_does_not_answer_is_no_question_and_the_person_is_told() {
 }
 
 #[test]
-fn the_outline_tells_how_a_recording_was_captured() {
+fn outline_shows_how_a_recording_was_captured() {
     let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
     r.set_capture(&Capture {
         method: "mmiotrace".into(),
@@ -116,7 +116,7 @@ fn the_outline_tells_how_a_recording_was_captured() {
 }
 
 #[test]
-fn what_nothing_contains_is_asked_for_once_a_board_and_badged_before() {
+fn uncontained_devices_are_badged_and_confirmed_once() {
     let mut w = Window::open();
     w.run("plan");
     let mut info = w.doc().replay.device.clone().expect("the board's own words");

@@ -29,7 +29,7 @@ fn beside(w: &mut Window) -> PathBuf {
 }
 
 #[test]
-fn it_lies_beside_the_recording_and_everything_comes_back() {
+fn workspace_is_saved_next_to_the_recording_and_restored() {
     let mut w = Window::open();
     let file = beside(&mut w);
     w.run("show-jobs");
@@ -73,7 +73,7 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
 }
 
 #[test]
-fn a_panel_torn_off_comes_back_where_it_was() {
+fn floating_panel_restores_its_position() {
     let mut w = Window::open();
     w.run("show-memory");
     w.run("tear-off");
@@ -95,7 +95,7 @@ fn a_panel_torn_off_comes_back_where_it_was() {
 }
 
 #[test]
-fn a_recording_that_was_only_looked_at_gets_no_file() {
+fn viewing_a_recording_writes_no_workspace_file() {
     let mut w = Window::open();
     let file = beside(&mut w);
     w.run("close");
@@ -103,7 +103,7 @@ fn a_recording_that_was_only_looked_at_gets_no_file() {
 }
 
 #[test]
-fn what_changed_is_kept_while_the_window_is_open() {
+fn workspace_is_saved_while_the_window_is_open() {
     let mut w = Window::open();
     let file = beside(&mut w);
     w.doc().go(9);
@@ -117,7 +117,7 @@ fn what_changed_is_kept_while_the_window_is_open() {
 }
 
 #[test]
-fn where_that_place_cannot_be_written_the_settings_keep_it_and_the_log_says_so() {
+fn workspace_falls_back_to_the_settings_and_the_log_says_so() {
     let mut w = Window::open();
     // What bars the way holds for every user: a folder of that name.
     let file = beside(&mut w);
@@ -139,7 +139,7 @@ fn where_that_place_cannot_be_written_the_settings_keep_it_and_the_log_says_so()
 }
 
 #[test]
-fn a_damaged_file_is_told_and_put_aside() {
+fn damaged_workspace_is_reported_and_renamed() {
     let mut w = Window::open();
     let file = beside(&mut w);
     for (text, reason) in [
@@ -175,7 +175,7 @@ fn a_damaged_file_is_told_and_put_aside() {
 
 /// A file whose recording opens, of which a page does not agree with its digest: the window says so by itself.
 #[test]
-fn damage_that_reading_does_not_meet_is_a_problem_after_opening() {
+fn background_check_reports_a_damaged_page() {
     let mut w = Window::empty();
     let path = w.folder.path().join("flipped.kine");
     let mut bytes = std::fs::read(common::samples().join("vecadd.kine")).unwrap();
@@ -196,7 +196,7 @@ fn damage_that_reading_does_not_meet_is_a_problem_after_opening() {
 
 /// Events that damage takes away are grey, and a strip names section and block; nothing is replayed from them.
 #[test]
-fn damaged_events_are_grey_and_a_strip_says_so() {
+fn damaged_events_are_grey_with_a_warning_strip() {
     use trace_core::container::{self, SectionKind};
     let mut w = Window::empty();
     let path = w.folder.path().join("events.kine");

@@ -122,7 +122,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_member_is_found_where_the_types_say() {
+    fn btf_member_offset_is_found() {
         let types = types();
         assert_eq!(find_member_offset(&types, "device", "kobj"), Some(8));
         assert_eq!(find_member_offset(&types, "kobject", "name"), Some(0));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_uses_the_device_is_told() {
+    fn users_of_a_busy_device_are_named() {
         let mut kernel = FakeKernel::pc();
         assert_eq!(why(&kernel, "pci:1002:5159"), "free");
         kernel.put_link("/sys/class/graphics/fb0/device", "../../../0000:00:03.0");

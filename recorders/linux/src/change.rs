@@ -258,7 +258,7 @@ mod tests {
     /// All processes of a command end with it, even one in a session of its own, without a parent, that ignores
     /// signals.
     #[test]
-    fn all_that_a_command_started_is_ended_with_it() {
+    fn all_descendants_of_a_command_are_killed() {
         let kernel = Machine::default();
         let mark = format!("test-{}", std::process::id());
         let script =

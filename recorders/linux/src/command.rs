@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_not_there_is_told_before_anything_is_changed() {
+    fn missing_command_is_reported_before_any_change() {
         assert_eq!(find(&[]).unwrap(), None);
         assert!(find(&of(&["sh"])).unwrap().is_some());
         for (wrong, why) in [
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_by_itself_or_when_it_is_to() {
+    fn command_wait_ends_at_exit_or_stop_request() {
         let stop = StopRequest::default();
         let command = of(&["sh", "-c", "exit 3"]);
         let program = find(&command).unwrap().unwrap();

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_told_as_sysfs_has_it() {
+    fn pci_function_is_described_from_sysfs() {
         let kernel = FakeKernel::pc();
         let device = Device::find(&kernel, &"pci:1002:5159".parse().unwrap()).unwrap();
         assert_eq!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_the_device_tree_is_found_by_its_node_and_by_its_name() {
+    fn platform_device_is_found_by_node_or_name() {
         let kernel = FakeKernel::board();
         for name in [
             "platform:/pl031@9010000",

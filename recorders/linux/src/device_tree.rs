@@ -125,7 +125,7 @@ mod tests {
     use crate::fake_kernel::FakeKernel;
 
     #[test]
-    fn addresses_go_through_the_ranges_of_every_bus() {
+    fn device_tree_addresses_are_translated_by_bus_ranges() {
         let mut kernel = FakeKernel::default();
         let be = |words: &[u32]| words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<u8>>();
         for (path, bytes) in [

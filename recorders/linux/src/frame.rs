@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pixels_are_told_by_their_format() {
+    fn pixels_are_decoded_by_their_format() {
         let buffer = FrameBuffer {
             width: 2,
             height: 2,

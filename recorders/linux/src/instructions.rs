@@ -161,7 +161,7 @@ mod tests {
     ];
 
     #[test]
-    fn loads_and_stores_beside_barriers_are_found() {
+    fn loads_and_stores_next_to_barriers_are_found() {
         let all = find_accesses(&code(&INTERRUPT)).unwrap();
         let load = AccessInstruction {
             at: 8,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_offsets_and_zero_are_told() {
+    fn store_probes_have_width_offset_and_zero_register() {
         // strb wzr, [x3, #5]; str x4, [x5, #24]; the kernel has no load with sign extension.
         let all = find_accesses(&code(&[
             BEFORE_WRITE,

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_found_through_the_table_of_segments() {
+    fn kernel_memory_is_found_by_elf_segments() {
         let mut kernel = FakeKernel::default();
         let mut file = b"\x7fELF\x02\x01".to_vec();
         file.resize(HEAD, 0);

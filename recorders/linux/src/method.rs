@@ -196,7 +196,7 @@ mod tests {
     use crate::fake_kernel::FakeKernel;
 
     #[test]
-    fn the_fullest_method_is_chosen_and_others_say_why_not() {
+    fn most_complete_capture_method_is_chosen_with_reasons() {
         let pc = FakeKernel::pc();
         fn sought<'a>(driver: &'a str, accessors: &'a [Accessor]) -> MethodQuery<'a> {
             MethodQuery {

@@ -157,7 +157,7 @@ mod tests {
     use crate::fake_kernel::FakeKernel;
 
     #[test]
-    fn patterns_fit_as_the_kernels_do() {
+    fn module_patterns_match_like_the_kernel() {
         let name = b"pci:v00001002d00005159sv00001002sd00005159bc03sc00i00";
         for (pattern, expected) in [
             ("pci:v00001002d00005159sv*sd*bc*sc*i*", true),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_of_a_device_and_what_comes_with_them() {
+    fn device_modules_and_their_dependencies_are_found() {
         let kernel = FakeKernel::pc();
         assert_eq!(
             find_for_device(&kernel, "pci:v00001002d00005159sv0sd0bc03sc00i00"),

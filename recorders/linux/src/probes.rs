@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_registers_counts_for_the_device_alone() {
+    fn config_and_dma_probes_are_filtered_by_device() {
         let x86 = argument_registers("x86_64").unwrap();
         let device = EventFilter {
             device: "0000:00:03.0",

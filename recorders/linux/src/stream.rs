@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_left_goes_on_behind_its_last_whole_line() {
+    fn resumed_log_continues_after_its_last_complete_line() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log.txt");
         std::fs::write(&log, "VERSION 1\nW 1\nW 2").unwrap();

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_there_is_no_driver_that_is_said() {
+    fn missing_driver_and_functions_are_reported() {
         let e = Driver::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
         assert!(e.to_string().contains("libcuda.so.1"), "{e}");
         // SAFETY: a driver without functions calls nothing.

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identities_and_reasons_are_written_as_the_library_does() {
+    fn uuids_and_throttle_reasons_match_nvml() {
         let uuid = Uuid {
             bytes: std::array::from_fn(|n| n as u8 * 17),
         };

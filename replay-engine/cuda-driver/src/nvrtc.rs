@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_not_compiled() {
+    fn source_with_nul_bytes_is_not_compiled() {
         assert_eq!(
             c_string(b"a\0b", "the text"),
             Err(CompileError::Zero { what: "the text" })
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_compiler_that_is_said_with_what_to_do() {
+    fn missing_compiler_is_reported_with_a_remedy() {
         let e = CompileError::NoCompiler {
             why: "not found".into(),
         };

@@ -383,7 +383,7 @@ mod tests {
 
     /// Sizes that a C compiler gives with `cuda.h` of CUDA 13.0 on x86-64.
     #[test]
-    fn forms_are_as_long_as_in_c() {
+    fn struct_sizes_match_the_cuda_header() {
         assert_eq!(size_of::<AllocationProperties>(), 32);
         assert_eq!(size_of::<AccessDescription>(), 12);
         assert_eq!(size_of::<Copy2d>(), 128);

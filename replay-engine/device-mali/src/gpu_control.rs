@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_raises_bit_17_and_counts() {
+    fn cache_clean_raises_irq_bit_17_and_counts() {
         let mut g = GpuControl::new(Model::G71.data());
         g.command(8, 0);
         assert_eq!(g.next_at(), Some(CLEAN_NS));

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_somebody_made_is_spared() {
+    fn flush_with_current_flush_id_is_skipped() {
         let s = Setup {
             config: 0x87b00,
             flush_id: 5,

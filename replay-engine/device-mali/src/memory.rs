@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_content_is_zero_and_costs_nothing() {
+    fn memory_without_content_is_zero_and_uses_no_frame() {
         let mut m = small();
         assert_eq!(m.frame(0x100), Some(&ZERO_PAGE));
         m.store(0x101, &ZERO_PAGE).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_the_arena_is_reached() {
+    fn accesses_outside_the_arena_fail() {
         let mut m = small();
         assert_eq!(m.frame(0xff), None);
         assert_eq!(m.frame(0x104), None);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_kept_frames_is_bounded() {
+    fn number_of_backed_frames_is_bounded() {
         let mut m = small();
         m.max_frames = 2;
         m.write(PhysAddr(0x10_0000), &[1]).unwrap();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_l2_rises_with_the_tiler_and_takes_it_down() {
+    fn l2_powers_up_and_down_with_the_tiler() {
         let mut p = Power::new(Model::G71.data());
         p.switch_on(Domain::Tiler, 1, 100);
         assert_eq!(p.value(Domain::L2, PowerRegister::Transition), Some(1));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_are_not_there_do_not_rise() {
+    fn missing_cores_do_not_power_on() {
         let mut p = Power::new(Model::G71.data());
         p.switch_on(Domain::Shader, 0xff00, 0);
         p.switch_on(Domain::Stack, u64::MAX, 0);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_tells_its_place_and_none_is_the_recorded_one() {
+    fn input_patterns_encode_each_byte_position() {
         let c = some();
         assert_eq!(c.digits(), 3, "255² < 70,003");
         let all: Vec<_> = (0..=c.digits()).map(|n| c.pattern(n)).collect();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_the_same_is_of_no_input_and_what_no_rule_gives_is_told_apart() {
+    fn constant_and_unexplained_bytes_are_distinguished() {
         let c = some();
         assert_eq!(c.find_input_byte(&[5, 5, 5, 5]), None);
         assert_eq!(c.find_input_byte(&[5, 5, 5, 250]), Some(None), "beyond all inputs");

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_becomes_an_identifier_of_its_own() {
+    fn arbitrary_names_become_unique_identifiers() {
         let ids = |names: &[&str]| to_identifiers(names.iter().copied());
         assert_eq!(
             ids(&["image", "Conv 1/bias", "7", "", "in", "ä", "image"]),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_programs_name_is_one_of_both_languages() {
+    fn program_name_is_valid_in_c_and_rust() {
         assert_eq!(check_program_name("digits_2").unwrap(), "digits_2");
         for bad in ["", "Digits", "2x", "a-b", "union", "core", &"a".repeat(49), "ä"] {
             assert!(

@@ -426,12 +426,12 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
 }
 
 #[test]
-fn a_network_reads_digits_without_anything_of_this_project_on_this_machine_and_on_arm64() {
+fn exported_digits_program_runs_standalone_on_host_and_arm64() {
     stands_alone("digits.kine", &sample("digits.kine"), true);
 }
 
 #[test]
-fn what_the_cpu_changes_between_chains_is_changed_by_the_program_too_inputs_among_it() {
+fn programs_apply_host_writes_between_chains() {
     stands_alone("changes.kine", &sample("changes.kine"), true);
     // The same again, after a job wrote over a part of it; something else; and the first contents once more.
     let again: &[&[(u64, u64)]] = &[&[(0, 1), (1, 2)]];
@@ -482,14 +482,14 @@ fn rewritten(then: &[&[(u64, u64)]]) -> Recording {
 }
 
 #[test]
-fn sums_products_and_two_passes_come_out_as_in_the_engine() {
+fn standalone_compute_programs_match_the_engine() {
     for file in ["vecadd.kine", "twopass.kine", "histogram.kine"] {
         stands_alone(file, &sample(file), false);
     }
 }
 
 #[test]
-fn a_device_that_fails_ends_both_programs_in_the_same_way() {
+fn device_failure_ends_c_and_rust_programs_alike() {
     let recording = sample("vecadd.kine");
     let program = program(&recording, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -510,7 +510,7 @@ fn a_device_that_fails_ends_both_programs_in_the_same_way() {
 }
 
 #[test]
-fn a_status_that_does_not_come_ends_both_programs_before_what_relies_on_it() {
+fn missing_status_ends_both_programs_early() {
     let recording = sample("vecadd.kine");
     let program = program(&recording, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -540,7 +540,7 @@ fn a_status_that_does_not_come_ends_both_programs_before_what_relies_on_it() {
 }
 
 #[test]
-fn what_cannot_be_a_program_is_refused_in_words_and_a_full_folder_is_left_alone() {
+fn unsupported_recordings_and_full_folders_are_refused() {
     let recording = sample("vecadd.kine");
     let refused = |e: Result<Program, ProgramError>| e.map(drop).unwrap_err().to_string();
     let unknown = refused(program(&recording, &["nobody"]));

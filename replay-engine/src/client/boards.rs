@@ -510,7 +510,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_every_form_are_read_and_others_are_told_apart() {
+    fn target_names_of_every_form_are_parsed() {
         let device = || "d".to_owned();
         assert_eq!(
             parse("software:mali-g71").unwrap(),

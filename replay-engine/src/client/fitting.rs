@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_of_a_pci_device_is_offered_qemus_model_of_it_and_no_other() {
+    fn pci_recording_is_offered_only_its_qemu_model() {
         let here = Factories::new();
         for (vendor, device, name) in [
             (0x1002, 0x5159, "qemu:ati-vga,model=rv100"),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulator_is_for_the_gpu_that_was_recorded() {
+    fn simulator_fits_only_the_recorded_gpu() {
         let made =
             || -> crate::serve::Factory { std::sync::Arc::new(|| Err(crate::device::BoardError::Failed("no".into()))) };
         let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, made());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_what_can_be_used_and_says_what_the_others_lack() {
+    fn target_hint_names_usable_targets_and_missing_parts() {
         let target = |name: &str, missing: Option<&str>| FittingTarget {
             name: name.to_owned(),
             missing: missing.map(str::to_owned),

@@ -465,7 +465,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_get_the_port_that_they_lack() {
+    fn agent_address_gets_the_default_port() {
         for (given, meant) in [
             ("board:9", "board:9"),
             ("board", "board:7117"),

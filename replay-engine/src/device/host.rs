@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_are_read_and_odd_ones_are_told_with_their_file() {
+    fn host_files_are_parsed_and_errors_name_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let host = Host::with_root(folder.path());
         for (text, value) in [

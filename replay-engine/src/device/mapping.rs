@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_may_begin_inside_a_page() {
+    fn mmio_region_may_start_inside_a_page() {
         let mut bytes = vec![0; PAGE_SIZE];
         bytes[0x100..0x104].copy_from_slice(&[1, 2, 3, 4]);
         let m = mapped(&bytes, 0x100, 0x10);

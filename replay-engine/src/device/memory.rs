@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_run_below_4_gib_is_taken_in_the_order_of_its_places() {
+    fn longest_run_below_4_gib_is_used_in_address_order() {
         let page = |n: u64| n * HUGE;
         assert_eq!(
             longest_run(&[page(7), page(3), page(5), page(4), page(9)], HUGE, u64::MAX),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn each_store_comes_behind_the_one_before_where_a_device_may_look() {
+    fn stores_are_ordered_if_the_device_may_read_them() {
         let mut m = Memory::at_bus_address(0x10_0000, Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap());
         let stores = |m: &mut Memory| {
             let before = m.orders;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_and_written_within_it_and_cleared() {
+    fn device_memory_is_accessed_in_bounds_and_cleared() {
         let mut m = Memory::at_bus_address(0x10_0000, Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap());
         assert_eq!((m.arena().base, m.arena().pages), (PhysAddr(0x10_0000), 4));
         m.write(0x1008, 8, 0x1122_3344_5566_7788).unwrap();

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_never_runs_backwards_and_sees_every_pause() {
+    fn tick_clock_is_monotonic_and_counts_every_pause() {
         let mut ticks = Ticks::new();
         let mut before = 0;
         for n in 0..1000 {

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_registers_are_the_maps_window_or_the_largest_that_is_no_plain_memory() {
+    fn register_region_is_the_maps_or_the_largest_without_ram() {
         let ati = [
             found("bar0", 16 << 20, false, true),
             found("bar1", 256, true, false),

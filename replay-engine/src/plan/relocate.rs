@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_recording_that_maps_one_gibibyte_a_quarter_million_times_is_refused_and_can_be_cancelled() {
+    fn huge_aliased_mapping_is_refused_and_cancellable() {
         let r = blocks_again_and_again();
         let arena = Arena {
             base: PhysAddr(0x1_0000_0000),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_feature_goes_into_its_word_and_nowhere_else() {
+    fn virtio_feature_is_set_only_in_its_word() {
         let map = RegisterMap::by_name("virtio-gpu").unwrap();
         let mut front = FeatureSelect {
             engine: match &map.bus_master().unwrap().engine {

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_read_back_in_any_order_of_times_and_across_blocks() {
+    fn packed_event_log_round_trips_across_blocks() {
         let mut log = EventLog::default();
         let mut builder = EventsBuilder::new();
         let mut time = 1 << 60;
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_events_are_refused_with_their_row() {
+    fn invalid_log_bytes_are_refused_with_their_row() {
         let good = [WRITE | 2 << WIDTH_AT, 0, 4, 1, 2, 3, 4];
         assert!(unpack(&good, &[]).is_ok());
         for cut in 1..good.len() {

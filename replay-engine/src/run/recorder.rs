@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_without_number_leave_a_bounded_number_of_events_and_each_its_last_read() {
+    fn unbounded_polls_record_few_events_and_each_last_read() {
         let (plan, progress) = (plan(), Progress::new());
         let mut recorder = Recorder::new(&plan, RegisterMap::by_name("mali-jm"), &progress);
         let (polls, reads) = (1100u64, 1000);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_in_real_time_ends_soon_after_it_is_cancelled_and_is_as_long_as_asked_otherwise() {
+    fn sliced_wait_is_cancellable_and_has_the_requested_length() {
         let (hour, plan) = (3_600_000_000_000, plan());
         for (cancel_after, waited) in [(3, 3 * SLICE_NS), (u64::MAX, hour + 7)] {
             let (mut board, progress) = silent(false, cancel_after);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_changes_left_are_kept_up_to_a_number_and_counted_behind_it() {
+    fn changed_pages_are_stored_up_to_a_limit_then_counted() {
         let plan = plan();
         let (mut board, progress) = silent(true, u64::MAX);
         let mut sliced = SlicedBoard::new(&plan, &mut board, &progress, Vec::new());

@@ -186,7 +186,7 @@ mod tests {
     use trace_core::recording::{Digest, EventsBuilder};
 
     #[test]
-    fn a_page_that_the_board_did_not_keep_has_the_bytes_of_the_plan_over_what_was_there() {
+    fn unsaved_page_is_rebuilt_from_plan_writes() {
         let mut body = BodyBuilder::new();
         let put = |offset, value| Action::Put {
             event: 3,

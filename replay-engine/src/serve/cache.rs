@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_first_and_clients_do_not_share() {
+    fn cache_evicts_least_recently_used_and_separates_clients() {
         let mut cache = Cache::new(3 * PAGE_SIZE);
         let all: Vec<_> = (1..=4).map(page).collect();
         for (d, p) in &all[..3] {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_count_with_the_pages_and_the_likest_is_that_of_the_same_body() {
+    fn cached_plan_parts_are_counted_and_matched_by_body() {
         let mut cache = Cache::new(3 * PAGE_SIZE);
         let part = |v: u8| Arc::new(vec![v; PAGE_SIZE]);
         let put =

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_share_and_all_keys_have_the_whole() {
+    fn session_limits_apply_per_key_and_in_total() {
         let keys = [(); 3].map(|()| KeyPair::generate().unwrap());
         let (_client, agent) = connection(&keys[0]);
         let sessions = Sessions::new(4, 2);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_forgotten_keys_are_told_to_end_and_then_hung_up_on() {
+    fn sessions_of_removed_keys_are_notified_and_closed() {
         let keys = [(); 2].map(|()| KeyPair::generate().unwrap());
         let sessions = Sessions::new(8, 8);
         let mut ends: Vec<(Channel, Channel)> = keys.iter().map(connection).collect();
@@ -209,7 +209,7 @@ mod tests {
 
     /// A session looks its key up at each request, and may end before the agent checks the key store.
     #[test]
-    fn a_session_that_finds_its_key_forgotten_is_counted_although_it_ended() {
+    fn ended_session_with_a_removed_key_is_counted() {
         let key = KeyPair::generate().unwrap();
         let sessions = Sessions::new(8, 8);
         let (_client, agent) = connection(&key);

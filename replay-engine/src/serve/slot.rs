@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_in_the_place_of_a_lost_one_is_taken_only_with_the_same_memory() {
+    fn replacement_device_needs_the_same_memory() {
         for (step, free) in [(0, true), (0x1000, false)] {
             let slot = slot(Containment::None, step);
             let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_whose_board_never_came_back_does_not_stay_held() {
+    fn lease_of_a_lost_device_is_released() {
         for (containment, free) in [(Containment::Software, true), (Containment::None, false)] {
             let slot = slot(containment, 0);
             let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));

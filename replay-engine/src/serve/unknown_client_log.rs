@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_one_line_and_then_a_count_a_second() {
+    fn repeated_messages_fold_into_one_count_per_second() {
         let (log, begin) = (UnknownClientLog::default(), Instant::now());
         let at = |ms: u64| begin + Duration::from_millis(ms);
         let matter = LogTopic::Dropped;

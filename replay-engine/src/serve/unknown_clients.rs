@@ -114,7 +114,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn the_oldest_stranger_makes_room_and_leaving_makes_room_too() {
+    fn oldest_unpaired_connection_is_evicted_for_a_new_one() {
         let strangers = UnknownClients::new(2);
         let mut kept = Vec::new();
         for greeted in [true, false, false, false] {

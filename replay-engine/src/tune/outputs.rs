@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_is_held_against_the_rule_of_where_it_lies() {
+    fn each_range_is_compared_with_the_tolerance_of_its_area() {
         let wanted = floats(&[1.0, 2.0, 3.0, 4.0]);
         let got = floats(&[1.25, 2.0, 3.0, 4.25]);
         let pieces = [MemoryDiff {

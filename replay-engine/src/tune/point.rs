@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_told_by_what_differs_from_the_usual() {
+    fn tuning_point_text_shows_non_default_values() {
         let mut p = Point {
             grid: [80, 1, 1],
             block: [16, 8, 1],

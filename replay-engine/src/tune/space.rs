@@ -259,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn without_lists_there_is_the_recorded_point_alone() {
+    fn axes_without_lists_have_only_the_recorded_point() {
         let space = of(Axes::default()).unwrap();
         assert_eq!(space.points, [RECORDED.point()]);
     }
 
     #[test]
-    fn the_grid_follows_the_block_where_it_has_no_list() {
+    fn grid_follows_the_block_without_its_own_list() {
         let block = [vec![128, 768, 256, 128], vec![], vec![]];
         let axes = |grid, cover| Axes {
             block: block.clone(),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_device_launches_is_counted_and_left_out() {
+    fn impossible_points_are_counted_and_omitted() {
         let axes = Axes {
             block: [vec![64, 1024], vec![1, 2], vec![]],
             ..Axes::default()
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lists_are_multiplied() {
+    fn tuning_space_multiplies_all_axes() {
         let axes = Axes {
             shared: vec![0, 64],
             cache: vec![Cache::L1, Cache::Shared],
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_points_and_values_that_cannot_be_are_refused() {
+    fn too_many_points_and_impossible_values_are_refused() {
         let many: Vec<u32> = (1..=1024).collect();
         let axes = Axes {
             block: [many.clone(), many.clone(), vec![]],
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_values_keep_the_shape_of_the_block_and_the_function_s_limit() {
+    fn default_axes_respect_block_shape_and_function_limit() {
         let block = |recorded: [u32; 3], most| {
             let r = RecordedLaunch {
                 block: recorded,

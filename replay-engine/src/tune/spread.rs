@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_the_distances_from_it() {
+    fn spread_gives_median_and_deviation() {
         let s = Spread::from_times(&[40, 10, 20, 1000, 30]).unwrap();
         assert_eq!((s.count, s.median, s.min, s.max, s.mad), (5, 30, 10, 1000, 10));
         assert_eq!(s.mean, 220.0);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_held_against_both_spreads() {
+    fn difference_is_compared_with_both_spreads() {
         let of = |times: &[u64]| Spread::from_times(times).unwrap();
         assert!(of(&[100, 110, 120]).is_within(&of(&[105, 125, 115])));
         assert!(!of(&[100, 101, 102]).is_within(&of(&[110, 111, 112])));

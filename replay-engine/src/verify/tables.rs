@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_frames_are_kept_to_the_bit() {
+    fn frame_sets_are_exact_at_bit_boundaries() {
         for (from, to) in [(0u64, 1u64), (3, 64), (63, 65), (64, 128), (1, 200), (199, 200), (5, 5)] {
             let mut f = FrameSet::none(1000, 200);
             f.insert(1000 + from..1000 + to);

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_costs_the_pieces_that_it_touches() {
+    fn delta_sends_only_changed_chunks() {
         let base = noise(60_000, 1);
         assert_eq!(sent(&base, &base), (1, 0));
         assert_eq!(sent(&[], &base), (1, 60_000));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_come_out_as_they_went_in() {
+    fn delta_round_trips_arbitrary_bytes() {
         let zeros = vec![0; 10_000];
         let table: Vec<u8> = (0..2000u64).flat_map(|i| (i / 7).to_le_bytes()).collect();
         let small = noise(5, 2);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_have_their_sizes() {
+    fn delta_pieces_have_bounded_sizes() {
         let bytes = noise(1 << 20, 4);
         let log2 = Outline::from_bytes(&bytes).log2;
         assert_eq!(log2, 10);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_lie_are_refused_before_anything_is_made() {
+    fn invalid_delta_steps_are_refused_before_any_output() {
         let base = noise(5000, 5);
         let pieces = Outline::from_bytes(&base).digests.len();
         let keep = |first, count| resolve(&base, &[Step::Keep { first, count }], u64::MAX).unwrap_err();

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_every_length_around_the_cuts_come_back() {
+    fn frames_around_the_piece_size_round_trip() {
         for n in [
             0,
             1,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_is_enforced() {
+    fn frame_limits_are_enforced() {
         let push = |piece: &[u8]| Pieces::new(Limits::FromClient).push(piece);
         assert_eq!(push(&[1, 0, 0]), Err(FrameError::ShortHead));
         assert_eq!(push(&[9, 0, 0, 0, 0]), Err(FrameError::Concern(9)));
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_pieces_are_taken_without_a_panic_and_memory_follows_what_arrived(
+        fn arbitrary_frame_parts_use_memory_in_proportion(
             cut in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20)
         ) {
             let mut pieces = Pieces::new(Limits::FromAgent);

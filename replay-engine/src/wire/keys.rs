@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_named_by_itself_or_by_its_fingerprint() {
+    fn key_is_selected_by_hex_or_fingerprint() {
         let key = KeyPair::generate().unwrap().public();
         let other = KeyPair::generate().unwrap().public();
         let (whole, print) = (key.to_hex(), key.fingerprint());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_back_from_hex_and_its_private_half_is_not_shown() {
+    fn key_round_trips_as_hex_and_hides_its_private_part() {
         let pair = KeyPair::generate().unwrap();
         assert_eq!(PublicKey::from_hex(&pair.public().to_hex()), Some(pair.public()));
         assert_eq!(PublicKey::from_hex("00"), None);

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_changes_the_code_and_the_commitment_binds() {
+    fn every_input_changes_the_pairing_code_and_the_commitment() {
         let base = code(&[1; 32], &[2; 32], &[3; 32]);
         assert_eq!(base.len(), 11);
         assert!(base.bytes().all(|b| b.is_ascii_digit() || b == b' '));

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preamble_comes_back_and_odd_bytes_are_told() {
+    fn preamble_round_trips_and_invalid_bytes_are_reported() {
         let p = Preamble::new(PreambleWord::Pair);
         let bytes = p.to_bytes();
         assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_common_version_is_taken_or_the_older_end_is_named() {
+    fn highest_common_version_is_chosen_or_the_older_end_named() {
         assert_eq!(of(1, 3).common_version(&of(2, 5)), Some(3));
         assert_eq!(of(1, 1).common_version(&of(2, 5)), None);
         let text = describe_mismatch(&of(1, 1), &of(2, 5));

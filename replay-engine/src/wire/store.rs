@@ -425,7 +425,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn every_change_of_the_file_shows_and_whether_an_agent_serves_it() {
+    fn key_store_stamp_changes_with_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let store = KeyStore::open(dir.path()).unwrap();
         let first = store.stamp();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_kept_for_the_owner_alone_and_come_back() {
+    fn keys_are_stored_owner_only_and_restored() {
         let dir = tempfile::tempdir().unwrap();
         let store = KeyStore::open(&dir.path().join("a/keys")).unwrap();
         let mode = std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777;
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_processes_pin_at_once_is_all_kept() {
+    fn concurrent_pins_of_several_processes_are_all_stored() {
         if let (Ok(name), Some(folder)) = (std::env::var(CHILD.0), std::env::var_os(CHILD.1)) {
             return pin_many(Path::new(&folder), &name);
         }
@@ -495,7 +495,7 @@ mod tests {
                 std::process::Command::new(std::env::current_exe().unwrap())
                     .args([
                         "--exact",
-                        "wire::store::tests::what_several_processes_pin_at_once_is_all_kept",
+                        "wire::store::tests::concurrent_pins_of_several_processes_are_all_stored",
                     ])
                     .env(CHILD.0, name)
                     .env(CHILD.1, &folder)
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exposed_or_damaged_file_is_refused_without_showing_its_text() {
+    fn exposed_or_damaged_key_file_is_refused_without_its_text() {
         let dir = tempfile::tempdir().unwrap();
         let store = KeyStore::open(dir.path()).unwrap();
         let path = store.path().to_owned();

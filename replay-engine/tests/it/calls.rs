@@ -158,7 +158,7 @@ fn made(edits: &Edits) -> Compiled {
 }
 
 #[test]
-fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
+fn call_plan_has_inputs_and_code_but_no_readbacks() {
     let compiled = made(&Edits::default());
     let plan = &compiled.plan;
     assert_eq!(plan.actions, 5, "all but the call that failed");
@@ -204,7 +204,7 @@ fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
 }
 
 #[test]
-fn an_input_of_a_persons_takes_the_place_of_the_recorded_one() {
+fn user_input_replaces_the_recorded_input() {
     let edits = Edits {
         inputs: BTreeMap::from([("in0".to_owned(), input(3))]),
         ..Edits::default()
@@ -245,7 +245,7 @@ fn an_input_of_a_persons_takes_the_place_of_the_recorded_one() {
 }
 
 #[test]
-fn calls_and_registers_are_not_taken_for_each_other() {
+fn call_and_register_recordings_need_their_own_targets() {
     let registers = DeviceInfo {
         name: "mali".into(),
         containment: replay_engine::device::Containment::Software,
@@ -266,7 +266,7 @@ fn calls_and_registers_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn what_a_plan_of_calls_may_not_say_is_refused() {
+fn invalid_api_trace_plans_are_refused() {
     let whole = made(&Edits::default());
     let refused = |change: &dyn Fn(&mut Plan), words: &str| {
         let mut plan = whole.plan.clone();
@@ -343,7 +343,7 @@ fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {
 const ANSWER: &str = r#"{"played":{"device":"A device","launches":1,"outputs":[{"event":5,"name":"out0","bytes":5000,"blake3":"","held":false,"differs_at":null,"differing":0,"largest":null}],"ready_ns":5,"runs_ns":[7,8],"restored":[3],"mapped":2097152,"left_out":[]}}"#;
 
 #[test]
-fn what_comes_back_is_held_against_the_recording_and_is_a_recording() {
+fn readbacks_are_compared_and_stored_in_the_outcome() {
     let same = format!("head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; echo '{ANSWER}'");
     let outcome = replayed(&mut board(&same));
     assert_eq!(outcome.failure, None);
@@ -372,7 +372,7 @@ fn what_comes_back_is_held_against_the_recording_and_is_a_recording() {
 }
 
 #[test]
-fn a_device_that_stops_or_a_process_that_dies_is_an_outcome() {
+fn device_stop_or_worker_death_gives_a_failed_outcome() {
     let outcome = replayed(&mut board(
         r#"echo '{"stopped":{"event":3,"why":"cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)"}}'"#,
     ));
@@ -405,7 +405,7 @@ fn a_device_that_stops_or_a_process_that_dies_is_an_outcome() {
 }
 
 #[test]
-fn a_launch_that_never_ends_is_named_and_its_process_is_ended() {
+fn endless_launch_is_named_and_its_worker_killed() {
     // Asked without waits it hangs; asked with waits it tells the launch that it is about to make.
     let mut lease = board(r#"case $request in *'"step":true'*) echo '{"at":3}';; esac; exec sleep 600"#);
     let mut compiled = compile(
@@ -424,7 +424,7 @@ fn a_launch_that_never_ends_is_named_and_its_process_is_ended() {
 }
 
 #[test]
-fn a_replay_that_nobody_wants_ends_its_process() {
+fn cancelled_replay_ends_its_worker() {
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
     let mut lease = board(&format!("echo $$ >{}; exec sleep 3600", started.display()));
@@ -473,7 +473,7 @@ fn noting(notes: &std::path::Path, answer: &str) -> Factories {
 }
 
 #[test]
-fn a_process_that_was_started_ahead_is_the_one_that_plays() {
+fn prestarted_worker_runs_the_replay() {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     let boards = noting(&notes, &format!("echo '{ANSWER}'"));
@@ -497,7 +497,7 @@ fn a_process_that_was_started_ahead_is_the_one_that_plays() {
 }
 
 #[test]
-fn an_answer_counts_before_its_process_has_ended_and_the_next_one_waits_for_that() {
+fn reply_is_used_at_once_and_the_next_replay_awaits_the_exit() {
     let folder = tempfile::tempdir().unwrap();
     let (notes, end) = (folder.path().join("notes"), folder.path().join("end"));
     let boards = noting(
@@ -516,7 +516,7 @@ fn an_answer_counts_before_its_process_has_ended_and_the_next_one_waits_for_that
 }
 
 #[test]
-fn a_lease_that_is_told_so_makes_no_recording_of_a_replay() {
+fn unrecorded_lease_returns_outputs_without_a_recording() {
     let mut lease = board(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'"));
     lease.leave_unrecorded();
     let outcome = replayed(&mut lease);

@@ -125,7 +125,7 @@ fn long(submits: u32, device: &DeviceInfo) -> Compiled {
 }
 
 #[test]
-fn the_work_of_a_check_has_a_limit() {
+fn plan_verification_has_a_work_limit() {
     let bench = Bench::new(Options::default());
     let device = &bench.server.devices()[0];
     let progress = Progress::new();
@@ -169,7 +169,7 @@ fn until_sent(progress: &Progress) {
 const FOREVER: u32 = 100_000;
 
 #[test]
-fn a_client_that_cancels_while_the_agent_checks_its_plan_keeps_its_lease() {
+fn lease_survives_cancel_during_plan_verification() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let c = long(FOREVER, lease.info());
@@ -192,7 +192,7 @@ fn a_client_that_cancels_while_the_agent_checks_its_plan_keeps_its_lease() {
 }
 
 #[test]
-fn a_client_that_is_gone_while_the_agent_checks_its_plan_leaves_the_device_free() {
+fn client_disconnect_during_verification_frees_the_device() {
     let bench = Bench::new(Options::default());
     let relay = Relay::to(bench.address);
     let client = Client::connect(&tcp(relay.address), &bench.ends.client, Some("board")).unwrap();

@@ -47,7 +47,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn without_a_yes_neither_client_nor_agent_runs_anything_and_with_one_it_counts_for_that_lease() {
+fn uncontained_replays_need_consent_for_each_lease() {
     let served = Served::new();
     let compiled = plan(20, &images(2));
     let refused = |lease: &mut Lease, bypass| {
@@ -87,7 +87,7 @@ fn without_a_yes_neither_client_nor_agent_runs_anything_and_with_one_it_counts_f
 }
 
 #[test]
-fn a_start_is_refused_by_type_and_a_yes_without_a_lease_ends_the_session() {
+fn uncontained_start_is_refused_and_consent_needs_a_lease() {
     let served = Served::new();
     let mut channel = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
     let _welcome = channel.receiver.receive().unwrap();

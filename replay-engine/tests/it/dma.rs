@@ -111,7 +111,7 @@ fn play(compiled: &Compiled, board: &mut QemuBoard) -> Outcome {
 }
 
 #[test]
-fn the_sample_of_edu_reads_back_moves_and_is_proved() {
+fn edu_sample_is_parsed_relocated_and_verified() {
     let compiled = checked("kinescope", "kinescope").unwrap();
     assert_eq!((compiled.plan.pages.len(), compiled.pages.len()), (1, 1));
     assert!(compiled.plan.masters);
@@ -148,7 +148,7 @@ fn the_sample_of_edu_reads_back_moves_and_is_proved() {
 }
 
 #[test]
-fn what_a_transfer_may_not_do_is_refused() {
+fn invalid_dma_transfers_are_refused() {
     for (from, to, why) in [
         // Before the memory, beyond it, over its end, and as much as there is none.
         (
@@ -259,7 +259,7 @@ fn what_a_transfer_may_not_do_is_refused() {
 }
 
 #[test]
-fn nothing_is_changed_under_a_transfer() {
+fn memory_changes_during_a_dma_transfer_are_refused() {
     // Moving to other memory adds the waits that are missing, so these are of the moved plan.
     let compiled = checked("kinescope", "kinescope").unwrap();
     let no_wait = with_actions(&compiled, |a| {
@@ -398,7 +398,7 @@ fn errors_of_the_text_name_line_and_column() {
 }
 
 #[test]
-fn edu_computes_by_interrupt_and_copies_memory_as_a_plan_in_text() {
+fn edu_text_plan_computes_and_copies_memory() {
     need_qemu!();
     let whole = assemble(EDU, &NoFiles).unwrap();
     let mut b = board("edu");
@@ -446,7 +446,7 @@ fn edu_computes_by_interrupt_and_copies_memory_as_a_plan_in_text() {
 }
 
 #[test]
-fn a_wrong_digest_and_a_poll_without_end_are_no_match() {
+fn wrong_digest_and_endless_poll_do_not_match() {
     need_qemu!();
     let mut b = board("edu");
     let of = |from: &str, to: &str| {

@@ -62,7 +62,7 @@ fn welcomed(bench: &Bench) -> Channel {
 }
 
 #[test]
-fn random_bytes_instead_of_a_preamble_or_a_handshake() {
+fn agent_survives_random_bytes_as_preamble_or_handshake() {
     let bench = Bench::new(Options::default());
     let strategy = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..400));
     runner(60)
@@ -84,7 +84,7 @@ fn random_bytes_instead_of_a_preamble_or_a_handshake() {
 }
 
 #[test]
-fn random_bytes_in_sound_envelopes_from_a_client_that_is_known() {
+fn agent_survives_random_messages_of_a_paired_client() {
     let bench = Bench::new(Options::default());
     let before = peak_kib();
     let concern = prop::sample::select(vec![
@@ -123,7 +123,7 @@ fn random_bytes_in_sound_envelopes_from_a_client_that_is_known() {
 }
 
 #[test]
-fn offers_of_impossible_sizes_cost_nothing() {
+fn impossible_page_offers_allocate_no_memory() {
     let bench = Bench::new(Options::default());
     let mut channel = welcomed(&bench);
     channel
@@ -259,7 +259,7 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
 }
 
 #[test]
-fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
+fn refused_plan_and_its_predecessor_cannot_start() {
     let bench = Bench::new(Options::default());
     let mut channel = welcomed(&bench);
     let sender = channel.sender.clone();
@@ -316,7 +316,7 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
 }
 
 #[test]
-fn a_connection_that_says_nothing_is_ended_in_time() {
+fn silent_connection_times_out() {
     let bench = Bench::new(Options {
         introduction: Duration::from_secs(1),
         ..Options::default()
@@ -341,7 +341,7 @@ fn a_connection_that_says_nothing_is_ended_in_time() {
 }
 
 #[test]
-fn more_connections_than_allowed_are_told_so() {
+fn excess_connections_are_refused_with_a_reason() {
     let bench = Bench::new(Options {
         connections: 3,
         ..Options::default()
@@ -359,7 +359,7 @@ fn more_connections_than_allowed_are_told_so() {
 }
 
 #[test]
-fn one_client_gets_its_share_of_the_places_and_no_more() {
+fn one_client_is_limited_to_its_share_of_connections() {
     let bench = Bench::new(Options {
         connections: 8,
         share: 3,
@@ -382,7 +382,7 @@ fn one_client_gets_its_share_of_the_places_and_no_more() {
 }
 
 #[test]
-fn a_forgotten_keys_connection_ends_and_its_lease_with_it() {
+fn removed_key_ends_its_connection_and_lease() {
     let bench = Bench::new(Options::default());
     let other = bench.ends.another("other");
     // One that idles with a lease, and one in the middle of a long run.
@@ -425,7 +425,7 @@ fn a_forgotten_keys_connection_ends_and_its_lease_with_it() {
 }
 
 #[test]
-fn a_forgotten_client_that_goes_on_gets_nothing_more() {
+fn removed_client_gets_no_further_replies() {
     let bench = Bench::new(Options::default());
     let mut channel = welcomed(&bench);
     // The agent's own look at the store comes later than this request, or not much earlier: both end it.
@@ -460,7 +460,7 @@ fn a_forgotten_client_that_goes_on_gets_nothing_more() {
 }
 
 #[test]
-fn a_stranger_that_is_dropped_for_load_is_told_so() {
+fn dropped_unpaired_client_gets_a_reason() {
     let bench = Bench::new(Options {
         strangers: 2,
         introduction: Duration::from_secs(60),
@@ -489,7 +489,7 @@ fn a_stranger_that_is_dropped_for_load_is_told_so() {
 }
 
 #[test]
-fn strangers_who_say_nothing_keep_no_client_out() {
+fn silent_connections_do_not_block_paired_clients() {
     let bench = Bench::new(Options {
         strangers: 3,
         introduction: Duration::from_secs(60),
@@ -538,7 +538,7 @@ fn lying_agent(keys: &KeyStore, say: impl Fn(&mut Channel) + Send + 'static) -> 
 }
 
 #[test]
-fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
+fn hostile_agent_causes_only_a_typed_error() {
     let bench = Bench::new(Options::default());
     let strategy = prop::collection::vec(any::<u8>(), 0..200);
     runner(20)
@@ -600,7 +600,7 @@ fn decodes<T: DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
 }
 
 #[test]
-fn every_message_is_read_from_any_bytes_without_a_panic_or_much_memory() {
+fn messages_parse_arbitrary_bytes_with_bounded_memory() {
     let before = peak_kib();
     // A variant number in front makes the bytes reach deeper than random ones would.
     let strategy = (0u32..8, prop::collection::vec(any::<u8>(), 0..120), any::<bool>());
@@ -627,7 +627,7 @@ fn every_message_is_read_from_any_bytes_without_a_panic_or_much_memory() {
 }
 
 #[test]
-fn a_silent_channel_ends() {
+fn silent_channel_times_out() {
     let bench = Bench::new(Options::default());
     let at = lying_agent(&bench.ends.agent, |_| {});
     let mut channel = raw_client(at, &own(&bench), PreambleWord::Session);

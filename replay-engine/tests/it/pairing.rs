@@ -42,7 +42,7 @@ fn open(server: &Server, answer: bool, port: Option<u16>) -> (Receiver<String>, 
 }
 
 #[test]
-fn both_confirm_the_same_code_and_then_work_together() {
+fn confirmed_code_pairs_client_and_agent() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (shown, receiver) = open(&server, true, None);
@@ -77,7 +77,7 @@ fn both_confirm_the_same_code_and_then_work_together() {
 }
 
 #[test]
-fn the_port_of_the_service_is_kept_when_pairing_has_its_own() {
+fn pairing_on_another_port_stores_the_service_port() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let _heard = open(&server, true, Some(4321));
@@ -86,7 +86,7 @@ fn the_port_of_the_service_is_kept_when_pairing_has_its_own() {
 }
 
 #[test]
-fn when_the_agents_person_declines_nobody_keeps_a_key() {
+fn declining_at_the_agent_stores_no_key() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (_shown, receiver) = open(&server, false, None);
@@ -100,7 +100,7 @@ fn when_the_agents_person_declines_nobody_keeps_a_key() {
 }
 
 #[test]
-fn when_the_clients_person_declines_nobody_keeps_a_key_and_three_failures_close_the_window() {
+fn three_declines_at_the_client_close_pairing_without_keys() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (_shown, receiver) = open(&server, true, None);
@@ -129,7 +129,7 @@ fn say(channel: &Channel, message: &PairMessage) {
 }
 
 #[test]
-fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
+fn man_in_the_middle_makes_the_pairing_codes_differ() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (shown, receiver) = open(&server, false, None);
@@ -182,7 +182,7 @@ fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
 }
 
 #[test]
-fn a_nonce_other_than_the_one_committed_to_is_refused() {
+fn nonce_that_breaks_its_commitment_is_refused() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (shown, _told) = open(&server, true, None);
@@ -206,7 +206,7 @@ fn a_nonce_other_than_the_one_committed_to_is_refused() {
 }
 
 #[test]
-fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing() {
+fn unpaired_clients_cannot_close_or_block_pairing() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (shown, receiver) = open(&server, true, None);
@@ -235,7 +235,7 @@ fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing()
 }
 
 #[test]
-fn a_client_that_introduces_itself_too_slowly_is_hung_up_on() {
+fn slow_client_handshake_is_disconnected() {
     let ends = Ends::strangers();
     let devices = [Strings::default().factory("board")];
     let options = Options {
@@ -259,7 +259,7 @@ fn a_client_that_introduces_itself_too_slowly_is_hung_up_on() {
 }
 
 #[test]
-fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() {
+fn unanswered_pairing_is_declined_and_other_clients_see_busy() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (asked, being_asked) = channel();
@@ -295,7 +295,7 @@ fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() 
 }
 
 #[test]
-fn a_stranger_is_refused_with_words_that_say_how_to_pair() {
+fn unpaired_client_is_refused_with_pairing_advice() {
     let ends = Ends::strangers();
     let (_server, address) = agent(&ends);
     let e = Client::connect(&tcp(address), &ends.client, None).unwrap_err();
@@ -316,7 +316,7 @@ fn a_stranger_is_refused_with_words_that_say_how_to_pair() {
 }
 
 #[test]
-fn an_agent_with_another_key_than_its_names_is_not_talked_to() {
+fn agent_with_a_wrong_key_is_refused() {
     let ends = Ends::strangers();
     let (_server, address) = agent(&ends);
     ends.client
@@ -336,7 +336,7 @@ fn an_agent_with_another_key_than_its_names_is_not_talked_to() {
 }
 
 #[test]
-fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
+fn protocol_version_mismatch_is_explained_on_both_ends() {
     let ends = Ends::paired("");
     let (_server, address) = agent(&ends);
     // A client from the future at this agent.
@@ -379,7 +379,7 @@ fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
 }
 
 #[test]
-fn what_is_no_agent_and_what_is_not_there_are_told_apart() {
+fn connection_errors_distinguish_missing_and_foreign_servers() {
     let ends = Ends::paired("");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -485,7 +485,7 @@ fn introduced(address: SocketAddr, name: &str) -> Channel {
 }
 
 #[test]
-fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_about() {
+fn question_is_withdrawn_when_its_client_disconnects() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (asked, answer, receiver) = patient(&server);
@@ -510,7 +510,7 @@ fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_abo
 }
 
 #[test]
-fn clients_that_go_away_while_they_are_asked_about_do_not_take_attention_for_ever() {
+fn repeated_client_disconnects_close_pairing() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (asked, _answer, receiver) = patient(&server);
@@ -547,7 +547,7 @@ fn a_client_that_declines_first_withdraws_the_question() {
 }
 
 #[test]
-fn whose_answer_comes_first_does_not_matter() {
+fn pairing_succeeds_in_either_answer_order() {
     for client_first in [true, false] {
         let ends = Ends::strangers();
         let (server, address) = agent(&ends);
@@ -578,7 +578,7 @@ fn whose_answer_comes_first_does_not_matter() {
 }
 
 #[test]
-fn a_name_that_another_client_has_is_told_before_the_question() {
+fn used_client_name_is_reported_before_confirmation() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let other = KeyPair::generate().unwrap().public();
@@ -608,7 +608,7 @@ fn a_name_that_another_client_has_is_told_before_the_question() {
 }
 
 #[test]
-fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
+fn named_key_pairs_without_confirmation() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
     let (sender, receiver) = channel();

@@ -181,7 +181,7 @@ fn functions_are_found_by_address_and_by_ids_and_ambiguous_ones_are_listed() {
 }
 
 #[test]
-fn files_that_make_no_sense_are_refused_and_hide_nothing_else() {
+fn invalid_sysfs_files_are_refused_and_hide_no_other_device() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     machine.add("0000:00:04.0", 0x1234, 0x11e8);
@@ -208,7 +208,7 @@ fn files_that_make_no_sense_are_refused_and_hide_nothing_else() {
 }
 
 #[test]
-fn a_functions_windows_are_numbered_and_driven_like_those_of_one_in_qemu() {
+fn pci_function_regions_match_those_in_qemu() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let mut board = machine.open("1002:5159", false).unwrap();
@@ -265,7 +265,7 @@ fn a_functions_windows_are_numbered_and_driven_like_those_of_one_in_qemu() {
 }
 
 #[test]
-fn bus_mastering_is_on_only_between_a_yes_and_a_reset_and_a_reset_loses_no_window() {
+fn pci_bus_mastering_is_off_after_reset_and_bars_survive() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let config = machine.at(&format!("{folder}/config"));
@@ -287,7 +287,7 @@ fn bus_mastering_is_on_only_between_a_yes_and_a_reset_and_a_reset_loses_no_windo
 }
 
 #[test]
-fn a_function_with_a_driver_is_refused_by_name_unless_it_may_be_taken() {
+fn bound_pci_function_is_refused_unless_take_is_set() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     machine.bind(&folder, "radeonfb");
@@ -309,7 +309,7 @@ fn a_function_with_a_driver_is_refused_by_name_unless_it_may_be_taken() {
 }
 
 #[test]
-fn an_interrupt_is_seen_in_the_status_and_a_wait_for_none_ends() {
+fn interrupt_is_seen_in_pci_status_or_the_wait_times_out() {
     let machine = Machine::new();
     let folder = machine.add("0000:00:04.0", 0x1234, 0x11e8);
     let mut board = machine.open("1234:11e8", false).unwrap();
@@ -377,7 +377,7 @@ fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
 }
 
 #[test]
-fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason_is_told() {
+fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let other = machine.add("0000:00:04.0", 0x1234, 0x11e8);
@@ -491,7 +491,7 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
 }
 
 #[test]
-fn a_virtio_device_is_not_taken_for_contained_before_it_says_so() {
+fn virtio_containment_needs_its_iommu_feature() {
     let machine = Machine::new();
     let folder = machine.add("0000:00:05.0", 0x1af4, 0x1050);
     machine.group(7, "DMA\n", &["0000:00:05.0"]);
@@ -514,7 +514,7 @@ fn a_virtio_device_is_not_taken_for_contained_before_it_says_so() {
 }
 
 #[test]
-fn the_guard_makes_functions_quiet_and_gives_them_back_when_the_agent_is_gone() {
+fn guard_quiesces_and_returns_functions_when_the_agent_ends() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let other = machine.add("0000:00:04.0", 0x1234, 0x11e8);
@@ -542,7 +542,7 @@ fn the_guard_makes_functions_quiet_and_gives_them_back_when_the_agent_is_gone() 
 
 /// On a machine that has QEMU's `edu` (a board in a box), as root: its interrupt, and a copy that it makes by itself.
 #[test]
-fn an_edu_of_this_machine_interrupts_and_copies_memory() {
+fn local_edu_function_interrupts_and_copies_memory() {
     let host = Host::local();
     let name = Name::parse("1234:11e8").unwrap();
     if Function::find(&host, &name).is_err() {

@@ -108,7 +108,7 @@ impl Machine {
 }
 
 #[test]
-fn devices_are_found_with_the_processors_addresses() {
+fn platform_devices_have_cpu_addresses() {
     let m = Machine::new();
     let all = list_devices(&m.host());
     let entries: Vec<_> = all
@@ -139,7 +139,7 @@ fn devices_are_found_with_the_processors_addresses() {
 }
 
 #[test]
-fn an_iommu_in_front_of_a_device_is_told_and_memory_that_it_keeps_is_not_promised() {
+fn platform_iommu_is_described_and_blocks_direct_memory() {
     let m = Machine::new();
     let gpu = "/soc/gpu@1d000000";
     m.property(gpu, "iommus", &cells(&[9, 0x40]));
@@ -180,7 +180,7 @@ fn an_iommu_in_front_of_a_device_is_told_and_memory_that_it_keeps_is_not_promise
 }
 
 #[test]
-fn a_tree_that_makes_no_sense_is_left_out_in_parts() {
+fn invalid_device_tree_nodes_are_skipped() {
     let m = Machine::new();
     let gpu = "/soc/gpu@1d000000";
     for (node, name, bytes) in [
@@ -211,7 +211,7 @@ fn a_tree_that_makes_no_sense_is_left_out_in_parts() {
 }
 
 #[test]
-fn a_clock_is_driven_through_its_window_and_its_interrupt_is_seen_in_its_status() {
+fn platform_rtc_works_by_mmio_and_polls_its_interrupt_status() {
     let m = Machine::new();
     let mut board = m.open("arm,pl031", false).unwrap();
     let info = board.info();
@@ -249,7 +249,7 @@ fn a_clock_is_driven_through_its_window_and_its_interrupt_is_seen_in_its_status(
 }
 
 #[test]
-fn a_driver_keeps_its_device_unless_it_may_be_taken() {
+fn bound_platform_device_is_refused_unless_take_is_set() {
     let m = Machine::new();
     let (device, driver) = ("sys/bus/amba/devices/9010000.pl031", "sys/bus/amba/drivers/rtc-pl031");
     for folder in [device, driver] {
@@ -267,7 +267,7 @@ fn a_driver_keeps_its_device_unless_it_may_be_taken() {
 }
 
 #[test]
-fn a_device_that_no_map_knows_has_no_interrupts_and_says_so() {
+fn device_without_a_map_reports_no_interrupts() {
     let m = Machine::new();
     m.property("/other@a000000", "compatible", b"vendor,other\0");
     m.property("/other@a000000", "reg", &cells(&[0, 0xa00_0000, 0, 0x1000]));
@@ -283,7 +283,7 @@ fn mali(m: &Machine) -> (PlatformBoard, DeviceInfo) {
 }
 
 #[test]
-fn a_mali_of_the_tree_becomes_a_board_that_recordings_compile_for() {
+fn device_tree_mali_is_a_target_for_recordings() {
     let m = Machine::new();
     let (mut board, info) = mali(&m);
     assert_eq!((info.gpu_id, info.gpu_name.as_str()), (G71, "Mali-G71"));
@@ -324,7 +324,7 @@ fn a_mali_of_the_tree_becomes_a_board_that_recordings_compile_for() {
 }
 
 #[test]
-fn a_mali_that_does_not_answer_is_no_board() {
+fn unresponsive_mali_is_refused() {
     let m = Machine::new();
     for id in [0u32, u32::MAX] {
         m.put(MALI, &id.to_le_bytes());

@@ -81,7 +81,7 @@ const EDU_BUFFER: u64 = 0x4_0000;
 const EDU_INTERRUPT_DMA: u64 = 0x100;
 
 #[test]
-fn edu_tells_who_it_is_and_answers() {
+fn edu_identifies_itself_and_responds() {
     need_qemu!();
     let mut b = board("edu");
     let info = b.info();
@@ -111,7 +111,7 @@ fn edu_tells_who_it_is_and_answers() {
 }
 
 #[test]
-fn accesses_that_do_not_fit_are_refused_before_qemu_sees_them() {
+fn invalid_accesses_are_refused_before_qemu() {
     need_qemu!();
     let mut b = board("edu");
     assert_eq!(b.read(space::FIRST_OTHER, 0, 4), Err(DeviceError::NoSpace));
@@ -167,7 +167,7 @@ fn transfer(b: &mut QemuBoard, from: u64, to: u64, bytes: u64, command: u64) -> 
 }
 
 #[test]
-fn edu_moves_memory_only_when_bus_mastering_is_on_and_while_somebody_waits() {
+fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     need_qemu!();
     let mut b = board("edu");
     let base = b.info().arena.base;
@@ -221,7 +221,7 @@ fn edu_moves_memory_only_when_bus_mastering_is_on_and_while_somebody_waits() {
 }
 
 #[test]
-fn a_reset_leaves_nothing_of_before() {
+fn qemu_reset_discards_all_state() {
     need_qemu!();
     let mut b = board("ati-vga,model=rage128p");
     let first = b.process().unwrap();
@@ -283,18 +283,18 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
 }
 
 #[test]
-fn a_radeon_log_plays_to_the_same_picture() {
+fn radeon_log_replays_to_the_same_picture() {
     // State that the video BIOS of the machine of the recording left; none runs here.
     plays("ati-vga,model=rv100", "rv100-radeonfb", &[("bar2", 0x64)]);
 }
 
 #[test]
-fn a_rage_log_plays_to_the_same_picture() {
+fn rage_log_replays_to_the_same_picture() {
     plays("ati-vga,model=rage128p", "rage128p-aty128fb", &[]);
 }
 
 #[test]
-fn a_bochs_log_plays_with_all_its_reads() {
+fn bochs_log_replays_with_all_reads_matching() {
     need_qemu!();
     let Some(log) = Log::open("bochs_display-bochs") else {
         return;
@@ -308,7 +308,7 @@ fn a_bochs_log_plays_with_all_its_reads() {
 }
 
 #[test]
-fn without_qemu_the_package_is_named() {
+fn missing_qemu_error_names_the_package() {
     let empty = tempfile::tempdir().unwrap();
     for path in [OsString::new(), empty.path().into()] {
         let e = QemuBoard::with_path(&Name::parse("edu").unwrap(), &path).unwrap_err();
@@ -318,7 +318,7 @@ fn without_qemu_the_package_is_named() {
 }
 
 #[test]
-fn what_qemu_does_not_make_is_told_in_its_words() {
+fn qemu_errors_are_passed_on_verbatim() {
     need_qemu!();
     for (name, word) in [
         ("nothing-of-the-kind", "is not a valid device model name"),
@@ -389,7 +389,7 @@ fn a_qemu_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn two_boards_are_two_devices() {
+fn two_qemu_instances_are_separate_devices() {
     need_qemu!();
     let (mut a, mut b) = (board("edu"), board("edu"));
     a.write(REGISTERS, EDU_LIVE, 4, 1).unwrap();
@@ -405,7 +405,7 @@ fn two_boards_are_two_devices() {
 }
 
 #[test]
-fn nothing_is_left_behind() {
+fn qemu_leaves_no_process_or_folder() {
     need_qemu!();
     let mut b = board("ati-vga,model=rv100");
     let process = b.process().unwrap();
@@ -427,7 +427,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn the_windows_of_a_virtio_device_are_known() {
+fn mmio_regions_of_qemu_devices_are_known() {
     need_qemu!();
     assert_eq!(board("edu").info().register_map, "edu");
     let b = board("virtio-gpu-pci,vectors=0");
@@ -452,7 +452,7 @@ fn the_windows_of_a_virtio_device_are_known() {
 }
 
 #[test]
-fn the_models_that_are_offered_show_the_ids_that_the_table_gives_them() {
+fn offered_qemu_models_have_the_ids_of_the_table() {
     need_qemu!();
     for model in QEMU_MODELS {
         let f = function(&board(model.argument));

@@ -18,7 +18,7 @@ use support::{
 use trace_core::progress::Progress;
 
 #[test]
-fn a_replay_goes_through_its_phases_and_comes_back_matched() {
+fn replay_reports_its_phases_and_matches() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let phases = Arc::new(Mutex::new(Vec::new()));
@@ -41,7 +41,7 @@ fn a_replay_goes_through_its_phases_and_comes_back_matched() {
 }
 
 #[test]
-fn one_client_at_a_time_and_the_next_hears_who_and_since_when() {
+fn busy_error_names_the_lease_holder_and_time() {
     let bench = Bench::new(Options::default());
     let other = bench.ends.another("second");
     let connect = || Client::connect(&tcp(bench.address), &other, None).unwrap();
@@ -106,7 +106,7 @@ fn a_second_push_sends_only_what_changed() {
 }
 
 #[test]
-fn a_cache_that_is_too_small_costs_bytes_and_nothing_else() {
+fn small_page_cache_only_sends_more_bytes() {
     let bench = Bench::new(Options {
         cache_bytes: 8 * 4096,
         ..Options::default()
@@ -122,7 +122,7 @@ fn a_cache_that_is_too_small_costs_bytes_and_nothing_else() {
 }
 
 #[test]
-fn a_bad_plan_is_refused_here_and_by_the_agent_when_nobody_looked_here() {
+fn client_and_agent_both_refuse_an_invalid_plan() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let write = Action::Write {
@@ -165,7 +165,7 @@ fn a_bad_plan_is_refused_here_and_by_the_agent_when_nobody_looked_here() {
 }
 
 #[test]
-fn a_page_that_is_missing_or_is_not_what_its_digest_says_is_told() {
+fn missing_or_corrupt_plan_page_is_refused() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let mut lacks = plan(1, &images(300));
@@ -223,7 +223,7 @@ fn cancelling_stops_a_run_and_the_lease_lives_on() {
 }
 
 #[test]
-fn a_long_wait_of_a_board_whose_time_is_real_can_be_cancelled() {
+fn real_time_wait_can_be_cancelled() {
     let bench = Bench::new(Options {
         grace: Duration::from_secs(4),
         ..Options::default()
@@ -260,7 +260,7 @@ fn a_long_wait_of_a_board_whose_time_is_real_can_be_cancelled() {
 }
 
 #[test]
-fn a_board_that_panics_is_made_anew_and_the_server_lives_on() {
+fn panicking_device_is_recreated_and_the_server_survives() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     bench.strings.set(PANICS);
@@ -281,7 +281,7 @@ fn a_board_that_panics_is_made_anew_and_the_server_lives_on() {
 }
 
 #[test]
-fn a_board_that_hangs_is_given_up_when_its_time_is_over() {
+fn hanging_device_is_abandoned_after_the_run_limit() {
     let bench = Bench::new(Options {
         longest_run: Duration::from_millis(200),
         ..quick()
@@ -305,7 +305,7 @@ fn a_board_that_hangs_is_given_up_when_its_time_is_over() {
 }
 
 #[test]
-fn a_client_that_goes_away_in_a_run_leaves_the_device_free() {
+fn client_disconnect_during_a_run_frees_the_device() {
     let bench = Bench::new(quick());
     for mood in [SLOW, HANGS] {
         bench.strings.set(mood);
@@ -344,7 +344,7 @@ fn a_client_that_goes_away_in_a_run_leaves_the_device_free() {
 }
 
 #[test]
-fn every_way_to_a_board_is_the_same_protocol() {
+fn all_transports_to_a_target_use_the_same_protocol() {
     let strings = Strings::default();
     let here = boards::Factories::new().with_simulator("test", strings.factory("board"));
     let ends = Ends::paired("");

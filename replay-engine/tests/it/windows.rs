@@ -312,7 +312,7 @@ fn play(r: &Recording, options: &CompileOptions, board: &mut Toy) -> Outcome {
 }
 
 #[test]
-fn a_display_shows_what_was_recorded_and_every_read_is_compared_by_its_class() {
+fn display_replay_matches_the_screen_and_classifies_reads() {
     let outcome = play(&drawing(), &with_screen(&shown()), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Match, "{outcome:?}");
     let reads = outcome.reads;
@@ -348,7 +348,7 @@ fn a_display_shows_what_was_recorded_and_every_read_is_compared_by_its_class() {
 }
 
 #[test]
-fn reads_that_all_match_are_no_match_without_the_picture() {
+fn matching_reads_are_no_match_without_the_screen() {
     let mut accesses: Vec<Access> = (0..drawing().events.len())
         .filter_map(|e| drawing().events.access(e))
         .collect();
@@ -399,7 +399,7 @@ fn an_interrupt_that_never_comes_ends_the_run() {
 }
 
 #[test]
-fn what_may_not_be_replayed_becomes_no_plan() {
+fn non_replayable_accesses_are_compile_errors() {
     let of = |a: Access| {
         compiled(&recording(&[a], 0), &CompileOptions::default())
             .unwrap_err()
@@ -444,7 +444,7 @@ fn with_ports() -> DeviceInfo {
 }
 
 #[test]
-fn nothing_is_written_to_a_window_whose_writes_the_map_does_not_tell() {
+fn writes_to_regions_unknown_to_the_map_are_refused() {
     let mut r = drawing();
     r.facts.spaces.push(Space {
         name: "bar1".into(),
@@ -510,7 +510,7 @@ fn body(plan: &mut Plan, change: impl Fn(&mut Action)) {
 }
 
 #[test]
-fn the_agent_refuses_plans_that_do_what_the_compiler_would_not() {
+fn agent_refuses_plans_that_the_compiler_never_emits() {
     let writes = |to: (u8, u64, u8)| {
         refused(|plan| {
             body(plan, |a| {
@@ -584,7 +584,7 @@ fn the_agent_refuses_plans_that_do_what_the_compiler_would_not() {
 }
 
 #[test]
-fn bytes_of_a_framebuffer_are_an_effect_too() {
+fn framebuffer_bytes_are_checked_as_an_effect() {
     let mut c = compiled(&drawing(), &CompileOptions::default()).unwrap();
     for (bytes, matched) in [([0xdd, 0, 0, 0], true), ([0xdd, 0, 0, 1], false)] {
         c.plan.expectations = vec![replay_engine::plan::Expectation {
@@ -604,7 +604,7 @@ fn bytes_of_a_framebuffer_are_an_effect_too() {
 }
 
 #[test]
-fn such_a_plan_comes_back_from_bytes_and_from_text() {
+fn plans_with_regions_round_trip_as_bytes_and_text() {
     let plan = compiled(&drawing(), &with_screen(&shown())).unwrap().plan;
     assert_eq!(Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap(), plan);
     let printed = text::print(&plan);

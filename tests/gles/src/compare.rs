@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn near_is_near_enough_only_within_the_tolerance() {
+    fn values_match_only_within_the_tolerance() {
         let (a, b) = (f32s(&[1.0, 2.0]), f32s(&[1.0, 2.0001]));
         assert!(compare(Element::F32, &a, &a, Tolerance::Exact).is_ok());
         assert!(compare(Element::F32, &b, &a, Tolerance::Exact).is_err());
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_equals_no_number() {
+    fn nan_never_matches_a_number() {
         let (nan, one) = (f32s(&[f32::NAN]), f32s(&[1.0]));
         for (got, expected) in [(&nan, &one), (&one, &nan)] {
             for t in [Tolerance::Exact, Tolerance::Absolute(9.0), Tolerance::Relative(9.0)] {

@@ -186,14 +186,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_score_is_the_class_and_the_first_of_equals() {
+    fn class_is_the_first_highest_score() {
         assert_eq!(class(&[0.0, 3.0, -1.0, 3.0]), 1);
         assert_eq!(class(&[-5.0, -4.0]), 1);
         assert_eq!(class(&[]), 0);
     }
 
     #[test]
-    fn the_committed_files_are_whole_and_the_reference_reads_most_images() {
+    fn reference_classifies_most_committed_images() {
         let all = held_out(&folder()).unwrap();
         assert_eq!(all.len(), HELD_OUT);
         let right = all.iter().filter(|h| class(&h.scores) == usize::from(h.label)).count();

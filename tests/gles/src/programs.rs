@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_ten_with_names_of_their_own_and_an_output_each() {
+    fn ten_programs_have_unique_names_and_an_output() {
         assert_eq!(PROGRAMS.len(), 10);
         let mut names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
         names.sort_unstable();

@@ -225,7 +225,7 @@ fn every_kind_of_event_is_in_a_waveform() {
 }
 
 #[test]
-fn events_at_one_time_and_clocks_that_run_backwards_stay_in_order() {
+fn exports_keep_event_order_with_equal_or_backward_times() {
     let r = mixed();
     for write in BOTH {
         let (bytes, done) = written(write, &r, None, Clock::Time);
@@ -255,7 +255,7 @@ fn naive(r: &Recording) -> HashMap<String, Vec<(u64, String)>> {
 }
 
 #[test]
-fn registers_of_a_recorded_driver_have_the_values_of_its_accesses() {
+fn register_signals_have_the_values_of_their_accesses() {
     let r = sample("vecadd.kine");
     let jobs = derived(&r).jobs;
     assert!(!jobs.is_empty());
@@ -278,7 +278,7 @@ fn registers_of_a_recorded_driver_have_the_values_of_its_accesses() {
 }
 
 #[test]
-fn what_is_chosen_is_all_that_is_there() {
+fn exported_waves_contain_only_the_selection() {
     let r = mixed();
     let first: Selection = [0u64].into_iter().collect();
     let chosen: Selection = [0u64, 9].into_iter().collect();
@@ -308,7 +308,7 @@ fn what_is_chosen_is_all_that_is_there() {
 }
 
 #[test]
-fn more_places_than_a_file_lists_are_told() {
+fn vcd_signals_over_the_limit_are_counted() {
     let mut b = EventsBuilder::new();
     for i in 0..MAX_SIGNALS as u32 {
         b.access(
@@ -333,7 +333,7 @@ fn more_places_than_a_file_lists_are_told() {
 }
 
 #[test]
-fn an_export_that_nobody_wants_ends() {
+fn cancelled_waveform_export_ends() {
     let progress = Progress::new();
     progress.cancel();
     let (r, timeline) = (mixed(), Timeline::default());
@@ -431,7 +431,7 @@ fn perfetto(bytes: &[u8]) -> Tracks {
 }
 
 #[test]
-fn every_kind_of_event_is_in_a_trace_of_the_published_schema() {
+fn perfetto_trace_has_every_event_kind() {
     let r = mixed();
     let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Events);
     let t = perfetto(&bytes);
@@ -458,7 +458,7 @@ fn every_kind_of_event_is_in_a_trace_of_the_published_schema() {
 }
 
 #[test]
-fn jobs_and_phases_of_a_recorded_driver_are_slices() {
+fn jobs_and_phases_are_exported_as_slices() {
     let r = sample("vecadd.kine");
     let timeline = derived(&r);
     let (bytes, _) = written(trace_waves::perfetto, &r, None, Clock::Time);
@@ -526,7 +526,7 @@ fn job(index: u32, submit_event: u64, done_event: Option<u64>) -> JobSpan {
 }
 
 #[test]
-fn an_fst_file_keeps_the_last_value_at_a_time_that_stands_and_no_more() {
+fn fst_file_keeps_only_the_last_value_at_one_time() {
     let mut b = EventsBuilder::new();
     for i in 0..100_000u32 {
         b.access(5, 1, write(0x10, u64::from(i.wrapping_mul(0x9e37_79b9))));
@@ -542,7 +542,7 @@ fn an_fst_file_keeps_the_last_value_at_a_time_that_stands_and_no_more() {
 }
 
 #[test]
-fn an_fst_file_begins_at_its_first_event() {
+fn fst_file_starts_at_its_first_event() {
     let mut b = EventsBuilder::new();
     for i in 0..10u32 {
         b.access(317_000_000_000 + u64::from(i), 1, write(0x10, u64::from(i)));
@@ -563,7 +563,7 @@ fn an_fst_file_begins_at_its_first_event() {
 }
 
 #[test]
-fn what_has_no_signal_has_no_state_and_is_told() {
+fn registers_over_the_signal_limit_are_counted() {
     let most = MAX_SIGNALS as u32;
     let mut b = EventsBuilder::new();
     for i in 0..2 * most {
@@ -588,7 +588,7 @@ fn what_has_no_signal_has_no_state_and_is_told() {
 }
 
 #[test]
-fn threads_and_jobs_without_a_track_of_their_own_are_told() {
+fn threads_and_jobs_without_a_track_are_counted() {
     let most = MAX_THREADS as u32;
     let mut b = EventsBuilder::new();
     for i in 0..most + 10 {
@@ -610,7 +610,7 @@ fn threads_and_jobs_without_a_track_of_their_own_are_told() {
 }
 
 #[test]
-fn slices_stand_where_the_events_of_a_clock_that_runs_backwards_stand() {
+fn slices_match_the_events_of_a_backwards_clock() {
     let mut b = EventsBuilder::new();
     for time in [100, 500, 200, 300, 600, 50] {
         b.access(time, 1, write(0, 1));

@@ -24,7 +24,7 @@ fn more_memory_than_is_read_at_once_is_refused() {
 }
 
 #[test]
-fn bytes_that_the_recording_does_not_hold_are_told_where_zeros_stand_for_them() {
+fn unmapped_bytes_printed_as_zero_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = sample("vecadd.kine");
     let out = dir.path().join("h.bin");
@@ -67,7 +67,7 @@ fn events_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn one_limit_of_repetitions_is_said_and_held() {
+fn repeat_limit_is_documented_and_enforced() {
     let help = run(["replay", "--help"]);
     assert!(help.out.contains("at most 10000"), "{help:?}");
     let board = [
@@ -83,7 +83,7 @@ fn one_limit_of_repetitions_is_said_and_held() {
 }
 
 #[test]
-fn a_plan_takes_the_names_of_outputs_and_no_files() {
+fn plan_output_option_takes_names_only() {
     let file = sample("vecadd.kine");
     let plan = |output: &str| run(["plan", &file, "--on", "software:mali-g71", "--json", "--output", output]);
     let named = plan("a");
@@ -94,14 +94,14 @@ fn a_plan_takes_the_names_of_outputs_and_no_files() {
 }
 
 #[test]
-fn what_is_no_address_is_told_before_anything_is_tried() {
+fn invalid_agent_addresses_are_refused_before_connecting() {
     for nonsense in ["nonsense", "host:", ":7117", "host:port", "host:0", "host:70000"] {
         run(["pair", nonsense, "x"]).assert_refused(&format!("'{nonsense}' is no address (expected HOST:PORT"));
     }
 }
 
 #[test]
-fn one_thing_is_said_in_the_singular() {
+fn counts_of_one_use_the_singular() {
     for sample in whole_program_tests::samples() {
         let file = sample.to_str().unwrap();
         for verb in ["info", "check", "map", "verify"] {
@@ -122,7 +122,7 @@ fn one_thing_is_said_in_the_singular() {
 
 /// An error names the file that it is about, whatever of it is not there.
 #[test]
-fn what_a_recording_does_not_have_is_said_with_its_name() {
+fn missing_items_are_named_with_the_recording() {
     let file = sample("vecadd.kine");
     for (line, what) in [
         (
@@ -158,7 +158,7 @@ fn what_a_recording_does_not_have_is_said_with_its_name() {
 }
 
 #[test]
-fn a_verb_typed_wrong_is_told_with_the_one_that_is_near() {
+fn mistyped_verb_is_refused_with_a_suggestion() {
     let ended = run(["inof", &sample("vecadd.kine")]);
     ended.assert_refused("there is no verb `inof`: did you mean `info`?");
     run(["--screenshot", "x.jpg", &sample("vecadd.kine")])
@@ -166,7 +166,7 @@ fn a_verb_typed_wrong_is_told_with_the_one_that_is_near() {
 }
 
 #[test]
-fn an_input_that_is_no_buffer_is_told_for_what_it_is() {
+fn invalid_input_argument_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let (file, digit) = (sample("digits.kine"), sample("digits/digit.npy"));
     let replay = |inputs: &[String]| {
@@ -203,7 +203,7 @@ fn an_input_that_is_no_buffer_is_told_for_what_it_is() {
 }
 
 #[test]
-fn a_name_that_promises_another_format_than_is_written_is_refused() {
+fn output_extension_of_another_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = sample("digits.kine");
     let to = dir.path().join("l.csv");

@@ -27,7 +27,7 @@ fn number(v: &Value) -> u64 {
 }
 
 #[test]
-fn events_that_pass_are_those_of_the_whole_list_that_do() {
+fn filtered_events_agree_with_the_full_list() {
     let all = json(&["events"]);
     let all = all.as_array().unwrap();
     let of = |passes: &dyn Fn(&Value) -> bool| -> Vec<u64> {
@@ -66,7 +66,7 @@ fn events_that_pass_are_those_of_the_whole_list_that_do() {
 }
 
 #[test]
-fn a_filter_goes_with_the_other_choices_and_with_text() {
+fn filter_combines_with_other_options_and_text_output() {
     let file = sample();
     let both = json(&["events", "--where", "reg =~ '^JS'", "--writes", "--range", "5..60"]);
     let own: Vec<u64> = both
@@ -87,7 +87,7 @@ fn a_filter_goes_with_the_other_choices_and_with_text() {
 }
 
 #[test]
-fn what_is_wrong_with_a_filter_is_pointed_at() {
+fn filter_errors_underline_the_wrong_word() {
     let file = sample();
     for verb in ["events", "stats"] {
         let ended = run([verb, &file, "--where", "write and JS1_COMAND = 1"]);
@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_filter_is_pointed_at() {
 }
 
 #[test]
-fn figures_are_of_what_passes() {
+fn statistics_count_only_filtered_events() {
     let rows = json(&["stats", "--where", "write and reg =~ '^JS'", "--histogram"]);
     let rows = rows.as_array().unwrap();
     let sum: u64 = rows.iter().map(|r| r["accesses"].as_u64().unwrap()).sum();
@@ -126,7 +126,7 @@ fn figures_are_of_what_passes() {
 }
 
 #[test]
-fn times_between_two_patterns_are_those_of_the_jobs() {
+fn times_from_submit_to_interrupt_match_job_durations() {
     let between = json(&["stats", "--between", "submit", "irq.line = job"]);
     let jobs = json(&["jobs"]);
     let mut took: Vec<u64> = jobs

@@ -64,7 +64,7 @@ impl Desk {
 const REPLAY: &str = "replay x.kine --on software:mali-g71";
 
 #[test]
-fn no_output_is_the_recording_under_any_name() {
+fn outputs_must_not_name_the_recording() {
     let desk = Desk::new();
     symlink("x.kine", desk.at("soft.kine")).unwrap();
     fs::hard_link(desk.at("x.kine"), desk.at("hard.kine")).unwrap();
@@ -86,7 +86,7 @@ fn no_output_is_the_recording_under_any_name() {
 }
 
 #[test]
-fn no_output_is_an_input_or_another_output() {
+fn outputs_must_differ_from_inputs_and_each_other() {
     let desk = Desk::new();
     desk.refused(
         &format!("{REPLAY} --input a=i.bin --output a=i.bin"),
@@ -112,7 +112,7 @@ fn no_output_is_an_input_or_another_output() {
 }
 
 #[test]
-fn no_output_is_a_part_of_the_folder_that_is_read() {
+fn outputs_inside_the_recording_folder_are_refused() {
     let desk = Desk::new();
     fs::create_dir(desk.at("rec")).unwrap();
     let history = "0,R,0x0,60a00002\n521,R,0x4,07130206\n";
@@ -142,7 +142,7 @@ fn no_output_is_a_part_of_the_folder_that_is_read() {
 }
 
 #[test]
-fn a_link_is_followed_and_what_it_names_is_replaced() {
+fn outputs_replace_the_symlink_target() {
     let desk = Desk::new();
     for (link, target) in [("o1", "t1"), ("o2", "t2"), ("o3", "t3"), ("o4", "t4"), ("o5.png", "t5")] {
         fs::write(desk.at(target), "before").unwrap();
@@ -196,7 +196,7 @@ fn a_pipe_is_written_through_and_stays_a_pipe() {
 }
 
 #[test]
-fn standard_output_is_the_open_file_and_not_its_name() {
+fn output_to_stdout_uses_the_open_file_not_its_name() {
     let desk = Desk::new();
     symlink("/proc/self/fd/1", desk.at("stdout")).unwrap();
     let ended = desk.run("memory x.kine --buffer a -o raw");
@@ -223,7 +223,7 @@ fn standard_output_is_the_open_file_and_not_its_name() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_named_and_nothing_else_is() {
+fn unwritable_output_error_names_only_the_output() {
     let desk = Desk::new();
     fs::write(desk.at("kept"), "kept").unwrap();
     fs::set_permissions(desk.at("kept"), fs::Permissions::from_mode(0o444)).unwrap();

@@ -7,7 +7,7 @@ fn digits() -> String {
 }
 
 #[test]
-fn a_replay_becomes_a_folder_of_sources_that_a_compiler_takes() {
+fn exported_program_sources_compile() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("made");
     let ended = run([
@@ -46,7 +46,7 @@ fn a_replay_becomes_a_folder_of_sources_that_a_compiler_takes() {
 }
 
 #[test]
-fn a_folder_that_holds_something_and_a_recording_without_a_board_are_refused() {
+fn program_export_refuses_full_folders_and_invalid_options() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().to_str().unwrap();
     std::fs::write(dir.path().join("mine"), "kept").unwrap();

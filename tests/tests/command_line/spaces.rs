@@ -30,7 +30,7 @@ fn changed(folder: &Path, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn events_and_figures_show_the_space_of_every_place() {
+fn events_and_stats_show_the_space_of_every_address() {
     let out = said(&["events", &several()]).out;
     for place in [
         "bar0+0x0",
@@ -53,7 +53,7 @@ fn events_and_figures_show_the_space_of_every_place() {
 }
 
 #[test]
-fn a_place_as_it_is_shown_is_a_filter() {
+fn displayed_location_is_a_valid_filter() {
     let file = several();
     let json = said(&["events", &file, "--json"]).json();
     let places: Vec<(u64, String)> = json
@@ -90,7 +90,7 @@ impl Place for ProgramOutput {
 }
 
 #[test]
-fn a_register_is_looked_for_in_all_spaces() {
+fn register_option_searches_all_spaces() {
     let file = several();
     let one = said(&["stats", &file, "--register", "0x29624"]);
     assert!(one.out.starts_with("no name, offset bar3+0x29624"), "{one:?}");
@@ -150,7 +150,7 @@ fn differences_name_the_space() {
 }
 
 #[test]
-fn the_map_of_a_window_names_nothing_of_configuration_space() {
+fn bar_maps_name_no_config_space_registers() {
     let file = root().join("tests/excerpts/configuration-space.log");
     let file = file.to_str().unwrap();
     let info = said(&["info", file]).out;
@@ -179,7 +179,7 @@ fn the_map_of_a_window_names_nothing_of_configuration_space() {
 
 /// The middle of a log of a card, where nothing says what was mapped.
 #[test]
-fn pieces_without_a_map_are_spaces_by_their_address() {
+fn unmapped_regions_become_spaces_named_by_address() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("middle.txt");
     let mut text = String::new();

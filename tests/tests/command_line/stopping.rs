@@ -190,7 +190,7 @@ fn wait_for_its_end(verb: &str, signal: &str, child: &mut Child) {
 }
 
 #[test]
-fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
+fn first_signal_ends_a_verb_blocked_on_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
     fs::copy(root().join("sample-traces/vecadd.kine"), dir.path().join("x.kine")).unwrap();
     assert!(
@@ -238,7 +238,7 @@ fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
 }
 
 #[test]
-fn what_an_import_that_was_killed_left_is_named_and_goes_with_the_next_one() {
+fn leftovers_of_a_killed_import_are_named_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     fs::create_dir_all(&out).unwrap();

@@ -44,7 +44,7 @@ fn number(v: &Value) -> Option<u64> {
 }
 
 #[test]
-fn every_event_comes_back_from_every_format() {
+fn every_export_format_contains_every_event() {
     let dir = tempfile::tempdir().unwrap();
     let events = json(&["events"]);
     let file = |name: &str| {
@@ -58,7 +58,12 @@ fn every_event_comes_back_from_every_format() {
     let arrow: Vec<RecordBatch> = arrow.map(Result::unwrap).collect();
     for batches in [parquet, arrow] {
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), events.len());
-        let column = |name: &str| batches.iter().map(|b| b.column_by_name(name).unwrap()).collect::<Vec<_>>();
+        let column = |name: &str| {
+            batches
+                .iter()
+                .map(|b| b.column_by_name(name).unwrap())
+                .collect::<Vec<_>>()
+        };
         for name in ["event", "time_ns", "value"] {
             let cells = column(name);
             let cells = cells.iter().flat_map(|c| c.as_primitive::<UInt64Type>());
@@ -97,7 +102,7 @@ fn every_event_comes_back_from_every_format() {
 }
 
 #[test]
-fn the_other_tables_have_as_many_rows_as_there_are_things() {
+fn exported_tables_have_a_row_per_item() {
     let dir = tempfile::tempdir().unwrap();
     let file = sample();
     let info = run(["info", file.to_str().unwrap(), "--json"]).json();
@@ -136,7 +141,7 @@ fn figures_add_up_to_the_events() {
 }
 
 #[test]
-fn a_table_or_format_that_is_none_is_refused_and_nothing_is_overwritten() {
+fn unknown_export_table_or_format_overwrites_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let file = sample();
     let copy = dir.path().join("x.csv");

@@ -32,7 +32,7 @@ fn a_job_is_chosen_by_its_number() {
 }
 
 #[test]
-fn a_filter_in_the_wrong_place_is_named() {
+fn misplaced_filter_gets_a_suggestion() {
     let file = sample("vecadd.kine");
     for line in [&["events", &file, "write"][..], &["stats", &file, "write"]] {
         run(line).assert_refused("did you mean `--where 'write'`?");
@@ -41,7 +41,7 @@ fn a_filter_in_the_wrong_place_is_named() {
 }
 
 #[test]
-fn a_buffer_stands_for_its_address() {
+fn buffer_name_is_accepted_as_an_address() {
     let file = sample("vecadd.kine");
     let info = run(["info", &file, "--json"]).json();
     let buffers = info["buffers"].as_array().unwrap();
@@ -83,7 +83,7 @@ fn a_buffer_stands_for_its_address() {
 }
 
 #[test]
-fn the_target_that_fits_and_the_one_that_was_meant_are_named() {
+fn errors_suggest_fit_and_similar_targets() {
     let file = sample("vecadd.kine");
     for verb in ["replay", "plan"] {
         run([verb, &file]).assert_refused("`--on software:mali-g71` fits this recording");
@@ -99,7 +99,7 @@ fn the_target_that_fits_and_the_one_that_was_meant_are_named() {
 }
 
 #[test]
-fn what_is_no_recording_is_described_and_formats_are_one_question_away() {
+fn verbs_describe_unknown_files_and_name_import_help() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("letter.txt");
     std::fs::write(&file, "This is a letter, not a one.").unwrap();
@@ -123,7 +123,7 @@ fn what_is_no_recording_is_described_and_formats_are_one_question_away() {
 
 /// A packed log whose second half is missing is a part of a log in every verb.
 #[test]
-fn a_cut_packed_log_is_never_taken_for_a_whole_one() {
+fn truncated_gzip_log_is_never_treated_as_complete() {
     let folder = tempfile::tempdir().unwrap();
     let packed = folder.path().join("log.txt.gz");
     let text: String = (0..4000)
@@ -169,7 +169,7 @@ fn a_cut_packed_log_is_never_taken_for_a_whole_one() {
 }
 
 #[test]
-fn events_have_heads_and_times_that_can_be_read() {
+fn events_table_has_headings_and_readable_times() {
     let out = run(["events", &sample("vecadd.kine")]).out;
     let head = out.lines().next().unwrap();
     for name in ["Event", "Time, ", "Thread", "Kind", "Register", "Value", "Means"] {
@@ -189,7 +189,7 @@ fn events_have_heads_and_times_that_can_be_read() {
 }
 
 #[test]
-fn a_device_that_the_log_does_not_tell_is_said_without_holes() {
+fn unnamed_device_has_a_description_without_blanks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nameless.kine");
     let mut events = trace_core::recording::EventsBuilder::new();

@@ -26,7 +26,7 @@ fn events(more: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn a_waveform_has_a_change_of_the_index_for_every_event() {
+fn waveform_changes_its_index_at_every_event() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("a.vcd");
     let json = exported(&to, &["--to", "vcd", "--clock", "events"]);
@@ -51,7 +51,7 @@ fn a_waveform_has_a_change_of_the_index_for_every_event() {
 }
 
 #[test]
-fn a_filter_leaves_fewer_events_in_every_format() {
+fn export_filter_applies_to_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let filter = ["--where", "write and reg =~ 'JS1_'"];
     let wanted = events(&filter);
@@ -70,7 +70,7 @@ fn a_filter_leaves_fewer_events_in_every_format() {
 }
 
 #[test]
-fn options_that_mean_nothing_there_are_refused_and_nothing_is_written() {
+fn inapplicable_options_are_refused_and_write_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("x");
     let to = to.to_str().unwrap();
@@ -103,7 +103,7 @@ fn options_that_mean_nothing_there_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn the_name_of_the_file_says_what_it_becomes() {
+fn file_extension_selects_the_export_format() {
     let dir = tempfile::tempdir().unwrap();
     for (name, first) in [
         ("a.vcd", &b"$"[..]),

@@ -241,7 +241,7 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
 }
 
 #[test]
-fn an_edited_input_gives_the_output_that_it_implies_here_and_through_an_agent() {
+fn edited_input_gives_its_output_locally_and_by_agent() {
     let agent = Agent::start();
     agent.pair();
     let source = root().join("sample-traces/vecadd.kine");
@@ -278,7 +278,7 @@ fn an_edited_input_gives_the_output_that_it_implies_here_and_through_an_agent() 
 }
 
 #[test]
-fn a_folder_of_job_chains_runs_on_an_agents_board_and_one_for_another_gpu_is_refused_with_both_names() {
+fn submission_runs_on_an_agent_and_a_wrong_gpu_is_refused() {
     let agent = Agent::start();
     agent.pair();
     let chains = |name: &str| root().join("tests/folders").join(name);
@@ -297,7 +297,7 @@ fn a_folder_of_job_chains_runs_on_an_agents_board_and_one_for_another_gpu_is_ref
 }
 
 #[test]
-fn a_hundred_runs_through_an_agent_are_the_same_bit_for_bit() {
+fn hundred_agent_runs_are_bit_identical() {
     let Some(all) = recordings() else { return };
     let agent = Agent::start();
     agent.pair();
@@ -365,7 +365,7 @@ fn long_replay(agent: &Agent) -> Child {
 }
 
 #[test]
-fn one_client_at_a_time_and_one_that_goes_away_frees_the_board() {
+fn interrupted_client_frees_the_device_for_the_next() {
     let agent = Agent::start();
     agent.pair();
     let sample = root().join("sample-traces/write-value.kine");
@@ -388,7 +388,7 @@ fn one_client_at_a_time_and_one_that_goes_away_frees_the_board() {
 }
 
 #[test]
-fn an_agent_killed_in_a_run_is_a_failed_outcome() {
+fn agent_killed_during_a_run_gives_a_failed_outcome() {
     let mut agent = Agent::start();
     agent.pair();
     let client = long_replay(&agent);
@@ -413,7 +413,7 @@ fn an_agent_killed_in_a_run_is_a_failed_outcome() {
 }
 
 #[test]
-fn an_older_or_newer_agent_is_told_by_its_versions_and_which_end_to_update() {
+fn agent_version_mismatch_says_which_end_to_update() {
     let keys = TempDir::new().unwrap();
     let sample = root().join("sample-traces/write-value.kine");
     for (lowest, highest, update) in [(7u16, 9u16, "update the client"), (0, 0, "update the agent")] {
@@ -445,7 +445,7 @@ fn an_older_or_newer_agent_is_told_by_its_versions_and_which_end_to_update() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_told_from_one_that_is() {
+fn missing_agent_is_refused_with_its_address() {
     let keys = TempDir::new().unwrap();
     let sample = root().join("sample-traces/write-value.kine");
     let ended = kinescope(

@@ -255,7 +255,7 @@ fn calls() -> PathBuf {
 }
 
 #[test]
-fn verbs_answer_on_recordings_that_have_nothing_of_what_they_count() {
+fn verbs_handle_recordings_without_their_data() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = bare(folder.path());
     all.push(calls());
@@ -264,7 +264,7 @@ fn verbs_answer_on_recordings_that_have_nothing_of_what_they_count() {
 }
 
 #[test]
-fn an_empty_answer_says_so_in_a_line() {
+fn empty_results_print_one_line() {
     let said = |line: &str, file: &Path| {
         let arguments = line.split(' ').map(|a| a.replace("{}", &file.display().to_string()));
         let ended = run(arguments);

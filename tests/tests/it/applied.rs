@@ -41,7 +41,7 @@ fn replayed(folder: &Path, recording: &str, output: &str, more: &[&str]) -> Vec<
 }
 
 #[test]
-fn a_copy_with_edits_replays_to_the_edited_result_and_diff_names_the_input() {
+fn edited_copy_replays_edited_results_and_diff_names_the_input() {
     let folder = tempfile::tempdir().unwrap();
     for (name, input, output) in [
         ("digits.kine", "image", "logits"),
@@ -124,7 +124,7 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_anything_is_written() {
+fn unfit_inputs_are_refused_before_writing() {
     let folder = tempfile::tempdir().unwrap();
     let recording = sample("digits.kine");
     let copy = folder.path().join("copy.kine");

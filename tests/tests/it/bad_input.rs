@@ -13,7 +13,7 @@ use whole_program_tests::{run, samples};
 const READING: &[&str] = &["info", "events", "jobs", "map", "check"];
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn missing_file_is_named_in_the_error() {
     for verb in READING {
         run([verb, "/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");
     }
@@ -26,7 +26,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_what_was_expected() {
+fn verbs_refuse_files_that_are_not_recordings() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
@@ -42,7 +42,7 @@ fn what_is_no_recording_is_refused_with_what_was_expected() {
 }
 
 #[test]
-fn a_recording_folder_with_nonsense_in_it_is_refused_at_the_place() {
+fn invalid_recording_folder_is_refused_with_file_and_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(
         dir.path().join("gr_io_history"),
@@ -71,7 +71,7 @@ fn wrong_arguments_exit_with_two_and_help_with_zero() {
 }
 
 #[test]
-fn a_sample_cut_anywhere_opens_at_a_commit_or_says_why_not() {
+fn truncated_sample_opens_at_a_commit_or_reports_why() {
     let Some(sample) = samples()
         .into_iter()
         .min_by_key(|s| std::fs::metadata(s).map_or(u64::MAX, |m| m.len()))
@@ -101,7 +101,7 @@ fn a_sample_cut_anywhere_opens_at_a_commit_or_says_why_not() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_pipe_reader_is_not_an_error() {
     use std::process::{Command, Stdio};
     let Some(sample) = samples()
         .into_iter()
@@ -123,7 +123,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn nobody_left_to_complain_to_is_no_panic() {
+fn closed_stdout_and_stderr_cause_no_panic() {
     use std::process::{Command, Stdio};
     let mut child = Command::new(whole_program_tests::program("kinescope"))
         .args(["info", "/nowhere/x.kine"])
@@ -136,7 +136,7 @@ fn nobody_left_to_complain_to_is_no_panic() {
 }
 
 #[test]
-fn without_a_display_it_says_what_works_without_one() {
+fn missing_display_error_suggests_screenshot() {
     let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"] {
         command.env_remove(name);

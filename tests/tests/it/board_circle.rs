@@ -100,7 +100,7 @@ fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, me
 }
 
 #[test]
-fn a_driver_recorded_on_one_board_is_replayed_on_another_on_arm64_and_over_qtest() {
+fn driver_recording_replays_on_arm64_and_over_qtest() {
     let folder = tempfile::tempdir().unwrap();
     let Some((file, shown, memory)) = record(folder.path()) else {
         return;

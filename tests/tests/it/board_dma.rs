@@ -52,12 +52,12 @@ fn plays(arch: Arch, edu: &str) {
 }
 
 #[test]
-fn edu_and_virtio_gpu_work_on_memory_of_an_x86_64_board_and_master_no_bus_afterwards() {
+fn edu_and_virtio_gpu_use_dma_on_an_x86_64_board() {
     plays(Arch::X86_64, "edu");
 }
 
 #[test]
-fn edu_and_virtio_gpu_work_on_memory_of_an_arm64_board_and_master_no_bus_afterwards() {
+fn edu_and_virtio_gpu_use_dma_on_an_arm64_board() {
     // The board's memory lies above the 28 bits that the device's addresses have otherwise.
     plays(Arch::Arm64, "edu,dma_mask=0xffffffffffff");
 }

@@ -221,21 +221,21 @@ fn nobody_is_left_alone(arch: Arch) {
 }
 
 #[test]
-fn what_never_comes_ends_a_run_within_its_limit_and_the_next_one_is_good_on_x86_64() {
+fn hung_run_ends_at_its_limit_and_the_next_succeeds_on_x86_64() {
     ends_within_its_limit(Arch::X86_64);
 }
 
 #[test]
-fn what_never_comes_ends_a_run_within_its_limit_and_the_next_one_is_good_on_arm64() {
+fn hung_run_ends_at_its_limit_and_the_next_succeeds_on_arm64() {
     ends_within_its_limit(Arch::Arm64);
 }
 
 #[test]
-fn a_client_that_vanishes_and_an_agent_that_is_killed_leave_an_x86_64_device_quiet_and_free() {
+fn lost_client_and_killed_agent_free_an_x86_64_device() {
     nobody_is_left_alone(Arch::X86_64);
 }
 
 #[test]
-fn a_client_that_vanishes_and_an_agent_that_is_killed_leave_an_arm64_device_quiet_and_free() {
+fn lost_client_and_killed_agent_free_an_arm64_device() {
     nobody_is_left_alone(Arch::Arm64);
 }

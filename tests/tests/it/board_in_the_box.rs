@@ -53,11 +53,11 @@ fn boots_and_is_a_board_like_any(arch: Arch) {
 }
 
 #[test]
-fn an_x86_64_board_boots_and_replays_like_any_board() {
+fn x86_64_board_boots_and_replays() {
     boots_and_is_a_board_like_any(Arch::X86_64);
 }
 
 #[test]
-fn an_arm64_board_boots_and_replays_like_any_board() {
+fn arm64_board_boots_and_replays() {
     boots_and_is_a_board_like_any(Arch::Arm64);
 }

@@ -93,7 +93,7 @@ fn virtio_draws(board: &Board, number: u8) {
 }
 
 #[test]
-fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
+fn iommu_devices_run_without_confirmation_on_x86_64() {
     // Huge pages are for the one that goes round the IOMMU; the others take none.
     let setup = BoardSetup::new(Arch::X86_64).memory(ENOUGH).with_iommu().hugepages(2);
     let setup = setup
@@ -166,7 +166,7 @@ fn rv100_shows_its_picture(board: &Board, number: u8) {
 }
 
 #[test]
-fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
+fn smmu_devices_run_without_confirmation_on_arm64() {
     // With the 28 bits of an address that it has by itself, where the board's own memory begins beyond them.
     let setup = BoardSetup::new(Arch::Arm64).with_iommu().hugepages(0);
     let setup = setup.device("edu").device("virtio-gpu-pci,vectors=0,iommu_platform=on");
@@ -181,7 +181,7 @@ fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
 }
 
 #[test]
-fn a_device_whose_addresses_are_too_narrow_for_the_boards_memory_gets_none_and_says_so() {
+fn narrow_dma_mask_gets_no_memory_and_is_reported() {
     let Some(board) = BoardSetup::new(Arch::Arm64).device("edu").boot() else {
         return;
     };
@@ -261,7 +261,7 @@ fn spare(board: &Board) -> String {
 }
 
 #[test]
-fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told() {
+fn iommu_blocks_and_reports_dma_outside_the_plan() {
     // Without an IOMMU the same accesses write: what is tried is what it seems.
     let folder = TempDir::new().unwrap();
     let mark = format!("devmem {SPARE:#x} 32 0x11223344");
@@ -315,7 +315,7 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
 }
 
 #[test]
-fn an_agent_that_is_killed_in_the_middle_leaves_no_bus_mastering_and_gives_the_driver_back() {
+fn killed_agent_clears_bus_mastering_and_rebinds_the_driver() {
     let setup = BoardSetup::new(Arch::X86_64).with_iommu().with_drivers();
     let setup = setup.device("edu").device("bochs-display").without_agent();
     let Some(board) = setup.boot() else { return };

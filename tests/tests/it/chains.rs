@@ -72,7 +72,7 @@ fn bytes(words: &[i32]) -> Vec<u8> {
 }
 
 #[test]
-fn every_recorded_program_replays_from_its_kine_alone_and_leaves_what_was_expected() {
+fn every_recorded_program_replays_from_its_kine_file() {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| root().join("../shared/recordings"), Into::into);
     let root = root.join("panfrost");
     if !root.is_dir() {
@@ -116,7 +116,7 @@ fn every_recorded_program_replays_from_its_kine_alone_and_leaves_what_was_expect
 }
 
 #[test]
-fn a_folder_is_imported_with_its_buffers_and_an_edited_input_goes_through_both_submits() {
+fn submission_imports_buffers_and_edits_reach_both_submits() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
     let (source, kine) = (folder("twopass"), file("x.kine"));
@@ -173,7 +173,7 @@ fn a_folder_is_imported_with_its_buffers_and_an_edited_input_goes_through_both_s
 }
 
 #[test]
-fn each_gpus_chains_are_refused_on_the_other_with_both_names() {
+fn submissions_are_refused_on_another_gpu() {
     let dir = tempfile::tempdir().unwrap();
     let kine = dir.path().join("x.kine");
     let out = dir.path().join("out.bin");
@@ -213,7 +213,7 @@ fn each_gpus_chains_are_refused_on_the_other_with_both_names() {
 }
 
 #[test]
-fn a_broken_folder_is_told_by_its_file_and_leaves_nothing_behind() {
+fn broken_submission_names_the_file_and_writes_no_output() {
     type Break<'a> = &'a dyn Fn(&Path);
     let change = |file: &'static str, from: &'static str, to: &'static str| {
         move |dir: &Path| {
@@ -267,7 +267,7 @@ fn a_broken_folder_is_told_by_its_file_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn no_output_may_be_a_part_of_the_folder() {
+fn outputs_inside_the_submission_folder_are_refused() {
     let dir = copy("twopass");
     for part in ["spec.json", "submit001.json", "submit000_bo_f7ffb000.bin"] {
         let part = dir.path().join(part);
@@ -278,7 +278,7 @@ fn no_output_may_be_a_part_of_the_folder() {
 }
 
 #[test]
-fn what_was_not_computed_is_said_at_once() {
+fn uncomputed_jobs_are_reported_at_once() {
     // The chain's job becomes one that draws: its type stands in the header's byte 16, above a bit for its size.
     let dir = copy("vecadd-g52");
     let text = std::fs::read_to_string(dir.path().join("submit000.json")).unwrap();

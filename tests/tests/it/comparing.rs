@@ -64,7 +64,7 @@ fn buffer<'a>(diff: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_result_is_compared_by_element_and_followed_to_the_input_that_differs() {
+fn diff_compares_elements_and_names_the_differing_input() {
     let runs = Runs::new();
     let ended = runs.diff(&["--json"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -156,7 +156,7 @@ fn rules_are_options_and_a_file_that_can_be_shared() {
 }
 
 #[test]
-fn a_page_of_the_comparison_stands_alone_and_shows_names_as_text() {
+fn comparison_html_is_self_contained_and_escaped() {
     let runs = Runs::new();
     let odd = runs.path("<b>&.kine");
     fs::copy(runs.path("b.kine"), &odd).unwrap();

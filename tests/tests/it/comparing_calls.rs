@@ -26,7 +26,7 @@ fn listed(json: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carry() {
+fn different_program_inputs_differ_in_their_copies() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let again = cuda.record_checked("again", &[], &["vector_add", "--seed", "1"]);
@@ -73,7 +73,7 @@ fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carr
 }
 
 #[test]
-fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
+fn launch_difference_names_dimensions_and_arguments() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["stride", "--seed", "1"]);
     let wide = cuda.record_checked("wide", &[], &["stride", "--seed", "1", "--block", "128"]);
@@ -93,7 +93,7 @@ fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
 }
 
 #[test]
-fn launches_recorded_by_themselves_differ_in_what_memory_held() {
+fn single_launch_recordings_differ_only_in_memory_content() {
     let cuda = CudaStandIn::default();
     let of = |name: &str, seed: &str| {
         let recorded = cuda.record(name, &["--kernels", "vector_add"], &["vector_add", "--seed", seed], &[]);
@@ -151,7 +151,7 @@ fn an_outcome_is_compared_with_its_original() {
 }
 
 #[test]
-fn an_outcome_of_a_range_is_compared_with_and_without_memory_at_its_end() {
+fn range_outcome_compares_with_and_without_final_memory() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
     for more in [&[][..], &["--memory"]] {

@@ -37,7 +37,7 @@ fn outputs(json: &Value) -> Vec<String> {
 }
 
 #[test]
-fn an_output_that_is_asked_for_leaves_the_others_compared() {
+fn requested_output_does_not_disable_other_comparisons() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "5"]);
     let whole = replay(&cuda, &recorded, &[], &[]).json();
@@ -56,7 +56,7 @@ fn an_output_that_is_asked_for_leaves_the_others_compared() {
 }
 
 #[test]
-fn a_piece_of_memory_behind_the_range_is_brought_back_by_its_own_name() {
+fn memory_after_the_range_is_an_output_by_name() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
     let whole = replay(&cuda, &recorded, &["--memory"], &[]).json();
@@ -80,7 +80,7 @@ fn a_piece_of_memory_behind_the_range_is_brought_back_by_its_own_name() {
 }
 
 #[test]
-fn outputs_are_held_against_bytes_that_a_person_expects() {
+fn outputs_are_compared_with_expected_files() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
@@ -172,7 +172,7 @@ fn a_launch_that_fails_in_a_later_run_is_named() {
 }
 
 #[test]
-fn memory_outside_of_the_window_is_put_at_its_addresses_by_drivers_that_heed_long_ranges_alone() {
+fn memory_outside_the_window_is_placed_by_long_range_hints() {
     let cuda = CudaStandIn::default();
     let set = [("KINESCOPE_CUDA_WINDOW", "no")];
     let recorded = cuda.record("outside", &[], &["vector_add"], &set);
@@ -181,7 +181,7 @@ fn memory_outside_of_the_window_is_put_at_its_addresses_by_drivers_that_heed_lon
 }
 
 #[test]
-fn a_rule_for_a_parameter_is_for_memory_from_before_the_range_too() {
+fn parameter_tolerance_applies_to_memory_before_the_range() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
     let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
@@ -196,7 +196,7 @@ fn a_rule_for_a_parameter_is_for_memory_from_before_the_range_too() {
 }
 
 #[test]
-fn a_tuning_is_of_the_inputs_that_a_person_gives() {
+fn tuning_uses_given_inputs() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
@@ -216,7 +216,7 @@ fn a_tuning_is_of_the_inputs_that_a_person_gives() {
 }
 
 #[test]
-fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
+fn tuning_continues_after_the_point_that_killed_its_worker() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("stride", &[], &["stride"]);
     let mut command = Command::new(program("kinescope"));

@@ -21,29 +21,29 @@ fn check_finding(arguments: &[&str], finding: Option<&str>) {
 }
 
 #[test]
-fn functions_of_the_host_in_streams_are_one_finding() {
+fn host_functions_in_streams_give_one_finding() {
     check_finding(&["streams", "--host-function"], Some("host functions"));
     check_finding(&["besides", "--callback"], Some("host functions"));
 }
 
 #[test]
-fn attributes_of_launches_that_may_make_a_difference_are_a_finding_and_others_are_not() {
+fn relevant_launch_attributes_are_a_finding() {
     check_finding(&["besides"], None);
     check_finding(&["besides", "--attributes"], Some("attribute 6"));
 }
 
 #[test]
-fn code_of_a_file_that_is_deleted_after_loading_is_in_the_recording() {
+fn code_of_a_deleted_module_file_is_recorded() {
     check_finding(&["besides", "--file"], None);
 }
 
 #[test]
-fn code_of_a_launch_before_any_memory_is_taken_is_in_the_recording() {
+fn code_of_a_launch_before_any_allocation_is_recorded() {
     check_finding(&["besides", "--first"], None);
 }
 
 #[test]
-fn copies_in_a_batch_are_copies() {
+fn batched_copies_are_recorded_as_copies() {
     for way in ["driver", "dlsym", "per-thread"] {
         check_finding(&["besides", "--batch", "--via", way], None);
     }
@@ -55,7 +55,7 @@ fn pinned_memory_that_kernels_reach_is_in_the_recording() {
 }
 
 #[test]
-fn limits_that_a_program_sets_are_set_for_its_replay() {
+fn program_limits_are_set_for_its_replay() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("limits", &[], &["besides", "--limits"]);
     assert_eq!(recorded.findings(), [""; 0]);

@@ -25,7 +25,7 @@ fn replay(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> Prog
 }
 
 #[test]
-fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
+fn cuda_replay_outcome_equals_its_recording() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("streams", &[], &["streams"]);
     let outcome = cuda.file("outcome.kine");
@@ -61,7 +61,7 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
 }
 
 #[test]
-fn another_input_gives_what_the_program_gives_on_it() {
+fn replay_with_other_inputs_matches_the_program() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
@@ -126,7 +126,7 @@ fn a_plan_in_a_file_is_replayed_without_its_recording() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
+fn failures_name_their_launch_and_end_no_other_replay() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("faulty", &[], &["faulty"]);
     let order = |what: u32| {
@@ -182,7 +182,7 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
 }
 
 #[test]
-fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
+fn agent_replays_cuda_and_survives_device_errors() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "2"]);
     let faulty = cuda.record_checked("faulty", &[], &["faulty"]);
@@ -218,7 +218,7 @@ fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
 }
 
 #[test]
-fn an_agent_whose_program_was_replaced_plays_on() {
+fn agent_replays_after_its_executable_was_deleted() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("streams", &[], &["streams"]);
     let copy = cuda.file("agent");
@@ -246,7 +246,7 @@ fn an_agent_whose_program_was_replaced_plays_on() {
 }
 
 #[test]
-fn an_agent_that_is_killed_in_the_middle_is_told() {
+fn killed_cuda_agent_is_reported() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("faulty", &[], &["faulty"]);
     let mut agent = Agent::start(&cuda);
@@ -286,7 +286,7 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
 }
 
 #[test]
-fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
+fn prestarted_worker_exits_without_a_request() {
     let cuda = CudaStandIn::default();
     let mut player = cuda.replay_command();
     player.env("KINESCOPE_CUDA_AHEAD", "0,1");
@@ -309,7 +309,7 @@ fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
 }
 
 #[test]
-fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
+fn agent_tuning_rejects_wrong_points() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("wrong", &[], &["wrong_for_some"]);
     let csv = cuda.file("points.csv");
@@ -350,7 +350,7 @@ fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
 }
 
 #[test]
-fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
+fn interrupted_tuning_keeps_its_results() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("stride", &[], &["stride"]);
     let agent = Agent::start_slow(&cuda);
@@ -393,7 +393,7 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
 
 /// A recording that lies with the project: what is written today is played by what comes later.
 #[test]
-fn the_sample_of_a_cuda_program_is_replayed_and_repeats_without_putting_back() {
+fn cuda_sample_replays_and_repeats_without_restore() {
     let cuda = CudaStandIn::default();
     let sample = root().join("sample-traces/cuda/net.kine");
     let sample = sample.to_str().unwrap();

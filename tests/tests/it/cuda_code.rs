@@ -6,7 +6,7 @@ use serde_json::json;
 use whole_program_tests::cuda::CudaStandIn;
 
 #[test]
-fn functions_of_one_name_in_several_modules_are_told_apart() {
+fn functions_with_one_name_in_several_modules_are_distinguished() {
     for way in ["driver", "dlsym", "library", "per-thread"] {
         let cuda = CudaStandIn::default();
         let recorded = cuda.record_checked("owners", &[], &["owners", "--via", way]);
@@ -16,7 +16,7 @@ fn functions_of_one_name_in_several_modules_are_told_apart() {
 }
 
 #[test]
-fn functions_that_come_from_a_librarys_module_or_from_a_list_have_their_code() {
+fn library_and_listed_functions_are_recorded_with_code() {
     for arguments in [
         ["owners", "--via", "library", "--module"].as_slice(),
         &["owners", "--via", "library", "--listed"],
@@ -31,7 +31,7 @@ fn functions_that_come_from_a_librarys_module_or_from_a_list_have_their_code() {
 }
 
 #[test]
-fn a_function_whose_code_the_driver_does_not_tell_is_a_finding() {
+fn function_with_unknown_code_is_a_finding() {
     let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetLibrary:1+=801")];
     let listed = cuda.record("listed", &[], &["owners", "--listed"], &fail);
@@ -52,7 +52,7 @@ fn a_function_whose_code_the_driver_does_not_tell_is_a_finding() {
 }
 
 #[test]
-fn arguments_are_laid_out_as_the_code_says_where_the_driver_does_not() {
+fn argument_layout_falls_back_to_the_code() {
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:1+=801,cuKernelGetParamInfo:1+=801")];
     for program in ["vector_add", "linked", "graph"] {
         for way in ["driver", "library"] {
@@ -66,7 +66,7 @@ fn arguments_are_laid_out_as_the_code_says_where_the_driver_does_not() {
 }
 
 #[test]
-fn arguments_that_nobody_can_lay_out_are_a_finding() {
+fn unreadable_arguments_are_a_finding() {
     // The first function has four parameters and is asked five times; the code of its module is read by then.
     let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:6=801")];

@@ -18,7 +18,7 @@ fn of_graphs(recorded: &RecordedProgram) -> Vec<LaunchRow> {
 }
 
 #[test]
-fn changes_of_nodes_of_a_ready_graph_are_followed_in_every_form() {
+fn node_changes_of_an_instantiated_graph_are_recorded() {
     for way in ["driver", "dlsym", "library"] {
         let cuda = CudaStandIn::default();
         let recorded = cuda.record_checked("nodes", &[], &["nodes", "--via", way]);
@@ -48,7 +48,7 @@ fn nodes_keep_their_clusters_and_cooperative_launches() {
 }
 
 #[test]
-fn what_a_graph_brings_to_the_host_and_takes_from_there_is_what_it_was() {
+fn graph_copies_to_and_from_the_host_are_recorded() {
     for slow in ["0", "2000"] {
         let cuda = CudaStandIn::default();
         let recorded = cuda.record("feedback", &[], &["feedback"], &[("STAND_IN_SLOW", slow)]);
@@ -62,7 +62,7 @@ fn what_a_graph_brings_to_the_host_and_takes_from_there_is_what_it_was() {
 }
 
 #[test]
-fn a_range_that_ends_in_a_graph_ends_behind_it() {
+fn range_ending_inside_a_graph_ends_after_it() {
     let cuda = CudaStandIn::default();
     let (alone, whole) = cuda.run_unrecorded(&["graph"]);
     assert_eq!(alone.code, Some(0), "{alone:?}");

@@ -136,7 +136,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 /// What a sum of vectors reads and writes is all in the memory around its launch.
 #[test]
-fn memory_before_and_after_a_launch_is_what_it_reads_and_writes() {
+fn memory_around_a_launch_covers_its_reads_and_writes() {
     let (recorded, r, all) = kernels("add", &["--kernels", "vector_add"], &["vector_add", "5000"], &[]);
     let [one] = all.as_slice() else {
         panic!("{} launches", all.len())
@@ -163,7 +163,7 @@ fn memory_before_and_after_a_launch_is_what_it_reads_and_writes() {
 
 /// The device's hashes and copies to the host tell the same, whatever is changed in between.
 #[test]
-fn what_changed_is_the_same_however_it_is_looked_for() {
+fn change_detection_by_hash_and_by_copy_agree() {
     for (program, size) in [
         ("vector_add", "300000"),
         ("net", "3"),
@@ -236,7 +236,7 @@ fn launches_of_many_threads_do_not_mix() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_before_the_program_runs() {
+fn invalid_kernel_options_are_refused_before_the_program_runs() {
     let cuda = CudaStandIn::default();
     for (options, needle) in [
         (["--kernels", "/(/"].as_slice(), "pattern 1, '('"),

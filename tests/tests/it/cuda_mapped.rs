@@ -49,7 +49,7 @@ fn memory_that_a_program_maps_is_in_the_snapshot_at_a_mark() {
 }
 
 #[test]
-fn programs_find_their_addresses_where_the_driver_gives_none_to_the_recorder() {
+fn programs_run_unchanged_without_driver_address_hints() {
     let cuda = CudaStandIn::default();
     let (alone, bytes) = cuda.run_unrecorded(&["mapped"]);
     for set in [("STAND_IN_HINTS", "no"), ("KINESCOPE_CUDA_WINDOW", "no")] {
@@ -66,7 +66,7 @@ fn programs_find_their_addresses_where_the_driver_gives_none_to_the_recorder() {
 }
 
 #[test]
-fn memory_in_the_place_of_memory_that_is_mapped_twice_is_a_finding_with_its_event() {
+fn remapping_over_doubly_mapped_memory_is_a_finding() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("confused", &[], &["mapped", "--confused"]);
     let all = recorded.open().facts.findings;
@@ -82,7 +82,7 @@ fn memory_in_the_place_of_memory_that_is_mapped_twice_is_a_finding_with_its_even
 }
 
 #[test]
-fn memory_that_host_and_device_share_is_followed_by_hashes_at_launches() {
+fn shared_host_memory_is_tracked_by_hashes_at_launches() {
     for options in [&[][..], &["--range", "marks"]] {
         let cuda = CudaStandIn::default();
         let arguments: &[&str] = if options.is_empty() {
@@ -103,7 +103,7 @@ fn memory_that_host_and_device_share_is_followed_by_hashes_at_launches() {
 }
 
 #[test]
-fn what_the_host_wrote_late_is_in_the_recording_where_work_begins_late() {
+fn late_host_writes_are_recorded_before_delayed_work() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record("late", &[], &["shared"], &LATE);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
@@ -124,7 +124,7 @@ fn guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)])
 }
 
 #[test]
-fn a_launch_that_goes_past_a_buffer_is_named_with_the_buffer() {
+fn guard_names_launch_and_overrun_buffer() {
     for (word, buffer) in [("--input", "in0"), ("--output", "out0")] {
         let cuda = CudaStandIn::default();
         // By itself the stand-in tells it at once: its memory ends where an allocation does. A driver's goes on, as the
@@ -155,7 +155,7 @@ fn a_launch_that_goes_past_a_buffer_is_named_with_the_buffer() {
 }
 
 #[test]
-fn launches_that_keep_to_their_buffers_pass_with_guards() {
+fn launches_within_their_buffers_pass_with_guards() {
     for program in ["past", "memory", "streams", "mapped", "net"] {
         let cuda = CudaStandIn::default();
         let recorded = cuda.record_checked("well", &[], &[program]);
@@ -168,7 +168,7 @@ fn launches_that_keep_to_their_buffers_pass_with_guards() {
 }
 
 #[test]
-fn buffers_that_memory_points_at_stay_where_they_are() {
+fn guarded_replay_keeps_pointed_to_buffers_in_place() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("linked", &[], &["linked", "200"]);
     let (code, json) = guarded(&cuda, &recorded, &[]);
@@ -176,7 +176,7 @@ fn buffers_that_memory_points_at_stay_where_they_are() {
 }
 
 #[test]
-fn buffers_that_do_not_fit_beside_each_other_are_guarded_one_replay_after_the_other() {
+fn guard_uses_several_replays_if_memory_is_short() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("short", &[], &["past", "600000"]);
     // Of three buffers of two granules each, what is left of this much holds one.
@@ -187,7 +187,7 @@ fn buffers_that_do_not_fit_beside_each_other_are_guarded_one_replay_after_the_ot
 }
 
 #[test]
-fn launches_are_measured_on_a_board() {
+fn launches_are_measured_on_a_target() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("times", &[], &["net"]);
     let mut command = Command::new(program("kinescope"));

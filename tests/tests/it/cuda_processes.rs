@@ -61,7 +61,7 @@ fn each_process_has_a_recording_and_an_index_lists_them() {
 }
 
 #[test]
-fn a_worker_that_is_killed_leaves_what_it_had() {
+fn killed_child_process_keeps_recorded_launches() {
     let cuda = CudaStandIn::default();
     let script = "CLIENT net 1000000 & worker=$!; sleep 1.5; CLIENT vector_add; kill -9 $worker; wait; true";
     let json = recorded(&cuda, "killed", script);
@@ -74,7 +74,7 @@ fn a_worker_that_is_killed_leaves_what_it_had() {
 }
 
 #[test]
-fn one_process_alone_has_no_index() {
+fn a_single_process_has_no_index() {
     let cuda = CudaStandIn::default();
     let parsed_json = recorded(&cuda, "one", "exec CLIENT vector_add");
     assert_eq!(parsed_json["index"], Value::Null, "{parsed_json}");
@@ -83,7 +83,7 @@ fn one_process_alone_has_no_index() {
 
 /// A kernel of NCCL waits for other devices: what the recording of each process lacks is said when it is recorded, once.
 #[test]
-fn a_process_that_exchanges_memory_with_others_is_named_when_it_is_recorded() {
+fn inter_process_memory_is_reported_while_recording() {
     let cuda = CudaStandIn::default();
     let json = recorded(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
     let lacks = |of: &Value| {

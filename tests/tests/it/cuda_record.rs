@@ -62,7 +62,7 @@ fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)
 }
 
 #[test]
-fn a_recording_keeps_what_the_window_needs_before_its_first_frame() {
+fn recorded_file_stores_derived_data_for_the_first_frame() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("kept", &[], &["vector_add"]);
     let opened = trace_core::import::open_with_derived(&recorded.path, &Progress::new()).unwrap();
@@ -72,7 +72,7 @@ fn a_recording_keeps_what_the_window_needs_before_its_first_frame() {
 }
 
 #[test]
-fn memory_that_the_window_does_not_get_is_the_drivers() {
+fn memory_outside_the_window_is_allocated_by_the_driver() {
     for fail in ["cuMemCreate:1", "cuMemMap:1=205", "cuMemSetAccess:1", "cuMemCreate:2"] {
         // Allocations of more than a granule each have memory of their own.
         let (_folder, recorded) = goes_on("memory", &[], &["vector_add", "600000"], &[("STAND_IN_FAIL", fail)]);
@@ -81,7 +81,7 @@ fn memory_that_the_window_does_not_get_is_the_drivers() {
 }
 
 #[test]
-fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
+fn refused_addresses_are_a_finding_and_the_program_continues() {
     let (_folder, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
     assert_eq!(launches(&recorded.path), 5);
     assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
@@ -94,14 +94,14 @@ fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
 }
 
 #[test]
-fn a_window_that_nobody_wants_is_not_taken() {
+fn disabled_address_window_is_not_reserved() {
     let (_folder, recorded) = goes_on("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
     assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
     assert_eq!(launches(&recorded.path), 1);
 }
 
 #[test]
-fn fresh_memory_that_is_dirty_and_work_that_begins_late_change_nothing() {
+fn dirty_memory_and_late_work_do_not_change_recordings() {
     for (program, set) in [
         ("memory", ("STAND_IN_POISON", "0xa5")),
         ("streams", ("STAND_IN_SLOW", "2000")),
@@ -186,7 +186,7 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
 }
 
 #[test]
-fn every_way_to_end_leaves_a_recording() {
+fn every_kind_of_program_exit_leaves_a_recording() {
     // Of a program that becomes another one nobody tells the recorder: the device is slow, so that the launch is in the
     // file before.
     let (slow, fast) = ([("STAND_IN_SLOW", "400000")], [("STAND_IN_SLOW", "0")]);
@@ -215,7 +215,7 @@ fn every_way_to_end_leaves_a_recording() {
 }
 
 #[test]
-fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
+fn failing_program_keeps_its_exit_code_and_records_the_failure() {
     let cuda = CudaStandIn::default();
     let (alone, _) = cuda.run_unrecorded(&["faulty", "--bad"]);
     assert_eq!(alone.code, Some(1));
@@ -242,7 +242,7 @@ fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
 }
 
 #[test]
-fn calls_that_fail_fail_as_they_do_without_a_recorder() {
+fn recorder_keeps_the_errors_of_failing_calls() {
     let cuda = CudaStandIn::default();
     for fail in [
         "cuMemAlloc_v2:1",
@@ -269,7 +269,7 @@ fn calls_that_fail_fail_as_they_do_without_a_recorder() {
 }
 
 #[test]
-fn a_program_without_a_driver_is_told_and_nothing_is_written() {
+fn program_without_cuda_driver_is_reported_and_writes_nothing() {
     let cuda = CudaStandIn::default();
     let path = cuda.file("none.kine");
     let client = program("cuda-client");
@@ -285,7 +285,7 @@ fn a_program_without_a_driver_is_told_and_nothing_is_written() {
 }
 
 #[test]
-fn another_process_of_the_program_has_a_file_of_its_own() {
+fn each_recorded_process_has_its_own_file() {
     let cuda = CudaStandIn::default();
     let path = cuda.file("two.kine");
     let client = program("cuda-client");
@@ -303,7 +303,7 @@ fn another_process_of_the_program_has_a_file_of_its_own() {
 }
 
 #[test]
-fn a_graph_that_takes_anothers_place_keeps_its_own_nodes() {
+fn updated_graph_keeps_its_own_nodes() {
     // The last two launches of the graph: one as the other graph is, one with its first graph's node changed again.
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("update", &[], &["graph", "500"]);
@@ -311,7 +311,7 @@ fn a_graph_that_takes_anothers_place_keeps_its_own_nodes() {
 }
 
 #[test]
-fn a_copy_that_nobody_waited_for_is_not_read_too_early() {
+fn unsynchronized_readback_is_not_read_early() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("early", &[], &["early", "700"]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
@@ -331,28 +331,28 @@ fn corner(word: &str, way: &str) -> (CudaStandIn, RecordedProgram) {
 }
 
 #[test]
-fn memory_of_the_host_that_is_given_back_does_not_end_copies_to_other_memory() {
+fn freeing_host_memory_does_not_end_other_copies() {
     let (_folder, recorded) = corner("--other-freed", "driver");
     assert_eq!(findings(&recorded.path), [""; 0]);
 }
 
 #[test]
-fn a_copy_to_memory_of_the_host_that_is_given_back_is_read_before_it_is_gone() {
+fn readback_into_freed_host_memory_is_read_before_the_free() {
     corner("--freed-early", "driver");
 }
 
 #[test]
-fn a_copy_to_memory_that_the_driver_does_not_know_is_read_at_once() {
+fn readback_into_pageable_memory_is_read_at_once() {
     corner("--pageable", "driver");
 }
 
 #[test]
-fn an_event_that_is_made_again_stands_behind_nothing() {
+fn recreated_event_has_no_earlier_dependencies() {
     corner("--event-again", "driver");
 }
 
 #[test]
-fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_brought() {
+fn copies_record_what_host_functions_wrote_before() {
     let (_folder, recorded) = corner("--host-fill", "driver");
     let messages = findings(&recorded.path);
     assert!(
@@ -365,7 +365,7 @@ fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_b
 }
 
 #[test]
-fn a_function_of_the_host_that_waits_for_the_program_is_not_waited_for_long() {
+fn blocking_host_function_does_not_block_the_recorder() {
     let (_folder, recorded) = goes_on("waits", &[], &["corners", "--host-waits"], &[]);
     let messages = findings(&recorded.path);
     assert!(
@@ -375,12 +375,12 @@ fn a_function_of_the_host_that_waits_for_the_program_is_not_waited_for_long() {
 }
 
 #[test]
-fn memory_that_work_of_another_context_uses_stays_until_that_is_done() {
+fn memory_used_by_another_context_is_freed_after_its_work() {
     corner("--two-contexts", "driver");
 }
 
 #[test]
-fn memory_is_given_back_in_the_order_of_a_stream_of_another_context() {
+fn memory_is_freed_in_stream_order_of_another_context() {
     corner("--elsewhere", "driver");
 }
 
@@ -395,14 +395,14 @@ fn captures_are_not_ended_by_the_recorder() {
 }
 
 #[test]
-fn pools_of_memory_that_the_host_reaches_are_the_drivers_and_followed() {
+fn host_accessible_pools_stay_with_the_driver_and_are_tracked() {
     let (cuda, recorded) = goes_on("pools", &[], &["corners", "--managed-pool"], &[]);
     assert_eq!(findings(&recorded.path), [""; 0]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
-fn a_signal_that_the_program_waits_for_is_not_taken_by_the_recorder() {
+fn recorder_does_not_consume_signals_of_the_program() {
     goes_on("signal", &[], &["corners", "--signal"], &[]);
 }
 
@@ -412,7 +412,7 @@ fn every_slice_of_a_copy_is_recorded() {
 }
 
 #[test]
-fn a_context_that_is_released_for_the_last_time_takes_its_memory_with_it() {
+fn last_context_release_frees_its_memory() {
     let (_folder, recorded) = goes_on("released", &[], &["corners", "--released"], &[]);
     assert_eq!(findings(&recorded.path), [""; 0]);
 }

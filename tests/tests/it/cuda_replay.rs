@@ -125,17 +125,17 @@ fn played_with_other_inputs(arguments: &[&str], which: &[usize]) {
 }
 
 #[test]
-fn other_inputs_of_a_sum_give_its_other_result() {
+fn edited_inputs_of_a_sum_change_its_result() {
     played_with_other_inputs(&["vector_add"], &[0, 1]);
 }
 
 #[test]
-fn other_inputs_of_atomics_give_their_other_result() {
+fn edited_inputs_of_atomics_change_their_result() {
     played_with_other_inputs(&["reduction"], &[0]);
 }
 
 #[test]
-fn another_input_of_a_net_gives_its_other_scores() {
+fn network_replay_with_other_inputs_gives_other_scores() {
     // Layers have weights and biases, the last product has its own: seven copies before the first input.
     played_with_other_inputs(&["net", "1"], &[7]);
 }
@@ -154,7 +154,7 @@ fn an_input_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_range_ends_behind_its_launches() {
+fn range_ends_after_its_launches() {
     let cuda = CudaStandIn::default();
     let (alone, whole) = cuda.run_unrecorded(&["net", "4"]);
     assert_eq!(alone.code, Some(0), "{alone:?}");
@@ -184,7 +184,7 @@ fn a_range_ends_behind_its_launches() {
 }
 
 #[test]
-fn what_lies_between_marks_is_played_with_the_memory_at_the_begin() {
+fn range_between_marks_replays_from_its_initial_memory() {
     let cuda = CudaStandIn::default();
     for (program, size, parts) in [("net", "5", 5), ("vector_add", "3000", 2)] {
         let arguments = [program, size, "--marks"];
@@ -231,7 +231,7 @@ fn order(cuda: &CudaStandIn, what: u32) -> Value {
 }
 
 #[test]
-fn an_illegal_address_ends_in_an_answer_that_names_its_launch() {
+fn illegal_address_reply_names_its_launch() {
     let cuda = CudaStandIn::default();
     let (recorded, launch) = obedient(&cuda);
     let request = json!({"inputs": order(&cuda, 1), "step": true});
@@ -250,7 +250,7 @@ fn an_illegal_address_ends_in_an_answer_that_names_its_launch() {
 }
 
 #[test]
-fn a_launch_that_never_ends_is_told_before_it_is_made() {
+fn step_replay_announces_a_launch_before_it_starts() {
     let cuda = CudaStandIn::default();
     let (recorded, launch) = obedient(&cuda);
     let request = json!({"file": recorded.path, "inputs": order(&cuda, 2), "step": true});
@@ -273,7 +273,7 @@ fn a_launch_that_never_ends_is_told_before_it_is_made() {
 }
 
 #[test]
-fn the_launch_that_fails_is_the_one_that_is_named() {
+fn replay_errors_name_the_failed_launch() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("third", &[], &["net", "3"]);
     let launches = launches(&recorded);
@@ -291,7 +291,7 @@ fn the_launch_that_fails_is_the_one_that_is_named() {
 }
 
 #[test]
-fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
+fn lost_device_always_yields_a_reply() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("lost", &[], &["linked", "200"]);
     let (mut reported, mut played) = (0, 0);
@@ -311,7 +311,7 @@ fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
 }
 
 #[test]
-fn a_device_without_room_is_told() {
+fn out_of_device_memory_is_reported() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("room", &[], &["vector_add"]);
     for set in [("STAND_IN_MEMORY", "1048576"), ("STAND_IN_FAIL", "cuMemCreate:1")] {
@@ -322,7 +322,7 @@ fn a_device_without_room_is_told() {
 }
 
 #[test]
-fn addresses_that_are_not_to_be_had_are_told() {
+fn unavailable_addresses_are_reported() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("hints", &[], &["vector_add"]);
     let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_HINTS", "no")]);
@@ -333,7 +333,7 @@ fn addresses_that_are_not_to_be_had_are_told() {
 }
 
 #[test]
-fn a_missing_driver_is_told() {
+fn missing_cuda_driver_is_reported() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("none", &[], &["vector_add"]);
     let nowhere = [("KINESCOPE_CUDA_LIBRARY", "/nowhere/libcuda.so.1")];
@@ -343,7 +343,7 @@ fn a_missing_driver_is_told() {
 }
 
 #[test]
-fn a_target_that_is_not_there_is_no_replay_that_failed() {
+fn missing_target_is_not_a_failed_replay() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("absent", &[], &["vector_add"]);
     for (target, library) in [("cuda:0", "/nowhere/libcuda.so.1"), ("cuda:77", "")] {
@@ -363,7 +363,7 @@ fn a_target_that_is_not_there_is_no_replay_that_failed() {
 }
 
 #[test]
-fn code_that_does_not_load_is_told_with_its_function() {
+fn unloadable_code_is_reported_with_its_function() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("code", &[], &["vector_add"]);
     let (answer, _) = cuda.replay(
@@ -379,7 +379,7 @@ fn code_that_does_not_load_is_told_with_its_function() {
 }
 
 #[test]
-fn what_is_no_recording_of_calls_is_refused() {
+fn recordings_without_an_api_trace_are_refused() {
     let cuda = CudaStandIn::default();
     let sample = whole_program_tests::root().join("sample-traces/vecadd.kine");
     let (answer, _) = cuda.replay(&sample, &json!({}), &[]);
@@ -389,7 +389,7 @@ fn what_is_no_recording_of_calls_is_refused() {
 }
 
 #[test]
-fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
+fn c_driver_api_program_is_recorded_and_replayed() {
     let cuda = CudaStandIn::default();
     let root = whole_program_tests::root().join("tests/cuda");
     let exe = cuda.file("driver_api");

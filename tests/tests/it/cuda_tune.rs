@@ -53,7 +53,7 @@ fn verdicts(tuned: &Value) -> Vec<(u64, u64, String)> {
 }
 
 #[test]
-fn a_kernel_that_strides_over_its_data_is_right_for_every_block_and_grid() {
+fn grid_stride_kernel_is_right_at_every_point() {
     let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let axes = ["--block", "32..=1024", "--grid", "1,2,4,8,16", "--repeat", "3"];
@@ -74,7 +74,7 @@ fn a_kernel_that_strides_over_its_data_is_right_for_every_block_and_grid() {
 }
 
 #[test]
-fn where_more_threads_are_faster_they_are_found_by_every_search() {
+fn every_search_finds_the_faster_thread_count() {
     let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let pace = [("STAND_IN_PACE", "1")];
@@ -104,7 +104,7 @@ fn where_more_threads_are_faster_they_are_found_by_every_search() {
 }
 
 #[test]
-fn a_kernel_that_is_wrong_for_some_blocks_has_exactly_these_rejected() {
+fn tuning_rejects_exactly_the_wrong_blocks() {
     let cuda = CudaStandIn::default();
     let wrong = recorded(&cuda, &["wrong_for_some"]);
     let blocks = "1,16,32,48,64,96,128,200,256,320,512,1024";
@@ -137,7 +137,7 @@ fn a_kernel_that_is_wrong_for_some_blocks_has_exactly_these_rejected() {
 }
 
 #[test]
-fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_its_place() {
+fn tuning_compiles_bounds_and_accepts_other_code() {
     let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let bounds = [
@@ -193,7 +193,7 @@ fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_
 }
 
 #[test]
-fn a_point_that_breaks_the_device_costs_its_process_and_the_others_are_measured_in_the_next() {
+fn tuning_continues_in_a_new_process_after_a_device_error() {
     let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     // In every process the device fails at the ninth launch. The first one has five behind it when it tries the fourth
@@ -214,7 +214,7 @@ fn a_point_that_breaks_the_device_costs_its_process_and_the_others_are_measured_
 }
 
 #[test]
-fn tables_are_written_and_what_cannot_be_is_refused() {
+fn tune_tables_are_written_and_invalid_ones_refused() {
     let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let [csv, replay, parquet] = ["a.csv", "b.csv", "c.parquet"].map(|n| cuda.file(n));
@@ -244,7 +244,10 @@ fn tables_are_written_and_what_cannot_be_is_refused() {
         (&["--launch", "other"][..], "no launched kernel has the name 'other'"),
         (&["--launch", "0"], "event 0 is not a successful kernel launch"),
         (&["--block", "2048"], "1 to 1024 threads"),
-        (&["--tolerance", "arg9=f32:1"], "parameter 9 of the launch is not a pointer"),
+        (
+            &["--tolerance", "arg9=f32:1"],
+            "parameter 9 of the launch is not a pointer",
+        ),
         (&["--module", "/nowhere/x.ptx"], "/nowhere/x.ptx"),
     ] {
         tune(&cuda, &stride.path, arguments, &[]).assert_refused(needle);
@@ -290,7 +293,7 @@ fn the_json_has_the_documented_keys() {
 }
 
 #[test]
-fn a_launch_that_never_ends_is_given_up_and_leaves_nobody_behind() {
+fn endless_tuning_launch_is_abandoned_without_leftovers() {
     let cuda = CudaStandIn::default();
     let faulty = recorded(&cuda, &["faulty"]);
     let order = cuda.file("order.bin");

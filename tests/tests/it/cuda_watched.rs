@@ -43,7 +43,7 @@ fn event(launch: &Value) -> u64 {
 }
 
 #[test]
-fn memory_around_each_launch_is_what_the_recorder_takes_down_around_it() {
+fn memory_trace_around_launches_matches_the_recorder() {
     let cuda = CudaStandIn::default();
     let whole = cuda.record_checked("whole", &[], &["net", "2"]);
     // The same program with memory taken down before and behind each launch, which is the truth here.
@@ -79,7 +79,7 @@ fn memory_around_each_launch_is_what_the_recorder_takes_down_around_it() {
 }
 
 #[test]
-fn what_each_launch_changed_is_listed_by_buffers() {
+fn launch_changes_are_listed_by_buffer() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     for l in launches(&cuda, &recorded, &[]) {
@@ -115,7 +115,7 @@ fn what_each_launch_changed_is_listed_by_buffers() {
 }
 
 #[test]
-fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
+fn last_writer_launch_is_found_locally_and_on_an_agent() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
@@ -175,7 +175,7 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
 }
 
 #[test]
-fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
+fn buffer_name_refers_to_its_last_allocation() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("add", &[], &["vector_add"]);
     let calls = Calls::from_recording(&recorded.open(), &Progress::new())
@@ -209,7 +209,7 @@ fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
 }
 
 #[test]
-fn variables_of_modules_are_watched_where_they_were_recorded() {
+fn module_variables_are_traced_at_their_recorded_address() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("globals", &[], &["globals"]);
     let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
@@ -251,7 +251,7 @@ fn variables_of_modules_are_watched_where_they_were_recorded() {
 }
 
 #[test]
-fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
+fn device_stop_keeps_the_memory_trace_so_far() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     let fails = [("STAND_IN_FAIL", "cuLaunchKernelEx:6=700")];
@@ -276,7 +276,7 @@ fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
 }
 
 #[test]
-fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
+fn memory_trace_limit_names_the_first_omitted_launch() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     let all = launches(&cuda, &recorded, &[]);
@@ -357,7 +357,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_with_the_reason() {
+fn invalid_memory_trace_requests_are_refused_with_a_reason() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "1"]);
     let wrong: [(&str, &[&str], &str); 5] = [
@@ -412,7 +412,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_process_that_is_killed_while_it_watches_is_told() {
+fn worker_killed_during_a_memory_trace_is_reported() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "40"]);
     let mut command = Command::new(program("kinescope"));

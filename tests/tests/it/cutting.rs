@@ -63,7 +63,7 @@ fn third_job_diverges(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_part_is_sound_replays_and_says_where_it_is_from() {
+fn trimmed_recording_is_valid_replays_and_names_its_source() {
     let folder = tempfile::tempdir().unwrap();
     let part = folder.path().join("part.kine");
     let to = part.to_str().unwrap();
@@ -102,7 +102,7 @@ fn a_part_is_sound_replays_and_says_where_it_is_from() {
 }
 
 #[test]
-fn outputs_of_the_last_job_are_those_of_the_whole() {
+fn trimmed_last_job_has_the_outputs_of_the_full_replay() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["chain2.kine", "twopass.kine", "digits.kine"] {
         let whole = go(&["replay"], &sample(name), &[&ON[..], &["--json"]].concat()).json();
@@ -133,7 +133,7 @@ fn outputs_of_the_last_job_are_those_of_the_whole() {
 
 /// `..` leaves the end out here, too, and says so once: it did not before.
 #[test]
-fn a_plain_range_leaves_its_end_out_and_says_so() {
+fn exclusive_range_reports_its_last_job() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("part.kine");
     let cut = |options: &[&str]| {
@@ -159,7 +159,7 @@ fn a_plain_range_leaves_its_end_out_and_says_so() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_told_and_nothing_is_written() {
+fn invalid_trims_are_refused_and_write_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("part.kine");
     let to = to.to_str().unwrap();
@@ -201,7 +201,7 @@ fn what_cannot_be_cut_is_told_and_nothing_is_written() {
 }
 
 #[test]
-fn a_job_that_diverges_is_found_with_what_it_needs() {
+fn bisect_finds_the_diverging_job_and_its_dependencies() {
     let folder = tempfile::tempdir().unwrap();
     let bad = third_job_diverges(folder.path());
     let part = folder.path().join("part.kine");
@@ -232,7 +232,7 @@ fn a_job_that_diverges_is_found_with_what_it_needs() {
 }
 
 #[test]
-fn a_command_says_what_shows_the_failure() {
+fn bisect_test_command_decides_failure() {
     let folder = tempfile::tempdir().unwrap();
     let bad = third_job_diverges(folder.path());
     let script = folder.path().join("it fails.sh");
@@ -329,7 +329,7 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
 }
 
 #[test]
-fn what_was_found_is_told_when_the_part_cannot_be_written() {
+fn bisect_reports_its_result_if_the_file_cannot_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone");
     fs::create_dir(&gone).unwrap();

@@ -12,7 +12,7 @@ use trace_core::container;
 use whole_program_tests::{root, run};
 
 #[test]
-fn a_source_without_contents_is_no_recording() {
+fn empty_source_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (dump, kine) = (dir.path().join("dump.bin"), dir.path().join("dump.kine"));
     std::fs::write(&dump, "").unwrap();
@@ -32,7 +32,7 @@ fn a_source_without_contents_is_no_recording() {
 
 /// Damage is what `verify` looks for, wherever it is: exit code 2 is left for what could not be looked at.
 #[test]
-fn verify_tells_a_damaged_file_from_one_that_it_cannot_look_at() {
+fn verify_distinguishes_damaged_from_unreadable_files() {
     let dir = tempfile::tempdir().unwrap();
     let sample = std::fs::read(root().join("sample-traces/write-value.kine")).unwrap();
     let mut header = sample.clone();
@@ -80,7 +80,7 @@ fn verify_tells_a_damaged_file_from_one_that_it_cannot_look_at() {
 
 /// Wherever a file is cut, what is left has a commit or is damaged; either was looked at.
 #[test]
-fn verify_looks_at_a_file_that_is_cut_anywhere() {
+fn verify_handles_files_truncated_anywhere() {
     let bytes = std::fs::read(root().join("sample-traces/write-value.kine")).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let cut = dir.path().join("cut.kine");
@@ -122,7 +122,7 @@ fn hurt(dir: &Path) -> PathBuf {
 /// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it prints
 /// is what it prints of the sound recording.
 #[test]
-fn a_damaged_page_is_never_shown_without_a_word() {
+fn damaged_pages_are_always_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = hurt(dir.path());
     let file = path.to_str().unwrap();
@@ -175,7 +175,7 @@ fn a_damaged_page_is_never_shown_without_a_word() {
 
 /// What a replay would compute on a damaged page is nobody's work, and neither is what wrote it.
 #[test]
-fn a_damaged_page_is_never_run_on_and_the_file_is_named() {
+fn replay_refuses_a_damaged_page_and_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = hurt(dir.path());
     let file = path.to_str().unwrap();
@@ -211,7 +211,7 @@ fn both_versions(dir: &Path) -> Vec<(u32, PathBuf)> {
 /// Damage in any section of events: verbs that read print what is sound and say what is not, those that make something
 /// of it refuse and leave nothing, in both versions of the format.
 #[test]
-fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
+fn damaged_events_are_reported_and_never_exported() {
     let dir = tempfile::tempdir().unwrap();
     let mut versions = Vec::new();
     for (version, sample) in both_versions(dir.path()) {
@@ -281,7 +281,7 @@ fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
 
 /// Derived data that is damaged is made again.
 #[test]
-fn verbs_that_do_not_use_what_is_damaged_say_nothing() {
+fn verbs_ignore_damage_that_they_do_not_use() {
     let dir = tempfile::tempdir().unwrap();
     let (_, sample) = both_versions(dir.path()).pop().unwrap();
     let sections = container::sections(&sample).unwrap();

@@ -51,7 +51,7 @@ fn scores(image: Option<&Path>) -> Vec<f32> {
 }
 
 #[test]
-fn a_digit_goes_in_and_ten_scores_come_out_as_the_reference_network_gives_them() {
+fn digit_replay_matches_reference_scores() {
     let data = root().join("sample-traces/digits");
     let held = |name: &str| std::fs::read(data.join("held-out").join(name)).unwrap();
     let (images, reference) = (held("images.npy"), held("scores.npy"));

@@ -24,7 +24,7 @@ fn plan(board: &str) -> [String; 4] {
 }
 
 #[test]
-fn without_qemu_the_package_is_named_and_the_form_is_not_listed() {
+fn missing_qemu_is_not_listed_and_the_error_names_the_package() {
     let empty = tempfile::tempdir().unwrap();
     let arguments = plan("qemu:edu");
     let ended = with_path(empty.path(), &arguments.each_ref().map(String::as_str));
@@ -35,7 +35,7 @@ fn without_qemu_the_package_is_named_and_the_form_is_not_listed() {
 }
 
 #[test]
-fn names_that_could_do_more_than_name_a_device_are_refused() {
+fn qemu_target_names_with_extra_options_are_refused() {
     for (board, why) in [
         ("qemu:", "begin with a device name"),
         ("qemu:edu,addr=4", "`addr` cannot be set"),
@@ -47,7 +47,7 @@ fn names_that_could_do_more_than_name_a_device_are_refused() {
 }
 
 #[test]
-fn with_qemu_the_form_is_listed_and_what_it_does_not_know_is_told() {
+fn qemu_targets_are_listed_and_unknown_models_reported() {
     if !["/usr/bin", "/usr/local/bin"]
         .iter()
         .any(|f| Path::new(f).join("qemu-system-x86_64").exists())
@@ -77,7 +77,7 @@ const RV100: &str = "qemu:ati-vga,model=rv100";
 const RAGE128: &str = "qemu:ati-vga,model=rage128p";
 
 #[test]
-fn a_driver_of_rage_128_draws_the_same_picture_again() {
+fn rage_128_driver_replay_draws_the_same_picture() {
     let Some(file) = log("rage128p-aty128fb") else { return };
     let json = replay(&file, RAGE128, 0);
     assert_eq!(json["outcome"], "match");
@@ -123,7 +123,7 @@ fn a_driver_of_rage_128_draws_the_same_picture_again() {
 }
 
 #[test]
-fn a_driver_of_rv100_draws_the_same_picture_where_no_bios_ran() {
+fn rv100_driver_replay_draws_the_same_picture_without_bios() {
     let Some(file) = log("rv100-radeonfb") else { return };
     let json = replay(&file, RV100, 0);
     assert_eq!(json["outcome"], "match");
@@ -146,7 +146,7 @@ fn a_driver_of_rv100_draws_the_same_picture_where_no_bios_ran() {
 
 /// The control: with every read as recorded, a picture that lacks what the 2D engine drew is no match.
 #[test]
-fn without_the_2d_engine_every_read_matches_and_the_screen_does_not() {
+fn reads_match_but_the_screen_differs_without_the_2d_engine() {
     let Some(file) = log("rv100-radeonfb") else { return };
     let folder = tempfile::tempdir().unwrap();
     let text = Command::new("gzip").args(["-dc"]).arg(&file).output().unwrap().stdout;
@@ -173,7 +173,7 @@ fn without_the_2d_engine_every_read_matches_and_the_screen_does_not() {
 }
 
 #[test]
-fn what_the_recorder_could_not_decode_is_told_with_its_place() {
+fn undecoded_accesses_are_reported_with_their_location() {
     let Some(file) = log("rage128p-aty128fb-memcpy") else {
         return;
     };
@@ -195,7 +195,7 @@ fn what_the_recorder_could_not_decode_is_told_with_its_place() {
 }
 
 #[test]
-fn a_recording_is_of_one_device() {
+fn replay_on_another_device_is_refused() {
     let Some(file) = log("rage128p-aty128fb") else { return };
     let file = file.to_str().unwrap();
     run(["replay", file, "--on", RV100])

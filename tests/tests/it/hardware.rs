@@ -92,7 +92,7 @@ fn command(board: &Board, address: &str) -> String {
 }
 
 #[test]
-fn an_x86_64_board_shows_what_was_recorded_and_is_quiet_when_its_agent_is_killed() {
+fn x86_64_board_replays_displays_and_quiesces_on_agent_kill() {
     let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
         .device("ati-vga,model=rage128p")
@@ -165,7 +165,7 @@ fn clock() -> Recording {
 }
 
 #[test]
-fn an_arm64_board_shows_the_same_and_its_clock_is_driven_through_the_device_tree() {
+fn arm64_board_replays_display_and_device_tree_rtc() {
     let Some(board) = BoardSetup::new(Arch::Arm64).device("ati-vga,model=rv100").boot() else {
         return;
     };

@@ -114,7 +114,7 @@ fn info() {
 }
 
 #[test]
-fn info_of_a_recording_whose_recorder_told_how_it_was_made() {
+fn info_of_a_recording_with_capture_metadata() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("captured.kine");
     let mut r = trace_core::import::open(sample("vecadd.kine").as_ref(), &Progress::new()).unwrap();
@@ -808,7 +808,7 @@ fn calls() {
 }
 
 #[test]
-fn calls_in_words() {
+fn call_verbs_print_readable_text() {
     let folder = tempfile::tempdir().unwrap();
     let (file, n) = of_calls(&folder);
     let text = |arguments: &[&str]| {

@@ -18,7 +18,7 @@ fn of(verb: &str, file: &Path, more: &[&str]) -> ProgramOutput {
 }
 
 #[test]
-fn a_database_is_looked_at_exported_and_compared_like_any_recording() {
+fn kernel_databases_support_info_export_and_diff() {
     let folder = tempfile::tempdir().unwrap();
     for (file, launches, source) in [
         ("record-replay/record_replay.json", 1, "record-replay"),
@@ -62,7 +62,7 @@ fn a_database_is_looked_at_exported_and_compared_like_any_recording() {
 }
 
 #[test]
-fn a_database_that_cannot_be_read_is_refused_with_its_place() {
+fn unreadable_database_is_refused_with_file_and_offset() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record_replay.json");
     std::fs::copy(database("record-replay/record_replay.json"), &path).unwrap();
@@ -170,7 +170,7 @@ fn mneme(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_database_with_a_module_beside_it_is_played_again_and_tuned() {
+fn database_with_adjacent_module_replays_and_tunes() {
     let cuda = CudaStandIn::default();
     let on_board = |verb: &str, path: &Path, more: &[&str]| {
         let mut command = Command::new(program("kinescope"));

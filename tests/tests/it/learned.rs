@@ -18,7 +18,7 @@ fn effects(json: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
 }
 
 #[test]
-fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
+fn learned_dma_results_are_required_on_replay() {
     if !has_qemu() {
         return;
     }
@@ -92,7 +92,7 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
 }
 
 #[test]
-fn what_the_engine_of_an_rv100_draws_is_learned_and_a_log_without_it_diverges() {
+fn learned_rv100_drawing_is_required_on_replay() {
     let (Some(recordings), true) = (recordings(), has_qemu()) else {
         return;
     };

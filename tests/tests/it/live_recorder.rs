@@ -59,7 +59,7 @@ fn word(r: &Recording, va: u64) -> u64 {
 }
 
 #[test]
-fn a_program_is_answered_and_recorded() {
+fn live_recorder_serves_and_records_a_program() {
     let (r, ended, dir) = record("work", 0);
     assert!(ended.out.contains("product 0x6000"), "{ended:?}");
     assert!(ended.err.contains("live.kine: 2 jobs"), "{ended:?}");
@@ -120,7 +120,7 @@ fn a_program_is_answered_and_recorded() {
 }
 
 #[test]
-fn objects_come_and_go_between_submits() {
+fn objects_are_created_and_freed_between_submits() {
     let (r, _, _dir) = record("many", 0);
     assert_eq!(jobs(&r), 60);
 }
@@ -135,7 +135,7 @@ fn threads_share_one_gpu() {
 }
 
 #[test]
-fn a_child_goes_on_unrecorded_and_its_parent_recorded() {
+fn forked_child_is_not_recorded_and_its_parent_is() {
     let (r, ended, _dir) = record("fork", 0);
     assert_eq!(jobs(&r), 3, "those of the parent");
     assert!(
@@ -154,7 +154,7 @@ fn sync_objects_and_their_files_work() {
 }
 
 #[test]
-fn the_node_is_found_in_the_file_system_and_no_work_is_no_recording() {
+fn render_node_is_found_and_no_gpu_work_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("live.kine");
     std::fs::write(&file, "before").unwrap();
@@ -175,7 +175,7 @@ fn the_recording_is_written_however_the_program_ends() {
 }
 
 #[test]
-fn a_program_that_is_killed_or_crashes_leaves_what_was_recorded() {
+fn killed_or_crashed_program_keeps_recorded_events() {
     for (scene, code) in [("killed", 137), ("aborted", 134)] {
         let (r, ended, dir) = record(scene, code);
         assert_eq!(jobs(&r), 1);
@@ -196,7 +196,7 @@ fn a_program_that_is_killed_or_crashes_leaves_what_was_recorded() {
 }
 
 #[test]
-fn a_recording_that_becomes_too_large_ends_and_the_program_goes_on() {
+fn size_limit_ends_the_recording_and_the_program_continues() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("live.kine");
     let client = program("panfrost-client");
@@ -241,7 +241,7 @@ fn a_recording_that_becomes_too_large_ends_and_the_program_goes_on() {
 
 /// A disk of 400 KB, in a space of names of its own: it takes the rights to make one, which some machines give nobody.
 #[test]
-fn on_a_full_disk_the_program_goes_on_and_what_is_there_opens() {
+fn program_continues_on_a_full_disk_and_the_file_opens() {
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     std::fs::create_dir(&small).unwrap();
@@ -278,7 +278,7 @@ fn on_a_full_disk_the_program_goes_on_and_what_is_there_opens() {
 }
 
 #[test]
-fn two_descriptors_have_objects_of_their_own() {
+fn two_file_descriptors_have_separate_objects() {
     let (r, _, _dir) = record("twice", 0);
     assert_eq!((jobs(&r), r.facts.address_spaces.len()), (3, 2));
 }
@@ -313,7 +313,7 @@ fn labels_of_the_driver_name_buffers_that_have_no_other_name() {
 }
 
 #[test]
-fn a_shader_without_end_is_stopped_and_the_next_one_runs() {
+fn endless_shader_is_stopped_and_the_next_one_runs() {
     for (board, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("live.kine");
@@ -355,7 +355,7 @@ fn chains_that_fail_and_hang_leave_the_gpu_working() {
 }
 
 #[test]
-fn wrong_requests_are_errors_and_nothing_worse() {
+fn invalid_client_requests_are_only_errors() {
     let (r, _, _dir) = record("hostile", 0);
     assert_eq!(jobs(&r), 0);
     record("memory", 0);
@@ -364,7 +364,7 @@ fn wrong_requests_are_errors_and_nothing_worse() {
 }
 
 #[test]
-fn the_work_of_a_sample_is_recorded_again_from_a_program() {
+fn sample_work_is_recorded_live_from_a_program() {
     for (board, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
         let dir = tempfile::tempdir().unwrap();
         let (file, out) = (dir.path().join("live.kine"), dir.path().join("out"));
@@ -426,7 +426,7 @@ fn several_processes_of_a_program_record_side_by_side() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said() {
+fn invalid_record_requests_are_refused_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("live.kine");
     let file = file.to_str().unwrap();
@@ -493,7 +493,7 @@ fn programs_that_use_no_gpu_do_not_notice_the_library() {
 }
 
 #[test]
-fn the_kinds_of_events_are_those_of_a_boards_recording() {
+fn live_recording_has_only_accesses_and_host_writes() {
     let (r, _, _dir) = record("work", 0);
     let mut kinds: Vec<EventKind> = (0..r.events.len()).filter_map(|e| r.events.kind(e)).collect();
     kinds.sort_unstable_by_key(|k| *k as u8);

@@ -22,7 +22,7 @@ fn sum(rows: &Value, key: &str) -> u64 {
 }
 
 #[test]
-fn map_tells_of_each_run_what_is_remarkable_about_it() {
+fn pagetables_rows_flag_rights_and_double_mappings() {
     let sample = root().join("sample-traces/write-value.kine");
     let rows = of("map", &sample);
     assert_eq!(
@@ -76,7 +76,7 @@ fn dump_whose_tables_reach_outside(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn page_tables_that_are_incomplete_are_shown_as_far_as_they_go() {
+fn incomplete_page_tables_are_shown_partially() {
     let dir = tempfile::tempdir().unwrap();
     let golden = root().join("trace-core/tests/golden/v1-tiny.kine");
     let outside = dump_whose_tables_reach_outside(dir.path());
@@ -154,7 +154,7 @@ fn no_recording_has_more_distinct_pages_than_pages() {
 }
 
 #[test]
-fn pages_that_mnist_maps_and_does_not_hold_are_counted() {
+fn mnist_pages_without_content_are_counted() {
     let Some(recordings) = recordings() else { return };
     let rows = of("map", &recordings.join("gpureplay/mnist"));
     // All 539 dumped pages are mapped; the others are the weights and the like, which were not dumped.
@@ -194,14 +194,14 @@ fn compared_with_its_outcome(recording: &Path) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn the_outcome_of_a_recording_of_the_software_board_is_the_same_again() {
+fn outcome_of_a_simulator_recording_is_equal() {
     let (code, diff) = compared_with_its_outcome(&root().join("sample-traces/write-value.kine"));
     assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{diff}");
 }
 
 /// What the CPU wrote between jobs is compared, whichever way it is cut, and a replay that matched wrote the same.
 #[test]
-fn what_the_cpu_wrote_between_jobs_is_compared_with_the_outcome_of_a_replay() {
+fn host_writes_match_the_outcome_of_a_replay() {
     for name in ["digits.kine", "changes.kine"] {
         let (code, diff) = compared_with_its_outcome(&root().join("sample-traces").join(name));
         assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{name}: {diff}");
@@ -214,7 +214,7 @@ fn what_the_cpu_wrote_between_jobs_is_compared_with_the_outcome_of_a_replay() {
 /// A matching replay of a recording of real hardware is the same recording: that page tables lie elsewhere on the board,
 /// how often a status was read and what the flush counter stood at is kept apart from differences.
 #[test]
-fn the_outcome_of_a_recording_of_real_hardware_is_the_same_but_for_what_is_each_runs_own() {
+fn outcome_of_a_hardware_recording_differs_only_per_run() {
     let Some(recordings) = recordings() else { return };
     for (name, jobs, pages, flushes) in [("mnist", 23, 1185, 31), ("alexnet", 60, 137_698, 61)] {
         let (code, diff) = compared_with_its_outcome(&recordings.join("gpureplay").join(name));
@@ -286,7 +286,7 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
 
 /// A stretch of the history is taken away: the timeline beside it still knows how much that was.
 #[test]
-fn what_a_history_lost_is_counted_by_the_timeline_beside_it() {
+fn timeline_file_counts_accesses_lost_from_the_history() {
     let Some(recordings) = recordings() else { return };
     let mnist = recordings.join("gpureplay/mnist");
     let history = std::fs::read_to_string(mnist.join("gr_io_history")).unwrap();

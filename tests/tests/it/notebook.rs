@@ -14,7 +14,7 @@ use std::process::Command;
 use whole_program_tests::{copy_with_notes, program, root, run};
 
 #[test]
-fn notes_are_printed_in_the_order_of_their_events_with_links_that_lead_there() {
+fn notes_are_printed_in_event_order_with_links() {
     let folder = tempfile::tempdir().unwrap();
     let file = copy_with_notes(
         folder.path(),
@@ -59,7 +59,7 @@ fn notes_are_printed_in_the_order_of_their_events_with_links_that_lead_there() {
 }
 
 #[test]
-fn a_page_holds_a_picture_of_each_moment_and_a_link_opens_the_same_picture() {
+fn notebook_page_has_pictures_and_links_that_reproduce_them() {
     let folder = tempfile::tempdir().unwrap();
     let file = copy_with_notes(folder.path(), "digits.kine", &[(5, "<b>first</b>"), (40, "second")]);
     let page = folder.path().join("notes.html");
@@ -85,7 +85,7 @@ fn a_page_holds_a_picture_of_each_moment_and_a_link_opens_the_same_picture() {
 }
 
 #[test]
-fn events_and_links_that_lead_nowhere_are_refused() {
+fn invalid_events_and_links_are_refused() {
     let file = root().join("sample-traces/digits.kine");
     let (path, folder) = (file.to_str().unwrap(), tempfile::tempdir().unwrap());
     let out = folder.path().join("x.png");
@@ -113,7 +113,7 @@ fn events_and_links_that_lead_nowhere_are_refused() {
 }
 
 #[test]
-fn the_desktop_is_told_to_open_links_here_and_keeps_its_other_defaults() {
+fn link_registration_keeps_other_desktop_defaults() {
     let home = tempfile::tempdir().unwrap();
     let (data, config) = (home.path().join("data"), home.path().join("config"));
     fs::create_dir_all(&config).unwrap();
@@ -145,7 +145,7 @@ fn the_desktop_is_told_to_open_links_here_and_keeps_its_other_defaults() {
 }
 
 #[test]
-fn a_panel_is_drawn_alone_as_pixels_and_as_shapes() {
+fn single_panel_exports_as_png_and_svg() {
     let folder = tempfile::tempdir().unwrap();
     let file = root().join("sample-traces/digits.kine");
     let draw = |name: &str, more: &[&str]| {

@@ -88,7 +88,7 @@ fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn 
 }
 
 #[test]
-fn an_outcome_of_every_sample_is_the_sample_again() {
+fn sample_outcomes_equal_the_samples() {
     let dir = TempDir::new().unwrap();
     for (sample, board) in samples() {
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -118,7 +118,7 @@ fn an_outcome_of_every_sample_is_the_sample_again() {
 }
 
 #[test]
-fn a_plan_from_a_file_leaves_an_outcome_with_roles_and_shapes() {
+fn plan_file_outcome_keeps_roles_and_shapes() {
     let dir = TempDir::new().unwrap();
     let sample = root().join("sample-traces/digits.kine");
     for plan in ["digits.plan", "digits.plan.txt"] {
@@ -187,7 +187,7 @@ impl Drop for Agent {
 }
 
 #[test]
-fn an_outcome_that_came_from_an_agent_is_the_sample_again() {
+fn agent_outcomes_equal_the_samples() {
     for model in ["mali-g71", "mali-g52"] {
         let dir = TempDir::new().unwrap();
         let agent = Agent::start(dir.path(), model);
@@ -203,7 +203,7 @@ fn an_outcome_that_came_from_an_agent_is_the_sample_again() {
 
 /// Devices that QEMU emulates: one that masters the bus, and two as the drivers of a stock Linux drove them.
 #[test]
-fn an_outcome_of_a_device_in_qemu_is_the_recording_again() {
+fn qemu_device_outcomes_equal_the_recordings() {
     if !has_qemu() {
         return;
     }
@@ -223,7 +223,7 @@ fn an_outcome_of_a_device_in_qemu_is_the_recording_again() {
 
 /// A plan that a person wrote has no recording; what a device did by it is one.
 #[test]
-fn an_outcome_of_a_written_plan_is_a_recording() {
+fn written_plan_outcome_is_a_recording() {
     if !has_qemu() {
         return;
     }
@@ -238,7 +238,7 @@ fn an_outcome_of_a_written_plan_is_a_recording() {
 }
 
 #[test]
-fn an_outcome_of_a_cuda_sample_is_the_sample_again() {
+fn cuda_sample_outcomes_equal_the_samples() {
     let cuda = CudaStandIn::default();
     let folder = root().join("sample-traces/cuda");
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
@@ -259,7 +259,7 @@ fn an_outcome_of_a_cuda_sample_is_the_sample_again() {
 
 /// Another input: one sentence with the cause and what follows from it, and exit 1.
 #[test]
-fn a_comparison_begins_with_its_cause_in_one_sentence() {
+fn diff_output_begins_with_its_cause() {
     let dir = TempDir::new().unwrap();
     let sample = root().join("sample-traces/vecadd.kine");
     let input = dir.path().join("a.bin");
@@ -294,7 +294,7 @@ fn a_comparison_begins_with_its_cause_in_one_sentence() {
 
 /// What was not computed is in the verdict, and outputs are not compared.
 #[test]
-fn a_match_says_what_was_not_computed() {
+fn match_verdict_reports_uncomputed_jobs() {
     let dir = TempDir::new().unwrap();
     let sample = root().join("sample-traces/triangle.kine");
     let outcome = dir.path().join("outcome.kine");

@@ -161,7 +161,7 @@ fn agents_key(keys: &Path) -> String {
 
 /// What was typed before the question, by a pipe or at a terminal, is no answer; what is typed then is one.
 #[test]
-fn an_answer_typed_before_its_question_pairs_nobody() {
+fn agent_ignores_answers_typed_before_its_question() {
     let folder = TempDir::new().unwrap();
     let own = folder.path().join("client");
     for terminal in [false, true] {
@@ -244,7 +244,7 @@ fn later(address: &str) -> (String, Sender<()>) {
 
 /// The same at the client's end.
 #[test]
-fn an_answer_typed_before_the_clients_question_pairs_nobody() {
+fn client_ignores_answers_typed_before_its_question() {
     let folder = TempDir::new().unwrap();
     let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
     let mut agent = Person::at_pipes(
@@ -281,7 +281,7 @@ fn an_answer_typed_before_the_clients_question_pairs_nobody() {
 }
 
 #[test]
-fn scripts_pair_by_the_key_of_the_other_end_without_a_question() {
+fn scripts_pair_by_peer_key_without_a_prompt() {
     let folder = TempDir::new().unwrap();
     let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
     let there = agents_key(&keys);
@@ -321,7 +321,7 @@ fn scripts_pair_by_the_key_of_the_other_end_without_a_question() {
 }
 
 #[test]
-fn keys_that_others_could_replace_are_refused_on_both_ends_with_what_to_do() {
+fn both_ends_refuse_keys_writable_by_others_with_a_remedy() {
     let folder = TempDir::new().unwrap();
     let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
     agents_key(&keys);
@@ -405,7 +405,7 @@ impl Person {
 }
 
 #[test]
-fn a_client_that_is_forgotten_in_the_middle_of_a_run_loses_its_board() {
+fn removed_client_loses_its_lease_during_a_run() {
     let folder = TempDir::new().unwrap();
     let (mut agent, _) = knows(folder.path(), Stdio::null());
     let name = agent.hear("paired with ");
@@ -443,7 +443,7 @@ fn a_client_that_is_forgotten_in_the_middle_of_a_run_loses_its_board() {
 }
 
 #[test]
-fn strangers_do_not_fill_the_log() {
+fn unpaired_clients_do_not_fill_the_log() {
     const STRANGERS: usize = 3000;
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("log");
@@ -472,7 +472,7 @@ fn strangers_do_not_fill_the_log() {
 }
 
 #[test]
-fn a_name_that_belongs_to_another_client_is_said_in_the_question() {
+fn pairing_question_shows_a_used_client_name() {
     let folder = TempDir::new().unwrap();
     let keys = folder.path().join("agent");
     let mut names = Vec::new();
@@ -503,7 +503,7 @@ fn a_name_that_belongs_to_another_client_is_said_in_the_question() {
 
 /// A stranger that asks for something of a later version, and one that never ends its handshake.
 #[test]
-fn the_log_says_what_a_stranger_did() {
+fn log_reports_invalid_handshakes_of_unpaired_clients() {
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("log");
     let (_agent, address) = knows(folder.path(), fs::File::create(&log).unwrap().into());

@@ -110,12 +110,12 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
 }
 
 #[test]
-fn radeonfb_on_rv100_is_recorded_as_qemu_saw_it_and_replays() {
+fn radeonfb_on_rv100_matches_qemus_trace_and_replays() {
     recorded_as_qemu_saw_it("rv100", "radeonfb", 10_000);
 }
 
 #[test]
-fn aty128fb_on_rage_128_is_recorded_as_qemu_saw_it_and_replays() {
+fn aty128fb_recording_matches_qemu_trace_and_replays() {
     recorded_as_qemu_saw_it("rage128p", "aty128fb", 100);
 }
 
@@ -143,7 +143,7 @@ fn killed(board: &Board, arguments: &str, all: bool) {
 }
 
 #[test]
-fn a_recorder_that_is_killed_leaves_the_board_as_it_was_and_its_recording() {
+fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
     let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
         .device("igb")
@@ -217,7 +217,7 @@ fn igb_on_arm64_is_recorded_by_its_accessors() {
 
 /// The memory that a driver maps for its device, and what the kernel's buffers lose when they are too small.
 #[test]
-fn memory_for_the_device_and_lost_events_are_in_a_recording() {
+fn dma_memory_and_lost_events_are_in_a_recording() {
     let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
         .device("igb")
@@ -337,7 +337,7 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
 /// A device of the device tree, whose built-in driver has no function that could be probed for a register: its loads and
 /// stores are, in the distribution's own kernel.
 #[test]
-fn the_clock_of_an_arm64_board_is_recorded_by_probes_in_its_drivers_code() {
+fn arm64_clock_is_recorded_by_instruction_probes() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
@@ -355,7 +355,7 @@ fn the_clock_of_an_arm64_board_is_recorded_by_probes_in_its_drivers_code() {
 
 /// The driver of a PCI function, which writes its registers by inlined code: in the distribution's own kernel.
 #[test]
-fn igb_on_arm64_is_recorded_by_probes_in_its_drivers_code_as_qemu_saw_it() {
+fn igb_on_arm64_probe_recording_matches_qemu() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
@@ -393,7 +393,7 @@ fn igb_on_arm64_is_recorded_by_probes_in_its_drivers_code_as_qemu_saw_it() {
 
 /// On a Cortex-A57 the kernel reads devices by load-acquires, and lets nobody probe behind these.
 #[test]
-fn probes_in_a_drivers_code_are_refused_where_they_would_miss_its_reads() {
+fn instruction_probes_are_refused_if_they_would_miss_reads() {
     let Some(board) = BoardSetup::new(Arch::Arm64).without_agent().boot() else {
         return;
     };
@@ -434,7 +434,7 @@ fn tracing_board(folder: &Path, devices: &[&str], trace: &Path) -> Option<Board>
 }
 
 #[test]
-fn a_kernel_that_traces_all_register_accesses_records_the_clock_as_qemu_saw_it() {
+fn rwmmio_recording_of_the_rtc_matches_qemu_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     if let Some(board) = tracing_board(folder.path(), &[], &trace) {
@@ -443,7 +443,7 @@ fn a_kernel_that_traces_all_register_accesses_records_the_clock_as_qemu_saw_it()
 }
 
 #[test]
-fn a_kernel_that_traces_all_register_accesses_records_radeonfb_as_qemu_saw_it() {
+fn rwmmio_recording_of_radeonfb_matches_qemu_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     let Some(board) = tracing_board(folder.path(), &["ati-vga,model=rv100"], &trace) else {

@@ -30,7 +30,7 @@ fn assert_keys(value: &Value, expected: Value) {
 }
 
 #[test]
-fn mnist_holds_what_is_known_of_it() {
+fn mnist_matches_known_counts() {
     let Some(info) = info("mnist") else { return };
     assert_keys(
         &info,
@@ -60,7 +60,7 @@ fn mnist_holds_what_is_known_of_it() {
 }
 
 #[test]
-fn alexnet_holds_what_is_known_of_it() {
+fn alexnet_info_reports_the_expected_counts() {
     let Some(info) = info("alexnet") else { return };
     assert_keys(
         &info,
@@ -71,7 +71,7 @@ fn alexnet_holds_what_is_known_of_it() {
 }
 
 #[test]
-fn every_job_decodes_and_one_of_alexnet_is_a_chain_of_two() {
+fn every_published_job_decodes() {
     for (network, count, long) in [("mnist", 23, 0), ("alexnet", 60, 1)] {
         let Some(folder) = folder(network) else { return };
         let jobs = run(["jobs".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
@@ -101,7 +101,7 @@ fn every_job_decodes_and_one_of_alexnet_is_a_chain_of_two() {
 }
 
 #[test]
-fn neither_has_an_error_among_its_findings() {
+fn published_recordings_have_no_error_findings() {
     for network in ["mnist", "alexnet"] {
         let Some(folder) = folder(network) else { return };
         let ended = run(["check".as_ref(), folder.as_os_str(), "--json".as_ref()]);
@@ -119,7 +119,7 @@ fn neither_has_an_error_among_its_findings() {
 }
 
 #[test]
-fn a_kine_of_mnist_says_the_same_as_its_source() {
+fn mnist_kine_file_reports_the_same_as_its_source() {
     let Some(folder) = folder("mnist") else { return };
     let dir = tempfile::tempdir().unwrap();
     let kine = dir.path().join("mnist.kine");
@@ -239,7 +239,7 @@ fn replay(network: &str, extra: &[&str]) -> Option<Value> {
 }
 
 #[test]
-fn both_replay_on_the_software_board_and_match() {
+fn mnist_and_alexnet_replay_on_the_simulator() {
     for (network, compared, reads, jobs, interrupts) in [("mnist", 2580, 2603, 23, 26), ("alexnet", 7592, 7652, 60, 63)]
     {
         let Some(outcome) = replay(network, &[]) else { return };
@@ -274,7 +274,7 @@ fn both_replay_on_the_software_board_and_match() {
 }
 
 #[test]
-fn a_recording_whose_memory_is_cut_short_fails_and_has_computed_nothing() {
+fn recording_with_truncated_memory_fails_to_replay() {
     let Some(whole) = folder("mnist") else { return };
     let dir = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(&whole).unwrap() {
@@ -309,7 +309,7 @@ fn a_recording_whose_memory_is_cut_short_fails_and_has_computed_nothing() {
 }
 
 #[test]
-fn a_hundred_runs_are_the_same_bit_for_bit() {
+fn hundred_runs_are_bit_identical() {
     let Some(one) = replay("mnist", &[]) else { return };
     let Some(many) = replay("mnist", &["--repeat", "100"]) else {
         return;
@@ -320,7 +320,7 @@ fn a_hundred_runs_are_the_same_bit_for_bit() {
 }
 
 #[test]
-fn an_edited_input_reaches_the_outputs_that_are_asked_for() {
+fn edited_input_changes_the_requested_outputs() {
     let Some(folder) = folder("mnist") else { return };
     let dir = tempfile::tempdir().unwrap();
     let (edit, back, outcome) = (

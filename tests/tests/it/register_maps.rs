@@ -57,7 +57,7 @@ impl Desk {
 }
 
 #[test]
-fn a_map_beside_a_recording_names_its_registers_and_changes_no_replay() {
+fn adjacent_map_names_registers_and_does_not_affect_replay() {
     let desk = Desk::new();
     let ended = desk.import(&[]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
@@ -82,7 +82,7 @@ fn a_map_beside_a_recording_names_its_registers_and_changes_no_replay() {
 }
 
 #[test]
-fn a_map_that_is_there_is_not_written_over_unless_it_is_asked_for() {
+fn map_import_overwrites_only_with_force() {
     let desk = Desk::new();
     assert_eq!(desk.import(&[]).code, Some(0));
     std::fs::write(desk.path("rec.map.toml"), "by hand").unwrap();
@@ -94,7 +94,7 @@ fn a_map_that_is_there_is_not_written_over_unless_it_is_asked_for() {
 }
 
 #[test]
-fn a_damaged_map_is_told_with_its_line_and_the_recording_opens() {
+fn damaged_map_is_reported_by_line_and_the_recording_opens() {
     let desk = Desk::new();
     std::fs::write(desk.path("rec.map.toml"), "[map]\nname = \n").unwrap();
     let ended = desk.run(&["events", "rec.kine", "--range", "95..96"]);
@@ -109,7 +109,7 @@ fn a_damaged_map_is_told_with_its_line_and_the_recording_opens() {
 }
 
 #[test]
-fn what_is_no_description_is_refused_with_its_place() {
+fn invalid_register_descriptions_are_refused_with_a_location() {
     let desk = Desk::new();
     for (text, needle) in [
         ("no xml", "my.svd:1:1"),
@@ -128,7 +128,7 @@ fn what_is_no_description_is_refused_with_its_place() {
 }
 
 #[test]
-fn standard_output_is_the_map_and_what_is_lost_is_told_beside_it() {
+fn map_goes_to_stdout_and_losses_go_to_stderr() {
     let desk = Desk::new();
     let lossy = SVD.replace("<registers>", "<registers><registr/>");
     std::fs::write(desk.path("my.svd"), lossy).unwrap();
@@ -148,7 +148,7 @@ fn standard_output_is_the_map_and_what_is_lost_is_told_beside_it() {
 }
 
 #[test]
-fn a_name_without_letters_is_refused_and_a_map_is_written_whole_or_not_at_all() {
+fn map_import_refuses_empty_names_and_writes_atomically() {
     let desk = Desk::new();
     for name in [".", "..", "-", ""] {
         let name = format!("--name={name}");

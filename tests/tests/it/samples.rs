@@ -137,7 +137,7 @@ fn without_a_home(arguments: &[&str], variable: &str) -> whole_program_tests::Pr
 }
 
 #[test]
-fn a_software_board_needs_no_place_for_keys() {
+fn software_target_needs_no_key_folder() {
     let sample = root().join("sample-traces/vecadd.kine");
     let sample = sample.to_str().unwrap();
     for variable in ["HOME", "KINESCOPE_KEYS"] {
@@ -190,7 +190,7 @@ fn a_plan_is_shown_without_being_run() {
 }
 
 #[test]
-fn an_unknown_register_is_replayed_only_where_a_person_allows_its_range_and_it_is_named() {
+fn unknown_register_replays_only_with_an_allowed_range() {
     let dir = tempfile::tempdir().unwrap();
     let sample = root().join("sample-traces/vecadd.kine");
     let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
@@ -255,7 +255,7 @@ fn replay_vecadd(extra: &[&str]) -> whole_program_tests::ProgramOutput {
 }
 
 #[test]
-fn every_named_buffer_comes_out_raw_and_as_npy_and_goes_in_again() {
+fn every_buffer_exports_and_imports_as_raw_and_npy() {
     let dir = tempfile::tempdir().unwrap();
     let sample = root().join("sample-traces/vecadd.kine");
     let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
@@ -304,7 +304,7 @@ fn every_named_buffer_comes_out_raw_and_as_npy_and_goes_in_again() {
 }
 
 #[test]
-fn inputs_that_do_not_fit_and_outputs_that_cannot_be_written_stop_it_before_it_runs() {
+fn unfit_inputs_and_outputs_are_refused_before_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let npy = at("a.npy");
@@ -353,7 +353,7 @@ fn inputs_that_do_not_fit_and_outputs_that_cannot_be_written_stop_it_before_it_r
 }
 
 #[test]
-fn exit_codes_say_good_differs_or_could_not() {
+fn exit_codes_distinguish_match_difference_and_error() {
     let dir = tempfile::tempdir().unwrap();
     let sample = |name: &str| root().join("sample-traces").join(name).to_str().unwrap().to_owned();
     let (vecadd, saxpy, g52) = (sample("vecadd.kine"), sample("saxpy.kine"), sample("vecadd-g52.kine"));
@@ -412,7 +412,7 @@ fn exit_codes_say_good_differs_or_could_not() {
 }
 
 #[test]
-fn text_for_a_person_tells_of_every_job_and_says_numbers_right() {
+fn replay_text_lists_every_job_with_correct_counts() {
     let sample = root().join("sample-traces/twopass.kine");
     let of = |extra: &[&str]| {
         let start = ["replay", sample.to_str().unwrap(), "--on", "software:mali-g71"];
@@ -444,7 +444,7 @@ fn text_for_a_person_tells_of_every_job_and_says_numbers_right() {
 }
 
 #[test]
-fn a_picture_is_taken_off_screen_where_there_is_no_display() {
+fn screenshot_works_without_a_display() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("window.png");
     let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));

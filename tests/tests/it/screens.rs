@@ -24,7 +24,7 @@ fn log(name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_screen_of_plain_stores_is_the_one_that_was_shown_and_comes_out_as_files() {
+fn screen_from_plain_stores_matches_and_exports() {
     let Some(log) = log("rage128p-aty128fb") else { return };
     let folder = tempfile::tempdir().unwrap();
     let to = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -68,7 +68,7 @@ fn a_screen_of_plain_stores_is_the_one_that_was_shown_and_comes_out_as_files() {
 }
 
 #[test]
-fn what_the_drawing_engine_drew_is_said_to_be_missing() {
+fn missing_drawing_engine_output_is_reported() {
     let Some(log) = log("rv100-radeonfb") else { return };
     let all = run(["screen", &log, "--compare", "--pixel", "1,786"]);
     assert_eq!(all.code, Some(1), "{}", all.err);
@@ -87,7 +87,7 @@ fn what_the_drawing_engine_drew_is_said_to_be_missing() {
 }
 
 #[test]
-fn screens_of_two_recordings_are_compared_and_the_first_difference_has_its_stores() {
+fn screen_comparison_names_the_stores_of_the_first_difference() {
     let Some(plain) = log("rage128p-aty128fb") else { return };
     let Some(copied) = log("rage128p-aty128fb-memcpy") else {
         return;
@@ -145,7 +145,7 @@ fn screens_of_two_recordings_are_compared_and_the_first_difference_has_its_store
 }
 
 #[test]
-fn what_cannot_be_compared_is_told_with_the_file() {
+fn screen_comparison_errors_name_the_file() {
     let Some(plain) = log("rage128p-aty128fb") else { return };
     let Some(other) = log("rv100-radeonfb") else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn what_cannot_be_compared_is_told_with_the_file() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_with_what_would_help() {
+fn screen_errors_name_the_remedy() {
     let sample = root().join("sample-traces/vecadd.kine");
     let sample = sample.to_str().unwrap();
     for (arguments, message) in [

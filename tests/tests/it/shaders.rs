@@ -30,7 +30,7 @@ fn json(file: &Path, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_shader_is_told_clause_by_clause() {
+fn shader_listing_prints_every_clause() {
     let ended = shader(&sample("vecadd.kine"), &[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let message = "compute shader 0xf7ffc000: job 0; 3 clauses, 160 bytes, 26 operations\n\n\
@@ -46,7 +46,7 @@ fn a_shader_is_told_clause_by_clause() {
 }
 
 #[test]
-fn branches_lead_to_clauses_of_the_shader_and_all_of_it_is_reached() {
+fn branch_targets_are_clauses_and_all_are_reachable() {
     let report = json(&sample("matmul.kine"), &[]);
     let shader = &report["shaders"][0];
     let clauses = shader["clauses"].as_array().unwrap();
@@ -66,7 +66,7 @@ fn branches_lead_to_clauses_of_the_shader_and_all_of_it_is_reached() {
 }
 
 #[test]
-fn every_shader_of_the_samples_is_known_and_whole() {
+fn every_sample_shader_decodes_completely() {
     let mut shaders = 0;
     for entry in std::fs::read_dir(root().join("sample-traces")).unwrap() {
         let path = entry.unwrap().path();
@@ -84,7 +84,7 @@ fn every_shader_of_the_samples_is_known_and_whole() {
 }
 
 #[test]
-fn one_job_can_be_asked_for() {
+fn job_option_selects_one_job() {
     let file = sample("twopass.kine");
     let all = json(&file, &[]);
     let entry = |s: &Value| s["shader_va"].as_str().unwrap().to_owned();
@@ -130,13 +130,13 @@ fn the_table_of_shaders_has_a_row_for_each_operation_of_each_job() {
 }
 
 #[test]
-fn a_recording_without_shaders_says_so() {
+fn recording_without_shaders_prints_a_message() {
     let ended = shader(&sample("write-value.kine"), &[]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "no job has a shader\n"));
 }
 
 #[test]
-fn what_arms_compiler_made_is_told_with_its_unknown_encodings() {
+fn shaders_of_arms_compiler_list_unknown_encodings() {
     let Some(folder) = recordings() else { return };
     let report = json(&folder.join("gpureplay/mnist"), &[]);
     let shaders = report["shaders"].as_array().unwrap();
@@ -168,7 +168,7 @@ fn what_arms_compiler_made_is_told_with_its_unknown_encodings() {
 }
 
 #[test]
-fn a_thread_is_followed_clause_by_clause() {
+fn thread_trace_lists_every_clause() {
     let file = sample("vecadd.kine");
     let thread = ["--job", "0", "--thread", "3,0,0", "--workgroup", "1,0,0"];
     let report = json(&file, &thread);
@@ -202,7 +202,7 @@ fn a_thread_is_followed_clause_by_clause() {
 }
 
 #[test]
-fn who_wrote_a_byte_is_told_down_to_the_operation() {
+fn last_writer_verb_names_the_operation() {
     let file = sample("vecadd.kine");
     let info = run(["info".as_ref(), file.as_os_str(), "--json".as_ref()]).json();
     let va = |name: &str| {
@@ -243,7 +243,7 @@ fn who_wrote_a_byte_is_told_down_to_the_operation() {
 
 /// What is given in the place of an input is what threads read and what bytes come of, with the option of a replay.
 #[test]
-fn threads_and_last_writers_are_told_of_edited_inputs_too() {
+fn thread_traces_and_last_writers_use_edited_inputs() {
     let file = sample("digits.kine");
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image.raw");

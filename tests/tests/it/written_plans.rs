@@ -18,7 +18,7 @@ fn json(arguments: &[&str], code: i32) -> Value {
 }
 
 #[test]
-fn text_is_read_back_without_a_board_and_errors_have_a_place() {
+fn plan_text_parses_without_a_target_and_errors_name_the_line() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (file, edu) = (at("edu.plan"), edu());
@@ -68,7 +68,7 @@ fn text_is_read_back_without_a_board_and_errors_have_a_place() {
 }
 
 #[test]
-fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
+fn edu_replays_a_written_plan_and_its_outcome() {
     if !has_qemu() {
         return;
     }
@@ -120,7 +120,7 @@ fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
 }
 
 #[test]
-fn a_recorded_picture_comes_back_from_memory_and_from_the_plan_s_text() {
+fn recorded_picture_is_reproduced_by_replay_and_plan_text() {
     if !has_qemu() {
         return;
     }

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_mode_has_is_refused_with_the_reason() {
+    fn unencodable_register_modes_are_refused_with_a_reason() {
         let block = Registers {
             port2: Port2::Read,
             register2: 3,

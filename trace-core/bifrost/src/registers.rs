@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bits_panic_and_reserved_modes_are_told() {
+    fn no_bits_panic_and_reserved_modes_are_unsound() {
         let mut unsound = 0;
         for mode in 0..16u64 {
             for (first, same) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_encoding_lies_within_its_unit_and_reads_no_fixed_bit() {
+    fn encodings_fit_their_unit_and_read_no_fixed_bit() {
         for unit in [Unit::Fma, Unit::Add] {
             let encodings = match unit {
                 Unit::Fma => fma::ENCODINGS,
@@ -299,7 +299,7 @@ mod tests {
 
     /// Regression test: a branch that compares a source with itself decoded to another comparison.
     #[test]
-    fn a_branch_with_equal_sources_counts_as_one_with_falling_ones() {
+    fn equal_branch_sources_decode_like_descending_ones() {
         for (bits, cmp) in [
             (0x68b00, Value::Ne),
             (0x68b08, Value::Eq),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_told_apart_by_their_bits() {
+    fn operations_are_decoded_from_their_bits() {
         let i = Instruction::decode(Unit::Fma, 0x701963).unwrap();
         assert_eq!((i.op(), i.source_count()), (Op::Nop, 0));
         // `*IMUL.i32 t0, r?, ...` has two sources and is not a shift.

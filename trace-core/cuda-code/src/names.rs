@@ -186,7 +186,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_are_told_as_they_were_written() {
+    fn mangled_names_are_demangled() {
         assert_eq!(demangle("_Z3addPf").as_deref(), Some("add(float*)"));
         assert_eq!(
             demangle("_ZN2ns5scaleIfEEvPT_i").as_deref(),
@@ -204,7 +204,7 @@ mod tests {
 
     /// Each substitution doubles its text: 60 of them would exhaust the memory of any machine.
     #[test]
-    fn a_name_that_grows_without_end_has_an_end() {
+    fn demangled_name_length_is_bounded() {
         let mut name = String::from("_Z1fSt4pairIiiE");
         for n in 0..60u32 {
             let s = std::char::from_digit(n % 36, 36).unwrap().to_ascii_uppercase();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_fit_parts_whole_names_and_expressions() {
+    fn name_patterns_match_parts_globs_and_expressions() {
         let scale = "_ZN2ns5scaleIfEEvPT_i";
         for (patterns, fits) in [
             ("scale", true),
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_pattern_or_says_why_not(text in "\\PC{0,40}", name in "[_ZNSPIEvif0-9Kst]{0,60}") {
+        fn arbitrary_text_parses_as_a_pattern_or_is_refused(text in "\\PC{0,40}", name in "[_ZNSPIEvif0-9Kst]{0,60}") {
             if let Ok(p) = Patterns::parse(&text) {
                 let _ = p.is_match(&format!("_Z{name}"));
             }

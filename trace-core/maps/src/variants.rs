@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_variants_are_read_as_rules_ng_ng_defines_them() {
+    fn variant_ranges_follow_rules_ng_ng() {
         let names = Names::new(&["NV1", "NV4", "G80", "GF-100", "GK104"]);
         let on = |list: &str| (0..5).filter(|n| has(list, &names, *n).unwrap()).collect::<Vec<_>>();
         assert_eq!(on("NV4"), [1]);

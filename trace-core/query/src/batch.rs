@@ -1,7 +1,9 @@
 //! Batches of rows: named columns of Arrow types that every reader accepts.
 
 use crate::TableError;
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
 use arrow_schema::{Field, Schema};
 use std::borrow::Cow;
 use std::sync::Arc;

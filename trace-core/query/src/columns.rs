@@ -1,7 +1,7 @@
 //! Export of a caller's table in the formats of exports: named columns of cells, some of which are empty.
 
-use crate::export::{Format, Writer};
 use crate::batch::{batch, column};
+use crate::export::{Format, Writer};
 use crate::tables::TableError;
 use std::io::Write;
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_come_back_as_they_were_given() {
+    fn table_cells_round_trip() {
         let mut out = Vec::new();
         assert_eq!(write_columns(columns(), Format::Csv, &mut out).unwrap(), 2);
         let text = String::from_utf8(out).unwrap();

@@ -205,14 +205,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn both_columnar_formats_give_the_same_table_back() {
+    fn parquet_and_arrow_exports_are_equal() {
         for table in Table::ALL {
             let parquet = read_parquet(bytes(table, Format::Parquet));
             let ipc = read_ipc(bytes(table, Format::Ipc));
             assert_eq!(parquet.columns(), ipc.columns(), "{}", table.name());
             let types = |b: &RecordBatch| {
                 let fields = b.schema();
-                let types = fields.fields().iter().map(|f| (f.name().clone(), f.data_type().clone()));
+                let types = fields
+                    .fields()
+                    .iter()
+                    .map(|f| (f.name().clone(), f.data_type().clone()));
                 types.collect::<Vec<_>>()
             };
             assert_eq!(types(&parquet), types(&ipc), "{}", table.name());
@@ -220,13 +223,16 @@ pub(crate) mod tests {
             assert!(!types(&ipc).iter().any(|t| t.1 == DataType::Utf8View));
             if table == Table::Events {
                 assert_eq!((parquet.num_rows(), parquet.num_columns()), (70_001, 10));
-                assert_eq!(parquet.column_by_name("means").unwrap().as_string::<i32>().value(0), "a \"mark\", with a comma");
+                assert_eq!(
+                    parquet.column_by_name("means").unwrap().as_string::<i32>().value(0),
+                    "a \"mark\", with a comma"
+                );
             }
         }
     }
 
     #[test]
-    fn chosen_events_are_those_rows_of_the_whole_table() {
+    fn selected_events_export_their_rows_of_the_full_table() {
         let recording = recording();
         let all = read_parquet(bytes(Table::Events, Format::Parquet));
         for every in [1u64, 3, 70_000, 1 << 40] {
@@ -248,7 +254,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_needs_it_and_leaves_out_what_is_not_there() {
+    fn csv_quotes_text_and_leaves_missing_cells_empty() {
         let text = String::from_utf8(bytes(Table::Events, Format::Csv)).unwrap();
         let mut lines = text.lines();
         assert_eq!(
@@ -261,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_export_that_nobody_wants_any_more_ends() {
+    fn cancelled_table_export_ends() {
         let progress = Progress::new();
         progress.cancel();
         let mut out = Vec::new();

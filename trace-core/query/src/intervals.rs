@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_begins_with_the_first_beginning_and_ends_with_the_next_end() {
+    fn interval_runs_from_first_start_to_next_end() {
         let b = of(&[0, 10, 15, 40, 50, 60, 61], &[1, 2, 4, 6], &[0, 3, 5]);
         assert_eq!((b.count, b.repeated, b.strays, b.open), (2, 1, 1, Some(6)));
         let t = b.times.unwrap();
@@ -220,21 +220,21 @@ mod tests {
     }
 
     #[test]
-    fn the_same_pattern_twice_gives_its_period() {
+    fn one_pattern_for_both_ends_gives_its_period() {
         let b = of(&[0, 5, 11, 12], &[0, 1, 2, 3], &[0, 1, 2, 3]);
         assert_eq!((b.count, b.repeated, b.strays, b.open), (3, 0, 1, Some(3)));
         assert_eq!(b.times.map(|t| (t.min, t.max)), Some((1, 6)));
     }
 
     #[test]
-    fn a_clock_that_runs_backwards_gives_times_below_nothing() {
+    fn backward_clock_gives_negative_durations() {
         let b = of(&[10, 4], &[0], &[1]);
         assert_eq!(b.times.map(|t| (t.min, t.max)), Some((-6, -6)));
         assert_eq!(of(&[1, 2], &[], &[0]).times, None);
     }
 
     #[test]
-    fn bins_hold_every_time_once_whatever_the_times_are() {
+    fn histogram_bins_count_every_time_once() {
         let all = [
             vec![5],
             vec![5, 5, 5],

@@ -30,7 +30,10 @@ pub(crate) fn build_register_table(recording: &Recording, progress: &Progress) -
         column("offset", groups.iter().map(|g| g.first_at.1).collect::<Vec<_>>()),
         column(
             "register",
-            groups.iter().map(|g| register(g.first_at).unwrap_or_default()).collect::<Vec<_>>(),
+            groups
+                .iter()
+                .map(|g| register(g.first_at).unwrap_or_default())
+                .collect::<Vec<_>>(),
         ),
         column("reads", counts(|g| g.reads)),
         column("writes", counts(|g| g.writes)),
@@ -43,9 +46,9 @@ pub(crate) fn build_register_table(recording: &Recording, progress: &Progress) -
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use arrow_array::Array as _;
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::UInt64Type;
-    use arrow_array::Array as _;
     use trace_core::recording::{Access, EventsBuilder, InterruptRow};
 
     /// Returns an access of four bytes.
@@ -80,9 +83,19 @@ pub(crate) mod tests {
             let column = t.column_by_name(name).unwrap().as_primitive::<UInt64Type>();
             column.iter().flatten().collect::<Vec<_>>()
         };
-        let names: Vec<_> = t.column_by_name("register").unwrap().as_string::<i32>().iter().flatten().collect();
+        let names: Vec<_> = t
+            .column_by_name("register")
+            .unwrap()
+            .as_string::<i32>()
+            .iter()
+            .flatten()
+            .collect();
         assert_eq!(names, ["JS1_COMMAND_NEXT", "AS0_STATUS"]);
-        assert_eq!(t.column_by_name("space").unwrap().null_count(), 2, "no space has a name");
+        assert_eq!(
+            t.column_by_name("space").unwrap().null_count(),
+            2,
+            "no space has a name"
+        );
         assert_eq!((numbers("reads"), numbers("writes")), (vec![0, 2], vec![1, 0]));
         assert_eq!(
             (numbers("first_event"), numbers("last_event"), numbers("values")),

@@ -2,8 +2,8 @@
 
 use crate::batch::{batch, column};
 use crate::tables::{BATCH, BatchSink, TableError};
-use bifrost::Unit;
 use arrow_array::RecordBatch;
+use bifrost::Unit;
 use std::collections::HashSet;
 use trace_core::Recording;
 use trace_core::jobs::{self, CodeClause, Stage};
@@ -50,16 +50,16 @@ impl Rows {
 
     fn frame(self) -> Result<RecordBatch, TableError> {
         batch(vec![
-                column("job", self.job),
-                column("stage", self.stage),
-                column("shader_va", self.shader),
-                column("clause_va", self.clause),
-                column("tuple", self.tuple),
-                column("unit", self.unit),
-                column("bits", self.bits),
-                column("known", self.known),
-                column("reached", self.reached),
-                column("text", self.text),
+            column("job", self.job),
+            column("stage", self.stage),
+            column("shader_va", self.shader),
+            column("clause_va", self.clause),
+            column("tuple", self.tuple),
+            column("unit", self.unit),
+            column("bits", self.bits),
+            column("known", self.known),
+            column("reached", self.reached),
+            column("text", self.text),
         ])
     }
 }

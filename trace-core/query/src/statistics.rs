@@ -268,7 +268,7 @@ mod tests {
     use trace_core::recording::EventsBuilder;
 
     #[test]
-    fn accesses_are_counted_by_what_is_asked_for() {
+    fn accesses_are_counted_by_the_chosen_group() {
         let mut b = EventsBuilder::new();
         // The clock runs backwards once.
         for (time, thread, a) in [
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_events_of_a_selection_are_counted_with_rates_and_values() {
+    fn statistics_cover_only_the_selected_events() {
         let mut b = EventsBuilder::new();
         b.mark(0, "begin");
         for n in 0..1000u64 {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_it_no_more_gets_nothing() {
+    fn cancelled_usage_returns_no_rows() {
         let mut b = EventsBuilder::new();
         b.access(1, 1, access(true, 0x2428, 5));
         let recording = Recording {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_the_accesses_that_the_filter_finds_of_it() {
+    fn job_statistics_agree_with_the_job_filter() {
         use trace_core::filter::Query;
         use trace_core::registers::RegisterMap;
         let mut ahead = 0;

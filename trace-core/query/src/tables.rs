@@ -246,17 +246,17 @@ fn events(
     let threads: Vec<u32> = range.clone().map(|e| events.thread.get(e).unwrap_or(0)).collect();
     let index: Vec<u64> = range.map(|i| i as u64).collect();
     batch(vec![
-            column("event", index),
-            column("kind", kinds),
-            column("time_ns", times),
-            column("thread", threads),
-            column("space", spaces),
-            column("offset", offsets),
-            column("register", registers),
-            column("width", widths),
-            column("value", values),
-            column("means", means),
-        ])
+        column("event", index),
+        column("kind", kinds),
+        column("time_ns", times),
+        column("thread", threads),
+        column("space", spaces),
+        column("offset", offsets),
+        column("register", registers),
+        column("width", widths),
+        column("value", values),
+        column("means", means),
+    ])
 }
 
 fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, TableError> {
@@ -279,38 +279,40 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
     let all = |of: &dyn Fn(usize) -> Option<u64>| (0..spans.len()).map(of).collect::<Vec<Option<u64>>>();
     let span = |i: usize| spans.get(i);
     batch(vec![
-            column("index", spans.iter().map(|s| s.index).collect::<Vec<_>>()),
-            column("submit_event", at),
-            column("done_event", all(&|i| span(i)?.done_event)),
-            column("head_va", all(&|i| Some(span(i)?.head_va.0))),
-            column("type",
-                heads.iter().map(|j| (*j).and_then(kind)).collect::<Vec<_>>(),
-            ),
-            column("decoded",
-                heads
-                    .iter()
-                    .map(|j| j.is_some_and(jobs::Job::is_decoded))
-                    .collect::<Vec<_>>(),
-            ),
-            part("workgroups_x", &|d| d.workgroups[0]),
-            part("workgroups_y", &|d| d.workgroups[1]),
-            part("workgroups_z", &|d| d.workgroups[2]),
-            part("size_x", &|d| d.size[0]),
-            part("size_y", &|d| d.size[1]),
-            part("size_z", &|d| d.size[2]),
-            column("shader_va",
-                heads.iter().map(|j| (*j)?.shader_va.map(|v| v.0)).collect::<Vec<_>>(),
-            ),
-            column("duration_ns",
-                all(&|i| span(i).and_then(|s| Some(s.done_ns?.saturating_sub(s.submit_ns)))),
-            ),
-            column("chain_length",
-                chains
-                    .iter()
-                    .map(|c| c.as_ref().map_or(0, |c| c.len() as u64))
-                    .collect::<Vec<_>>(),
-            ),
-        ])
+        column("index", spans.iter().map(|s| s.index).collect::<Vec<_>>()),
+        column("submit_event", at),
+        column("done_event", all(&|i| span(i)?.done_event)),
+        column("head_va", all(&|i| Some(span(i)?.head_va.0))),
+        column("type", heads.iter().map(|j| (*j).and_then(kind)).collect::<Vec<_>>()),
+        column(
+            "decoded",
+            heads
+                .iter()
+                .map(|j| j.is_some_and(jobs::Job::is_decoded))
+                .collect::<Vec<_>>(),
+        ),
+        part("workgroups_x", &|d| d.workgroups[0]),
+        part("workgroups_y", &|d| d.workgroups[1]),
+        part("workgroups_z", &|d| d.workgroups[2]),
+        part("size_x", &|d| d.size[0]),
+        part("size_y", &|d| d.size[1]),
+        part("size_z", &|d| d.size[2]),
+        column(
+            "shader_va",
+            heads.iter().map(|j| (*j)?.shader_va.map(|v| v.0)).collect::<Vec<_>>(),
+        ),
+        column(
+            "duration_ns",
+            all(&|i| span(i).and_then(|s| Some(s.done_ns?.saturating_sub(s.submit_ns)))),
+        ),
+        column(
+            "chain_length",
+            chains
+                .iter()
+                .map(|c| c.as_ref().map_or(0, |c| c.len() as u64))
+                .collect::<Vec<_>>(),
+        ),
+    ])
 }
 
 /// Rows of [`Table::Pages`] collected so far.
@@ -328,14 +330,14 @@ impl PageRows {
     fn frame(self) -> Result<RecordBatch, TableError> {
         let content: Vec<bool> = self.blake3.iter().map(Option::is_some).collect();
         batch(vec![
-                column("address_space", self.space),
-                column("va", self.va),
-                column("pa", self.pa),
-                column("rights", self.rights),
-                column("attribute", self.attribute),
-                column("content", content),
-                column("blake3", self.blake3),
-            ])
+            column("address_space", self.space),
+            column("va", self.va),
+            column("pa", self.pa),
+            column("rights", self.rights),
+            column("attribute", self.attribute),
+            column("content", content),
+            column("blake3", self.blake3),
+        ])
     }
 }
 
@@ -401,32 +403,33 @@ fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordB
         rows.extend(scan.mappings.into_iter().map(|m| (u32::from(space.number), m)));
     }
     batch(vec![
-            column("address_space", rows.iter().map(|r| r.0).collect::<Vec<_>>()),
-            column("va", rows.iter().map(|r| r.1.va.0).collect::<Vec<_>>()),
-            column("end", rows.iter().map(|r| r.1.end().0).collect::<Vec<_>>()),
-            column("pages", rows.iter().map(|r| r.1.pages).collect::<Vec<_>>()),
-            column("rights",
-                rows.iter().map(|r| r.1.rights.to_string()).collect::<Vec<_>>(),
-            ),
-            column("attribute",
-                rows.iter().map(|r| u32::from(r.1.attr_index)).collect::<Vec<_>>(),
-            ),
-            column("pa",
-                rows.iter().map(|r| r.1.contiguous_pa.map(|p| p.0)).collect::<Vec<_>>(),
-            ),
-        ])
+        column("address_space", rows.iter().map(|r| r.0).collect::<Vec<_>>()),
+        column("va", rows.iter().map(|r| r.1.va.0).collect::<Vec<_>>()),
+        column("end", rows.iter().map(|r| r.1.end().0).collect::<Vec<_>>()),
+        column("pages", rows.iter().map(|r| r.1.pages).collect::<Vec<_>>()),
+        column(
+            "rights",
+            rows.iter().map(|r| r.1.rights.to_string()).collect::<Vec<_>>(),
+        ),
+        column(
+            "attribute",
+            rows.iter().map(|r| u32::from(r.1.attr_index)).collect::<Vec<_>>(),
+        ),
+        column(
+            "pa",
+            rows.iter().map(|r| r.1.contiguous_pa.map(|p| p.0)).collect::<Vec<_>>(),
+        ),
+    ])
 }
 
 fn buffers(recording: &Recording) -> Result<RecordBatch, TableError> {
     let all = &recording.facts.buffers;
     batch(vec![
-            column("name", all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
-            column("role", all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),
-            column("address_space",
-                all.iter().map(|b| b.address_space).collect::<Vec<_>>(),
-            ),
-            column("va", all.iter().map(|b| b.va.0).collect::<Vec<_>>()),
-            column("bytes", all.iter().map(|b| b.bytes).collect::<Vec<_>>()),
-            column("type", all.iter().map(|b| b.element.name()).collect::<Vec<_>>()),
-        ])
+        column("name", all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
+        column("role", all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),
+        column("address_space", all.iter().map(|b| b.address_space).collect::<Vec<_>>()),
+        column("va", all.iter().map(|b| b.va.0).collect::<Vec<_>>()),
+        column("bytes", all.iter().map(|b| b.bytes).collect::<Vec<_>>()),
+        column("type", all.iter().map(|b| b.element.name()).collect::<Vec<_>>()),
+    ])
 }

@@ -10,7 +10,7 @@ use crate::recording::{
 use proptest::prelude::*;
 
 #[test]
-fn the_curve_goes_through_every_cell_of_a_square_once_from_neighbour_to_neighbour() {
+fn hilbert_curve_visits_every_cell_once_by_neighbours() {
     for order in 0..=6 {
         let cells = 1u64 << (2 * order);
         let mut seen = vec![false; cells as usize];
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn near_along_the_curve_is_near_in_the_square(page in 0u64..(1 << 36) - 4096, by in 1u64..4096) {
+    fn close_curve_positions_are_close_in_the_square(page in 0u64..(1 << 36) - 4096, by in 1u64..4096) {
         let (a, b) = hilbert::place(18, page);
         let (c, d) = hilbert::place(18, page + by);
         // The squared distance is at most six times the path length (R. Niedermeier, K. Reinhardt, P. Sanders 2002).
@@ -90,7 +90,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u64, u64, u8)>> {
 
 proptest! {
     #[test]
-    fn what_a_range_maps_is_what_its_pages_map(steps in steps(), from in 0u64..3000, pages in 0u64..3000) {
+    fn range_summary_matches_its_pages(steps in steps(), from in 0u64..3000, pages in 0u64..3000) {
         let all = Pieces::new(runs_of(&steps));
         let range = from << 12..(from + pages) << 12;
         let mut naive = RightsSummary::default();
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn everywhere_that_a_page_is_mapped_is_found(steps in steps(), frame in 0u64..70, pages in 1u64..4) {
+    fn all_mappings_of_a_page_are_found(steps in steps(), frame in 0u64..70, pages in 1u64..4) {
         let runs = runs_of(&steps);
         let (a, b) = runs.split_at(runs.len() / 2);
         let places = ReverseMap::new([a, b]);
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn islands_hold_all_mappings_and_no_great_gap(steps in steps(), far in 0u64..40, most in 1usize..20) {
+    fn islands_cover_all_mappings_without_large_gaps(steps in steps(), far in 0u64..40, most in 1usize..20) {
         let mut steps = steps;
         for (i, s) in steps.iter_mut().enumerate() {
             s.0 = if i % 7 == 3 { s.0 << (far % 24) } else { s.0 };
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn an_address_belongs_to_the_smallest_buffer_there(list in proptest::collection::vec((0u64..200, 1u64..80), 0..30)) {
+    fn address_belongs_to_the_smallest_enclosing_buffer(list in proptest::collection::vec((0u64..200, 1u64..80), 0..30)) {
         let buffers: Vec<Buffer> = list.iter().map(|(va, bytes)| buffer(*va, *bytes)).collect();
         let all = find_owners(&buffers, 0);
         prop_assert!(all.list().windows(2).all(|w| w[0].va.0 + w[0].bytes <= w[1].va.0));
@@ -184,7 +184,7 @@ fn buffer(va: u64, bytes: u64) -> Buffer {
 }
 
 #[test]
-fn the_entropy_of_a_page_is_that_of_its_bytes() {
+fn page_entropy_is_computed_from_its_bytes() {
     assert_eq!(page_entropy(&[7; 4096]), 0.0);
     let mut page = [0u8; 4096];
     for (i, b) in page.iter_mut().enumerate() {
@@ -227,7 +227,7 @@ fn changing() -> Recording {
 }
 
 #[test]
-fn a_change_is_told_by_the_cpus_write_or_else_by_the_snapshot_that_shows_it() {
+fn memory_change_is_dated_by_cpu_write_or_snapshot() {
     let r = changing();
     let describe = |event: u64| -> Vec<(u64, u64)> {
         let all = last_changes(&r, event, &Progress::new()).unwrap();
@@ -252,7 +252,7 @@ fn a_change_is_told_by_the_cpus_write_or_else_by_the_snapshot_that_shows_it() {
 }
 
 #[test]
-fn values_of_frames_are_found_at_the_addresses_that_are_mapped_to_them() {
+fn frame_values_appear_at_their_mapped_addresses() {
     let runs = runs_of(&[(1, 3, 2, 3), (10, 2, 3, 1)]);
     let frames = [
         FrameValue { frames: 0..3, value: 7 },

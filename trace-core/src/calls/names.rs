@@ -430,7 +430,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_are_those_that_a_compilers_tool_prints() {
+    fn demangled_names_match_cxxfilt() {
         // The right sides are the output of `c++filt` of binutils 2.40.
         for (mangled, message) in [
             ("_Z3addPKfS0_Pfi", "add(float const*, float const*, float*, int)"),
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_doubles_itself_has_an_end() {
+    fn doubling_mangled_name_is_bounded() {
         // Each pair contains the one before twice.
         let mut name = "_Z1fSt4pairIiiE".to_owned();
         for n in 0..200usize {
@@ -526,7 +526,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_an_end(text in "_Z[A-Za-z0-9_]{0,60}") {
+        fn demangling_arbitrary_text_ends(text in "_Z[A-Za-z0-9_]{0,60}") {
             let _ = demangle(&text);
         }
     }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_ordered_by_what_is_told_alone() {
+    fn streams_are_ordered_only_by_recorded_waits() {
         let stream = |flags| CallStream {
             flags,
             ..Default::default()

@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn answers_are_those_of_a_walk(
+        fn range_queries_agree_with_a_linear_scan(
             list in prop::collection::vec((0u64..60, 0u64..20, 0u64..40), 0..60),
             odd in any::<bool>(),
         ) {

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_tells_the_types() {
+    fn signature_gives_parameter_types() {
         let types = |name: &str| signature(name).unwrap();
         assert_eq!(
             types("add(float const*, float*, int)"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn ptx_tells_what_it_can() {
+    fn ptx_gives_parameter_types() {
         let text = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 .ptr \
                      .global .align 4 b, .param .f32 c, .param .align 8 .b8 d[24], .param .u32 e){ret;}";
         let ptx = ptx::Ptx::parse(text).unwrap();

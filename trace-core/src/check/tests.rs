@@ -113,7 +113,7 @@ fn kinds(r: &Recording) -> Vec<(FindingKind, Severity, Option<u64>)> {
 }
 
 #[test]
-fn a_sound_recording_has_no_finding() {
+fn valid_recording_has_no_finding() {
     assert_eq!(check(&Patient::sound().recording()), []);
 }
 
@@ -184,7 +184,7 @@ fn lost_events_are_a_warning() {
 }
 
 #[test]
-fn one_lost_fact_gives_one_warning() {
+fn one_loss_gives_one_warning() {
     let mut r = Patient::sound().recording();
     let lost = |before_event| LostEvents {
         before_event,
@@ -228,7 +228,7 @@ fn time_that_runs_backwards_is_a_warning() {
 }
 
 #[test]
-fn calls_that_lie_upon_each_other_are_no_finding() {
+fn overlapping_calls_are_not_a_finding() {
     use crate::recording::{CALL_FACTS, CallRow, EventsBuilder};
     let mut events = EventsBuilder::new();
     // The second call started first, in another thread, and took longer.
@@ -251,7 +251,7 @@ fn calls_that_lie_upon_each_other_are_no_finding() {
 }
 
 #[test]
-fn a_register_that_no_map_knows_is_a_warning() {
+fn unknown_register_is_a_warning() {
     let mut p = Patient::sound();
     p.accesses.push((60, true, 0x3ff0, 1));
     p.accesses.push((70, true, 0x3ff0, 1));
@@ -264,7 +264,7 @@ fn a_register_that_no_map_knows_is_a_warning() {
 }
 
 #[test]
-fn hostile_offsets_are_counted_and_not_listed_without_end() {
+fn findings_of_hostile_offsets_are_bounded() {
     let mut p = Patient::sound();
     p.accesses.extend((0..5000).map(|i| (100, false, 0x10_0000 + i * 4, 0)));
     let n = check(&p.recording()).len();
@@ -282,7 +282,7 @@ fn mapped_memory_without_content_is_a_note() {
 }
 
 #[test]
-fn a_feature_that_changes_is_a_note() {
+fn changed_feature_register_is_a_note() {
     let mut p = Patient::sound();
     p.accesses.push((60, false, 0x300, 2));
     p.accesses.push((70, false, 0x300, 2));
@@ -290,7 +290,7 @@ fn a_feature_that_changes_is_a_note() {
 }
 
 #[test]
-fn it_stops_when_nobody_wants_it_any_more_and_says_how_far_it_is() {
+fn check_reports_progress_and_can_be_cancelled() {
     let r = Patient::sound().recording();
     let progress = Progress::new();
     assert_eq!(check_with(&r, &progress), Ok(check(&r)));
@@ -344,7 +344,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
 }
 
 #[test]
-fn what_the_importer_noticed_comes_first() {
+fn importer_findings_come_first() {
     let mut p = Patient::sound();
     p.page[0x50] = 0xff;
     let mut r = p.recording();
@@ -392,7 +392,7 @@ fn blocks_again_and_again() -> Recording {
 }
 
 #[test]
-fn holes_that_a_small_file_repeats_by_the_billion_are_counted_and_not_collected() {
+fn billions_of_repeated_holes_are_counted_not_collected() {
     let (found, others): (Vec<_>, Vec<_>) = check(&blocks_again_and_again())
         .into_iter()
         .partition(|f| f.kind == FindingKind::MappedWithoutContent);
@@ -463,7 +463,7 @@ fn of_tables(r: &Recording) -> Vec<(FindingKind, Severity, String)> {
 }
 
 #[test]
-fn pages_that_are_written_and_run_are_told_once_a_run() {
+fn writable_executable_pages_give_one_finding_per_run() {
     let r = spaces(
         [
             &[(1, 20, RWX, 1), (2, 30, RWX, 1), (3, 31, Rights::RX, 1)],
@@ -478,7 +478,7 @@ fn pages_that_are_written_and_run_are_told_once_a_run() {
 }
 
 #[test]
-fn a_page_that_two_addresses_reach_in_different_ways_is_told() {
+fn aliased_page_with_other_attributes_is_reported() {
     let content = [(20, [1; 4096]), (21, [2; 4096]), (22, [3; 4096])];
     let rw = Rights::RW;
     // Two identical mappings are no finding, in one address space or in two.
@@ -523,7 +523,7 @@ fn a_page_table_that_the_gpu_may_write_is_a_warning() {
 }
 
 #[test]
-fn memory_that_nothing_points_at_and_that_holds_nothing_is_told_as_unused() {
+fn unreferenced_zero_memory_is_reported_as_unused() {
     let rw = Rights::RW;
     let pages: &[(usize, u64, Rights, u8)] = &[(1, 20, rw, 1), (5, 25, rw, 1), (6, 26, rw, 1), (9, 29, rw, 1)];
     let zero = [0; 4096];
@@ -570,7 +570,7 @@ fn memory_that_nothing_points_at_and_that_holds_nothing_is_told_as_unused() {
 }
 
 #[test]
-fn of_tables_that_an_import_made_no_rights_are_told() {
+fn generated_tables_give_no_rights_findings() {
     let mut r = spaces(
         [&[(1, 20, RWX, 1), (2, 4, RWX, 0)], &[(1, 20, Rights::RO, 1)]],
         &[(20, [1; 4096])],

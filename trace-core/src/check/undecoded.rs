@@ -192,7 +192,7 @@ mod tests {
     use crate::recording::{EventsBuilder, SpaceKind, UndecodedRow};
 
     #[test]
-    fn the_ranges_of_each_space_are_told() {
+    fn undecoded_ranges_are_reported_per_space() {
         let mut b = EventsBuilder::new();
         for row in [2u32, 0, 1] {
             for at in 0..100 {

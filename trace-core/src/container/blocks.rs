@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_does_not_depend_on_how_bytes_come() {
+    fn block_table_does_not_depend_on_chunking() {
         let data: Vec<u8> = (0..3 * BLOCK_BYTES + 17).map(|i| (i / 251) as u8).collect();
         let whole = section_digest(2, [&data[..]]);
         for size in [1000, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES * 2 + 5] {

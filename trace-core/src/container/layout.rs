@@ -430,7 +430,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_and_entries_come_back_and_a_moved_record_is_none() {
+    fn commit_records_round_trip_and_moved_ones_are_invalid() {
         let r = CommitRecord {
             at: 512,
             sequence: 3,
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_frozen() {
+    fn section_numbers_are_stable() {
         let numbers: Vec<u32> = SectionKind::ALL.iter().map(|k| *k as u32).collect();
         assert_eq!(
             numbers,

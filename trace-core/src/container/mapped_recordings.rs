@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_is_known_by_its_name_as_long_as_it_lives() {
+    fn mapped_recording_is_found_by_address_until_dropped() {
         let bytes = vec![0u8; 3 * crate::PAGE_SIZE];
         let at = bytes.as_ptr().addr();
         let known = MapRegistration::new("/x/mapped-test.kine", &bytes);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_free_when_its_writer_ends_although_a_forked_child_still_holds_it() {
+    fn writer_releases_the_lock_despite_a_forked_child() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("held.kine");
         let file = File::create_new(&path).unwrap();

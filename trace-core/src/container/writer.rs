@@ -539,7 +539,7 @@ mod tests {
 
     /// The lock is held like this between the fork and the exec of a child that another thread of the program starts.
     #[test]
-    fn a_lock_that_is_given_back_in_a_moment_is_waited_for() {
+    fn write_waits_for_a_briefly_held_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("held.kine");
         std::fs::write(&path, b"").unwrap();

@@ -271,7 +271,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn an_alignment_is_whole_in_order_and_as_short_as_can_be(
+        fn alignment_is_complete_ordered_and_minimal(
             a in proptest::collection::vec(0u8..4, 0..40),
             b in proptest::collection::vec(0u8..4, 0..40),
         ) {
@@ -283,7 +283,7 @@ pub(super) mod tests {
 
         /// For any limit, each search continues where the previous one ended.
         #[test]
-        fn a_search_that_is_cut_short_is_a_part_of_an_alignment(
+        fn limited_search_finds_part_of_an_alignment(
             a in proptest::collection::vec(0u8..4, 0..40),
             b in proptest::collection::vec(0u8..4, 0..40),
             limit in 1usize..12,
@@ -327,7 +327,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn sequences_without_anything_in_common_are_gone_through_and_told_to_be_cut_short() {
+    fn disjoint_sequences_are_aligned_and_marked_cut_short() {
         let (a, b) = (vec![1u8; 5000], vec![2u8; 5000]);
         let found = align(&a, &b, &Progress::new(), |x, y| x == y).unwrap();
         assert!(found.cut_short);
@@ -336,7 +336,7 @@ pub(super) mod tests {
 
     /// After more differences than the limit of a search, common elements are found again.
     #[test]
-    fn an_alignment_finds_its_way_back_behind_the_bound() {
+    fn alignment_recovers_after_its_search_limit() {
         let noise = |of: u8, n: usize| std::iter::repeat_n(of, n);
         let shared: Vec<u8> = (0..3000u32)
             .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8 | 4)

@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_long_alignment_is_whole_and_true(
+        fn long_alignment_is_complete_and_correct(
             different in 1u64..2000, n in 0usize..3000, m in 0usize..3000, seed in any::<u64>(), cut in 0usize..3000,
         ) {
             let a = sequence(n, different, seed);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn one_difference_in_a_hundred_is_told_as_it_is() {
+    fn one_difference_in_a_hundred_is_aligned_exactly() {
         let a = sequence(400_000, u64::MAX, 7);
         let mut b = a.clone();
         for i in (50..b.len()).step_by(100) {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_without_end_is_aligned_within_a_bound() {
+    fn repetitive_sequences_align_within_bounds() {
         // A loop of 50 elements, 8,000 times, with one element in a thousand changed.
         let round = sequence(50, u64::MAX, 3);
         let a: Vec<u64> = round.iter().copied().cycle().take(400_000).collect();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_in_common_is_done_at_once() {
+    fn disjoint_sequences_align_without_search() {
         let (a, b) = (sequence(300_000, u64::MAX, 1), sequence(200_000, u64::MAX, 2));
         let found = aligned(&a, &b);
         assert_eq!((found.common.len(), found.cut_short), (0, false));

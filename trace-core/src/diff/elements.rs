@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_measured_both_ways_alike() {
+    fn float_errors_are_symmetric() {
         let (a, b) = ("1 2 3 -4 nan inf 0", "1 2.5 3.003 -4 nan 1 -0");
         let none = Tolerance::default();
         let d = compared(ElementType::F32, none, a, b);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn any_limit_that_is_met_makes_a_pair_the_same() {
+    fn one_satisfied_tolerance_makes_elements_equal() {
         let (a, b) = ("1 1000 0.001 1", "1.05 1001 0.0019 1.0000001");
         let of = |t: Tolerance| {
             let d = compared(ElementType::F32, t, a, b);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_the_ends_of_types() {
+    fn integer_differences_at_type_limits_do_not_overflow() {
         let none = Tolerance::default();
         let d = compared(ElementType::I64, none, "-9223372036854775808", "9223372036854775807");
         assert_eq!(d.errors.unwrap().max_ulp, u64::MAX);

@@ -329,7 +329,7 @@ mod tests {
 
     /// Differences at the borders of pages, pieces and chunks, checked against a comparison of every byte.
     #[test]
-    fn every_byte_that_differs_is_found_and_told_in_ranges() {
+    fn differing_bytes_are_found_and_reported_as_ranges() {
         let len = 2 * CHUNK as usize + PIECE + 77;
         let a: Vec<u8> = (0..len).map(|n| (n * 7 + n / 251) as u8).collect();
         let mut b = a.clone();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_tolerances_and_addresses_that_are_left_out() {
+    fn image_comparison_applies_tolerances_and_ignored_ranges() {
         let floats = |v: [f32; 4]| v.iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<_>>();
         let (a, b) = (floats([1.0, 2.0, 3.0, 4.0]), floats([1.0, 2.001, 3.0, 5.0]));
         let of = |rules: &str| compared(&a, &b, ElementType::F32, rules);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_elsewhere_is_found_whole_and_once() {
+    fn moved_block_is_found_complete_and_once() {
         let a: Vec<u64> = (0..40).collect();
         let mut b: Vec<u64> = (100..130).collect();
         b.extend(10..20);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_ends_where_either_side_goes_on_with_what_both_have() {
+    fn moved_block_ends_at_matched_events_of_either_side() {
         let a: Vec<u64> = (0..40).collect();
         let b: Vec<u64> = (0..40).collect();
         // The same tokens, but only these ranges are unmatched.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn few_tokens_are_no_block() {
+    fn too_few_tokens_are_not_a_moved_block() {
         let (a, b) = ([1, 2, 3, 9, 9], [8, 8, 1, 2, 3]);
         assert_eq!(find_moved(&a, &b, &ranges([(0, 5)]), &ranges([(0, 5)])), []);
     }

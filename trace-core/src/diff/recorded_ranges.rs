@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_as_the_recorded_machine_had_them() {
+    fn addresses_are_shown_as_recorded() {
         let none = of(&[]);
         let replay = of(&[(0x200_0000, 0x1000, 0x1_0210_3000), (0x200_1000, 0x2000, 0x210_5000)]);
         assert_eq!(

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_go_together_by_the_ranges_they_lie_in() {
+    fn addresses_are_matched_by_their_ranges() {
         let a = with(&[(0x1000, 0x2000), (0x8000, 0x1000)]);
         let b = with(&[(0x4_0000, 0x2000), (0x9_0000, 0x1000), (0xa_0000, 0x2000)]);
         let mut r = Relocations::from_recordings(&a, &b);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_addresses_go_together_as_their_ranges_do() {
+    fn address_halves_are_relocated_together() {
         let a = with(&[(0x7_1000_0000, 0x1000)]);
         let b = with(&[(0x9_2000_0000, 0x1000)]);
         let mut r = Relocations::from_recordings(&a, &b);

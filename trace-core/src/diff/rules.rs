@@ -470,7 +470,7 @@ mod tests {
         tolerance buffer * absolute 1e-5 relative 1.5e-3 ulp 4\n";
 
     #[test]
-    fn rules_are_written_as_they_are_read() {
+    fn comparison_rules_round_trip() {
         let rules: Rules = ALL.parse().unwrap();
         assert_eq!(rules.list.len(), 8);
         assert_eq!(rules.to_string(), ALL);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told_with_its_place() {
+    fn invalid_comparison_rules_are_refused_with_a_location() {
         let describe = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
         for (text, expected) in [
             ("forget it", "line 1, column 1: 'forget' is not a rule"),

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_told_as_people_write_them() {
+    fn numbers_and_lists_are_formatted_for_reading() {
         for (n, text) in [(0, "0"), (999, "999"), (1024, "1,024"), (1_234_567, "1,234,567")] {
             assert_eq!(group_digits(n), text);
         }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_computed_is_told_of_each_side() {
+    fn uncomputed_jobs_are_reported_per_side() {
         let mut d = Diff {
             jobs: (60, 60),
             ..Diff::default()

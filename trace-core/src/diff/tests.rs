@@ -56,7 +56,7 @@ fn a_recording_does_not_differ_from_itself() {
 }
 
 #[test]
-fn a_changed_value_is_told_by_field() {
+fn value_difference_is_reported_by_field() {
     let a = recording(&BASE, &[]);
     let mut changed = BASE;
     changed[6].2 = 0x0002_0000;
@@ -80,7 +80,7 @@ fn a_changed_value_is_told_by_field() {
 }
 
 #[test]
-fn accesses_more_or_fewer_shift_nothing_behind_them() {
+fn inserted_and_deleted_accesses_do_not_shift_later_ones() {
     let a = recording(&BASE, &[]);
     let mut more = BASE.to_vec();
     more.insert(4, (false, 0x1000, 0));
@@ -107,7 +107,7 @@ fn accesses_more_or_fewer_shift_nothing_behind_them() {
 }
 
 #[test]
-fn a_missing_job_is_told() {
+fn missing_job_is_reported() {
     let (a, b) = (recording(&BASE, &[]), recording(&BASE[..4], &[]));
     let d = diff(&a, &b);
     assert_eq!((d.jobs, d.events.deleted), ((2, 1), 3));
@@ -130,7 +130,7 @@ fn pages_differ_by_contents_and_presence() {
 
 /// A job that one side lacks in the middle shifts no later job: its neighbours are matched by their heads.
 #[test]
-fn a_job_missing_in_the_middle_shifts_none_behind_it() {
+fn missing_job_does_not_shift_later_jobs() {
     let job = |head: u64, status: u64| {
         [
             (true, 0x18c0, head),
@@ -210,7 +210,7 @@ fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
 }
 
 #[test]
-fn tables_that_lie_elsewhere_are_no_difference_and_pages_of_every_address_space_are_compared() {
+fn relocated_page_tables_are_equal_in_every_address_space() {
     let a = two_spaces(0x1_0010_0000, [1, 2]);
     let moved = diff(&a, &two_spaces(0x3_0070_0000, [1, 2]));
     assert!(moved.is_empty(), "{moved:?}");
@@ -227,7 +227,7 @@ fn tables_that_lie_elsewhere_are_no_difference_and_pages_of_every_address_space_
 }
 
 #[test]
-fn an_alignment_that_is_cut_short_is_told() {
+fn truncated_alignment_is_reported() {
     // Two values in every order: both sides contain all of them, and nothing is distinctive.
     let coins = |seed: u64| -> Vec<_> {
         let mut state = seed;
@@ -254,7 +254,7 @@ fn a_comparison_can_be_cancelled() {
 
 /// Values that differ between any two runs are no difference: the number of status reads, a flush id and its use.
 #[test]
-fn waits_flush_ids_and_counters_do_not_part_two_runs() {
+fn wait_counts_flush_ids_and_counters_are_no_difference() {
     let run = |reads: usize, flush: u64, cycles: u64| {
         let mut list = vec![(true, 0x2418, 4)];
         list.extend(std::iter::repeat_n((false, 0x2428, 1), reads));
@@ -292,7 +292,7 @@ fn waits_flush_ids_and_counters_do_not_part_two_runs() {
 }
 
 #[test]
-fn a_page_of_zeros_is_as_none() {
+fn zero_page_equals_a_missing_page() {
     let (a, b) = (recording(&BASE, &[(1, 1), (2, 0)]), recording(&BASE, &[(1, 1), (3, 0)]));
     let d = diff(&a, &b);
     assert!(d.is_empty(), "{d:?}");
@@ -338,7 +338,7 @@ const RWX: u64 = 0x443;
 const RW1: u64 = 1 << 54 | 0x447;
 
 #[test]
-fn mappings_that_differ_are_told_as_runs() {
+fn mapping_differences_are_grouped_into_runs() {
     let a = mapped(0x10_0000, &[RW, RW, RW, RW, RW, RW, RW, 0, 0]);
     let b = mapped(0x10_0000, &[RW, RWX, RWX, RW, 0, RW1, RW, RW, RW]);
     let d = diff(&a, &b);
@@ -367,7 +367,7 @@ fn mappings_that_differ_are_told_as_runs() {
 }
 
 #[test]
-fn where_pages_lie_is_no_difference_of_mappings() {
+fn physical_page_addresses_are_no_mapping_difference() {
     let entries = [RW, RWX, 0, RW1, RW];
     let d = diff(&mapped(0x10_0000, &entries), &mapped(0x7000_0000, &entries));
     assert!(d.is_empty(), "{d:?}");
@@ -375,7 +375,7 @@ fn where_pages_lie_is_no_difference_of_mappings() {
 }
 
 #[test]
-fn mappings_of_an_address_space_that_one_side_lacks_are_that_sides_own() {
+fn mappings_of_a_missing_address_space_are_one_sided() {
     let a = mapped(0x10_0000, &[RW, RW, RWX]);
     let mut b = a.clone();
     b.facts.address_spaces[0].number = 1;
@@ -461,7 +461,7 @@ fn written(pieces: [&[(u64, &[u8])]; 2]) -> Recording {
 }
 
 #[test]
-fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
+fn host_writes_are_compared_by_byte_with_their_address() {
     let a = written([&[(0x5010, &[1, 2, 3, 4])], &[(0x5010, &[9]), (0x7000, &[0, 0])]]);
     assert!(diff(&a, &a.clone()).is_empty());
     // The same bytes in other pieces.
@@ -520,7 +520,7 @@ fn beside_accesses(undecoded: &[u32], dma: &[(u64, u64)]) -> Recording {
 }
 
 #[test]
-fn accesses_without_a_value_are_compared_by_their_place() {
+fn undecoded_accesses_are_compared_by_address() {
     let (a, b) = (beside_accesses(&[0, 8, 16], &[]), beside_accesses(&[0, 16, 24], &[]));
     let d = diff(&a, &b);
     assert_eq!((d.events.equal, d.events.deleted, d.events.inserted), (2, 1, 1));
@@ -532,7 +532,7 @@ fn accesses_without_a_value_are_compared_by_their_place() {
 }
 
 #[test]
-fn memory_for_the_device_is_compared_by_its_size_and_not_by_its_place() {
+fn dma_memory_is_compared_by_size_not_address() {
     let (a, b) = (
         beside_accesses(&[], &[(0x1000, 64), (0x2000, 4096)]),
         beside_accesses(&[], &[(0x8000, 64), (0x9000, 8192)]),
@@ -543,7 +543,7 @@ fn memory_for_the_device_is_compared_by_its_size_and_not_by_its_place() {
 }
 
 #[test]
-fn kinds_that_one_side_never_saw_are_counted_and_no_difference() {
+fn one_sided_event_kinds_are_counted_but_no_difference() {
     let (a, b) = (beside_accesses(&[0, 8], &[(0, 64)]), beside_accesses(&[], &[(0, 64)]));
     let d = diff(&a, &b);
     assert!(d.is_empty());
@@ -558,7 +558,7 @@ fn kinds_that_one_side_never_saw_are_counted_and_no_difference() {
 
 /// Swapped blocks, an interrupt and a changed value are separate differences, found from either side.
 #[test]
-fn moved_blocks_are_told_apart_from_what_is_more_or_fewer() {
+fn moved_blocks_are_distinguished_from_inserts_and_deletes() {
     let block = |of: u32| -> Vec<_> {
         (0..6)
             .map(|i| (true, 0x2000 + of * 0x40 + 4 * i, u64::from(i) + 7))
@@ -581,7 +581,7 @@ fn moved_blocks_are_told_apart_from_what_is_more_or_fewer() {
 
 /// Every event of one side is found on the other, difference by difference, in both directions.
 #[test]
-fn an_alignment_leads_from_one_recording_to_the_other() {
+fn alignment_maps_events_in_both_directions() {
     let a = recording(&BASE, &[]);
     let mut more = BASE.to_vec();
     more.insert(3, (true, 0x2000, 5));
@@ -612,7 +612,7 @@ fn an_alignment_leads_from_one_recording_to_the_other() {
 
 /// A written value is the same even if it is half of a root on one side only.
 #[test]
-fn the_same_value_in_a_root_register_is_the_same_whatever_lies_there() {
+fn equal_root_values_are_equal_regardless_of_tables() {
     use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
     let with_root = |root: u64| {
         let mut r = recording(&[(true, 0x2400, 0)], &[]);
@@ -632,7 +632,7 @@ fn the_same_value_in_a_root_register_is_the_same_whatever_lies_there() {
 }
 
 #[test]
-fn a_mapping_differs_since_the_store_of_its_entry() {
+fn mapping_difference_starts_at_the_entry_store() {
     use crate::recording::{HostWriteRow, PhysAddr};
     // Two jobs' worth of events would exceed the limit, so the entry is stored before the first job.
     let base = 0x10_0000u64;
@@ -699,7 +699,7 @@ fn a_mapping_differs_since_the_store_of_its_entry() {
 
 /// A replay omits the driver's reads of system memory: it has no such space.
 #[test]
-fn accesses_to_a_space_of_the_machine_that_one_side_lacks_are_counted_and_not_compared() {
+fn accesses_to_a_missing_machine_space_are_not_compared() {
     use crate::recording::{Space, SpaceKind};
     let space = |name: &str, kind| Space {
         name: name.into(),

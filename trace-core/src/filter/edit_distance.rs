@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_is_found_and_a_far_one_is_not() {
+    fn near_words_are_suggested_but_distant_ones_are_not() {
         let known = ["read", "write", "JS1_COMMAND"];
         assert_eq!(nearest("wirte", known), Some("write"));
         assert_eq!(nearest("js1_comand", known), Some("JS1_COMMAND"));

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn words_texts_and_signs_are_told_apart() {
+    fn words_strings_and_operators_are_tokenized() {
         let all = |t: &str| {
             tokens(t)
                 .unwrap()

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_any_length_are_packed_counted_and_walked() {
+    fn bit_masks_work_at_any_length() {
         for len in [0usize, 1, 7, 8, 63, 64, 65, 127, 513, 4095, 4096] {
             let bytes: Vec<u8> = (0..len).map(|n| u8::from(n * n % 7 < 3 || n % 61 == 60)).collect();
             let places: Vec<usize> = (0..len).filter(|n| bytes[*n] == 1).collect();

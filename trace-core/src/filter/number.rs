@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_tested_as_single_numbers_are() {
+    fn column_tests_agree_with_single_value_tests() {
         let wide: Vec<u64> = (0..300)
             .chain([u64::MAX, u64::MAX - 1, 1 << 32, (1 << 32) + 5])
             .collect();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_are_one() {
+    fn adjacent_ranges_are_joined() {
         let t = NumberTest::new(None, vec![(5, 6), (1, 2), (3, 3), (u64::MAX, u64::MAX), (6, 9)], false);
         assert_eq!(t.ranges, [(1, 3), (5, 9), (u64::MAX, u64::MAX)]);
     }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_ends_at_the_limit_is_read_and_one_byte_more_is_refused() {
+    fn unpack_limit_is_inclusive() {
         let progress = Progress::new();
         assert_eq!(progress.unpack_limit(), MAX_UNPACKED_BYTES);
         progress.limit_unpacked(1000);

@@ -120,7 +120,7 @@ mod tests {
     use crate::recording::{FrameRole, GpuVa, MemoryBuilder};
 
     #[test]
-    fn made_tables_translate_what_they_were_made_of_and_lie_beside_it() {
+    fn generated_tables_translate_their_pages_in_free_frames() {
         // Frames 1 and 2 are taken, so the tables use others.
         let report = [
             (0x5, 1),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_no_table_can_map_is_counted() {
+    fn unmappable_addresses_are_counted() {
         let placed = PagePlacement {
             frame: 1,
             rights: EVERY_RIGHT,

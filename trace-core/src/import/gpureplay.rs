@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_translation_mode_other_than_the_one_assumed_is_told() {
+    fn unexpected_translation_mode_is_reported() {
         for (transcfg, named) in [
             (6, None),
             (0x4200_0006, None),
@@ -463,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn the_gpu_is_known_however_late_its_id_is_read() {
+    fn gpu_id_is_found_even_if_read_late() {
         let history = "1,W,0,7\n".to_owned() + &"1,R,4,1\n".repeat(5000) + "1,R,0,60a00002\n1,R,0,5\n";
         assert_eq!(read(&folder(&history, 6)).facts.identity.gpu_id, 0x60a0_0002);
     }
 
     #[test]
-    fn files_of_the_recorder_and_timelines_that_are_passed_over_are_told() {
+    fn unused_recorder_files_and_timelines_are_reported() {
         let dir = folder("0,R,0,60a00002\n", 6);
         for name in ["gr_other", "a_integrated", "b_integrated"] {
             std::fs::write(dir.path().join(name), "x").unwrap();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_lies_in_the_folder_is_told_in_one_note() {
+    fn other_files_of_the_folder_give_one_note() {
         let dir = folder("0,R,0,60a00002\n", 6);
         std::fs::write(dir.path().join("foo.txt"), "x").unwrap();
         std::fs::create_dir(dir.path().join("sub")).unwrap();
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_history_is_an_error_of_its_own_and_no_other_recording() {
+    fn empty_history_is_its_own_error() {
         let dir = folder("", 6);
         let line = "100 IO 7 0: R reg 0x00000000 val 60a00002  GPU | GPU_ID (RO)\n";
         std::fs::write(dir.path().join("a_integrated"), line).unwrap();
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_no_recording_has_is_refused_before_it_is_read() {
+    fn oversized_page_table_file_is_refused_before_reading() {
         let dir = folder("0,R,0,60a00002\n", 6);
         File::create(dir.path().join("gr_pgt"))
             .unwrap()

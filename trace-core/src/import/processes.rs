@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_names_files_of_its_own_folder_alone() {
+    fn process_index_names_only_files_of_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.processes.json");
         let write = |text: &str| std::fs::write(&path, text).unwrap();

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn unfit_raw_memory_is_reported() {
         let format = MmuFormat::Aarch64_4k;
         let options = Options {
             base: PhysAddr(BASE),

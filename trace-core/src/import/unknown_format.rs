@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_folder_that_is_a_recording_names_the_folder() {
+    fn file_of_a_recording_folder_suggests_the_folder() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("net");
         std::fs::create_dir(&folder).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_described() {
+    fn files_of_unknown_format_are_described() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_recordings_names_some() {
+    fn folder_of_recordings_error_names_examples() {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..5 {
             std::fs::write(dir.path().join(format!("r{n}.kine")), b"x").unwrap();

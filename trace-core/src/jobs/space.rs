@@ -96,7 +96,7 @@ mod tests {
     use crate::recording::{Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, MemoryBuilder, MmuFormat};
 
     #[test]
-    fn each_submit_has_the_space_of_its_root_and_number() {
+    fn submits_select_address_space_by_root_and_number() {
         let map = RegisterMap::by_name("mali-jm").unwrap();
         let at = |name: &str| map.find_by_name(name).unwrap().offset;
         let mut events = EventsBuilder::new();
@@ -143,7 +143,7 @@ mod tests {
 
     /// One address is mapped to one page at the first submit and to another at the second.
     #[test]
-    fn memory_is_that_of_the_tables_that_stood_at_the_submit() {
+    fn jobs_use_the_page_tables_at_their_submit() {
         const F: MmuFormat = MmuFormat::Aarch64_4k;
         let map = RegisterMap::by_name("mali-jm").unwrap();
         let start = map.find_by_name("JS1_COMMAND_NEXT").unwrap().offset;

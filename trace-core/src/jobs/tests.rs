@@ -45,7 +45,7 @@ fn header(job_type: u8, index: u16, next: u64) -> JobHeader {
 }
 
 #[test]
-fn recorded_words_read_as_a_header() {
+fn recorded_words_decode_as_a_job_header() {
     let mut bytes = [0; HEADER_BYTES];
     bytes[0] = 1;
     bytes[16..20].copy_from_slice(&0x4001_0109u32.to_le_bytes());
@@ -62,7 +62,7 @@ fn recorded_words_read_as_a_header() {
 }
 
 #[test]
-fn what_is_no_header_is_refused_with_its_reason() {
+fn invalid_job_headers_are_refused_with_a_reason() {
     let text = b"#include <linux/module.h>\n#defin";
     assert!(matches!(JobHeader::decode(text), Err(HeaderError::Text { text }) if text.starts_with("#include")));
     assert!(matches!(
@@ -222,7 +222,7 @@ fn the_register_files_agree_with_the_decoder() {
 }
 
 #[test]
-fn chains_end_where_they_must() {
+fn chain_reader_stops_at_loops_and_invalid_links() {
     let mut mem = Ranges::default();
     let mut put = |va: u64, h: JobHeader| mem.0.insert(va, h.encode().to_vec());
     put(0x1000, header(1, 1, 0x2000));
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn any_invocation_unpacks(sizes in any::<u32>(), shifts in any::<u32>()) {
+    fn arbitrary_dispatch_words_unpack(sizes in any::<u32>(), shifts in any::<u32>()) {
         let d = Dispatch::unpack(sizes, shifts);
         prop_assert!(d.size.iter().chain(&d.workgroups).all(|n| *n >= 1));
         prop_assert!(d.invocations() >= 1);
@@ -309,7 +309,7 @@ proptest! {
 
     /// Any memory gives a chain that ends.
     #[test]
-    fn any_memory_gives_a_chain(bytes in prop::collection::vec(any::<u8>(), 0..2048), jobs in prop::collection::vec((0u64..30, 1u8..=10, 0u64..32), 0..20)) {
+    fn chain_reader_ends_on_arbitrary_memory(bytes in prop::collection::vec(any::<u8>(), 0..2048), jobs in prop::collection::vec((0u64..30, 1u8..=10, 0u64..32), 0..20)) {
         let mut bytes = bytes;
         for (at, job_type, next) in jobs {
             let h = header(job_type, 1, next * 64).encode();

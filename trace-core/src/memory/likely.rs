@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_and_whole_numbers_are_told_from_bytes() {
+    fn floats_and_integers_are_detected_in_bytes() {
         let floats: Vec<u8> = [0.5f32, -3e7, 0.0, 1e-9].iter().flat_map(|f| f.to_le_bytes()).collect();
         let whole: Vec<u8> = [1i32, -2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!(likely_element(&floats), ElementType::F32);

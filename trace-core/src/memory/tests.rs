@@ -51,7 +51,7 @@ fn numbered(n: u8) -> Page {
 }
 
 #[test]
-fn holes_are_told_from_zeros_and_from_unmapped() {
+fn holes_differ_from_zeros_and_unmapped_memory() {
     let (m, s) = memory(&[
         (0x1000, Some(numbered(1))),
         (0x2000, Some([0; PAGE_SIZE])),
@@ -101,7 +101,7 @@ fn holes_are_told_from_zeros_and_from_unmapped() {
 }
 
 #[test]
-fn an_expression_sees_what_stands_before_it_and_never_ends_on_nothing() {
+fn memory_regex_sees_preceding_bytes_and_never_matches_empty() {
     // More than a window, so that a match starts at the start of the next one.
     let mut pages = vec![(0x1000, Some([b'x'; PAGE_SIZE])); 80];
     for (i, p) in pages.iter_mut().enumerate() {
@@ -126,7 +126,7 @@ fn an_expression_sees_what_stands_before_it_and_never_ends_on_nothing() {
 }
 
 #[test]
-fn a_range_that_cannot_be_held_costs_nothing_and_is_told() {
+fn oversized_memory_read_is_limited_and_reported() {
     let (m, s) = memory(&[]);
     let v = GpuMemoryView::new(m.last(), &s);
     // The caller's limit bounds the size of the read, not the size that a file claims.
@@ -137,7 +137,7 @@ fn a_range_that_cannot_be_held_costs_nothing_and_is_told() {
 }
 
 #[test]
-fn searches_find_every_place_and_only_those() {
+fn searches_find_exactly_the_matching_addresses() {
     let mut a = [0u8; PAGE_SIZE];
     a[100..104].copy_from_slice(b"find");
     a[PAGE_SIZE - 2..].copy_from_slice(b"fi");
@@ -180,7 +180,7 @@ fn searches_find_every_place_and_only_those() {
 }
 
 #[test]
-fn every_half_is_exact_both_ways() {
+fn f16_conversion_is_exact_both_ways() {
     for bits in 0..=u16::MAX {
         let exponent = i32::from(bits >> 10 & 31);
         let fraction = f64::from(bits & 0x3ff);
@@ -211,7 +211,7 @@ fn every_half_is_exact_both_ways() {
 }
 
 #[test]
-fn every_brain_float_is_exact_both_ways_and_rounds_to_nearest_even() {
+fn bf16_conversion_is_exact_and_rounds_to_nearest_even() {
     for bits in 0..=u16::MAX {
         let value = bf16_to_f32(bits);
         if value.is_nan() {
@@ -342,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_element_or_refused(element in prop::sample::select(ElementType::ALL.to_vec()), text in "\\PC{0,30}") {
+    fn arbitrary_text_parses_as_an_element_or_is_refused(element in prop::sample::select(ElementType::ALL.to_vec()), text in "\\PC{0,30}") {
         if let Ok(bytes) = parse_element(element, &text) {
             prop_assert_eq!(bytes.len(), element.bytes());
         }

@@ -146,7 +146,7 @@ impl Builder {
 }
 
 #[test]
-fn recorded_entries_read_as_they_should() {
+fn recorded_page_table_entries_decode() {
     let f = MmuFormat::Aarch64_4k;
     for (raw, rights, attr) in [
         (0x0040_0002_0d87_4743u64, Rights::RW, 0),
@@ -219,7 +219,7 @@ fn the_register_files_agree_with_the_walker() {
 }
 
 #[test]
-fn a_walk_tells_each_step_and_each_fault() {
+fn page_walk_reports_every_step_and_fault() {
     for f in FORMATS {
         let mut b = Builder::new(f);
         b.map(0xffff_b8f5_b000, 0x8_0000_1000, Rights::RW, 1);
@@ -255,7 +255,7 @@ fn a_walk_tells_each_step_and_each_fault() {
 }
 
 #[test]
-fn blocks_translate_and_count_as_their_pages() {
+fn block_mappings_translate_and_count_like_pages() {
     for f in FORMATS {
         let mut b = Builder::new(f);
         let table = b.table(2, 0x4000_0000);
@@ -374,7 +374,7 @@ impl PhysMemory for EverywhereLeaves {
 }
 
 #[test]
-fn tables_and_leaves_without_end_are_bounded() {
+fn number_of_walked_tables_and_leaves_is_bounded() {
     let mut visited = 0u64;
     let r = for_each_leaf(MmuFormat::Aarch64_4k, PhysAddr(0x1000), &EverywhereLeaves, &mut |_| {
         visited += 1;
@@ -409,7 +409,7 @@ fn visits_can_stop_early() {
 }
 
 #[test]
-fn analyses_find_what_is_odd() {
+fn page_table_analyses_find_anomalies() {
     let mut b = Builder::new(MmuFormat::MaliLpae);
     for i in 0..4u64 {
         b.map(0x10_0000 + i * 4096, 0x8000_0000 + i * 4096, Rights::RW, 0);
@@ -523,7 +523,7 @@ fn recorded_tables(file: &std::path::Path) -> (PhysAddr, Pages) {
 }
 
 #[test]
-fn the_published_tables_map_what_they_should() {
+fn published_page_tables_map_the_expected_pages() {
     let Some(folder) = recordings("gpureplay") else { return };
     for (name, tables, pages) in [("mnist", 9, 1185), ("alexnet", 323, 137_698)] {
         let (root, mem) = recorded_tables(&folder.join(name).join("gr_pgt"));

@@ -132,7 +132,7 @@ mod tests {
     use crate::recording::{Buffer, BufferRole, ElementType, GpuVa};
 
     #[test]
-    fn a_shape_counts_where_it_fits_its_buffer() {
+    fn shape_applies_if_it_fits_its_buffer() {
         let mut r = Recording::default();
         for (name, bytes) in [("image", 256), ("other", 100), ("none", 4)] {
             r.facts.buffers.push(Buffer {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn chain_reports_are_read_as_they_are_written() {
+    fn chain_reports_round_trip() {
         let all = vec![
             ChainReport {
                 submit_event: 7,

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_of_a_block_are_kept_apart() {
+    fn block_facts_are_stored_per_block() {
         let all = BlockFacts::default();
         let rows = 2 * BLOCK_ROWS + 1;
         assert_eq!(all.get(0, BlockFact::OnlyAccesses), None);

@@ -25,7 +25,7 @@ mod tests {
     use crate::recording::{EventsBuilder, MemoryBuilder, Recording};
 
     #[test]
-    fn rows_are_as_long_as_the_format_says() {
+    fn row_sizes_match_the_file_format() {
         assert_eq!(size_of::<LaunchRow>(), 72);
         assert_eq!(size_of::<CopyRow>(), 80);
         assert_eq!(size_of::<FillRow>(), 64);
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_copy_moved_is_put_together_from_its_pages() {
+    fn copy_content_is_assembled_from_its_pages() {
         let mut pages = MemoryBuilder::new();
         let mut events = EventsBuilder::new();
         // 5000 bytes that start 100 bytes before the end of a page: three pages.
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_in_words() {
+    fn call_description_is_readable() {
         let facts = CallFacts {
             functions: vec![CallFunction {
                 name: "_Z3addPf".into(),

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_the_capture_is_read_again() {
+    fn capture_metadata_round_trips() {
         let mut r = Recording::default();
         assert_eq!(r.capture(), None);
         let capture = Capture {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_as_dates() {
+    fn times_are_formatted_as_rfc3339() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");

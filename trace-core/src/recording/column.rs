@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_constant_runs_do_not_take_a_block_each() {
+    fn constant_runs_share_blocks() {
         let mut b = ColumnBuilder::new();
         for i in 0..100_000u64 {
             b.push_constant(i, 5000);

@@ -716,7 +716,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_undecoded_access_tells_what_is_known_of_it() {
+    fn undecoded_access_describes_its_instruction() {
         let of = |code| UndecodedRow::from_instruction(8, code);
         for (code, width, words) in [
             (

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_is_read_as_it_is_written() {
+    fn hardware_description_round_trips() {
         let mut r = Recording::default();
         assert_eq!(r.hardware(), None);
         let clock = Hardware::Platform(PlatformDevice {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_facts_are_left_out_and_may_be_absent() {
+    fn absent_hardware_fields_are_optional_in_json() {
         let json = serde_json::to_string(&rv100()).unwrap();
         assert!(
             json.starts_with("{\"bus\":\"pci\",\"address\":\"0000:00:03.0\""),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_the_same_by_their_ids_alone() {
+    fn devices_are_compared_by_id_only() {
         let other: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20550}").unwrap();
         assert!(!other.is_same_device(&rv100()));
         let of = |names: &[&str]| {

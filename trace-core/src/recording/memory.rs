@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_to_any_number_and_cost_what_changed() {
+    fn memory_changes_are_listed_in_proportion_to_their_size() {
         let mut b = MemoryBuilder::new();
         let blank = b.add_page(&[0xff; PAGE_SIZE]);
         let frames = 1000u64;

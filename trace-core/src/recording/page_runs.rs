@@ -158,7 +158,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn runs_of_a_chain_are_those_of_its_frames() {
+    fn layered_page_runs_match_their_frames() {
         let run = |first_frame, count, page, repeat| {
             let role = if page % 5 == 4 {
                 FrameRole::Table

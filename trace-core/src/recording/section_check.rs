@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_block_takes_its_own_rows_alone() {
+    fn damaged_block_loses_only_its_rows() {
         let rows = BLOCK_BYTES * 5 / 2 / 4;
         let check = section(rows * 4, 4, &[BLOCK_BYTES + 9]);
         let c: Column<u32> = column(&check);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_blocks_that_is_damaged_takes_its_section_and_says_so() {
+    fn damaged_block_table_loses_its_section() {
         let check = section(BLOCK_BYTES * 2, 8, &[]);
         let c: Column<u64> = column(&check);
         assert_eq!(c.get(3), Some(3));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_codec_is_refused_by_its_number() {
+    fn unknown_block_codec_is_refused_with_its_number() {
         let data = [7u8; 100];
         let entry = |codec: u8, stored: u32| {
             let mut e = blake3::hash(&data).as_bytes().to_vec();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_meet_at_a_block_find_the_same() {
+    fn concurrent_readers_of_a_block_find_the_same_damage() {
         let check = section(BLOCK_BYTES * 20, 8, &[BLOCK_BYTES * 7, BLOCK_BYTES * 13]);
         let c: Column<u64> = column(&check);
         let counts: Vec<usize> = std::thread::scope(|scope| {

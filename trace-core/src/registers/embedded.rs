@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_is_read_when_it_is_chosen_and_no_other_with_it() {
+    fn only_the_selected_embedded_map_is_parsed() {
         let maps = heads();
         assert_eq!(maps.len(), ALL.len());
         let read = |maps: &[Embedded]| maps.iter().filter(|m| m.map.get().is_some()).count();

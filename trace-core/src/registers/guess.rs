@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_polled_by_one_thread_until_a_bit_is_set() {
+    fn status_register_guess_detects_polling_by_one_thread() {
         let mut list = vec![(1, 0x20, 'w', 1)];
         for _ in 0..2 {
             list.extend([
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_rise_and_floats_are_numbers_of_a_usual_size() {
+    fn register_guess_detects_counters_and_floats() {
         let rising: Vec<_> = (0..6u64)
             .flat_map(|n| [(1, 0x10, 'r', n * 1000), (1, 0x20, 'r', 0)])
             .collect();
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_write_is_counted_with_its_distance() {
+    fn followers_of_a_write_are_counted_with_their_distance() {
         let mut list = Vec::new();
         for _ in 0..3 {
             list.extend([
@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_two_halves_is_known_by_the_memory_that_is_given_to_the_device() {
+    fn split_address_guess_uses_dma_mappings() {
         let mut events = EventsBuilder::new();
         let row = DmaMapRow {
             bus: 0x1_2345_0000,
@@ -717,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_count_for_their_bits_and_values_are_bounded() {
+    fn partial_accesses_count_their_bits_and_values_are_bounded() {
         let mut events = EventsBuilder::new();
         for value in 0..(MAX_VALUES as u64 + 10) {
             let access = Access {
@@ -748,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_nobody_wants_ends() {
+    fn cancelled_register_guess_ends() {
         let progress = Progress::new();
         progress.cancel();
         assert!(guess(&recording(&[(1, 0x10, 'r', 0)]), 0, 0x10, 4, &progress).is_err());

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_names_no_space_that_holds_no_registers() {
+    fn map_applies_only_to_register_spaces() {
         use SpaceKind::{Config, Framebuffer, Memory, Registers};
         for (spaces, number) in [
             (&[][..], 0),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn places_have_their_space_where_there_is_more_than_one() {
+    fn locations_name_their_space_if_there_are_several() {
         let one = recording(&[("gpu", SpaceKind::Registers)]);
         let two = recording(&[("bar1", SpaceKind::Registers), ("bar3", SpaceKind::Registers)]);
         assert_eq!(format_location(&one, 0, 0x10), "0x10");

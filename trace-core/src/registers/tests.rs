@@ -44,7 +44,7 @@ fn the_embedded_map_parses() {
 }
 
 #[test]
-fn arrays_have_every_member() {
+fn register_arrays_contain_every_element() {
     let map = mali();
     for (name, offset) in [
         ("JS15_FEATURES", 0xfc),
@@ -64,7 +64,7 @@ fn arrays_have_every_member() {
 }
 
 #[test]
-fn gpus_are_known_by_product_and_not_by_revision() {
+fn gpus_are_identified_by_product_not_revision() {
     assert_eq!(gpu_name(0x60a0_0002), Some("Mali-G71"));
     for (id, name) in [
         (0x6221_0000, "Mali-G72"),
@@ -82,7 +82,7 @@ fn gpus_are_known_by_product_and_not_by_revision() {
 }
 
 #[test]
-fn values_are_told_in_a_short_line() {
+fn register_values_are_described_in_one_line() {
     let map = mali();
     for (name, value, message) in [
         ("GPU_COMMAND", 1, "soft reset"),
@@ -140,7 +140,7 @@ fn values_are_told_in_a_short_line() {
 }
 
 #[test]
-fn fields_and_the_unknown_remainder_make_the_whole_value() {
+fn known_fields_and_unknown_bits_cover_the_value() {
     let layout = &mali().find_by_name("JS1_CONFIG_NEXT").unwrap().layout;
     let d = layout.decode(0xff08_7b0f);
     assert_eq!(d.value("address_space"), Some(15));
@@ -163,7 +163,7 @@ fn fields_and_the_unknown_remainder_make_the_whole_value() {
 
 /// The wide register's fields, read from its halves, give the same bits.
 #[test]
-fn halves_hold_the_fields_of_the_whole() {
+fn register_halves_hold_the_fields_of_the_wide_register() {
     let map = mali();
     let wide = map.layout("AS0_LOCKADDR").unwrap();
     let value = 0xffff_ae10_0013u64;
@@ -189,7 +189,7 @@ fn halves_hold_the_fields_of_the_whole() {
 }
 
 #[test]
-fn what_may_be_replayed_and_what_not() {
+fn map_states_which_register_writes_are_replayed() {
     let map = mali();
     for name in [
         "PWR_KEY",
@@ -237,7 +237,7 @@ fn what_may_be_replayed_and_what_not() {
 }
 
 #[test]
-fn a_block_says_for_its_registers_what_they_do_not_say_themselves() {
+fn registers_inherit_unset_properties_from_their_block() {
     let text = "[map]\nname='t'\nwindow=0x100\ndoc='d'\n[block]\nname='B'\nbase=0\nprovenance='p'\naccess='rw'\nreplay=false\n\
                 reason='why'\nsay='names'\n[[register]]\nname='A{n}'\noffset=0\ncount=2\nstride=4\nfields=[{name='ON',bits='0',kind='bool'},\
                 {name='N',bits='7:1',kind='number'},{name='OWN',bits='8',kind='bool',say='own'}]\n[[register]]\nname='R'\noffset=8\naccess='ro'\n\
@@ -265,7 +265,7 @@ fn a_block_says_for_its_registers_what_they_do_not_say_themselves() {
 
 /// A recording of other windows than the map's has no names: its registers are different.
 #[test]
-fn no_other_window_has_the_names_of_the_maps() {
+fn register_names_apply_only_to_the_region_of_the_map() {
     use crate::recording::{Hardware, PciFunction, Recording, Space, SpaceKind};
     let of = |spaces: &[(&str, SpaceKind)]| {
         let mut r = Recording::default();
@@ -296,7 +296,7 @@ fn no_other_window_has_the_names_of_the_maps() {
 }
 
 #[test]
-fn damaged_files_are_told_with_their_place() {
+fn map_errors_name_file_and_line() {
     let head = ("map.toml", "[map]\nname='t'\nwindow=0x100\ndoc='d'\nid_mask=0xffff\n");
     let block = "[block]\nname='B'\nbase=0\nprovenance='p'\n";
     for (text, reason) in [
@@ -381,7 +381,7 @@ fn damaged_files_are_told_with_their_place() {
 }
 
 #[test]
-fn repeats_that_would_fill_the_memory_are_refused_before_they_are_made() {
+fn oversized_register_arrays_are_refused() {
     let block = "[block]\nname='B'\nbase=0\nstride=4\ncount=256\nprovenance='x'\n";
     let register = "[[register]]\nname='R'\noffset=0\ncount=256\nstride=4\naccess='ro'\ndoc='x'\n";
     let text = block.to_owned() + &register.repeat(200);
@@ -392,7 +392,7 @@ fn repeats_that_would_fill_the_memory_are_refused_before_they_are_made() {
 /// Expanded size counts: fields of a repeated register or of layouts, their texts, and provenances that every register
 /// has; in one file or spread over several.
 #[test]
-fn a_map_that_is_far_larger_than_its_files_is_refused_while_it_is_built() {
+fn oversized_expanded_map_is_refused_early() {
     let head = "[map]\nname='m'\nwindow=0x4000000\ndoc='d'\n";
     let long = "x".repeat(100_000);
     let field = |n: usize, more: &str| format!("{{name='f{n}',bits='{n}'{more}}},");
@@ -464,7 +464,7 @@ fn oracle_name(components: &str) -> Option<String> {
 }
 
 #[test]
-fn every_name_agrees_with_the_published_timelines() {
+fn register_names_agree_with_published_timelines() {
     let Some(folder) = recordings("gpureplay") else { return };
     let map = RegisterMap::for_gpu(0x60a0_0002).unwrap();
     for (file, lines, reads, compared) in [
@@ -559,7 +559,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_inserted_is_extracted((field, v) in any_field(64), old in any::<u64>()) {
+    fn inserted_field_values_are_extracted((field, v) in any_field(64), old in any::<u64>()) {
         let value = field.insert(old, v);
         let mask = if field.width() == 64 { u64::MAX } else { (1 << field.width()) - 1 };
         prop_assert_eq!(field.extract(value), v & mask);
@@ -568,7 +568,7 @@ proptest! {
 
     /// Any value of any register has a short line and decodes into all its bits.
     #[test]
-    fn any_value_can_be_told(at in 0usize..1000, value in any::<u64>()) {
+    fn any_register_value_has_a_description(at in 0usize..1000, value in any::<u64>()) {
         let map = mali();
         let register = map.registers().nth(at % map.registers().count()).unwrap();
         let value = value & 0xffff_ffff;
@@ -581,7 +581,7 @@ proptest! {
 
     /// Text that is no map is an error and never a panic.
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+    fn arbitrary_text_parses_as_a_map_or_is_refused(text in "\\PC{0,200}") {
         let _ = RegisterMap::parse(&[("x.toml", &text)]);
     }
 }

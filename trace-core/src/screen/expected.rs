@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_picture_is_read_as_it_is_set() {
+    fn expected_screen_round_trips() {
         let mut r = Recording::default();
         assert_eq!(r.expected_screen(), Ok(None));
         let picture = Picture::new(2, 1, vec![1, 2, 3, 4, 5, 6]).unwrap();

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_no_framebuffer_has_is_refused_with_its_numbers() {
+    fn invalid_framebuffer_format_is_refused_with_its_values() {
         let f = format(PixelFormat::Xrgb8888);
         assert_eq!(f.check(0x200), Ok(()));
         assert_eq!(
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_lie_where_the_pitch_says_and_read_in_their_order() {
+    fn pixel_offsets_follow_the_pitch_and_byte_order() {
         let f = format(PixelFormat::Rgb888);
         assert_eq!(f.offset(2, 1), Some(0x100 + 64 + 6));
         assert_eq!(f.offset(16, 0), None);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_has_a_colour_when_the_palette_got_one() {
+    fn palette_index_has_a_colour_once_set() {
         let f = format(PixelFormat::Indexed8);
         let mut p = Palette::default();
         assert!(p.is_unknown());

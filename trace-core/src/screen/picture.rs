@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_refused_with_its_place() {
+    fn invalid_ppm_files_are_refused_with_an_offset() {
         assert_eq!(Picture::from_ppm(b"P5\n1 1\n255\n123"), Err(PictureError::NotPpm));
         assert_eq!(
             Picture::from_ppm(b"P6\n1 x"),

@@ -69,7 +69,7 @@ fn read_state(state: &FramebufferState) -> Plain {
 }
 
 #[test]
-fn every_event_is_the_same_from_a_checkpoint_and_step_by_step() {
+fn framebuffer_checkpoints_agree_with_step_by_step_replay() {
     let r = recording(2500);
     let n = r.events.len();
     // With room for every page, and with so little that intervals double again and again.
@@ -98,7 +98,7 @@ fn every_event_is_the_same_from_a_checkpoint_and_step_by_step() {
 }
 
 #[test]
-fn who_stored_to_bytes_is_told_in_order_with_what_they_held() {
+fn stores_to_bytes_are_listed_in_order_with_values() {
     let r = recording(4000);
     let fb = Framebuffer::with_budget(&r, 1, 256, usize::MAX, &Progress::new()).unwrap();
     for range in [0u64..4, 4094..4098, 4096..4097, 9000..9003, 20470..20480] {
@@ -138,7 +138,7 @@ fn who_stored_to_bytes_is_told_in_order_with_what_they_held() {
 }
 
 #[test]
-fn what_the_recorder_could_not_read_is_lost_until_it_is_stored_again() {
+fn undecoded_bytes_are_lost_until_stored_again() {
     use StoreState::{Lost, Never, Stored};
     let mut r = recording(0);
     let mut b = EventsBuilder::new();
@@ -214,7 +214,7 @@ fn too_many_pages_are_an_error_with_the_event() {
 }
 
 #[test]
-fn the_space_that_is_stored_to_most_comes_first() {
+fn framebuffer_space_with_most_stores_is_first() {
     let mut r = recording(0);
     r.facts.spaces.push(space("bar1", SpaceKind::Framebuffer));
     let mut b = EventsBuilder::new();
@@ -310,7 +310,7 @@ fn end(name: &str) -> Option<(RenderedScreen, Comparison, Display)> {
 }
 
 #[test]
-fn the_picture_of_a_rage_128_follows_from_its_stores_in_every_pixel() {
+fn rage_128_screen_matches_its_stores_in_every_pixel() {
     let Some((drawn, c, display)) = end("rage128p-aty128fb") else {
         return;
     };
@@ -320,7 +320,7 @@ fn the_picture_of_a_rage_128_follows_from_its_stores_in_every_pixel() {
 }
 
 #[test]
-fn the_picture_of_an_rv100_differs_where_its_engine_drew() {
+fn rv100_screen_differs_only_where_its_engine_drew() {
     let Some((drawn, c, display)) = end("rv100-radeonfb") else {
         return;
     };
@@ -336,7 +336,7 @@ fn the_picture_of_an_rv100_differs_where_its_engine_drew() {
 }
 
 #[test]
-fn stores_that_were_not_decoded_leave_unknown_pixels_and_all_others_are_right() {
+fn undecoded_stores_leave_only_their_pixels_unknown() {
     let Some((drawn, c, _)) = end("rage128p-aty128fb-memcpy") else {
         return;
     };

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn no_events_have_a_place_too() {
+    fn axis_without_events_maps_every_position_to_0() {
         let axis = Axis::new(Column::default());
         for kind in AxisKind::ALL {
             assert_eq!((axis.event_at(kind, 5.0), axis.ns(3)), (0, 0));

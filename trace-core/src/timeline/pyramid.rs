@@ -443,7 +443,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn counts_agree_with_counting() {
+    fn pyramid_counts_agree_with_direct_counting() {
         // More than one part of the parallel count, and an end in the middle of a block.
         let n = (STRIDE * GROUP * BLOCK) as u64 + 70_005;
         let r = recording(n);
@@ -483,7 +483,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn lanes_stand_in_the_order_of_their_numbers_and_unused_ones_take_no_room() {
+    fn lanes_are_in_numeric_order_and_unused_ones_omitted() {
         let r = recording(30_000);
         let p = build(&r);
         let at = |name: &str| p.lanes().iter().position(|l| l == name).unwrap();
@@ -604,7 +604,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_nearest_event_of_a_lane_agrees_with_looking() {
+    fn nearest_lane_event_matches_a_linear_search() {
         let r = recording(2000);
         let p = build(&r);
         for lane in 0..p.lanes().len() {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pyramid_comes_back_from_its_file_and_damage_gives_none_or_no_panic() {
+    fn pyramid_round_trips_and_damage_never_panics() {
         let r = recording(1500);
         let p = Pyramid::build(&r, Some(map()), &Progress::new()).unwrap();
         let bytes = p.to_bytes();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pyramid_of_other_events_is_not_taken() {
+    fn pyramid_of_other_events_is_ignored() {
         let (r, other) = (recording(300), recording(301));
         let p = Pyramid::build(&r, Some(map()), &Progress::new()).unwrap();
         let f = file(&other, &p.to_bytes());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_recording_keeps_what_was_derived_from_it() {
+    fn written_recording_stores_derived_data() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.kine");
         let r = recording(900);

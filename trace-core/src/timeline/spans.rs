@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_merge_and_none_vanishes() {
+    fn merged_spans_cover_every_item() {
         let items: Vec<(u64, u64)> = (0..1000).map(|i| (i * 10, i * 10 + 4)).collect();
         for (from, to, pixels) in [
             (0u64, 10_000u64, 100u64),

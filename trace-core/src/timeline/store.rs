@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeline_comes_back_and_damage_gives_none() {
+    fn timeline_round_trips_and_damage_gives_none() {
         let t = Timeline {
             polls: vec![Poll {
                 first: 1,

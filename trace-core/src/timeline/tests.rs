@@ -72,7 +72,7 @@ impl Script {
 
 /// A driver that maps memory as its program proceeds sets nothing up between jobs: the jobs are the program's.
 #[test]
-fn jobs_of_a_driver_that_maps_as_it_goes_are_compute() {
+fn jobs_between_mappings_belong_to_the_compute_phase() {
     let map_more = |s: &mut Script| {
         s.w("AS0_COMMAND", 2).w("AS0_COMMAND", 4).r("AS0_STATUS", 0);
     };
@@ -102,7 +102,7 @@ fn jobs_of_a_driver_that_maps_as_it_goes_are_compute() {
 }
 
 #[test]
-fn a_driver_in_small_gives_all_four_phases() {
+fn minimal_driver_trace_has_all_four_phases() {
     let mut s = Script::new();
     s.r("GPU_ID", 0x60a0_0002)
         .w("TILER_PWRON_LO", 1)
@@ -160,7 +160,7 @@ fn a_driver_in_small_gives_all_four_phases() {
 }
 
 #[test]
-fn interrupt_events_and_their_handlers_are_one() {
+fn interrupt_events_merge_with_their_handlers() {
     let mut s = Script::new();
     s.w("JS1_HEAD_NEXT_LO", 0x40)
         .w("JS1_COMMAND_NEXT", 1)
@@ -243,12 +243,12 @@ fn gaps_and_block_ends_do_not_change_polls() {
 }
 
 #[test]
-fn nothing_gives_nothing() {
+fn an_empty_recording_has_an_empty_timeline() {
     assert_eq!(Script::new().derive(), Timeline::default());
 }
 
 #[test]
-fn calls_have_a_lane_for_each_stream_and_are_counted_as_a_walk_counts_them() {
+fn call_lanes_per_stream_have_correct_counts() {
     use crate::recording::{
         AllocationKind, AllocationRow, CALL_FACTS, CallEvent, CallFacts, CallRow, CallStream, CopyKind, CopyRow,
         EventsBuilder, FillRow, LaunchRow, OrderRow, Recording,

@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_come_again_are_joined_and_others_stay_apart() {
+    fn repeated_ranges_are_joined_and_others_stay_separate() {
         let mut all = Ranges::default();
         for _ in 0..8 {
             // Every other frame, from both ends, so that none touches the previous one.

@@ -18,7 +18,7 @@ fn trim_error(r: &Recording, wanted: &TrimRequest) -> String {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_what_there_is() {
+fn trim_errors_name_missing_and_available_parts() {
     let r = sample("chain2.kine");
     assert_eq!(
         trim_error(&r, &jobs(&[1, 2])),
@@ -41,7 +41,7 @@ fn what_is_not_there_is_named_with_what_there_is() {
 }
 
 #[test]
-fn a_left_out_job_takes_its_submission_and_interrupt_and_nothing_else() {
+fn trimmed_job_removes_only_its_submission_and_interrupt() {
     let r = sample("chain2.kine");
     let second = trim(&r, &jobs(&[1]), &Progress::new()).unwrap();
     // Flush id, seven writes of the submission, four accesses of the handler.
@@ -64,7 +64,7 @@ fn a_left_out_job_takes_its_submission_and_interrupt_and_nothing_else() {
 }
 
 #[test]
-fn a_range_of_events_begins_with_memory_as_it_stood_there() {
+fn event_range_starts_with_memory_at_its_start() {
     let mut events = EventsBuilder::new();
     let write = |value| Access {
         space: 0,
@@ -119,7 +119,7 @@ fn a_range_of_events_begins_with_memory_as_it_stood_there() {
 }
 
 #[test]
-fn parts_of_a_log_of_a_device_are_sound() {
+fn trimmed_device_logs_are_valid() {
     let Some(path) = test_recordings::recordings("mmiotrace").map(|f| f.join("bochs_display-bochs.txt.gz")) else {
         return;
     };
@@ -139,7 +139,7 @@ fn parts_of_a_log_of_a_device_are_sound() {
 
 /// Four thousand million frames of one image, declared as page tables: a run of a few bytes in a file.
 #[test]
-fn a_run_of_tables_without_end_takes_no_memory() {
+fn huge_page_table_run_uses_little_memory() {
     let mut r = sample("chain2.kine");
     let mut snapshots = r.memory.snapshots.as_ref().clone();
     let run = crate::recording::PageRun {

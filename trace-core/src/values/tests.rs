@@ -102,7 +102,7 @@ fn seen(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
 
 proptest! {
     #[test]
-    fn values_of_a_register_and_its_fields_are_what_a_look_at_every_byte_finds(list in accesses()) {
+    fn register_and_field_values_match_a_bytewise_scan(list in accesses()) {
         let r = recording(&list);
         let device = RecordedRegisters::new(&r).unwrap();
         let def = device.map().at(REGISTER).unwrap();
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_register_held_at_an_event_is_the_last_value_told(list in accesses()) {
+    fn register_value_at_an_event_is_the_last_recorded_one(list in accesses()) {
         let r = recording(&list);
         let device = RecordedRegisters::new(&r).unwrap();
         let sorted = history::by_register(&r, Some(device.map()), device.space(), &Progress::new()).unwrap();
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces_keep_every_extreme_and_are_as_many_as_columns(
+    fn plot_pieces_keep_extremes_one_per_column(
         gaps in prop::collection::vec((0u32..400, prop_oneof![0u64..4, any::<u64>()]), 0..700),
         (a, b) in (0.0f64..1.0, 0.0f64..1.0),
         columns in 1usize..60,
@@ -177,7 +177,7 @@ proptest! {
 }
 
 #[test]
-fn a_value_that_stands_once_among_a_million_is_seen_in_any_width() {
+fn plot_shows_a_single_outlier_at_any_width() {
     let events: Vec<u32> = (0..1_000_000).collect();
     let values: Vec<u64> = events.iter().map(|e| u64::from(*e == 654_321) * 7).collect();
     let v = Values::new(events, values);
@@ -197,7 +197,7 @@ fn a_value_that_stands_once_among_a_million_is_seen_in_any_width() {
 }
 
 #[test]
-fn nothing_and_one_value_are_drawn_too_and_work_can_be_stopped() {
+fn zero_or_one_value_has_pieces_and_collection_is_cancellable() {
     let none = Values::new(Vec::new(), vec![1]);
     assert_eq!((none.range(), none.at(5), none.len()), (None, None, 0));
     assert_eq!(none.pieces(&|e| e as f64, 0.0, 9.0, 5), (None, Vec::new()));

@@ -76,7 +76,7 @@ fn database(name: &str) -> PathBuf {
 }
 
 #[test]
-fn an_independent_reader_finds_the_same() {
+fn kernel_databases_match_an_independent_reader() {
     let expected: serde_json::Value = serde_json::from_slice(&std::fs::read(here("expected.json")).unwrap()).unwrap();
     for (name, launches) in [("record-replay", 1), ("mneme", 2)] {
         let found = api_trace_json(&open(&database(name)));
@@ -86,7 +86,7 @@ fn an_independent_reader_finds_the_same() {
 }
 
 #[test]
-fn a_moved_database_with_its_code_beside_it_can_be_played() {
+fn moved_database_with_adjacent_code_replays() {
     let moved = tempfile::tempdir().unwrap();
     let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda-code/tests/fixtures");
     for (name, module, fixture) in [

@@ -81,7 +81,7 @@ fn finding_messages(r: &Recording) -> Vec<String> {
 }
 
 #[test]
-fn formats_are_known_by_their_lines() {
+fn log_formats_are_detected_from_their_lines() {
     for (name, form) in [
         ("rv100.txt", Some(Form::Mmiotrace)),
         ("virtio_gpu.aux.txt", Some(Form::Ftrace)),
@@ -97,7 +97,7 @@ fn formats_are_known_by_their_lines() {
 }
 
 #[test]
-fn mmiotrace_accesses_go_to_the_windows_of_the_function() {
+fn mmiotrace_accesses_are_assigned_to_the_bars_of_the_function() {
     let r = opened("rv100.txt");
     assert_eq!(
         spaces(&r),
@@ -130,7 +130,7 @@ fn mmiotrace_accesses_go_to_the_windows_of_the_function() {
 }
 
 #[test]
-fn accesses_that_were_not_decoded_keep_their_place() {
+fn undecoded_accesses_keep_their_address() {
     let r = opened("undecoded.txt");
     assert_eq!(count(&r, EventKind::Undecoded), 28);
     let all = finding_messages(&r);
@@ -186,7 +186,7 @@ fn the_auxiliary_log_is_merged_by_time() {
 }
 
 #[test]
-fn virtual_addresses_are_made_physical_and_windows_come_from_the_file_beside() {
+fn rwmmio_addresses_translate_and_bars_come_from_a_second_file() {
     let r = opened("radeonfb-arm64.txt");
     assert_eq!(r.facts.identity.source, "rwmmio");
     assert_eq!(r.facts.identity.driver, "radeonfb");
@@ -218,7 +218,7 @@ fn virtual_addresses_are_made_physical_and_windows_come_from_the_file_beside() {
 }
 
 #[test]
-fn where_the_windows_of_a_device_are_known_other_accesses_are_left_out() {
+fn accesses_outside_known_mmio_regions_are_omitted() {
     let within = |windows: &[(u64, u64)]| {
         let options = Options {
             windows: windows.to_vec(),
@@ -235,7 +235,7 @@ fn where_the_windows_of_a_device_are_known_other_accesses_are_left_out() {
 }
 
 #[test]
-fn a_device_without_a_bus_has_the_windows_that_its_driver_mapped() {
+fn platform_device_has_the_regions_its_driver_mapped() {
     let options = Options {
         device: Some(DeviceName::Compatible("arm,mali-t860".into())),
         ..Options::default()
@@ -318,7 +318,7 @@ b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
 }
 
 #[test]
-fn memory_for_the_device_is_told() {
+fn dma_mappings_are_imported_from_ftrace() {
     let text = "\
 a-1 [000] .... 1.000001: dma_alloc: (dma_alloc_attrs+0x0/0x1) dev=0xffff000000000000 size=8192 handlep=0xffff000000000010
 a-1 [000] .... 1.000002: dma_map_page: (dma_map_page_attrs+0x0/0x1) dev=0xf page=0xf off=0 size=4096
@@ -340,7 +340,7 @@ a-1 [000] .... 1.000006: r: (x+0x1/0x2 [dev] <- rd32) val=0x3
 }
 
 #[test]
-fn qemu_tells_the_function_by_its_configuration_space() {
+fn qemu_trace_identifies_the_function_by_config_space() {
     let r = opened("qemu-rv100.txt");
     let f = pci(&r);
     assert_eq!(
@@ -370,7 +370,7 @@ fn qemu_tells_the_function_by_its_configuration_space() {
 /// On arm64 configuration space is a window of memory, and no port tells which function is meant: such a trace had no
 /// events at all.
 #[test]
-fn qemu_tells_the_function_by_a_window_of_configuration_space_too() {
+fn qemu_trace_identifies_the_function_by_ecam() {
     let r = opened("qemu-arm64.txt");
     let f = pci(&r);
     assert_eq!((f.vendor, f.device, f.class), (0x1af4, 0x1000, Some(0x02_0000)));
@@ -434,7 +434,7 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
 /// 6.1.0-56-arm64 on a Cortex-A72. Made by `kinescope-agent record --device platform:9010000.pl031 --settle 0 --keep-log`
 /// (the second with `--functions 'pl031_*'`), with a command that sets the clock and reads it.
 #[test]
-fn logs_of_a_clock_are_what_qemu_saw_of_it() {
+fn clock_logs_match_qemus_trace() {
     for (kind, source) in [("rwmmio", "rwmmio"), ("probes", "kprobe")] {
         let options = Options {
             device: Some(DeviceName::Compatible("arm,pl031".into())),
@@ -474,7 +474,7 @@ fn logs_of_a_clock_are_what_qemu_saw_of_it() {
 }
 
 #[test]
-fn events_that_are_lost_are_counted_once_and_where_they_are_missing() {
+fn lost_events_are_counted_once_at_their_position() {
     // From a recording of radeonfb with a buffer of a MiB: the mark comes before what was still in the buffer.
     let log = |mark: u32| {
         format!(
@@ -497,7 +497,7 @@ fn events_that_are_lost_are_counted_once_and_where_they_are_missing() {
 }
 
 #[test]
-fn lost_events_and_unusable_lines_are_told() {
+fn lost_events_and_unusable_lines_are_reported() {
     let text = b"\
 PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000
 R 4 1.000001 1 0xfebf0000 0x1 0x0 0
@@ -541,7 +541,7 @@ R 4 1.000004 1 0xfebf000";
 }
 
 #[test]
-fn a_log_without_an_access_is_an_error_with_its_line() {
+fn log_without_accesses_is_an_error_with_line() {
     let e = of("log", "VERSION 20070824\nR 3 1.0 1 0x0 0x0 0x0 0\n")
         .unwrap_err()
         .to_string();
@@ -556,7 +556,7 @@ fn a_log_without_an_access_is_an_error_with_its_line() {
 }
 
 #[test]
-fn addresses_anywhere_are_kept() {
+fn accesses_at_any_address_are_imported() {
     let mut text =
         "PCIDEV 0018 10de2684 b a0000000 8000000c 80 0 0 0 0 1000000 1000000000 0 0 0 0 0 nvidia\n".to_owned();
     for (i, address) in [0xa000_0000u64, 0x8000_0000, 0x1_8000_0000, u64::MAX, 0xf_0000, 0]
@@ -578,7 +578,7 @@ fn addresses_anywhere_are_kept() {
 }
 
 #[test]
-fn a_packed_log_is_the_same_and_damage_is_told() {
+fn gzip_log_imports_equally_and_damage_is_reported() {
     let text = std::fs::read(excerpt("rv100.txt")).unwrap();
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(&text).unwrap();
@@ -598,7 +598,7 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
 }
 
 #[test]
-fn the_work_is_cancelled_and_tells_how_far_it_is() {
+fn import_can_be_cancelled_and_reports_progress() {
     let progress = Progress::new();
     progress.cancel();
     let ended = trace::import(&excerpt("rv100.txt"), &Options::default(), &progress);
@@ -609,7 +609,7 @@ fn the_work_is_cancelled_and_tells_how_far_it_is() {
 }
 
 #[test]
-fn a_picture_that_is_none_is_a_finding() {
+fn invalid_expected_picture_is_a_finding() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(excerpt("rv100.txt"), folder.path().join("x.txt")).unwrap();
     std::fs::write(folder.path().join("x.ppm"), "P5 no picture").unwrap();
@@ -655,7 +655,7 @@ const HOSTILE: [&[u8]; 16] = [
 ];
 
 #[test]
-fn whatever_stands_in_a_log_what_comes_of_it_is_sound() {
+fn mutated_logs_import_to_valid_recordings() {
     let folder = tempfile::tempdir().unwrap();
     let names = [
         "rv100.txt",
@@ -703,7 +703,7 @@ fn whatever_stands_in_a_log_what_comes_of_it_is_sound() {
 
 /// Marks pack well and take more memory than their text: the limit counts that, too, and nothing is left of the import.
 #[test]
-fn a_packed_log_takes_no_more_memory_than_the_limit() {
+fn gzip_log_import_respects_the_memory_limit() {
     use std::io::Write as _;
     use trace_core::import::{self, ImportError};
     use trace_core::progress::Progress;

@@ -112,7 +112,7 @@ const MMIOTRACE: [Known; 6] = [
 ];
 
 #[test]
-fn mmiotrace_logs_hold_what_is_known_of_them() {
+fn mmiotrace_logs_match_known_counts() {
     for known in &MMIOTRACE {
         let Some(r) = opened(&format!("{}.txt.gz", known.name)) else {
             continue;
@@ -146,7 +146,7 @@ fn mmiotrace_logs_hold_what_is_known_of_them() {
 
 /// The first accesses of a log, with times, spaces and values.
 #[test]
-fn the_first_events_of_rv100_are_those_of_its_lines() {
+fn first_rv100_events_match_the_log_lines() {
     let Some(r) = opened("rv100-radeonfb.txt.gz") else {
         return;
     };
@@ -182,7 +182,7 @@ fn the_first_events_of_rv100_are_those_of_its_lines() {
 }
 
 #[test]
-fn the_picture_beside_a_log_is_the_screen_expected_at_the_end() {
+fn picture_next_to_a_log_is_the_expected_screen() {
     for (name, size) in [("rage128p-aty128fb", (640, 480)), ("rv100-radeonfb", (1280, 800))] {
         let Some(r) = opened(&format!("{name}.txt.gz")) else {
             continue;
@@ -228,7 +228,7 @@ fn undecoded_accesses_are_events_and_a_finding() {
 /// buffer, which the kernel copies with `rep movs`. The picture that the device showed says which rows these are: they
 /// are the only ones that differ from what the stores left.
 #[test]
-fn rows_that_cannot_be_right_are_told_by_number_and_are_those_that_differ() {
+fn undecoded_screen_rows_are_counted_and_only_they_differ() {
     for (name, size) in [
         ("rage128p-aty128fb-memcpy", "640 by 480"),
         ("bochs_display-bochs", "1280 by 800"),
@@ -329,7 +329,7 @@ fn the_arm64_log_of_panfrost_is_of_a_platform_device() {
 }
 
 #[test]
-fn every_entry_of_the_probed_accessor_has_its_return() {
+fn probed_accessor_entries_all_have_returns() {
     let Some(r) = opened("igb-kprobe-x86_64.txt.gz") else {
         return;
     };

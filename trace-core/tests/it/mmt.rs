@@ -71,7 +71,7 @@ fn reference() -> Vec<(bool, u64, u8, u64)> {
 }
 
 #[test]
-fn every_access_of_a_real_log_is_that_of_another_reader() {
+fn mmt_log_accesses_match_an_independent_reader() {
     let path = fixture("accesses.mmt");
     let (r, tally) = mmt::import_with_tally(&path, &Progress::new()).unwrap();
     let reference = reference();
@@ -115,7 +115,7 @@ fn every_access_of_a_real_log_is_that_of_another_reader() {
 }
 
 #[test]
-fn what_is_no_access_is_a_note_in_its_place() {
+fn mmt_records_without_access_become_marks() {
     let (r, _) = of(&log()).unwrap();
     let notes: Vec<&str> = r.events.marks.iter().map(String::as_str).collect();
     let at = |text: &str| {
@@ -143,7 +143,7 @@ fn what_is_no_access_is_a_note_in_its_place() {
 }
 
 #[test]
-fn a_packed_log_is_the_same_and_damage_is_told() {
+fn gzip_log_imports_equally_and_damage_is_reported() {
     let log = log();
     let whole = of(&log).unwrap().0;
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
@@ -185,7 +185,7 @@ fn a_packed_log_is_the_same_and_damage_is_told() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_with_its_place() {
+fn invalid_mmt_logs_are_refused_with_an_offset() {
     for (bytes, message) in [
         (&b""[..], "the log has no records"),
         (b"==1== mmaptrace, an MMAP tracer\n", "the log has no records"),
@@ -201,7 +201,7 @@ fn what_is_no_log_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_log_is_known_with_its_banner_and_without() {
+fn mmt_log_is_recognized_with_and_without_banner() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.log");
     let fits = |bytes: &[u8]| {
@@ -216,7 +216,7 @@ fn a_log_is_known_with_its_banner_and_without() {
 }
 
 #[test]
-fn records_of_older_releases_and_of_all_memory_are_read() {
+fn mmt_records_of_older_releases_are_parsed() {
     let mut log = Vec::new();
     let mut put = |code: &[u8], parts: &[&[u8]]| {
         log.extend_from_slice(code);
@@ -287,7 +287,7 @@ fn records_of_older_releases_and_of_all_memory_are_read() {
 }
 
 #[test]
-fn the_work_is_cancelled_and_tells_how_far_it_is() {
+fn import_can_be_cancelled_and_reports_progress() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mmt");
     std::fs::write(&path, log().repeat(100)).unwrap();

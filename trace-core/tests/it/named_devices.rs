@@ -68,7 +68,7 @@ fn counts(r: &Recording) -> Vec<(String, u32, u32)> {
 }
 
 #[test]
-fn a_framebuffer_has_a_lane_of_its_own_and_no_registers() {
+fn framebuffer_has_its_own_lane_without_registers() {
     let lanes = counts(&recording(&ROWS));
     let lanes: Vec<(&str, u32, u32)> = lanes.iter().map(|(n, r, w)| (n.as_str(), *r, *w)).collect();
     assert_eq!(
@@ -100,7 +100,7 @@ fn only_accesses_that_have_no_name_are_findings() {
 }
 
 #[test]
-fn exported_events_have_names_of_parts_and_of_several() {
+fn exported_events_name_partial_and_multiple_registers() {
     let mut out = Vec::new();
     export::write_csv(&recording(&ROWS), &mut out, &Progress::new()).unwrap();
     let text = String::from_utf8(out).unwrap();
@@ -117,7 +117,7 @@ fn exported_events_have_names_of_parts_and_of_several() {
 }
 
 #[test]
-fn differences_in_the_framebuffer_are_told_of_no_register() {
+fn framebuffer_differences_name_no_register() {
     let mut other = ROWS;
     (other[3].4, other[4].4) = (0x0018_0320, 7);
     let d = diff::diff(&recording(&ROWS), &recording(&other));
@@ -127,7 +127,7 @@ fn differences_in_the_framebuffer_are_told_of_no_register() {
 }
 
 #[test]
-fn lanes_are_kept_in_a_file() {
+fn lanes_are_stored_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.kine");
     let r = recording(&ROWS);
@@ -141,7 +141,7 @@ fn lanes_are_kept_in_a_file() {
 }
 
 #[test]
-fn every_access_of_the_published_logs_is_in_a_lane_with_a_name() {
+fn published_log_accesses_all_have_a_named_lane() {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
         || std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/recordings")),
         std::path::PathBuf::from,

@@ -89,7 +89,7 @@ fn derive(r: &Recording) -> Timeline {
 }
 
 #[test]
-fn no_byte_is_unaccounted_for() {
+fn every_byte_of_the_published_files_is_used() {
     each(|known, folder, _| {
         let (_, tallies) =
             gpureplay::import_with_tally(folder, &gpureplay::Options::default(), &Progress::new()).unwrap();
@@ -102,7 +102,7 @@ fn no_byte_is_unaccounted_for() {
 }
 
 #[test]
-fn the_counts_are_those_of_the_sources() {
+fn published_recordings_match_source_counts() {
     each(|known, _, r| {
         assert_eq!(r.events.len(), known.events);
         let reads = r.events.accesses(0..r.events.len()).filter(|(_, a)| !a.write).count();
@@ -171,7 +171,7 @@ fn their_name(text: &str) -> String {
 }
 
 #[test]
-fn times_threads_and_names_are_those_of_the_timeline() {
+fn imported_times_and_threads_match_the_timeline() {
     each(|known, folder, r| {
         let path = folder.join(format!("{}_integrated", known.name));
         let lines = gpureplay::timeline_accesses(&path, &Progress::new()).unwrap();
@@ -215,7 +215,7 @@ fn times_threads_and_names_are_those_of_the_timeline() {
 /// Whatever a history lost, the accesses that it has keep the times and threads that they have in the whole one: all but
 /// one in forty.
 #[test]
-fn a_history_that_lost_a_stretch_keeps_its_times_and_threads() {
+fn history_with_lost_events_keeps_times_and_threads() {
     each(|known, folder, r| {
         let history = std::fs::read_to_string(folder.join("gr_io_history")).unwrap();
         for lost in [1000..1101, 0..500, 300..2500, 1200..1230] {
@@ -310,7 +310,7 @@ fn jobs_interrupts_and_phases_are_found() {
 }
 
 #[test]
-fn check_finds_no_error() {
+fn check_finds_no_error_in_published_recordings() {
     each(|known, _, r| {
         let findings = check::check(r);
         let errors: Vec<_> = findings.iter().filter(|f| f.severity == Severity::Error).collect();
@@ -356,7 +356,7 @@ fn a_kine_file_keeps_the_recording_and_its_timeline() {
 }
 
 #[test]
-fn the_history_comes_back_byte_for_byte() {
+fn exported_io_history_matches_byte_for_byte() {
     each(|_, folder, r| {
         let mut out = Vec::new();
         let left_out = trace_core::export::write_io_history(r, &mut out, &Progress::new()).unwrap();
@@ -366,7 +366,7 @@ fn the_history_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn a_recording_does_not_differ_from_itself_and_does_from_another() {
+fn published_recording_differs_only_from_another_one() {
     each(|known, folder, r| {
         let again = import::open(folder, &Progress::new()).unwrap();
         assert!(trace_core::diff::diff(r, &again).is_empty());

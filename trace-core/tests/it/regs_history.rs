@@ -72,7 +72,7 @@ fn lost(r: &Recording) -> Vec<(u64, Option<u64>)> {
 /// access stands in each line but the first, so that `wc -l` tells 1 more than there are, and `grep -c ': w: reg'` the
 /// writes.
 #[test]
-fn the_history_of_a_sample_is_its_accesses() {
+fn sample_history_matches_its_accesses() {
     let path = here("tests/mmio/vecadd.regs_history.txt");
     let text = std::fs::read_to_string(&path).unwrap();
     let writes = text.lines().filter(|l| l.contains(": w: reg ")).count();
@@ -103,7 +103,7 @@ fn the_history_of_a_sample_is_its_accesses() {
 }
 
 #[test]
-fn a_full_ring_tells_how_many_accesses_came_before() {
+fn full_ring_reports_the_number_of_lost_accesses() {
     let sample = sample();
     let r = of(printed(&sample, 40, ""));
     assert_eq!(accesses(&r), sample[sample.len() - 40..]);
@@ -120,7 +120,7 @@ fn a_full_ring_tells_how_many_accesses_came_before() {
 }
 
 #[test]
-fn dumps_of_one_ring_in_a_kernel_log_are_put_together() {
+fn dumps_of_one_ring_are_merged() {
     let sample = sample();
     let prefix = |n: u32| format!("<3>[{n:5}.000100] [0:  kworker/0:1:  123] mali 13000000.gpu: ");
     let noise = "<6>[    1.000000] Linux version 4.9.0\n<6>[    2.000000] usb 1-1: new device\n";
@@ -162,7 +162,7 @@ fn dumps_of_one_ring_in_a_kernel_log_are_put_together() {
 }
 
 #[test]
-fn a_ring_that_begins_anew_does_not_swallow_what_it_had() {
+fn restarted_ring_keeps_earlier_accesses() {
     let sample = sample();
     // The count goes back when the ring is resized; and another log has the same numbers of other accesses.
     let r = of(printed(&sample[..60], 40, "") + &printed(&sample[..30], 40, ""));
@@ -176,7 +176,7 @@ fn a_ring_that_begins_anew_does_not_swallow_what_it_had() {
 }
 
 #[test]
-fn lines_that_are_missing_or_broken_are_told() {
+fn missing_or_broken_lines_are_reported() {
     let sample = sample();
     let text = printed(&sample[..20], 40, "");
     let without: Vec<&str> = text
@@ -220,7 +220,7 @@ fn dumps_of_another_device_are_left_out() {
 }
 
 #[test]
-fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
+fn user_options_set_register_base_and_gpu_id() {
     let sample = sample();
     let without_id: Vec<Access> = sample.iter().copied().filter(|a| a.offset != 0).collect();
     let text = printed(&without_id, 1 << 15, "");
@@ -252,7 +252,7 @@ fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
 }
 
 #[test]
-fn what_tells_no_address_is_refused_with_what_to_do() {
+fn history_without_addresses_is_refused_with_a_remedy() {
     let head = "Last 2 register accesses of 2 total:\n";
     let zeros = "     0: r: reg 0x               0 val 00000001\n     1: w: reg 0x               0 val 00000001\n";
     let hashes = "     0: r: reg 0x        8c1e2d36 val 00000001\n     1: w: reg 0x        f2201195 val 00000001\n";
@@ -276,7 +276,7 @@ fn what_tells_no_address_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_history_is_known_by_its_lines_wherever_they_are() {
+fn register_history_is_recognized_after_leading_noise() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("last_kmsg");
     let fits = |bytes: &[u8]| {
@@ -297,7 +297,7 @@ fn a_history_is_known_by_its_lines_wherever_they_are() {
 /// GPUReplay's recording of a real GPU, whose driver is the very one: its accesses as they stand in `gr_io_history`, a
 /// line each, printed as the driver prints its ring.
 #[test]
-fn what_a_mali_g71_was_told_is_read_back_whole() {
+fn mali_g71_accesses_round_trip_through_a_history() {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| here("../../shared/recordings"), PathBuf::from);
     let Ok(text) = std::fs::read_to_string(root.join("gpureplay/alexnet/gr_io_history")) else {
         println!("skipped: {} is missing", root.display());

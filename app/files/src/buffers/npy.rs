@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_comes_back_and_data_is_aligned() {
+    fn every_element_type_round_trips_and_data_is_aligned() {
         for element in ElementType::ALL {
             let data: Vec<u8> = (0..64).collect();
             let file = write(element, &[], &data);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_by_its_place() {
+    fn npy_errors_report_their_offset() {
         let file = numpy_file();
         assert_eq!(Npy::read(b"PK\x03\x04"), Err(NpyError::Magic));
         assert_eq!(Npy::read(&file[..9]), Err(NpyError::Short { at: 9, expected: 10 }));

@@ -36,7 +36,7 @@ pub fn now(c: &Changes, base: &Base) -> Vec<u8> {
 }
 
 #[test]
-fn edits_of_every_kind_are_undone_and_done_again() {
+fn edits_of_every_kind_undo_and_redo() {
     let base = Base(vec![1, 2, 3, 4]);
     let mut c = Changes::default();
     assert!(c.apply(bytes(1, &[9, 8]), &base));
@@ -77,7 +77,7 @@ fn edits_of_every_kind_are_undone_and_done_again() {
 }
 
 #[test]
-fn a_saved_filter_keeps_its_place_and_every_step_is_taken_back() {
+fn saved_filter_changes_keep_order_and_undo() {
     let base = Base(Vec::new());
     let mut c = Changes::default();
     let saved = |name: &str, lane| SavedFilter {
@@ -122,7 +122,7 @@ fn a_saved_filter_keeps_its_place_and_every_step_is_taken_back() {
 }
 
 #[test]
-fn an_edit_past_the_end_is_refused_and_one_that_restores_is_none() {
+fn edit_past_the_end_is_refused_and_a_restoring_edit_dropped() {
     let base = Base(vec![1, 2, 3, 4]);
     let mut c = Changes::default();
     assert!(!c.apply(bytes(3, &[9, 9]), &base));
@@ -134,7 +134,7 @@ fn an_edit_past_the_end_is_refused_and_one_that_restores_is_none() {
 }
 
 #[test]
-fn an_edit_costs_the_pages_that_it_touches() {
+fn edit_stores_only_changed_pages() {
     let base = Base((0..40_000u32).map(|i| i as u8).collect());
     let mut c = Changes::default();
     // The first page holds two bytes of the buffer.
@@ -158,7 +158,7 @@ fn an_edit_costs_the_pages_that_it_touches() {
 }
 
 #[test]
-fn notes_of_journals_that_held_text_alone_are_read() {
+fn text_only_notes_of_old_journals_are_parsed() {
     let old: Change = serde_json::from_str(r#"{"note":{"event":3,"old":null,"new":"first"}}"#).unwrap();
     let note = Note::from("first");
     assert_eq!(
@@ -179,7 +179,7 @@ fn notes_of_journals_that_held_text_alone_are_read() {
 }
 
 #[test]
-fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
+fn disabled_edit_keeps_later_edits() {
     let base = Base(vec![1, 2, 3, 4]);
     let mut c = Changes::default();
     assert!(c.apply(bytes(0, &[9, 9]), &base));
@@ -219,7 +219,7 @@ fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
 }
 
 #[test]
-fn what_is_plotted_keeps_its_colour_and_comes_back_with_it() {
+fn plot_lines_keep_their_colour_through_undo() {
     let base = Base(Vec::new());
     let mut c = Changes::default();
     let line = |register, field: Option<&str>| PlotLine {

@@ -88,8 +88,8 @@ fn make_room() {
 }
 
 #[test]
-fn changes_on_a_full_disk_wait_in_memory_and_are_written_when_there_is_room() {
-    if !in_a_program_without_room("journal::changes_on_a_full_disk_wait_in_memory_and_are_written_when_there_is_room") {
+fn journal_keeps_changes_in_memory_while_the_disk_is_full() {
+    if !in_a_program_without_room("journal::journal_keeps_changes_in_memory_while_the_disk_is_full") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -131,8 +131,8 @@ fn changes_on_a_full_disk_wait_in_memory_and_are_written_when_there_is_room() {
 }
 
 #[test]
-fn a_journal_whose_first_line_found_no_room_begins_anew_when_there_is_some() {
-    if !in_a_program_without_room("journal::a_journal_whose_first_line_found_no_room_begins_anew_when_there_is_some") {
+fn journal_restarts_after_a_full_disk_at_its_first_line() {
+    if !in_a_program_without_room("journal::journal_restarts_after_a_full_disk_at_its_first_line") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn a_journal_whose_first_line_found_no_room_begins_anew_when_there_is_some() {
 }
 
 #[test]
-fn where_nothing_can_be_written_beside_the_recording_another_folder_takes_it_and_the_next_run_finds_it() {
+fn journal_falls_back_to_another_folder_and_is_found_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
     let other = dir.path().join("settings/journals/a.kine-edits");
@@ -192,7 +192,7 @@ fn where_nothing_can_be_written_beside_the_recording_another_folder_takes_it_and
 }
 
 #[test]
-fn a_fallback_goes_on_where_the_journal_beside_the_recording_ended() {
+fn fallback_journal_continues_the_adjacent_journal() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("a.kine-edits"), dir.path().join("b.kine-edits"));
     let mut j = Journal::new(path.clone(), of());
@@ -229,7 +229,7 @@ fn a_fallback_goes_on_where_the_journal_beside_the_recording_ended() {
 }
 
 #[test]
-fn a_journal_tells_when_each_change_was_made_and_is_put_aside_when_it_is_forgotten() {
+fn journal_dates_each_change_and_is_renamed_when_discarded() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
     let head = r#"{"of":{"events":10,"gpu":1,"source":"x"}}"#;

@@ -121,7 +121,7 @@ fn a_damaged_workspace_is_read_or_refused() {
 }
 
 #[test]
-fn nesting_without_end_is_refused() {
+fn unbounded_nesting_is_refused() {
     for (open, close) in [("[", "]"), ("{a=", "}")] {
         let deep = format!("version = {}1{}", open.repeat(100_000), close.repeat(100_000));
         assert!(parse(&deep).is_err());

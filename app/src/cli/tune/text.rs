@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_stands_first_and_what_is_rejected_last_with_its_reason() {
+    fn tune_text_lists_best_first_and_rejected_last() {
         let lines = printed(&tuned(), true);
         let at = |start: &str| lines.iter().position(|l| l.starts_with(start)).unwrap();
         assert_eq!(lines[0], "add(float*), event 12");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubtful_is_said() {
+    fn tune_text_reports_doubtful_results() {
         let mut t = tuned();
         t.points[3].measured = measured(&[10_000, 20_050, 30_000]);
         let text = printed(&t, true).join("\n");
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn many_points_are_shown_in_part() {
+    fn long_point_lists_are_shortened() {
         let mut t = tuned();
         t.points = (1..=50)
             .map(|n| PointResult {

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_read_from_a_text_and_from_fields() {
+    fn manual_screen_format_parses_text_and_fields() {
         let f = parse("640x480,rgb565,base=0x1000,pitch=2048,big-endian").unwrap();
         assert_eq!((f.width, f.height, f.pitch, f.base), (640, 480, 2048, 0x1000));
         assert_eq!((f.pixel, f.order), (PixelFormat::Rgb565, ByteOrder::Big));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_form_is_told() {
+    fn invalid_screen_formats_are_errors() {
         for (text, part) in [
             ("640,rgb565", "'640' is not a size"),
             ("640x480", "'' is not a pixel format (expected indexed8, "),

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_under_load_is_told_from_the_lowest_to_the_highest() {
+    fn clocks_under_load_are_shown_as_min_to_max() {
         let mut load = Load::default();
         assert_eq!(format_load_clocks(&load), None);
         for (clock, celsius) in [(1755, 41), (1980, 41), (1800, 41)] {

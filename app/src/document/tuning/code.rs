@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_says_what_it_is() {
+    fn file_extension_selects_the_code_kind() {
         let folder = tempfile::tempdir().unwrap();
         for (name, kind) in [
             ("a.ptx", ReplacementKind::Ptx),

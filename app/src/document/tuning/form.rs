@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_become_a_request() {
+    fn form_fields_become_a_tune_request() {
         let mut form = Form::for_launch(&RecordedLaunch::from(&launch().row).default_axes(1024));
         assert_eq!(form.block[0], "32, 64, 128, 256, 512, 1024");
         let first = asked(&form);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_says_what_is_wrong_with_it() {
+    fn tune_form_shows_an_error_per_field() {
         let mut form = Form::default();
         for (field, text) in [
             (Field::Block(1), "x"),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_s_buffer_is_the_allocation_that_it_points_into() {
+    fn parameter_pointer_selects_its_allocation() {
         let r = recording();
         let l = Launches::from_recording(&r).unwrap();
         let launch = l.find(Some("add")).unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_from_before_the_range_and_variables_are_buffers_too() {
+    fn earlier_memory_and_module_variables_are_buffers() {
         let mut r = recording();
         let mut b = EventsBuilder::new();
         let piece = CopyRow {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_as_people_write_them() {
+    fn tuning_lists_accept_values_and_ranges() {
         assert_eq!(parse_list("32,64, 128").unwrap(), [32, 64, 128]);
         assert_eq!(parse_list("32..=1024").unwrap(), [32, 64, 128, 256, 512, 1024]);
         assert_eq!(parse_list("32..1024").unwrap(), [32, 64, 128, 256, 512]);

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_grids_make_a_map_in_rising_order() {
+    fn tuning_map_sorts_blocks_and_grids() {
         let t = tuned(&[
             (128, 20, Some(400)),
             (128, 10, Some(100)),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_follows_the_block_is_no_axis() {
+    fn grid_derived_from_block_is_not_an_axis() {
         let mut t = tuned(&[(32, 40, Some(1)), (64, 20, Some(2)), (128, 10, Some(3))]);
         assert_eq!(list_varied_axes(&t), [Axis::Block]);
         let m = TuningMap::with_default_axes(&t);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_points_the_fastest_that_counts_stands_for_the_cell() {
+    fn map_cell_shows_its_fastest_valid_point() {
         let t = tuned(&[(32, 1, None), (32, 2, Some(9)), (32, 3, Some(5)), (64, 1, Some(7))]);
         let m = TuningMap::with_axes(&t, Some(Axis::Block), None);
         let cell = m.cell(0, 0).unwrap();

@@ -95,7 +95,12 @@ pub fn code<'a>(tuned: &'a TuneReport, point: &Point) -> &'a str {
 ///
 /// # Errors
 /// Returns an error if `to` cannot be written.
-pub fn write(tuned: &TuneReport, columns: Columns, format: Format, to: &mut (dyn Write + Send)) -> Result<u64, TableError> {
+pub fn write(
+    tuned: &TuneReport,
+    columns: Columns,
+    format: Format,
+    to: &mut (dyn Write + Send),
+) -> Result<u64, TableError> {
     let rows: Vec<Row<'_>> = rows(tuned).collect();
     let columns = match columns {
         Columns::All => ours(tuned, &rows),
@@ -270,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_stands_first_behind_the_recorded_launch_and_what_is_wrong_last() {
+    fn tune_csv_lists_recorded_then_best_then_wrong_points() {
         let lines = csv(Columns::All);
         assert!(
             lines[0].starts_with("role,verdict,code,grid_x,grid_y,grid_z,block_x"),
@@ -294,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn record_replay_s_columns_are_its_own() {
+    fn csv_columns_match_record_replay() {
         let lines = csv(Columns::RecordReplay);
         assert_eq!(
             lines[0],

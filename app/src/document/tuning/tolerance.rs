@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_read_as_people_write_them() {
+    fn tolerance_rules_are_parsed_with_scopes() {
         let f32_near = |absolute, relative| OutputTolerance::Near {
             element: ElementType::F32,
             absolute,

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_an_error_is_its_byte() {
+    fn rule_errors_give_their_byte_offset() {
         let text = "ignore mappings\n# größer\nignore buffr x\n";
         let e = text.parse::<Rules>().unwrap_err();
         assert_eq!(&text[byte_at(text, &e)..][..5], "buffr");

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dimensions_make_pictures() {
+    fn tensor_dimensions_give_picture_shapes() {
         let of = |sides: &[u64]| Shape::from_dimensions(sides).map(|s| (s.width, s.height, s.tiles, s.layout));
         assert_eq!(of(&[8, 8]), Some((8, 8, 1, Layout::Tiles)));
         assert_eq!(of(&[4, 6]), Some((6, 4, 1, Layout::Tiles)));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn squares_of_one_and_of_three_channels_suggest_themselves() {
+    fn square_images_of_one_or_three_channels_are_suggested() {
         let first = |n: u64| candidates(n).first().copied();
         assert_eq!(
             first(784).map(|s| (s.width, s.tiles, s.layout)),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_and_elements_lead_to_each_other() {
+    fn pixels_and_elements_map_to_each_other() {
         let shapes = [
             candidates(1568)[0],
             Shape {

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_many_values_keeps_every_extreme_and_is_bounded() {
+    fn plot_pyramid_keeps_extremes_and_is_bounded() {
         let mut p = Pyramid::default();
         let n = 1_000_000u64;
         for i in 0..n {

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_what_fits() {
+    fn hexdump_line_width_fits_the_panel() {
         let of = |room: f32, element, letters| {
             let w = LineWidth::new(room, 7.0, element, letters);
             (w.bytes, w.letters)

@@ -511,7 +511,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_elements_with_the_fields_of_those_that_are_open() {
+    fn rows_are_elements_and_fields_of_expanded_elements() {
         let mut s = Structure::new("x", 0, 0x1000);
         s.count = 5;
         s.open = BTreeSet::from([1, 3, 9]);
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_is_followed_and_left_again() {
+    fn structure_pointer_is_followed_and_back_returns() {
         let mut s = Structure::new("a", 0, 0x1000);
         (s.count, s.stride) = (4, 64);
         s.follow(0x2000);

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_map_zooms_from_all_of_the_space_to_one_page_and_keeps_what_is_under_the_pointer() {
+    fn page_map_zooms_about_the_pointer_to_one_page() {
         for rows in [16, 33, 64] {
             let mut v = View {
                 rows,

@@ -216,7 +216,7 @@ mod tests {
     /// Tests that cancelled work does not answer the same request made again: the first work ends after the third one
     /// starts.
     #[test]
-    fn work_that_was_sent_away_does_not_answer_for_the_same_asked_again() {
+    fn cancelled_work_does_not_answer_a_repeated_request() {
         let mut slot: WorkSlot<u8, u32> = WorkSlot::default();
         let [first, second, third] = [(); 3].map(|()| Progress::new());
         slot.start(1, first.clone());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_the_program_lost_is_an_error_and_no_waiting() {
+    fn lost_work_is_an_error_not_pending() {
         let mut slot: WorkSlot<u8, u32> = WorkSlot::default();
         let work = Progress::new();
         slot.start(1, work.clone());

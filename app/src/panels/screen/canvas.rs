@@ -407,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_smaller_picture_holds_the_mean_of_what_it_covers() {
+    fn downscaled_picture_averages_pixels() {
         let grey = Color32::from_gray;
         let from = vec![grey(0), grey(100), grey(7), grey(200), grey(100), grey(9)];
         assert_eq!(downscale(from.clone(), [3, 2], [3, 2]), from);

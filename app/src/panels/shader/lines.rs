@@ -488,7 +488,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operands_are_told_apart_by_their_kind() {
+    fn operands_are_classified_by_kind() {
         use TokenKind::*;
         let kinds = |t: &str| {
             let all = split_tokens(t).into_iter().filter(|(k, _)| *k != Between);

@@ -492,7 +492,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_people_write_it() {
+    fn workgroup_index_parses_common_forms() {
         assert_eq!(parse_index("1,2,3"), Some([1, 2, 3]));
         assert_eq!(parse_index(" 4 "), Some([4, 0, 0]));
         assert_eq!(parse_index("1, 2"), Some([1, 2, 0]));

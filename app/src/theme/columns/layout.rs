@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_column_lies_over_another_at_any_width() {
+    fn columns_never_overlap_at_any_width() {
         for width in 100..3000 {
             let (placed, total) = place_columns(&columns(), &TableColumns::default(), width as f32);
             for pair in placed.windows(2) {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_leave_in_their_order_and_meaning_is_the_last() {
+    fn narrow_tables_hide_columns_by_priority() {
         let mut seen = Vec::new();
         for width in (200..900).rev() {
             let (placed, _) = place_columns(&columns(), &TableColumns::default(), width as f32);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_hides_shows_and_widens_columns() {
+    fn columns_can_be_hidden_shown_and_widened() {
         let mut state = TableColumns::default();
         state.hidden.insert("time".into());
         state.shown.insert("job".into());

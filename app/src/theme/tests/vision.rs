@@ -121,7 +121,7 @@ fn groups(p: &Palette) -> Vec<(&'static str, Vec<(&'static str, Color32)>)> {
 }
 
 #[test]
-fn colours_that_are_told_from_each_other_stay_apart_for_every_kind_of_sight() {
+fn colours_are_distinguishable_with_colour_blindness() {
     let mut near = Vec::new();
     for theme in ThemeChoice::ALL {
         for (what, colours) in groups(Palette::for_theme(theme)) {
@@ -141,7 +141,7 @@ fn colours_that_are_told_from_each_other_stay_apart_for_every_kind_of_sight() {
 }
 
 #[test]
-fn the_simulation_takes_from_each_what_it_does_not_see() {
+fn colour_vision_simulation_removes_unseen_differences() {
     let [all, prot, deut, trit] = SIGHTS.map(|s| s.1);
     // Grey must stay grey, and white must stay white.
     for sight in [prot, deut, trit] {

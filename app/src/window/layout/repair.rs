@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_panels_is_a_tab_and_every_panel_but_the_timeline_has_a_title() {
+    fn dock_repair_keeps_only_titled_panel_tabs() {
         let nested = Dock::Tabs {
             active: 1,
             children: vec![panel("events"), group(1, &["memory", "jobs"]), panel("log")],
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_was_broken_is_repaired_when_it_is_opened() {
+    fn broken_workspace_layout_is_repaired_on_open() {
         assert_eq!(dock(&tree(&broken())), Some(repaired("memory")));
     }
 }

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_they_are_written() {
+    fn enumeration_values_are_parsed() {
         let list = values("f", "0 off, 0x2=on and more,3  = idle").unwrap_or_default();
         let entries: Vec<(u64, &str)> = list.iter().map(|(v, n)| (*v, n.as_str())).collect();
         assert_eq!(entries, [(0, "off"), (2, "on and more"), (3, "idle")]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_keeps_what_it_was_made_of() {
+    fn field_form_round_trips_every_kind() {
         for kind in [
             FieldKind::Hex,
             FieldKind::Number,

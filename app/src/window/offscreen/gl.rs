@@ -132,7 +132,8 @@ impl OffscreenPainter {
         let picture = self.painter.read_screen_rgba([width, height]);
         drop(target);
         let pixels = picture.pixels.iter().flat_map(|p| [p.r(), p.g(), p.b(), 255]).collect();
-        image::RgbaImage::from_raw(width, height, pixels).ok_or_else(|| "the adapter returned too few pixels".to_owned())
+        image::RgbaImage::from_raw(width, height, pixels)
+            .ok_or_else(|| "the adapter returned too few pixels".to_owned())
     }
 
     fn make_current(&self) -> Result<(), String> {

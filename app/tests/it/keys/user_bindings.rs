@@ -53,7 +53,7 @@ fn with_file(text: &str) -> Window {
 }
 
 #[test]
-fn a_command_gets_another_key_by_keyboard_alone_and_everything_shows_it() {
+fn keyboard_rebinds_a_command_and_all_labels_update() {
     let mut w = window();
     searched(&mut w, "next event");
     assert!(w.has("Next event: ."));
@@ -82,7 +82,7 @@ fn a_command_gets_another_key_by_keyboard_alone_and_everything_shows_it() {
 }
 
 #[test]
-fn keys_come_back_with_the_next_run() {
+fn user_shortcuts_are_restored_on_the_next_start() {
     let mut w = with_file("next-event = [\"Ctrl K\", \"Alt N\"]\nprevious-event = []\n");
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
     let at = w.doc().moment();
@@ -93,7 +93,7 @@ fn keys_come_back_with_the_next_run() {
 }
 
 #[test]
-fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
+fn invalid_shortcuts_are_reported_on_start_and_others_apply() {
     let mut w = with_file("next-event = \"Ctrl K\"\nfly = \"F4\"\nfit = \"Ctrl Foo\"\nhelp = \"K\"\n");
     let (_, details) = w.app().notice.clone().expect("it is reported");
     for part in [
@@ -112,7 +112,7 @@ fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
 }
 
 #[test]
-fn a_key_of_another_command_moves_only_when_pressed_again() {
+fn used_key_is_rebound_only_on_a_second_press() {
     let mut w = window();
     searched(&mut w, "whole recording");
     w.type_text("\n");
@@ -145,7 +145,7 @@ fn a_key_of_another_command_moves_only_when_pressed_again() {
 }
 
 #[test]
-fn a_command_has_a_second_key_no_key_and_its_own_again() {
+fn command_binding_can_be_added_removed_and_reset() {
     let mut w = window();
     searched(&mut w, "next job");
     // Shift Enter: one more.
@@ -167,7 +167,7 @@ fn a_command_has_a_second_key_no_key_and_its_own_again() {
 }
 
 #[test]
-fn its_own_key_is_not_taken_back_from_another_without_a_word() {
+fn resetting_a_shortcut_asks_before_moving_a_key() {
     let mut w = with_file("next-job = \"F12\"\nfit = \"J\"\n");
     assert_eq!(w.app().notice, None);
     searched(&mut w, "next job");
@@ -185,7 +185,7 @@ fn its_own_key_is_not_taken_back_from_another_without_a_word() {
 }
 
 #[test]
-fn escape_leaves_the_key_as_it_is_and_some_keys_are_nobodys() {
+fn escape_cancels_rebinding_and_reserved_keys_are_refused() {
     let mut w = window();
     searched(&mut w, "next job");
     w.type_text("\n");
@@ -221,7 +221,7 @@ fn escape_leaves_the_key_as_it_is_and_some_keys_are_nobodys() {
 }
 
 #[test]
-fn the_pointer_does_what_the_keyboard_does_and_all_go_back_at_once() {
+fn shortcuts_can_be_changed_and_reset_by_pointer() {
     let mut w = window();
     searched(&mut w, "next event");
     w.click("Next event: .");
@@ -269,7 +269,7 @@ fn by_menu() -> Vec<&'static str> {
 }
 
 #[test]
-fn a_key_typed_in_a_field_goes_to_the_field_whatever_the_person_made_of_it() {
+fn rebound_keys_still_type_into_text_fields() {
     let mut w = with_file("fit = [\"Q\", \"Ctrl A\", \"Shift X\"]\nzoom-in = \"Ctrl Left\"\n");
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
     assert_eq!(w.type_text("q"), ["fit"]);
@@ -283,7 +283,7 @@ fn a_key_typed_in_a_field_goes_to_the_field_whatever_the_person_made_of_it() {
 }
 
 #[test]
-fn the_sheet_leaves_no_key_to_what_is_behind_it() {
+fn keys_sheet_captures_all_keys() {
     let mut w = window();
     let at = w.doc().moment();
     w.run("keys");
@@ -295,7 +295,7 @@ fn the_sheet_leaves_no_key_to_what_is_behind_it() {
 }
 
 #[test]
-fn the_sheet_of_all_keys_leads_to_it() {
+fn help_sheet_opens_the_keys_sheet() {
     let mut w = window();
     w.run("help");
     w.harness.get_by_label("Change keys…").click();

@@ -25,7 +25,7 @@ fn labels(w: &Window, begin: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_recording_of_calls_opens_with_its_launches_at_the_first_one() {
+fn api_trace_opens_at_its_first_launch() {
     let (mut w, n) = open(2);
     assert!(w.is_panel_active("launches") && !w.is_panel_active("register"));
     assert_eq!(w.doc().moment(), n.launches[0]);
@@ -128,7 +128,7 @@ fn launches_are_found_by_name_and_sorted() {
 }
 
 #[test]
-fn a_kernel_is_shown_with_its_code_and_leads_to_its_launches() {
+fn kernel_panel_shows_code_and_links_to_launches() {
     let (mut w, n) = open(2);
     w.click("kernel of launch 1");
     assert!(w.is_panel_active("kernel"));
@@ -156,7 +156,7 @@ fn a_kernel_is_shown_with_its_code_and_leads_to_its_launches() {
 }
 
 #[test]
-fn memory_is_told_before_and_after_a_launch() {
+fn memory_before_and_after_a_launch_is_shown() {
     let (mut w, n) = open(1);
     w.doc().go(n.around);
     w.settle();
@@ -194,7 +194,7 @@ fn memory_is_told_before_and_after_a_launch() {
 }
 
 #[test]
-fn who_wrote_a_byte_leads_to_the_launch() {
+fn last_writer_links_to_the_launch() {
     let (mut w, n) = open(1);
     w.run("last-event");
     let end = w.doc().moment() - 2;
@@ -264,7 +264,7 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
 }
 
 #[test]
-fn the_inspector_tells_of_every_kind_of_call() {
+fn inspector_describes_every_kind_of_call() {
     let (mut w, n) = open(1);
     w.doc().go(n.image_in);
     w.settle();
@@ -305,7 +305,7 @@ fn the_palette_goes_to_kernels_and_buffers() {
 }
 
 #[test]
-fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_for() {
+fn panels_explain_when_the_recording_kind_does_not_fit() {
     let mut w = Window::from_recording(Recording::default());
     for (panel, what) in [
         ("show-launches", "kernel launches"),

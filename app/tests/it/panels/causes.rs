@@ -23,7 +23,7 @@ fn at<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
 }
 
 #[test]
-fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_its_trail() {
+fn page_table_entry_trail_lists_writes_flushes_and_jobs() {
     let mut w = Window::open_sample("changes.kine");
     let late = w.doc().recording.buffer("late").unwrap().va.0;
     let submits: Vec<u64> = w.doc().facts.jobs.iter().map(|j| j.submit).collect();
@@ -71,7 +71,7 @@ fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_i
 }
 
 #[test]
-fn an_entry_chosen_in_the_walk_is_told_in_the_inspector_and_gone_along() {
+fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
     let mut w = Window::open_sample("changes.kine");
     w.run("show-page-tables");
     let b = w.doc().recording.buffer("late").unwrap().clone();
@@ -174,7 +174,7 @@ fn moved() -> Recording {
 }
 
 #[test]
-fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_changed() {
+fn snapshots_bound_entry_changes_without_host_writes() {
     let r = moved();
     let facts = derive::derive(&r, &Progress::new()).unwrap();
     let list = page_table_entries::find_xrefs(&r, &facts, (0, 0, 3), &Progress::new()).unwrap();

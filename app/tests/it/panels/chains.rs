@@ -52,7 +52,7 @@ impl egui::DroppedFile for Dropped {
 }
 
 #[test]
-fn a_folder_is_opened_its_input_edited_and_its_output_is_what_the_edit_implies() {
+fn edited_submission_input_changes_its_output() {
     let mut w = opened("twopass");
     assert_eq!(w.doc().facts.jobs.len(), 2);
     let names: Vec<String> = w.doc().recording.facts.buffers.iter().map(|b| b.name.clone()).collect();
@@ -84,7 +84,7 @@ fn a_folder_is_opened_its_input_edited_and_its_output_is_what_the_edit_implies()
 }
 
 #[test]
-fn a_folder_dropped_on_the_window_is_opened_and_another_gpus_board_is_refused_with_both_names() {
+fn dropped_folder_opens_and_a_wrong_gpu_target_is_refused() {
     for (name, other, fits) in [
         ("vecadd-g52", "software:mali-g71", "software:mali-g52"),
         ("twopass", "software:mali-g52", "software:mali-g71"),
@@ -108,7 +108,7 @@ fn a_folder_dropped_on_the_window_is_opened_and_another_gpus_board_is_refused_wi
 }
 
 #[test]
-fn a_broken_folder_is_told_by_the_file_that_is_wrong_and_the_window_lives_on() {
+fn window_names_the_missing_file_of_a_broken_submission() {
     let mut w = Window::empty();
     let folder = copy(&w, "twopass");
     std::fs::remove_file(folder.join("submit001_bo_f7ffb000.bin")).unwrap();

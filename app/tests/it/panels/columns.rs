@@ -44,7 +44,7 @@ fn menu(w: &mut Window, table: &str) {
 }
 
 #[test]
-fn a_column_is_dragged_fitted_and_reset() {
+fn column_width_is_dragged_fitted_and_reset() {
     let mut w = Window::open();
     let before = edge(&w, "register");
     drag(&mut w, before, 60.0);
@@ -90,7 +90,7 @@ fn empty_columns_are_hidden_and_can_be_shown() {
 }
 
 #[test]
-fn what_an_event_means_is_there_in_a_small_window() {
+fn small_windows_show_the_meaning_column() {
     let file = samples().join("vecadd.kine");
     let w = Window::open_file_sized(&file, ThemeChoice::Dark, [1024.0, 700.0], 1.0);
     for column in ["event", "register", "value", "means"] {

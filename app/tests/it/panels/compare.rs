@@ -28,7 +28,7 @@ fn parted() -> (Window, Vec<u64>) {
 }
 
 #[test]
-fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_both() {
+fn two_recordings_share_an_axis_and_step_through_differences() {
     let (mut w, events) = parted();
     assert!(w.is_panel_active("compare"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
@@ -80,7 +80,7 @@ fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_bo
 }
 
 #[test]
-fn a_click_and_the_arrows_go_to_differences_and_their_fields_are_told() {
+fn click_and_arrows_select_differences_and_show_fields() {
     let (mut w, events) = parted();
     let row = w.harness.query_all_by_label_contains("difference 0 ").next();
     row.expect("the first difference").click();
@@ -96,7 +96,7 @@ fn a_click_and_the_arrows_go_to_differences_and_their_fields_are_told() {
 }
 
 #[test]
-fn every_section_opens_and_says_when_nothing_differs() {
+fn every_section_opens_and_reports_when_nothing_differs() {
     let (mut w, _) = parted();
     for section in Section::ALL {
         w.click(&format!("Differences: {}", section.name()));
@@ -129,7 +129,7 @@ fn computed_otherwise() -> Window {
 }
 
 #[test]
-fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
+fn comparison_panel_opens_at_its_cause() {
     let mut w = computed_otherwise();
     assert_eq!(w.views().compare.section, Section::Buffers, "where the input stands");
     let message = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
@@ -156,7 +156,7 @@ fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
 }
 
 #[test]
-fn what_was_not_computed_is_said_by_verdict_and_comparison() {
+fn verdict_and_comparison_report_uncomputed_jobs() {
     let mut w = Window::open_sample("triangle.kine");
     w.run("replay");
     let o = w.doc().replay.outcome.clone().unwrap();
@@ -175,7 +175,7 @@ fn what_was_not_computed_is_said_by_verdict_and_comparison() {
 }
 
 #[test]
-fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
+fn memory_is_compared_and_the_next_difference_is_reached() {
     let mut w = computed_otherwise();
     let end = w.doc().len();
     w.doc().go(end);
@@ -222,7 +222,7 @@ fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
 }
 
 #[test]
-fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs() {
+fn memory_row_links_to_both_sides_and_timeline_marks_it() {
     let mut w = computed_otherwise();
     w.click("Differences: Buffers, pages");
     let row = w.harness.query_all_by_label_contains("difference 0 ").next();
@@ -245,7 +245,7 @@ fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs(
 }
 
 #[test]
-fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
+fn walks_of_a_differing_mapping_are_shown_together() {
     let mut w = Window::open_sample("saxpy.kine");
     compared(&mut w, &samples().join("vecadd.kine"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
@@ -257,7 +257,7 @@ fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
 }
 
 #[test]
-fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
+fn descriptor_differences_are_listed_by_field_with_links() {
     let mut w = Window::open_sample("saxpy.kine");
     compared(&mut w, &samples().join("vecadd.kine"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
@@ -295,7 +295,7 @@ fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
 }
 
 #[test]
-fn the_same_recording_twice_is_said_to_be_the_same() {
+fn a_recording_is_equal_to_itself() {
     let mut w = Window::open();
     compared(&mut w, &sample());
     assert!(w.has_part("The recordings are equal") && w.has("No event differs."));
@@ -303,7 +303,7 @@ fn the_same_recording_twice_is_said_to_be_the_same() {
 }
 
 #[test]
-fn a_broken_second_file_is_told_and_the_first_comparison_stays() {
+fn unreadable_second_file_keeps_the_previous_comparison() {
     let (mut w, _) = parted();
     let bad = w.folder.path().join("bad.kine");
     std::fs::write(&bad, b"not a recording").unwrap();
@@ -331,7 +331,7 @@ fn recordings_of_different_devices_are_compared_with_a_warning() {
 }
 
 #[test]
-fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
+fn newer_comparison_cancels_the_running_one() {
     let mut w = Window::open();
     let ctx = w.harness.ctx.clone();
     let (path, _) = write_diverging_sample(w.folder.path(), 1);
@@ -344,7 +344,7 @@ fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
 }
 
 #[test]
-fn a_replay_that_diverges_opens_the_view_and_one_that_matches_does_not() {
+fn only_a_diverging_replay_opens_the_comparison() {
     let mut w = Window::open();
     w.run("replay");
     assert!(w.is_panel_active("replay") && w.doc().comparison.done.is_none());
@@ -433,7 +433,7 @@ fn set_apart() -> Window {
 }
 
 #[test]
-fn what_led_to_a_difference_is_told_and_gone_to() {
+fn cause_of_a_difference_is_shown_and_linked() {
     let mut w = set_apart();
     let last = w.doc().len() - 1;
     w.doc().go(last);
@@ -461,7 +461,7 @@ fn what_led_to_a_difference_is_told_and_gone_to() {
 }
 
 #[test]
-fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_changed() {
+fn ignored_difference_adds_an_editable_rule() {
     let mut w = set_apart();
     w.doc().go(1);
     w.settle();
@@ -503,7 +503,7 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
 }
 
 #[test]
-fn elements_that_are_off_are_told_by_decade_and_may_be() {
+fn differing_elements_are_grouped_by_decade_and_tolerated() {
     let mut w = computed_otherwise();
     w.click("Differences: Buffers, pages");
     let c = w.doc().comparison.done.clone().unwrap();

@@ -54,7 +54,7 @@ fn compared(theme: ThemeChoice) -> (Window, Net) {
 }
 
 #[test]
-fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
+fn differing_calls_link_to_events_and_bytes() {
     let (mut w, n) = compared(ThemeChoice::Dark);
     assert_eq!(
         w.views().compare.section,

@@ -54,7 +54,7 @@ fn press(w: &mut Window, button: egui::PointerButton, from: egui::Pos2, to: egui
 
 /// What began and ended between two frames, as taps of a trackpad do, left no trace.
 #[test]
-fn a_tap_and_the_begin_of_a_quick_stroke_paint_too() {
+fn taps_and_quick_strokes_paint_from_their_start() {
     let mut w = digits();
     w.click("Clear");
     let rect = w.harness.get_by_label("Picture of image").rect();
@@ -85,7 +85,7 @@ fn a_tap_and_the_begin_of_a_quick_stroke_paint_too() {
 }
 
 #[test]
-fn a_digit_is_painted_erased_and_read_by_the_replay_as_the_network_reads_it() {
+fn painted_digit_replays_to_the_network_result() {
     let mut w = digits();
     w.run("replay");
     assert_eq!(best(&scores(&mut w)), 2, "as recorded");

@@ -8,7 +8,7 @@ use kinescope::window::layout;
 use trace_core::recording::ElementType;
 
 #[test]
-fn numbers_are_set_undone_and_done_again() {
+fn input_values_are_set_undone_and_redone() {
     let mut w = floats();
     let before = bytes(&mut w, "x");
     w.click("value 1");
@@ -26,7 +26,7 @@ fn numbers_are_set_undone_and_done_again() {
 }
 
 #[test]
-fn hex_is_set_and_what_is_no_value_is_told() {
+fn hex_values_are_set_and_invalid_values_are_reported() {
     let mut w = floats();
     let before = bytes(&mut w, "x");
     w.click("hex");
@@ -67,7 +67,7 @@ fn enter_sets_a_value_and_goes_to_the_next() {
 }
 
 #[test]
-fn a_value_clicked_is_selected_everywhere_and_alt_left_leads_back() {
+fn clicked_value_is_selected_everywhere_and_alt_left_returns() {
     let mut w = floats();
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     w.click("value 5");
@@ -89,7 +89,7 @@ fn a_value_clicked_is_selected_everywhere_and_alt_left_leads_back() {
 }
 
 #[test]
-fn a_value_is_edited_set_and_taken_back() {
+fn value_edit_is_set_and_reverted() {
     let mut w = Window::open();
     let name = w.input();
     w.run("show-inputs");
@@ -109,7 +109,7 @@ fn a_value_is_edited_set_and_taken_back() {
 }
 
 #[test]
-fn a_file_is_loaded_into_a_buffer_and_one_of_another_size_is_told() {
+fn file_loads_into_a_buffer_and_a_wrong_size_is_reported() {
     let mut w = Window::open();
     let name = w.input();
     w.run("show-inputs");
@@ -178,7 +178,7 @@ fn raw_npy_png_and_csv_files_are_loaded() {
 }
 
 #[test]
-fn a_bad_file_of_each_kind_is_told_by_its_place_and_changes_nothing() {
+fn invalid_input_files_report_a_position_and_change_nothing() {
     let mut w = floats();
     let before = bytes(&mut w, "x");
     let folder = w.folder.path().to_owned();
@@ -227,7 +227,7 @@ fn a_buffer_is_cleared_saved_and_loaded_back() {
 }
 
 #[test]
-fn the_type_of_a_buffer_changes_and_comes_back() {
+fn buffer_type_change_can_be_undone() {
     let mut w = floats();
     let b = w.doc().recording.buffer("x").unwrap().clone();
     w.click("Element type");
@@ -239,7 +239,7 @@ fn the_type_of_a_buffer_changes_and_comes_back() {
 }
 
 #[test]
-fn an_edit_is_left_out_by_its_switch_and_the_one_after_it_stays() {
+fn edit_checkbox_disables_one_edit_only() {
     let mut w = Window::open();
     let name = w.input();
     let (was, _) = w.doc().buffer_now(&name).unwrap();
@@ -278,7 +278,7 @@ fn front(w: &mut Window, panel: &str) -> bool {
 }
 
 #[test]
-fn a_replay_that_went_well_leaves_inputs_in_front_with_its_few_outputs() {
+fn successful_replay_shows_outputs_in_the_inputs_panel() {
     let mut w = write_value();
     assert!(!w.has_part("output value"), "nothing was replayed yet");
     w.run("replay");
@@ -295,7 +295,7 @@ fn a_replay_that_went_well_leaves_inputs_in_front_with_its_few_outputs() {
 }
 
 #[test]
-fn a_replay_that_went_wrong_leads_from_inputs_to_what_went_wrong() {
+fn failed_replay_activates_the_replay_panel() {
     let mut w = Window::open_sample("saxpy.kine");
     w.run("show-inputs");
     w.run("replay");

@@ -52,7 +52,7 @@ fn replay(w: &mut Window) -> Verdict {
 }
 
 #[test]
-fn what_copies_carry_is_listed_by_the_names_of_replays() {
+fn copies_are_listed_as_replay_inputs_and_outputs() {
     let n = net(2);
     let mut w = Window::from_recording(n.recording.clone());
     w.run("show-inputs");
@@ -83,7 +83,7 @@ fn what_copies_carry_is_listed_by_the_names_of_replays() {
 }
 
 #[test]
-fn a_value_is_edited_undone_and_kept() {
+fn cuda_input_value_edit_is_undone_and_saved() {
     let mut w = Window::open_file(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
     show(&mut w, "in0");
     let before = bytes(&mut w, "in0");
@@ -108,7 +108,7 @@ fn a_value_is_edited_undone_and_kept() {
 }
 
 #[test]
-fn what_comes_back_is_shown_and_not_edited() {
+fn readbacks_are_shown_but_not_editable() {
     let mut w = sample();
     show(&mut w, "out0");
     assert!(w.has("copied to the host") && w.has_part("A replay computes these values"));
@@ -130,7 +130,7 @@ fn what_comes_back_is_shown_and_not_edited() {
 }
 
 #[test]
-fn the_copy_and_the_byte_lead_to_the_input() {
+fn copies_and_bytes_link_to_their_input() {
     let n = net(1);
     let mut w = Window::from_recording(n.recording.clone());
     w.doc().go(n.image_in);
@@ -158,7 +158,7 @@ fn the_copy_and_the_byte_lead_to_the_input() {
 }
 
 #[test]
-fn buffers_of_thousands_are_found_by_their_name() {
+fn buffer_search_finds_one_of_many_buffers() {
     let mut b = crate::common::net::Build::new();
     b.facts.api = "cuda".into();
     b.stream("default stream", 0);
@@ -187,7 +187,7 @@ fn buffers_of_thousands_are_found_by_their_name() {
 }
 
 #[test]
-fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
+fn replay_result_follows_the_edit() {
     let mut w = sample();
     let boards = stand_in_boards(w.folder.path());
     w.app().set_boards(boards);
@@ -257,7 +257,7 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
 }
 
 #[test]
-fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
+fn tune_panel_uses_edited_inputs() {
     let mut w = sample();
     let boards = stand_in_boards(w.folder.path());
     w.app().set_boards(boards);

@@ -5,7 +5,7 @@ use crate::panels::hands::{bytes, edited, floats, saxpy};
 use kinescope::document::journal;
 
 #[test]
-fn edits_of_a_run_that_died_are_offered_and_taken_up() {
+fn edits_of_a_crashed_run_can_be_restored() {
     let mut w = floats();
     w.click("value 0");
     w.views().inputs.field = "42".into();
@@ -24,7 +24,7 @@ fn edits_of_a_run_that_died_are_offered_and_taken_up() {
 }
 
 #[test]
-fn edits_made_before_the_person_decided_lose_neither_side() {
+fn edits_before_restore_keep_old_and_new_changes() {
     let mut w = floats();
     assert!(w.doc().edit("x", 0, vec![1, 2, 3, 4]));
     w.crash_and_restart();
@@ -48,7 +48,7 @@ fn edits_made_before_the_person_decided_lose_neither_side() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_is_told() {
+fn journal_write_failure_is_reported() {
     let mut w = saxpy();
     // A folder stands where the journal would go.
     std::fs::create_dir(journal::path_for(&w.doc().path.clone())).unwrap();

@@ -19,7 +19,7 @@ fn an_event_clicked_in_the_table_moves_every_panel() {
 }
 
 #[test]
-fn a_filter_leaves_only_what_passes() {
+fn event_filter_shows_only_matching_events() {
     let mut w = Window::open();
     w.harness.get_by_label("Filter events").focus();
     w.settle();
@@ -93,7 +93,7 @@ fn the_register_panel_goes_from_write_to_write() {
 }
 
 #[test]
-fn fields_are_named_with_their_values_and_the_rest_is_told() {
+fn register_fields_and_unknown_bits_are_listed() {
     let mut w = saxpy();
     w.run("show-register");
     let event = {
@@ -120,7 +120,7 @@ fn fields_are_named_with_their_values_and_the_rest_is_told() {
 }
 
 #[test]
-fn panels_without_anything_to_show_say_so_and_lead_on() {
+fn empty_panels_explain_why_and_link_to_another() {
     let mut w = Window::from_recording(Recording::default());
     for (panel, what) in [
         ("show-memory", "no address space"),
@@ -140,7 +140,7 @@ fn panels_without_anything_to_show_say_so_and_lead_on() {
 }
 
 #[test]
-fn arrows_step_through_accesses_of_a_register_that_nothing_writes() {
+fn arrow_keys_step_through_reads_of_a_read_only_register() {
     let mut w = saxpy();
     let found = w.doc().facts.registers.iter().find_map(|(offset, f)| {
         let reads: Vec<u64> = f.accesses.all().iter().collect();

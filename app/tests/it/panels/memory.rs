@@ -15,7 +15,7 @@ use trace_core::recording::{
 };
 
 #[test]
-fn go_to_an_address_a_buffer_and_a_place_in_it() {
+fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
     let mut w = saxpy();
     w.run("show-memory");
     let va = w.doc().recording.buffer("y").unwrap().va.0;
@@ -40,7 +40,7 @@ fn go_to_an_address_a_buffer_and_a_place_in_it() {
 }
 
 #[test]
-fn bytes_are_found_or_told_not_to_be_there() {
+fn memory_search_finds_bytes_or_reports_no_match() {
     let mut w = saxpy();
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
@@ -149,7 +149,7 @@ fn bytes_are_viewed_as_every_type_and_plotted() {
 }
 
 #[test]
-fn a_byte_clicked_twice_tells_everything_that_touches_it() {
+fn double_click_on_a_byte_lists_its_references() {
     let mut w = saxpy();
     w.run("show-memory");
     let head = w.doc().facts.jobs[0].head_va;
@@ -183,7 +183,7 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
 }
 
 #[test]
-fn a_byte_of_a_buffer_is_touched_by_the_job_that_points_there() {
+fn references_include_jobs_that_point_to_the_buffer() {
     let mut w = saxpy();
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
@@ -203,7 +203,7 @@ fn a_byte_of_a_buffer_is_touched_by_the_job_that_points_there() {
 }
 
 #[test]
-fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
+fn references_of_a_byte_are_counted_and_page_ones_fold() {
     let mut w = saxpy();
     w.run("show-memory");
     let head = w.doc().facts.jobs[0].head_va;

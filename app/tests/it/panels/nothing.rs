@@ -66,7 +66,7 @@ fn bare() -> Vec<(&'static str, Recording)> {
 const AT_WORK: [&str; 4] = ["counting accesses…", "filtering…", "sorting…", "looking for changes…"];
 
 #[test]
-fn panels_answer_where_there_is_nothing_of_what_they_show() {
+fn panels_handle_recordings_without_their_data() {
     for (name, recording) in bare() {
         let mut w = Window::from_recording(recording);
         for panel in PANELS {
@@ -96,7 +96,7 @@ fn panels_answer_where_there_is_nothing_of_what_they_show() {
 }
 
 #[test]
-fn counts_of_calls_say_what_counts_them() {
+fn counts_panel_refers_api_traces_to_launches() {
     let mut w = Window::from_recording(net(2).recording);
     w.run("show-plots");
     w.views().plots.section = Section::Counts;

@@ -31,7 +31,7 @@ fn wheel(w: &mut Window, points: f32) {
 }
 
 #[test]
-fn the_square_zooms_about_the_pointer_by_wheel_and_by_keys_and_a_double_click_shows_all() {
+fn square_map_zooms_by_wheel_and_keys_and_double_click_fits() {
     let mut w = map_of(saxpy());
     let fitted = w.views().tables.atlas.square;
     let rect = w.harness.get_by_label("Map of the address space").rect();
@@ -65,7 +65,7 @@ fn the_square_zooms_about_the_pointer_by_wheel_and_by_keys_and_a_double_click_sh
 }
 
 #[test]
-fn a_page_clicked_in_the_map_is_selected_everywhere_and_another_selection_comes_into_view() {
+fn page_map_click_selects_everywhere_and_map_follows_selection() {
     let mut w = map_of(saxpy());
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     w.doc().select(Selection::Buffer("x".into()));
@@ -104,7 +104,7 @@ fn a_page_clicked_in_the_map_is_selected_everywhere_and_another_selection_comes_
 }
 
 #[test]
-fn the_map_tells_rights_owner_entropy_and_change_of_any_range() {
+fn page_map_colours_rights_owner_entropy_and_change() {
     let mut w = map_of(saxpy());
     for (label, by) in [
         ("Map by buffer", Colour::Owner),
@@ -138,7 +138,7 @@ fn the_map_tells_rights_owner_entropy_and_change_of_any_range() {
 }
 
 #[test]
-fn strips_leave_the_voids_out_and_lead_to_the_page() {
+fn strips_omit_gaps_and_select_the_page() {
     let mut w = map_of(saxpy());
     w.click("Map as strips");
     w.settle();
@@ -164,7 +164,7 @@ fn strips_leave_the_voids_out_and_lead_to_the_page() {
 }
 
 #[test]
-fn a_page_that_is_mapped_twice_leads_to_its_other_address() {
+fn doubly_mapped_page_links_to_its_other_address() {
     let mut w = map_of(Window::from_recording(odd()));
     w.doc().select(Selection::Memory {
         space: 0,

@@ -12,7 +12,7 @@ use trace_core::recording::{
 };
 
 #[test]
-fn a_mapping_clicked_shows_its_walk_and_leads_to_memory() {
+fn clicked_mapping_shows_its_walk_and_links_to_memory() {
     let mut w = Window::open();
     w.run("show-page-tables");
     let va = w.doc().facts.spaces[0].mappings[0].va;
@@ -43,7 +43,7 @@ fn the_map_zooms() {
 }
 
 #[test]
-fn the_map_goes_from_48_bits_to_one_page_and_selects_it_everywhere() {
+fn page_map_zooms_to_one_page_and_selects_it() {
     let mut w = saxpy();
     w.run("show-page-tables");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
@@ -149,7 +149,7 @@ pub fn odd() -> Recording {
 }
 
 #[test]
-fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() {
+fn page_tables_panel_marks_double_and_open_mappings() {
     let mut w = Window::from_recording(odd());
     w.run("show-page-tables");
     w.click("Pages mapped twice");

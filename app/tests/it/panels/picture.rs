@@ -11,7 +11,7 @@ use std::sync::Arc;
 use trace_core::recording::ElementType;
 
 #[test]
-fn painting_the_picture_is_one_change_a_stroke() {
+fn each_paint_stroke_is_one_change() {
     let mut w = floats();
     let before = bytes(&mut w, "x");
     w.click("Values as Picture");
@@ -69,7 +69,7 @@ fn values_are_plotted_and_counted() {
 
 /// A plot of values so large that their neighbours are the same number, or of one value, has no height of its own.
 #[test]
-fn buffers_of_every_type_are_plotted_counted_and_painted() {
+fn buffers_of_every_element_type_can_be_displayed() {
     for file in ["write-value.kine", "saxpy.kine"] {
         let mut w = Window::open_sample(file);
         w.run("show-inputs");
@@ -118,7 +118,7 @@ fn click(w: &mut Window, at: egui::Pos2) {
 }
 
 #[test]
-fn a_pixel_clicked_is_selected_by_its_bytes_and_the_job_that_reads_it_is_found() {
+fn clicked_pixel_selects_its_bytes_and_finds_its_reader() {
     let mut w = floats();
     w.click("Values as Picture");
     w.doc().go(0);
@@ -163,7 +163,7 @@ fn a_pixel_clicked_is_selected_by_its_bytes_and_the_job_that_reads_it_is_found()
 }
 
 #[test]
-fn a_coloured_pixel_is_all_its_bytes_where_they_lie_together_and_leads_to_the_planes_where_not() {
+fn coloured_pixel_selects_its_bytes_or_links_to_its_planes() {
     let mut w = floats();
     w.click("Values as Picture");
     let va = w.doc().recording.buffer("x").unwrap().va.0;

@@ -34,7 +34,7 @@ fn with_names(w: &mut Window) -> PlotLine {
 }
 
 #[test]
-fn the_empty_panel_says_what_to_do_and_a_click_plots() {
+fn empty_plots_panel_gives_a_hint_and_plots_on_click() {
     let mut w = Window::open();
     w.run("show-plots");
     assert!(w.has_part("Choose a register"));
@@ -53,7 +53,7 @@ fn the_empty_panel_says_what_to_do_and_a_click_plots() {
 }
 
 #[test]
-fn values_of_every_register_are_those_that_the_register_panel_tells() {
+fn plot_values_match_the_register_panel() {
     for name in ["vecadd.kine", "matmul.kine"] {
         let mut w = Window::open_sample(name);
         let doc = w.doc();
@@ -95,7 +95,7 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
 }
 
 #[test]
-fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
+fn legend_shows_values_at_the_current_event() {
     let mut w = Window::open_sample("vecadd.kine");
     let (busy, field) = (find_busiest_register(w.doc()), with_names(&mut w));
     assert!(w.doc().plot(&whole(busy)) && w.doc().plot(&field));
@@ -138,7 +138,7 @@ fn told_at(w: &mut Window, line: &PlotLine) -> String {
 }
 
 #[test]
-fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
+fn plot_click_sets_the_current_event_and_wheel_zooms() {
     let mut w = Window::open_sample("vecadd.kine");
     let busy = find_busiest_register(w.doc());
     w.doc().plot(&whole(busy));
@@ -171,7 +171,7 @@ fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
 }
 
 #[test]
-fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
+fn access_selection_replaces_plotted_values() {
     let mut w = Window::open_sample("vecadd.kine");
     let written = find_busiest_register(w.doc());
     let read = w
@@ -227,7 +227,7 @@ fn the_histogram_counts_every_value_and_names_it() {
 }
 
 #[test]
-fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
+fn plot_counts_apply_the_filter_for_every_grouping() {
     let mut w = Window::open_sample("vecadd.kine");
     w.views().events.filter = "write".into();
     w.run("show-plots");
@@ -273,7 +273,7 @@ fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
 }
 
 #[test]
-fn times_between_two_patterns_are_measured_and_what_is_wrong_is_told() {
+fn times_between_patterns_are_measured_and_errors_shown() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("show-plots");
     w.click("Section Times between");

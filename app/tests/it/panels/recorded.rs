@@ -11,7 +11,7 @@ fn recording() -> Recording {
 }
 
 #[test]
-fn a_job_whose_shader_did_not_run_where_it_was_recorded_says_so_and_why() {
+fn job_shows_why_its_shader_did_not_run() {
     let mut r = recording();
     let mut w = Window::from_recording(r.clone());
     w.settle();
@@ -30,7 +30,7 @@ fn a_job_whose_shader_did_not_run_where_it_was_recorded_says_so_and_why() {
 }
 
 #[test]
-fn a_picture_has_the_shape_that_the_recording_tells() {
+fn picture_uses_the_recorded_shape() {
     let mut r = recording();
     let shape = |w: &mut Window| {
         w.run("show-inputs");
@@ -57,7 +57,7 @@ fn a_picture_has_the_shape_that_the_recording_tells() {
 }
 
 #[test]
-fn an_access_without_a_value_says_where_it_went_and_what_is_known_of_it() {
+fn inspector_describes_an_undecoded_access() {
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace-core/tests/mmio/undecoded.txt");
     let r = trace_core::import::open(log.as_ref(), &trace_core::progress::Progress::new()).unwrap();
     let mut w = Window::from_recording(r);

@@ -55,7 +55,7 @@ fn presses(w: &mut Window, at: egui::Pos2, times: usize) {
 }
 
 #[test]
-fn the_picture_follows_the_moment_and_what_was_not_stored_is_unknown() {
+fn screen_follows_the_current_event_and_marks_unknown_pixels() {
     let mut w = open();
     let picture = w.views().screen.drawn().unwrap().clone();
     assert_eq!((picture.width(), picture.height()), (WIDTH, HEIGHT));
@@ -82,7 +82,7 @@ fn the_picture_follows_the_moment_and_what_was_not_stored_is_unknown() {
 }
 
 #[test]
-fn a_pixel_tells_its_stores_and_leads_to_them() {
+fn pixel_lists_and_links_its_stores() {
     let mut w = open();
     let at = place(&mut w, TWICE);
     press(&mut w, at);
@@ -131,7 +131,7 @@ fn two_clicks_on_a_pixel_go_to_the_event_that_set_it() {
 }
 
 #[test]
-fn the_form_can_be_said_by_hand_and_what_is_wrong_with_it_is_told() {
+fn screen_format_can_be_entered_and_errors_are_shown() {
     let mut w = open();
     assert_eq!(w.views().screen.source(), FormatSource::Registers);
     w.click("Form by hand");
@@ -190,7 +190,7 @@ fn the_picture_zooms_about_the_pointer_and_fits_again() {
 }
 
 #[test]
-fn without_a_framebuffer_the_panel_says_so() {
+fn screen_panel_reports_a_missing_framebuffer() {
     let mut w = Window::open();
     w.run("show-screen");
     assert!(w.has_part("holds no framebuffer"));
@@ -199,7 +199,7 @@ fn without_a_framebuffer_the_panel_says_so() {
 }
 
 #[test]
-fn without_a_known_display_the_form_is_said_by_hand() {
+fn screen_format_is_manual_without_a_known_display() {
     let mut r: Recording = screen_recording();
     r.extras.remove(trace_core::recording::HARDWARE);
     let mut w = Window::from_recording(r);
@@ -213,7 +213,7 @@ fn without_a_known_display_the_form_is_said_by_hand() {
 }
 
 #[test]
-fn a_pixel_chosen_is_selected_everywhere_and_the_stores_to_it_are_its_trail() {
+fn selected_pixel_shows_everywhere_with_its_stores() {
     let mut w = open();
     let offset = u64::from((TWICE[1] * WIDTH + TWICE[0]) * 4);
     let selection = |offset| Selection::Framebuffer {
@@ -266,7 +266,7 @@ fn a_pixel_chosen_is_selected_everywhere_and_the_stores_to_it_are_its_trail() {
 }
 
 #[test]
-fn the_picture_stays_where_it_is_when_a_pixel_is_chosen() {
+fn selecting_a_pixel_does_not_move_the_picture() {
     let mut w = open();
     let before = w.harness.get_by_label("Screen picture").rect();
     assert!(w.has_part("Click a pixel"), "the room for its history is there");

@@ -21,7 +21,7 @@ fn press(w: &mut Window, key: Key) {
 }
 
 #[test]
-fn the_panel_shows_the_code_of_the_job_that_is_meant() {
+fn shader_panel_shows_the_code_of_the_selected_job() {
     let mut w = loops();
     let listing = w.views().shader.listing.clone().expect("code was read");
     assert_eq!((listing.begins.len(), listing.code.operations()), (8, 60));
@@ -40,7 +40,7 @@ fn the_panel_shows_the_code_of_the_job_that_is_meant() {
 }
 
 #[test]
-fn a_branch_is_followed_by_a_click_and_by_the_keyboard_and_the_way_back_is_kept() {
+fn shader_branches_are_followed_by_click_and_key_with_history() {
     let mut w = loops();
     w.click("branch to clause_10");
     let at = |w: &mut Window| {
@@ -68,7 +68,7 @@ fn a_branch_is_followed_by_a_click_and_by_the_keyboard_and_the_way_back_is_kept(
 }
 
 #[test]
-fn what_is_searched_for_is_gone_to() {
+fn shader_search_goes_to_its_hits() {
     let mut w = loops();
     w.harness.get_by_label("Search the shader").focus();
     w.settle();
@@ -97,7 +97,7 @@ fn the_code_is_copied_as_text() {
 }
 
 #[test]
-fn a_job_leads_to_its_shader_and_a_job_without_one_says_so() {
+fn job_links_to_its_shader_or_reports_none() {
     let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
     w.run("show-jobs");
@@ -154,7 +154,7 @@ fn followed(workgroup: &str, thread: &str) -> Window {
 }
 
 #[test]
-fn a_thread_is_stepped_forward_and_back_beside_the_code() {
+fn thread_steps_forward_and_back_next_to_the_code() {
     let mut w = followed("1", "3");
     let run = w.views().shader.thread.run.clone().expect("it was run");
     assert_eq!((run.workgroup, run.followed.steps.len()), ([1, 0, 0], 3));
@@ -182,7 +182,7 @@ fn a_thread_is_stepped_forward_and_back_beside_the_code() {
 }
 
 #[test]
-fn a_thread_that_is_not_there_is_told() {
+fn missing_thread_is_reported() {
     let mut w = followed("0", "5000");
     assert!(w.has_part("there is no thread [5000, 0, 0]"));
     assert!(w.views().shader.thread.run.is_none());
@@ -221,7 +221,7 @@ fn a_thread_is_chosen_by_a_click_and_run() {
 }
 
 #[test]
-fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
+fn thread_runs_to_an_address_or_a_lane_divergence() {
     let mut w = layer();
     w.run("run-thread");
     let run = w.views().shader.thread.run.clone().expect("it ran");
@@ -255,7 +255,7 @@ fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
 }
 
 #[test]
-fn a_break_is_set_in_the_margin() {
+fn breakpoint_is_set_in_the_margin() {
     let mut w = layer();
     w.click("Breakpoint at clause_3");
     let at = w.views().shader.listing.as_ref().unwrap().address(1).unwrap();
@@ -265,7 +265,7 @@ fn a_break_is_set_in_the_margin() {
 }
 
 #[test]
-fn a_thread_runs_with_the_inputs_as_they_are_edited_and_says_when_they_were_edited_since() {
+fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
     let mut w = layer();
     let reads = |w: &mut Window| {
         w.run("run-thread");
@@ -300,7 +300,7 @@ fn who(w: &mut Window, buffer: &str, at: u64) -> String {
 }
 
 #[test]
-fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is_edited() {
+fn last_writer_run_is_reused_until_an_input_is_edited() {
     let mut w = Window::open_sample("digits.kine");
     let first = who(&mut w, "logits", 0);
     assert!(
@@ -331,7 +331,7 @@ fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is
 }
 
 #[test]
-fn memory_tells_the_last_writer_inside_a_job() {
+fn memory_panel_shows_the_last_writer_inside_a_job() {
     let mut w = Window::open_sample("vecadd.kine");
     let c = w.doc().recording.buffer("c").unwrap().clone();
     let desk = w.app().panel_context().expect("a recording is open");

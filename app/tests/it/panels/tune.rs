@@ -154,7 +154,7 @@ fn window() -> Window {
 }
 
 #[test]
-fn a_recording_without_cuda_calls_says_so() {
+fn recording_without_cuda_calls_shows_a_message() {
     let mut w = Window::open_file(&sample(), ThemeChoice::Dark, 1.0);
     w.run("show-tune");
     w.settle();
@@ -169,7 +169,7 @@ fn a_recording_without_cuda_calls_says_so() {
 }
 
 #[test]
-fn the_launch_at_the_moment_is_meant_until_one_is_chosen() {
+fn current_launch_is_the_default_until_one_is_chosen() {
     let mut w = window();
     let meant = |w: &mut Window| {
         let moment = w.doc().moment();
@@ -196,7 +196,7 @@ fn the_launch_at_the_moment_is_meant_until_one_is_chosen() {
 }
 
 #[test]
-fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
+fn tune_fields_show_point_counts_and_errors() {
     let mut w = window();
     assert_eq!(w.views().tune.form.block[0], "32, 64, 128, 256, 512, 1024");
     assert!(w.has_part("6 points, 36 launches"));
@@ -225,7 +225,7 @@ fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn where_there_is_no_device_that_is_said_and_what_stood_there_stays() {
+fn missing_tuning_device_is_reported_and_old_results_stay() {
     let mut w = window();
     assert!(w.has_part("Nothing was tried yet"));
     // No machine has so many.
@@ -243,7 +243,7 @@ fn where_there_is_no_device_that_is_said_and_what_stood_there_stays() {
 }
 
 #[test]
-fn map_and_table_show_each_point_and_what_is_selected_in_one_is_in_the_other() {
+fn map_and_table_show_each_point_and_share_the_selection() {
     let mut w = window();
     w.doc().tuning.end("cuda:0", Ok(tuned()));
     w.settle();
@@ -262,7 +262,7 @@ fn map_and_table_show_each_point_and_what_is_selected_in_one_is_in_the_other() {
 }
 
 #[test]
-fn what_makes_an_answer_doubtful_is_said() {
+fn tune_panel_reports_doubtful_results() {
     let mut w = window();
     let mut t = tuned();
     t.baseline_again = Some(measured(40_000));
@@ -303,7 +303,7 @@ fn the_table_is_saved_with_our_columns_and_with_record_replay_s() {
 }
 
 #[test]
-fn other_code_is_taken_and_left_out_again() {
+fn replacement_code_is_added_and_removed() {
     let mut w = window();
     let code = w.folder.path().join("fast.ptx");
     std::fs::write(&code, ".version 7.0").unwrap();
@@ -331,7 +331,7 @@ fn other_code_is_taken_and_left_out_again() {
 
 /// As many points as there may be: what is drawn of them is what there is room for.
 #[test]
-fn a_frame_draws_what_is_in_view_however_many_points_there_are() {
+fn tuning_frame_draws_only_visible_points() {
     let labelled = |points: u32| {
         let mut w = window();
         let points = (0..points).map(|n| PointResult {

@@ -71,7 +71,7 @@ fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
 }
 
 #[test]
-fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() {
+fn quitting_asks_before_unsaved_edits_are_lost() {
     let mut w = opened();
     let file = journal_of(&mut w);
     bar(&mut w, true);
@@ -113,7 +113,7 @@ fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() 
 }
 
 #[test]
-fn the_close_button_of_the_window_asks_too() {
+fn window_close_button_asks_before_edits_are_lost() {
     let mut w = opened();
     bar(&mut w, true);
     edit_unkept(&mut w);
@@ -135,7 +135,7 @@ fn the_close_button_of_the_window_asks_too() {
 }
 
 #[test]
-fn a_journal_that_is_kept_nowhere_is_saved_elsewhere_before_leaving() {
+fn unsaved_journal_can_be_saved_elsewhere_before_quit() {
     let mut w = opened();
     bar(&mut w, true);
     edit_unkept(&mut w);
@@ -166,7 +166,7 @@ fn opening_another_recording_asks_before_edits_are_lost() {
 }
 
 #[test]
-fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_back() {
+fn edits_fall_back_to_the_settings_folder_and_are_restored() {
     let mut w = opened();
     let file = journal_of(&mut w);
     bar(&mut w, false);
@@ -195,7 +195,7 @@ fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_
 }
 
 #[test]
-fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is_kept() {
+fn recovered_changes_are_discarded_only_after_confirmation() {
     let mut w = opened();
     w.type_text("e7\n8\n");
     w.crash_and_restart();
@@ -225,7 +225,7 @@ fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is
 }
 
 #[test]
-fn one_change_left_behind_is_told_as_one() {
+fn one_recovered_edit_is_reported_in_the_singular() {
     let mut w = opened();
     w.type_text("e7\n");
     w.crash_and_restart();

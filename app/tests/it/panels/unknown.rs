@@ -6,7 +6,7 @@ use kinescope::document::moment::Selection;
 use kinescope::panels::inputs::ViewMode;
 
 #[test]
-fn statistics_of_a_register_tell_what_it_looks_like_and_lead_to_what_follows_its_writes() {
+fn register_statistics_show_hints_and_link_to_followers() {
     let mut w = saxpy();
     let register = w.doc().facts.find_register_by_name("JS1_COMMAND_NEXT").unwrap();
     let first = w.doc().facts.registers[&register].accesses.all().first().unwrap();
@@ -38,7 +38,7 @@ fn statistics_of_a_register_tell_what_it_looks_like_and_lead_to_what_follows_its
 }
 
 #[test]
-fn a_job_header_is_laid_over_memory_and_its_rows_select_bytes() {
+fn structure_overlay_rows_select_their_bytes() {
     let mut w = saxpy();
     w.app().doc.as_mut().unwrap().go_job(0);
     let head = w.doc().facts.jobs[0].head_va;
@@ -68,7 +68,7 @@ fn a_job_header_is_laid_over_memory_and_its_rows_select_bytes() {
 }
 
 #[test]
-fn a_buffer_is_shown_as_a_tensor_and_a_cell_tells_its_value() {
+fn tensor_view_shows_the_value_of_a_cell() {
     let mut w = saxpy();
     w.app().doc.as_mut().unwrap().select(Selection::Buffer("x".into()));
     w.run("show-inputs");

@@ -22,7 +22,7 @@ fn launches(w: &mut Window) -> Vec<u64> {
 }
 
 #[test]
-fn every_launch_is_listed_with_what_it_changed() {
+fn launches_panel_lists_changed_memory() {
     let mut w = sample(ThemeChoice::Dark);
     w.run("show-launches");
     assert!(!w.has_part("changed memory"), "nobody was asked");
@@ -68,7 +68,7 @@ fn every_launch_is_listed_with_what_it_changed() {
 }
 
 #[test]
-fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
+fn memory_around_a_launch_is_traced_and_shown() {
     let mut w = sample(ThemeChoice::Dark);
     let events = launches(&mut w);
     // The second launch writes a buffer that no copy brings back.
@@ -120,7 +120,7 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
 }
 
 #[test]
-fn the_same_by_the_keyboard_and_a_board_that_cannot_be_had_is_said() {
+fn launches_are_traced_by_shortcut_and_errors_reported() {
     let mut w = sample(ThemeChoice::Dark);
     let events = launches(&mut w);
     w.doc().go(events[1]);

@@ -25,7 +25,7 @@ fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
 }
 
 #[test]
-fn both_answers_to_a_pairing_are_whole_in_every_window() {
+fn pairing_buttons_fit_every_window_size() {
     for (size, scale) in [([1280.0, 800.0], 1.0), ([1280.0, 800.0], 1.5), ([853.0, 533.0], 1.5)] {
         let (mut w, heard) = pairing(size, scale);
         // The code stands before all else of its column, and the plan beside it.
@@ -56,7 +56,7 @@ fn both_answers_to_a_pairing_are_whole_in_every_window() {
 }
 
 #[test]
-fn a_confirmed_code_stays_until_the_agent_confirms_it_too() {
+fn confirmed_code_is_shown_until_the_agent_confirms() {
     let (mut w, heard) = pairing([1280.0, 800.0], 1.0);
     w.click("Codes are the same");
     assert_eq!(heard.try_recv(), Ok(true));
@@ -65,7 +65,7 @@ fn a_confirmed_code_stays_until_the_agent_confirms_it_too() {
 }
 
 #[test]
-fn a_plan_tells_what_it_may_touch_and_its_rewrites_lead_to_their_events() {
+fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
     let mut w = Window::open();
     w.edit();
     w.run("show-replay");

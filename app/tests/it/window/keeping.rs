@@ -55,7 +55,7 @@ fn press(w: &mut Window, key: Key) -> String {
 }
 
 #[test]
-fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
+fn saved_copy_has_edits_or_original_and_the_window_shows_which() {
     let mut w = Window::open_sample("digits.kine");
     let input = w.input();
     let white: Vec<u8> = [1.0f32; 24].iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -95,7 +95,7 @@ fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
 }
 
 #[test]
-fn without_edits_a_copy_asks_nothing_and_cancel_saves_nothing() {
+fn copying_without_edits_asks_nothing_and_cancel_saves_nothing() {
     let mut w = Window::open_sample("digits.kine");
     let to = w.folder.path().join("copy.kine");
     w.will_choose(&to);
@@ -149,7 +149,7 @@ fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
 }
 
 #[test]
-fn the_window_is_called_after_its_recording() {
+fn window_title_names_its_recording() {
     let mut w = Window::empty();
     let titles = |w: &Window| -> Vec<String> {
         let out = w.harness.output().viewport_output.values();
@@ -174,7 +174,7 @@ fn the_window_is_called_after_its_recording() {
 }
 
 #[test]
-fn the_window_opens_where_it_was_and_a_maximised_one_keeps_what_it_goes_back_to() {
+fn window_placement_survives_maximizing_and_restart() {
     let mut w = Window::open_sample("vecadd.kine");
     let root = egui::ViewportId::ROOT;
     let place = |w: &mut Window, at: Pos2, size: egui::Vec2, maximized: bool| {
@@ -198,7 +198,7 @@ fn the_window_opens_where_it_was_and_a_maximised_one_keeps_what_it_goes_back_to(
 }
 
 #[test]
-fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
+fn restored_comparison_keeps_the_panel_layout() {
     let mut w = Window::open_sample("vecadd.kine");
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
@@ -223,7 +223,7 @@ fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
 }
 
 #[test]
-fn rows_of_the_outline_are_one_stop_and_arrows_go_along_them() {
+fn outline_rows_are_one_tab_stop_with_arrow_navigation() {
     let mut w = Window::open_sample("digits.kine");
     // From the first pane into it.
     w.harness.key_press(Key::F6);
@@ -259,7 +259,7 @@ fn rows_of_the_outline_are_one_stop_and_arrows_go_along_them() {
 }
 
 #[test]
-fn rows_of_a_table_are_one_stop_and_arrows_go_along_them() {
+fn table_rows_are_one_tab_stop_with_arrow_navigation() {
     let mut w = Window::open_sample("digits.kine");
     w.run("show-jobs");
     w.settle();
@@ -342,7 +342,7 @@ fn arrows_go_to_rows_that_are_out_of_view() {
 }
 
 #[test]
-fn a_key_goes_from_pane_to_pane_and_back() {
+fn f6_cycles_through_the_panes() {
     let mut w = Window::open_sample("digits.kine");
     let mut seen = Vec::new();
     for _ in 0..5 {
@@ -362,7 +362,7 @@ fn a_key_goes_from_pane_to_pane_and_back() {
 
 /// An arrow in a pane goes into its list, or along the events of the timeline: never to a button that lies that way.
 #[test]
-fn arrows_in_a_pane_stay_in_it() {
+fn arrow_keys_stay_inside_their_pane() {
     let mut w = Window::open_sample("digits.kine");
     w.run("show-jobs");
     w.settle();
@@ -408,7 +408,7 @@ fn ctrl_0_resets_the_zoom() {
 }
 
 #[test]
-fn changes_of_another_window_are_told_as_such() {
+fn changes_of_another_window_are_reported() {
     let mut first = Window::open_sample("digits.kine");
     let path = first.doc().path.clone();
     first.edit();

@@ -13,7 +13,7 @@ fn follow(w: &mut Window, link: &str) {
 }
 
 #[test]
-fn the_notebook_lists_notes_and_leads_back_to_what_they_were_made_of() {
+fn notebook_lists_notes_and_restores_their_selection() {
     let mut w = Window::open();
     w.run("show-notebook");
     assert!(w.has_part("There are no notes yet"));
@@ -48,7 +48,7 @@ fn the_notebook_lists_notes_and_leads_back_to_what_they_were_made_of() {
 }
 
 #[test]
-fn what_is_written_in_the_notebook_stands_in_the_inspector() {
+fn notebook_text_appears_in_the_inspector() {
     let mut w = Window::open();
     w.doc().go(7);
     w.run("add-note");
@@ -63,7 +63,7 @@ fn what_is_written_in_the_notebook_stands_in_the_inspector() {
 }
 
 #[test]
-fn a_link_opens_the_same_moment_in_another_window() {
+fn link_opens_the_same_event_in_another_window() {
     let mut w = Window::open();
     w.doc().go_with(12, Selection::Job(0));
     w.run("show-jobs");
@@ -100,7 +100,7 @@ fn the_palette_follows_a_link() {
 }
 
 #[test]
-fn a_link_to_what_is_not_there_is_told() {
+fn link_to_a_missing_target_is_reported() {
     let mut w = Window::open();
     let link = w.app().link().unwrap();
     let (path, events) = (w.doc().path.clone(), w.doc().len());
@@ -132,7 +132,7 @@ fn a_link_to_what_is_not_there_is_told() {
 }
 
 #[test]
-fn the_window_opens_at_an_event_that_is_asked_for() {
+fn window_opens_at_the_requested_event() {
     let shot = Shot {
         size: [900.0, 600.0],
         scale: 1.0,
@@ -151,7 +151,7 @@ fn the_window_opens_at_an_event_that_is_asked_for() {
 }
 
 #[test]
-fn a_notebook_is_exported_with_a_picture_of_each_of_its_moments() {
+fn notebook_export_has_a_picture_per_note() {
     let mut w = Window::open();
     for (event, panel) in [(40, "show-jobs"), (5, "show-register")] {
         w.doc().go(event);

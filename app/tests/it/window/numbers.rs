@@ -19,7 +19,7 @@ fn at_a_write(w: &mut Window) -> u64 {
 }
 
 #[test]
-fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() {
+fn one_key_cycles_the_number_format_of_all_views() {
     let mut w = Window::open();
     let value = at_a_write(&mut w);
     assert!(w.has("Values in hex"));
@@ -41,7 +41,7 @@ fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() 
 }
 
 #[test]
-fn the_form_comes_back_with_its_recording() {
+fn number_format_is_restored_with_the_recording() {
     let mut w = Window::open();
     w.type_text("hh");
     let path = w.doc().path.clone();

@@ -45,7 +45,7 @@ fn has_qemu() -> bool {
 }
 
 #[test]
-fn a_recording_of_a_pci_device_has_qemus_model_of_it_ready() {
+fn pci_recording_selects_its_qemu_model() {
     let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
     assert_eq!(w.doc().replay.board(), RV100);
     assert_eq!(w.doc().replay.fit(RV100), Fit::Fits);
@@ -75,7 +75,7 @@ fn targets_say_whether_qemu_counts_as_installed() {
 }
 
 #[test]
-fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_fits() {
+fn replay_is_disabled_on_an_unfit_target_and_offers_a_fit_one() {
     let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
     w.run("show-replay");
     w.doc().replay.choose("software:mali-g71");
@@ -110,7 +110,7 @@ fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_f
 }
 
 #[test]
-fn a_target_that_was_kept_and_cannot_fit_does_not_come_back() {
+fn stored_target_that_does_not_fit_is_not_restored() {
     let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
     w.doc().replay.choose("software:mali-g71");
     w.settle();
@@ -122,7 +122,7 @@ fn a_target_that_was_kept_and_cannot_fit_does_not_come_back() {
 }
 
 #[test]
-fn the_menu_has_every_target_with_what_it_lacks_and_those_that_fit_first() {
+fn target_menu_lists_fit_targets_first_with_reasons() {
     let mut w = Window::open_sample("vecadd.kine");
     assert_eq!(w.doc().replay.board(), "software:mali-g71");
     let targets = w.doc().replay.targets();
@@ -140,7 +140,7 @@ fn the_menu_has_every_target_with_what_it_lacks_and_those_that_fit_first() {
 }
 
 #[test]
-fn a_gpu_that_nothing_simulates_has_no_target_and_says_so() {
+fn gpu_without_a_simulator_reports_no_target() {
     let mut recording = of_pci(0, 0);
     recording.extras.clear();
     recording.facts.identity.gpu_name = "Adreno 630".into();
@@ -151,7 +151,7 @@ fn a_gpu_that_nothing_simulates_has_no_target_and_says_so() {
 }
 
 #[test]
-fn a_cuda_device_without_a_driver_says_so_and_replays_nothing() {
+fn cuda_target_without_driver_disables_replay() {
     // Where this machine has a driver, it is its to say.
     if replay_engine::device::cuda::is_likely() {
         println!("skipped: this machine has a CUDA driver");

@@ -24,7 +24,7 @@ fn taken(mut w: Window) -> Window {
 }
 
 #[test]
-fn every_step_of_the_tour_asks_for_a_command_that_there_is() {
+fn every_tour_step_names_an_existing_command() {
     assert_eq!(Tour::goals().len(), 8);
     for goal in Tour::goals() {
         assert!(COMMANDS.iter().any(|c| c.id == goal), "{goal}");
@@ -32,7 +32,7 @@ fn every_step_of_the_tour_asks_for_a_command_that_there_is() {
 }
 
 #[test]
-fn the_tour_goes_on_as_its_commands_are_run() {
+fn tour_advances_when_its_commands_run() {
     let mut w = begun();
     assert!(w.has("Tour, 1 of 8: Timeline") && w.has("J goes to the next job."));
     assert_eq!(w.doc().title, "vecadd.kine");
@@ -74,7 +74,7 @@ fn the_tour_goes_on_as_its_commands_are_run() {
 }
 
 #[test]
-fn the_tour_is_gone_through_back_and_forth_and_left_by_escape() {
+fn tour_steps_back_and_forth_and_ends_on_escape() {
     let mut w = begun();
     for n in 2..=8 {
         w.click("On in the tour");
@@ -111,7 +111,7 @@ fn the_tour_is_gone_through_back_and_forth_and_left_by_escape() {
 }
 
 #[test]
-fn the_tour_names_keys_as_the_person_has_them() {
+fn tour_names_the_users_shortcuts() {
     let mut w = Window::empty();
     let settings = w.folder.path().join("settings");
     std::fs::create_dir_all(&settings).unwrap();
@@ -136,7 +136,7 @@ fn the_tour_names_keys_as_the_person_has_them() {
 }
 
 #[test]
-fn the_tour_is_sent_away_for_good() {
+fn tour_can_be_dismissed_permanently() {
     let mut w = Window::empty();
     w.click("Not now");
     assert!(!w.has("Here for the first time?") && w.app().tour.is_none());
@@ -144,7 +144,7 @@ fn the_tour_is_sent_away_for_good() {
 }
 
 #[test]
-fn whoever_opened_a_recording_is_offered_no_tour() {
+fn tour_is_not_offered_after_opening_a_recording() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("close");
     assert!(!w.has("Here for the first time?") && w.has("Open file…"));

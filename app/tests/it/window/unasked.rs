@@ -155,7 +155,7 @@ fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Ser
 }
 
 #[test]
-fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_once() {
+fn initial_target_shows_containment_before_one_question() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
     assert_eq!(w.doc().safety(), Safety::Unqueried);
@@ -173,7 +173,7 @@ fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_o
 }
 
 #[test]
-fn a_no_leaves_the_board_alone_and_the_next_replay_asks_again() {
+fn declined_replay_writes_nothing_and_next_one_confirms_again() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
     w.run("replay");
@@ -186,7 +186,7 @@ fn a_no_leaves_the_board_alone_and_the_next_replay_asks_again() {
 }
 
 #[test]
-fn a_question_is_answered_by_the_keyboard_alone_and_stands_on_no() {
+fn question_works_by_keyboard_and_defaults_to_cancel() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
     w.app().settings.hints_read = 9;
@@ -204,7 +204,7 @@ fn a_question_is_answered_by_the_keyboard_alone_and_stands_on_no() {
 }
 
 #[test]
-fn hardware_that_something_contains_is_asked_about_in_other_words() {
+fn contained_hardware_has_its_own_confirmation_text() {
     let agent = Agent::with(Containment::Iommu);
     let mut w = agent.window();
     w.run("replay");
@@ -215,7 +215,7 @@ fn hardware_that_something_contains_is_asked_about_in_other_words() {
 }
 
 #[test]
-fn a_board_that_says_that_it_is_software_is_replayed_on_at_once() {
+fn software_target_replays_without_confirmation() {
     let agent = Agent::with(Containment::Software);
     let mut w = agent.window();
     w.run("replay");
@@ -226,7 +226,7 @@ fn a_board_that_says_that_it_is_software_is_replayed_on_at_once() {
 }
 
 #[test]
-fn a_board_that_is_not_what_the_person_was_asked_about_is_asked_about_again() {
+fn changed_containment_is_confirmed_again() {
     for first in [Containment::Software, Containment::Iommu] {
         let mut agent = Agent::with(first);
         let mut w = agent.window();
@@ -247,7 +247,7 @@ fn a_board_that_is_not_what_the_person_was_asked_about_is_asked_about_again() {
 }
 
 #[test]
-fn a_board_that_nobody_answers_for_is_told_without_a_question() {
+fn unknown_agent_target_shows_an_error_without_a_question() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
     for (board, why) in [("agent:nobody/board", "nobody"), ("agent:box/other", "other")] {

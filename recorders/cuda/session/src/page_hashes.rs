@@ -155,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_hash_tells_places_and_words() {
+    fn page_hash_distinguishes_positions_and_words() {
         let zero = hash_page(0, &[0; PAGE_SIZE]);
         let mut seen = std::collections::HashSet::from([zero]);
         // One bit anywhere, and the same word at any offset.
@@ -182,7 +182,7 @@ mod tests {
 
     /// The device's hash must give these numbers as well.
     #[test]
-    fn the_hash_stays_what_it_is() {
+    fn page_hash_values_are_stable() {
         let page: Vec<u8> = (0..PAGE_SIZE as u32).map(|n| ((n * 31) >> 3) as u8).collect();
         let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
         let (mut a, mut b) = (0u64, 0u64);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_changed_are_told_as_bytes_of_the_range() {
+    fn changed_pages_are_returned_as_byte_ranges() {
         let at = 0x1539_4000_0200;
         let mut content = vec![1u8; 3 * PAGE_SIZE];
         let bytes = content.len() as u64;
@@ -230,7 +230,7 @@ mod tests {
     proptest! {
         /// The returned ranges cover every change and nothing outside its pages.
         #[test]
-        fn what_changed_is_covered(
+        fn changed_ranges_cover_every_change(
             phase in 0u64..4096,
             content in proptest::collection::vec(any::<u8>(), 1..20_000),
             changes in proptest::collection::vec((any::<proptest::sample::Index>(), 1u8..), 0..6),

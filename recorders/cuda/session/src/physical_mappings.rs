@@ -65,7 +65,7 @@ mod tests {
     use crate::GRANULE;
 
     #[test]
-    fn memory_that_is_mapped_again_is_told_from_memory_that_is_mapped_twice() {
+    fn remapped_memory_is_distinguished_from_double_mappings() {
         let mut m = PhysicalMappings::default();
         let (a, b, c) = (0x1000_0000, 0x2000_0000, 0x3000_0000);
         assert_eq!(m.relate(a, GRANULE, 1), Relation::Separate);

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_that_comes_again_is_another_stream() {
+    fn reused_stream_handle_is_a_new_stream() {
         let mut t = Tables::default();
         let name = |n| format!("stream {n}");
         assert_eq!(t.stream(0, |_| "default stream".into()), 0);

@@ -271,7 +271,7 @@ mod tests {
     const BASE: u64 = 0x1539_4000_0000;
 
     #[test]
-    fn small_pieces_share_a_granule_and_large_ones_have_their_own() {
+    fn small_allocations_share_a_granule_and_large_ones_do_not() {
         let mut w = Window::new(BASE, 64 * GRANULE);
         let mut b = Counted::default();
         let one = w.allocate(1000, &mut b).unwrap();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_without_memory_leaves_nothing_taken() {
+    fn failed_allocation_leaks_no_memory() {
         let mut w = Window::new(BASE, 64 * GRANULE);
         let mut b = Counted {
             left: Some(2 * GRANULE),

@@ -71,7 +71,7 @@ fn assert_same_state(
 }
 
 #[test]
-fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_order() {
+fn unloaded_driver_is_recorded_and_changes_are_undone() {
     let (dir, kernel) = (dir(), FakeKernel::pc());
     let before = capture_state(&kernel);
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &["sh", "-c", "exit 3"]);
@@ -139,7 +139,7 @@ fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_orde
 }
 
 #[test]
-fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
+fn final_display_content_becomes_the_expected_screen() {
     let (dir, mut kernel) = (dir(), FakeKernel::pc());
     kernel.put_link("/sys/class/graphics/fb0/device", "../../../0000:00:03.0");
     kernel.put("/sys/class/graphics/fb0/stride", "16\n");
@@ -174,7 +174,7 @@ fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
 }
 
 #[test]
-fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
+fn bound_driver_is_rebound_and_its_accessors_are_recorded() {
     let (dir, kernel) = (dir(), FakeKernel::pc());
     let before = kernel.list_visible();
     let mut request = request(&dir, "pci:0000:00:04.0", None, &[]);
@@ -211,7 +211,7 @@ fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
 
 /// Whatever step fails, the machine is restored, nothing is left on the disk, and the next recording works.
 #[test]
-fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
+fn recorder_failure_at_any_step_restores_the_machine() {
     for (device, driver, with) in [
         ("pci:1002:5159", Some("radeonfb"), Method::Mmiotrace),
         ("pci:0000:00:04.0", None, Method::Kprobes),
@@ -253,7 +253,7 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
 
 /// A list of changes that is left at any step is undone by its next reader, and a second undo does nothing.
 #[test]
-fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
+fn changes_of_a_recorder_killed_at_any_step_are_undone() {
     for step in 0..40 {
         let (dir, kernel) = (dir(), FakeKernel::pc());
         let before = capture_state(&kernel);
@@ -297,7 +297,7 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
 }
 
 #[test]
-fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() {
+fn trace_of_a_killed_recorder_becomes_a_marked_recording() {
     let (dir, kernel) = (dir(), FakeKernel::pc());
     let before = capture_state(&kernel);
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
@@ -359,7 +359,7 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
 }
 
 #[test]
-fn after_a_restart_of_the_machine_nothing_is_undone() {
+fn recorder_journal_is_not_undone_after_a_reboot() {
     let (dir, mut kernel) = (dir(), FakeKernel::pc());
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
     let plan = Plan::prepare(&kernel, &request, "/sys/kernel/tracing").unwrap();
@@ -379,7 +379,7 @@ fn after_a_restart_of_the_machine_nothing_is_undone() {
 }
 
 #[test]
-fn people_are_told_what_to_do() {
+fn record_errors_explain_the_remedy() {
     let why = |kernel: &FakeKernel, request: &RecordRequest| {
         let why = record(kernel, request, &StopRequest::default())
             .unwrap_err()
@@ -431,7 +431,7 @@ fn people_are_told_what_to_do() {
 }
 
 #[test]
-fn a_list_of_changes_that_is_none_is_refused_with_its_line() {
+fn invalid_recorder_journal_is_refused_with_its_line() {
     let wrong = |text: &str| crate::journal::parse(text.as_bytes()).unwrap_err();
     let first = "{\"line\":\"recording\",\"version\":1,\"boot\":\"\",\"job\":{\"output\":\"\",\"folder\":\"\",\"keep_log\":false,\
                  \"hardware\":null,\"board\":\"\",\"tool\":\"\",\"when\":\"\",\"capture\":{},\"traces\":[]}}\n";

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn touched_memory_is_told_from_zeros() {
+    fn touched_memory_is_distinguished_from_untouched() {
         let mut p = Pool::new().unwrap();
         let at = p.allocate(1 << 20).unwrap();
         assert_eq!(p.list_resident(at..at + (1 << 20)).unwrap(), []);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_given_back_is_let_go() {
+    fn released_memory_is_no_longer_resident() {
         let mut p = Pool::new().unwrap();
         let at = p.allocate(FREE_UNMAPPED_AT_BYTES).unwrap();
         p.write(at, &[1; 4096]).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_known_by_their_inode() {
+    fn file_descriptors_are_identified_by_inode() {
         let p = Pool::new().unwrap();
         let again = p.reopen(true).unwrap();
         assert_eq!(Inode::from_descriptor(again.as_raw_fd()), Some(p.inode()));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_list_of_mappings_are_read() {
+    fn proc_maps_lines_are_parsed() {
         let line = "7f0c1c000000-7f0c1c021000 rw-s 100002000 00:01 1035 /memfd:panfrost render node (deleted)";
         let m = parse_mapping(line).unwrap();
         assert_eq!(m.addresses, 0x7f0c_1c00_0000..0x7f0c_1c02_1000);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_told_once_with_the_chains_that_they_are_of() {
+    fn each_reason_is_reported_once_with_its_chains() {
         let mut t = RecordingMetadata::default();
         for n in 0..20 {
             t.add_chain(
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_names_where_the_program_gave_none() {
+    fn labels_name_buffers_without_a_program_name() {
         let mut board = device_mali::factory("mali-g71").unwrap();
         let mut driver = driver_mali::Driver::boot(&mut *board, driver_mali::Recorder::new("a test")).unwrap();
         let space = driver.new_space(trace_core::recording::MmuFormat::MaliLpae).unwrap();

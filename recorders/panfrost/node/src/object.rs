@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_of_words_that_differ() {
+    fn differing_words_are_grouped_into_runs() {
         let before = [0u8; 64];
         let mut after = before;
         assert!(find_differences(&before, &after, 16).is_empty());

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_product_is_the_one_that_mesa_knows() {
+    fn gpu_product_matches_mesa() {
         assert_eq!(product(0x60a0_0002), 0x6000);
         assert_eq!(product(0x7212_0000), 0x7212);
         assert_eq!(product(0x6221_0010), 0x6221);

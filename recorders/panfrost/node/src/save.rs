@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_there_stays() {
+    fn save_keeps_existing_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine");
         std::fs::write(&path, "mine").unwrap();

@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_numbers_are_those_of_the_header() {
+    fn request_numbers_match_the_c_header() {
         // Values from the C preprocessor.
         assert_eq!(iow::<Submit>(family::DRM, number::SUBMIT), 0x4028_6440);
         assert_eq!(iowr::<CreateBo>(family::DRM, number::CREATE_BO), 0xc018_6442);

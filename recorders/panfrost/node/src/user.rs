@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_memory_is_read_and_written_and_none_is_a_fault() {
+    fn process_memory_is_accessed_and_bad_addresses_fault() {
         let memory = ProcessMemory::open().unwrap();
         let words = [0x1122_3344u32, 5];
         let at = words.as_ptr() as u64;

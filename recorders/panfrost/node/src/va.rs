@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_do_not_overlap_and_come_back_late() {
+    fn address_ranges_do_not_overlap_and_are_reused_late() {
         let mut a = VaAllocator::default();
         let first = a.allocate(PAGE, false).unwrap();
         let second = a.allocate(3 * PAGE, false).unwrap();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_can_be_taken_and_no_more() {
+    fn address_range_can_be_allocated_completely() {
         let mut a = VaAllocator::default();
         let mut ranges = Vec::new();
         while let Some(at) = a.allocate(64 << 20, false) {

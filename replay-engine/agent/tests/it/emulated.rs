@@ -62,7 +62,7 @@ fn all_end(processes: &BTreeSet<u32>) {
 }
 
 #[test]
-fn they_are_leased_like_any_other_and_tell_what_they_are() {
+fn qemu_devices_are_leased_and_describe_themselves() {
     let Some((_folder, client, mut agent, address)) = served() else {
         return;
     };
@@ -93,7 +93,7 @@ fn they_are_leased_like_any_other_and_tell_what_they_are() {
 }
 
 #[test]
-fn they_end_with_an_agent_that_is_killed() {
+fn qemu_processes_end_with_a_killed_agent() {
     if Command::new("setpriv").arg("--version").output().is_err() {
         println!("skipped: no setpriv (util-linux)");
         return;
@@ -121,7 +121,7 @@ fn refused(device: &str, path: &Path) -> String {
 }
 
 #[test]
-fn what_cannot_be_had_is_told_before_anybody_is_served() {
+fn unavailable_devices_are_reported_before_serving() {
     let empty = tempfile::tempdir().unwrap();
     let text = refused("qemu:edu", empty.path());
     assert!(text.contains("package qemu-system-x86"), "{text}");

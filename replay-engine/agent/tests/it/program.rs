@@ -62,7 +62,7 @@ fn plan(lease: &Lease, reads: u32) -> Compiled {
 }
 
 #[test]
-fn it_serves_a_paired_client_on_tcp_and_on_a_socket_that_is_its_owners_alone() {
+fn agent_serves_paired_clients_on_tcp_and_a_private_socket() {
     let (folder, client) = paired();
     let socket = folder.path().join("a.sock");
     let unix = socket.to_str().unwrap();
@@ -92,7 +92,7 @@ fn it_serves_a_paired_client_on_tcp_and_on_a_socket_that_is_its_owners_alone() {
 }
 
 #[test]
-fn killed_in_the_middle_of_a_run_the_client_hears_of_it_at_once() {
+fn client_notices_a_killed_agent_at_once() {
     let (folder, client) = paired();
     let mut agent = Agent::start(&folder.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
     let name = format!("agent://{}/mali-g71", agent.line("listening on "));
@@ -128,7 +128,7 @@ fn killed_in_the_middle_of_a_run_the_client_hears_of_it_at_once() {
 }
 
 #[test]
-fn it_pairs_at_its_terminal_and_a_running_agent_knows_the_new_client() {
+fn running_agent_accepts_a_client_paired_at_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let client = KeyStore::open(&folder.path().join("client")).unwrap();
     let keys = folder.path().join("agent");
@@ -184,7 +184,7 @@ fn it_pairs_at_its_terminal_and_a_running_agent_knows_the_new_client() {
 }
 
 #[test]
-fn who_listens_on_loopback_alone_says_so_and_how_to_let_others_in() {
+fn loopback_only_agent_explains_how_to_allow_others() {
     let folder = tempfile::tempdir().unwrap();
     let said = |listen: &str, needle: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
@@ -205,7 +205,7 @@ fn who_listens_on_loopback_alone_says_so_and_how_to_let_others_in() {
 }
 
 #[test]
-fn it_lists_its_devices_and_says_what_is_wrong() {
+fn agent_lists_its_devices_and_reports_errors() {
     let folder = tempfile::tempdir().unwrap();
     let text = String::from_utf8(agent(&["devices"], folder.path()).stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|l| l.split('\t').next()).collect();
@@ -229,7 +229,7 @@ fn it_lists_its_devices_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_listed_with_its_reason_and_the_others_are_served() {
+fn unopenable_device_is_listed_with_a_reason_and_others_served() {
     let (folder, client) = paired();
     let keys = folder.path().join("agent");
     let args = [
@@ -280,7 +280,7 @@ fn a_device_that_cannot_be_opened_is_listed_with_its_reason_and_the_others_are_s
 }
 
 #[test]
-fn an_agent_without_a_device_that_opens_says_why_of_each_and_exits_with_2() {
+fn agent_without_usable_devices_gives_reasons_and_exits_2() {
     let folder = tempfile::tempdir().unwrap();
     let out = agent(
         &[
@@ -303,7 +303,7 @@ fn an_agent_without_a_device_that_opens_says_why_of_each_and_exits_with_2() {
 
 /// What ends programs by name, or a whole service, must not end the guard before the agent: only the end of its pipe does.
 #[test]
-fn the_guard_of_devices_outlives_what_asks_programs_to_end() {
+fn guard_process_ignores_termination_signals() {
     let mut guard = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
         .arg("guard")
         .stdin(Stdio::piped())

@@ -205,7 +205,7 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
 }
 
 #[test]
-fn what_must_not_run_is_refused_here_and_by_the_agent_when_nobody_looked_here() {
+fn client_and_agent_refuse_invalid_plans() {
     let (keys, client) = paired();
     let agent = Agent::start(&keys.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
     let board = format!("agent://{}/mali-g71", agent.line("listening on "));

@@ -128,7 +128,7 @@ fn in_order(actions: Vec<Action>) -> Vec<Action> {
 
 proptest! {
     #[test]
-    fn actions_come_back(actions in prop::collection::vec(any_action(), 0..40)) {
+    fn actions_round_trip(actions in prop::collection::vec(any_action(), 0..40)) {
         let actions = in_order(actions);
         let bytes = encode(&actions);
         prop_assert_eq!(decode(&bytes).unwrap(), actions.clone());
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_decode_as_actions_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         match decode(&bytes) {
             Ok(actions) => prop_assert_eq!(encode(&actions), bytes),
             Err(e) => prop_assert!(e.at < bytes.len()),
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn every_cut_inside_an_action_is_told(action in any_action()) {
+    fn truncated_action_is_reported(action in any_action()) {
         let bytes = encode(&[action]);
         for cut in 1..bytes.len() {
             let e = decode(&bytes[..cut]).unwrap_err();
@@ -177,7 +177,7 @@ fn the_common_accesses_take_eight_bytes() {
 }
 
 #[test]
-fn the_example_of_the_specification_is_what_the_code_writes() {
+fn encoder_output_matches_the_specification_example() {
     let actions = [
         Action::Write {
             event: 3,
@@ -260,7 +260,7 @@ fn the_example_of_the_specification_is_what_the_code_writes() {
 }
 
 #[test]
-fn what_cannot_be_encoded_is_refused_and_leaves_nothing() {
+fn invalid_actions_are_refused_and_not_encoded() {
     let mut room = [0u8; 16];
     let mut e = Encoder::with_last_event(&mut room, 5);
     let write = |event, width, value| Action::Write {
@@ -288,7 +288,7 @@ fn what_cannot_be_encoded_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_decoded_names_its_place() {
+fn decode_errors_name_their_offset() {
     let ok = encode(&[Action::Pause { event: 0, ns: 1 }]);
     let describe = |tail: &[u8]| {
         let bytes = [ok.as_slice(), tail].concat();
@@ -322,7 +322,7 @@ fn what_cannot_be_decoded_names_its_place() {
 }
 
 #[test]
-fn changes_of_memory_are_encoded_as_the_page_says() {
+fn memory_changes_are_encoded_as_documented() {
     let put = Action::Put {
         event: 7,
         offset: 0x5040,
@@ -349,7 +349,7 @@ fn changes_of_memory_are_encoded_as_the_page_says() {
 }
 
 #[test]
-fn a_look_at_an_effect_is_encoded_as_the_page_says() {
+fn check_action_is_encoded_as_documented() {
     let check = Action::Check {
         event: 9,
         expectation: 200,

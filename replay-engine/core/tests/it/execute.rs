@@ -175,7 +175,7 @@ fn reads_count_by_class_and_a_difference_does_not_stop_the_run() {
 }
 
 #[test]
-fn state_from_before_the_recording_is_told_and_not_compared() {
+fn state_from_before_the_recording_is_noted_not_compared() {
     let all = ReadClass::Before(0xffff_ffff);
     let body = encode(&[
         read(0, 4, all, 0),
@@ -243,7 +243,7 @@ fn a_poll_counts_its_recorded_reads_and_waits_for_the_recorded_value() {
 }
 
 #[test]
-fn a_poll_that_never_ends_diverges_at_its_limit_even_when_the_clock_stands() {
+fn endless_poll_diverges_at_its_limit_without_a_clock() {
     for clock_stands in [false, true] {
         let mut board = Board {
             clock_stands,
@@ -350,7 +350,7 @@ fn budgets_stop_a_run() {
 }
 
 #[test]
-fn what_the_device_refuses_and_what_cannot_be_decoded_end_the_run_at_their_event() {
+fn device_and_decode_errors_end_the_run_at_their_event() {
     let body = encode(&[write(0, 4, 1), write(7, 0x4000, 1)]);
     let f = execute(&mut Board::default(), Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();
     let kind = FailureKind::Device {
@@ -446,7 +446,7 @@ fn expected(list: &[Action], most: u64) -> Expected {
 proptest! {
     /// However actions are read, one by one or several at a time, they run one after another.
     #[test]
-    fn a_run_is_what_its_actions_are(
+    fn run_executes_actions_in_order(
         rows in prop::collection::vec(
             (any::<bool>(), prop_oneof![8 => 0x80u64..0x4000, 1 => 0u64..0x80, 1 => 0x3ff0u64..0x4010],
              0u64..3, prop_oneof![20 => 0u32..0x80, 1 => 0u32..400], 0u8..40),
@@ -524,7 +524,7 @@ impl Device for Memory {
 }
 
 #[test]
-fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
+fn host_writes_are_applied_or_unsupported_images_reported() {
     #[derive(Default)]
     struct RecordedWrites(Vec<(u32, u64, u32)>);
     impl Observer for RecordedWrites {
@@ -566,7 +566,7 @@ fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
 }
 
 #[test]
-fn a_look_at_an_effect_is_the_runner_s_and_a_bare_device_refuses_it() {
+fn check_action_needs_a_runner() {
     struct Looks(Vec<u32>, Memory);
     impl Device for Looks {
         fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_run_is_its_exception() {
+    fn unreadable_or_invalid_jobs_raise_their_exception() {
         let code = |r: Result<ComputeJob, Stop>| match r {
             Err(Stop::Fault(f)) => f.code(),
             other => panic!("{other:?}"),
@@ -407,7 +407,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_descriptors_are_read_or_refused(seed in proptest::collection::vec(any::<u32>(), 256), small in any::<bool>(), va in 0u64..0x4000) {
+        fn arbitrary_job_descriptors_are_read_or_refused(seed in proptest::collection::vec(any::<u32>(), 256), small in any::<bool>(), va in 0u64..0x4000) {
             let mut m = memory(4);
             for at in 0..16 {
                 let word = |w: &u32| if small { w & 0x3fff } else { *w };
@@ -435,7 +435,7 @@ mod tests {
 
     /// Compares jobs of Mesa's own driver with an independent reading of the same memory.
     #[test]
-    fn jobs_of_a_real_driver_are_read_as_their_own_description_says() {
+    fn job_descriptors_of_mesa_match_an_independent_reader() {
         let Some(folder) = recordings() else { return };
         let mut seen = 0;
         for gpu in ["g71", "g52", "zoo/g71", "zoo/g52"] {

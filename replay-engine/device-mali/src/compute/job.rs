@@ -173,7 +173,7 @@ mod tests {
     use trace_core::PhysAddr;
 
     #[test]
-    fn a_job_that_nobody_wants_does_not_read_its_shader() {
+    fn cancelled_job_does_not_read_its_shader() {
         let mut memory = ArenaMemory::new(Arena {
             base: PhysAddr(0),
             pages: 16,

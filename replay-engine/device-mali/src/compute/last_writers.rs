@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_in_any_order_and_parts_of_words_are_told_apart() {
+    fn last_writers_distinguish_threads_and_partial_words() {
         let mut w = LastWriters::default();
         for (pa, thread) in [(0u64, 9), (4, 3), (8, 3), (12, 4), (13, 6), (16, 5)] {
             wrote(&mut w, pa, if pa == 13 { 1 } else { 4 }, who(thread, 0x40));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_later_hides_what_was_before_and_nothing_else() {
+    fn later_writers_replace_only_overlapping_bytes() {
         let [mut a, mut b] = [LastWriters::default(), LastWriters::default()];
         wrote(&mut a, 0, 4, who(1, 0x40));
         wrote(&mut a, 0x1000, 8, who(2, 0x40));

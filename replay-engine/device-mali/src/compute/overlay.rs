@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn marks_are_those_of_the_bytes_and_words(at in 0usize..4096, bytes in 1usize..=16, word in 0usize..1024, words in 1usize..=4) {
+        fn overlay_marks_match_the_accessed_bytes(at in 0usize..4096, bytes in 1usize..=16, word in 0usize..1024, words in 1usize..=4) {
             let bytes = bytes.min(4096 - at);
             let words = words.min(1024 - word);
             let mut s = slot();
@@ -229,7 +229,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_written_is_put_and_nothing_else(marks in proptest::collection::vec((0usize..4096, 1usize..=64), 0..20)) {
+        fn overlay_applies_only_written_bytes(marks in proptest::collection::vec((0usize..4096, 1usize..=64), 0..20)) {
             let mut c = PageCopy { bytes: Box::new([7; 4096]), written: [0; 64] };
             for (at, bytes) in marks {
                 c.mark(at, bytes.min(4096 - at).min(64));

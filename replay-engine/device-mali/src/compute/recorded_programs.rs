@@ -153,7 +153,7 @@ fn relative_error(got: u32, want: u32) -> f64 {
 }
 
 #[test]
-fn recorded_programs_give_what_the_processor_gives() {
+fn recorded_programs_match_the_cpu_reference() {
     let Some(folder) = recordings() else { return };
     let (mut exact, mut approximated) = (0, 0);
     let (mut programs, mut inexact) = (BTreeSet::new(), BTreeSet::new());

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meter_ends_at_the_very_clause() {
+    fn meter_stops_at_the_exact_clause() {
         for (clauses, wave, done) in [(200_000, u64::MAX, 200_000), (u64::MAX, 70_001, 70_001), (0, 5, 0)] {
             for ahead in [false, true] {
                 let mut m = Meter::new(wave, clauses, ahead, None);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ends_at_the_very_clause_and_soon_when_nobody_wants_it() {
+    fn shader_decoding_stops_at_its_clause_limit_or_on_cancel() {
         let mut r = ReadMeter::new(5000, None);
         assert_eq!((0..9000).filter(|_| r.clause().is_ok()).count(), 5000);
         assert_eq!((r.clause(), r.read), (Err(Stop::Budget), 5000));

@@ -107,7 +107,7 @@ fn words_bytes_and_ranges_see_the_same_memory() {
 }
 
 #[test]
-fn rights_are_checked_and_faults_tell_what_was_tried() {
+fn rights_are_checked_and_faults_name_the_access() {
     for format in BOTH {
         let (m, t) = memory(format);
         let mut v = view(&m, t);
@@ -145,7 +145,7 @@ fn rights_are_checked_and_faults_tell_what_was_tried() {
 }
 
 #[test]
-fn writing_to_its_own_tables_changes_what_a_chunk_sees_at_once() {
+fn page_table_writes_take_effect_at_once_within_a_chunk() {
     for format in BOTH {
         let (m, t) = memory(format);
         let mut v = view(&m, t);
@@ -162,7 +162,7 @@ fn writing_to_its_own_tables_changes_what_a_chunk_sees_at_once() {
 }
 
 #[test]
-fn a_page_that_becomes_a_table_is_one_from_then_on() {
+fn page_used_as_table_invalidates_cached_translations() {
     // The page is stored to, so that its translation is cached, then used as a table, then stored to again.
     let format = MmuFormat::MaliLpae;
     let (m, t) = memory(format);
@@ -185,7 +185,7 @@ fn a_page_that_becomes_a_table_is_one_from_then_on() {
 }
 
 #[test]
-fn in_its_turn_a_chunk_forgets_what_it_only_read() {
+fn in_order_chunks_drop_pages_that_they_only_read() {
     let pages = 3 << 14;
     let mut m = ArenaMemory::new(Arena {
         base: PhysAddr(0),
@@ -207,7 +207,7 @@ fn in_its_turn_a_chunk_forgets_what_it_only_read() {
 }
 
 #[test]
-fn memory_that_is_full_refuses_a_new_page_and_takes_old_ones() {
+fn full_memory_refuses_new_pages_but_accepts_existing_ones() {
     let (mut m, t) = memory(MmuFormat::MaliLpae);
     m.set_max_frames(m.backed_frames().len() + 1);
     let mut v = view(&m, t);
@@ -228,7 +228,7 @@ fn memory_that_is_full_refuses_a_new_page_and_takes_old_ones() {
 }
 
 #[test]
-fn an_atomic_access_to_a_page_that_was_only_read_is_refused_as_one() {
+fn atomic_access_beyond_the_frame_limit_is_an_atomic_fault() {
     let (mut m, t) = memory(MmuFormat::MaliLpae);
     m.set_max_frames(m.backed_frames().len());
     let mut v = view(&m, t);
@@ -448,7 +448,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn any_job_gives_what_its_workgroups_give_one_after_another(
+    fn parallel_workgroups_match_sequential_execution(
         programs in proptest::collection::vec(proptest::collection::vec(op(), 0..12), 24),
         quiet in 0usize..24,
         room in prop_oneof![4 => Just(100usize), 1 => 0usize..20],
@@ -466,7 +466,7 @@ proptest! {
 }
 
 #[test]
-fn a_job_whose_workgroups_keep_apart_runs_each_once() {
+fn independent_workgroups_run_once_each() {
     let programs: Vec<Vec<Op>> = (0..1000)
         .map(|n| vec![Op::Load(n * 4 + 65536), Op::StoreSum(n * 8), Op::StoreByte(n * 8 + 5)])
         .collect();
@@ -476,7 +476,7 @@ fn a_job_whose_workgroups_keep_apart_runs_each_once() {
 }
 
 #[test]
-fn a_histogram_soon_runs_in_turn() {
+fn conflicting_workgroups_fall_back_to_sequential_runs() {
     let programs: Vec<Vec<Op>> = (0..1000).map(|n| vec![Op::Add(n % 7 * 4, 1)]).collect();
     same(&programs, [1000, 1, 1], 100, PLENTY);
     let (done, m) = play::<NoTrace>(4, &programs, [1000, 1, 1], 100, PLENTY);
@@ -487,7 +487,7 @@ fn a_histogram_soon_runs_in_turn() {
 }
 
 #[test]
-fn memory_that_every_workgroup_writes_before_it_reads_is_no_conflict() {
+fn memory_written_before_read_is_no_workgroup_conflict() {
     // Workgroup memory is used like this: all workgroups share one location.
     let programs: Vec<Vec<Op>> = (0..400)
         .map(|n| {
@@ -506,7 +506,7 @@ fn memory_that_every_workgroup_writes_before_it_reads_is_no_conflict() {
 }
 
 #[test]
-fn the_first_fault_in_order_ends_the_job_and_stores_before_it_are_made() {
+fn first_fault_in_order_ends_the_job_and_keeps_earlier_stores() {
     let gone = 36 * 4096;
     let mut programs: Vec<Vec<Op>> = (0..200u64).map(|n| vec![Op::Store(n * 4, n as u32 + 1)]).collect();
     for n in [199, 120, 77] {
@@ -525,7 +525,7 @@ fn the_first_fault_in_order_ends_the_job_and_stores_before_it_are_made() {
 }
 
 #[test]
-fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() {
+fn endless_speculative_workgroups_are_rerun_and_end() {
     // The second workgroup loops as long as a word says, which the first workgroup sets.
     struct Spin;
     impl<T: Trace> WorkgroupRunner<T> for Spin {
@@ -557,7 +557,7 @@ fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() 
 }
 
 #[test]
-fn a_job_that_nobody_wants_ends_soon() {
+fn cancelled_job_ends_soon() {
     struct Forever(Progress);
     impl<T: Trace> WorkgroupRunner<T> for Forever {
         fn run(&mut self, _: [u32; 3], _: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {
@@ -604,7 +604,7 @@ fn the_last_writer_of_every_byte_is_known() {
 }
 
 #[test]
-fn a_spent_budget_ends_a_job_at_the_same_clause() {
+fn spent_budget_always_ends_a_job_at_the_same_clause() {
     let programs: Vec<Vec<Op>> = (0..40u64)
         .map(|n| vec![Op::Store(n * 4, 1), Op::StoreByte(n + 4096)])
         .collect();

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_lie_where_they_should_and_rebuild_the_number() {
+    fn fractions_are_in_range_and_rebuild_the_number() {
         for x in [1.0f32, 0.75, 1.5, 3.0, 1e-40, f32::MAX, f32::MIN_POSITIVE, 0.1] {
             let (m, e) = split(x);
             assert!((0.5..1.0).contains(&m) && m * 2f64.powi(e) == f64::from(x), "{x}");

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_of_16_bits_go_there_and_back() {
+    fn f16_values_round_trip() {
         for h in 0..=u16::MAX {
             let x = widen16(h);
             let back = round16(f64::from(x), Round::Even);

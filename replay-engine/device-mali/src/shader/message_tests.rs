@@ -181,7 +181,7 @@ fn outcome<const N: usize>(
 
 proptest! {
     #[test]
-    fn lanes_at_once_do_what_they_do_one_after_another(
+    fn parallel_lanes_match_sequential_lanes(
         space in prop::sample::select(vec![Space::Global, Space::Shared, Space::Local, Space::Uniform]),
         lows in lows(),
         high in prop_oneof![4 => Just(0u32), 1 => Just(1), 1 => Just(2)],

@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_read_by_name_and_extended() {
+    fn swizzle_selectors_pick_and_extend_parts() {
         let p = Pick::from_value(Value::H10);
         assert_eq!(p.pair(0x8001_0002, false), [0x8001, 2]);
         assert_eq!(p.pair(0x8001_0002, true), [0xffff_8001, 2]);

@@ -72,7 +72,7 @@ fn field_text(at: i32, bits: u32) -> String {
 }
 
 #[test]
-fn an_unknown_clause_that_jumps_leads_there_and_not_behind_itself() {
+fn unknown_clause_with_a_jump_continues_only_at_its_target() {
     let jump = branch(Op::Jump);
     let [a, b] = [unknown(0), unknown(1)];
     let mut code = [
@@ -88,7 +88,7 @@ fn an_unknown_clause_that_jumps_leads_there_and_not_behind_itself() {
 }
 
 #[test]
-fn an_unknown_clause_with_a_condition_leads_both_ways() {
+fn unknown_clause_with_a_branch_continues_both_ways() {
     let [a, b, c] = [unknown(0), unknown(1), unknown(2)];
     let code = [
         one(NEXT, a, branch(Op::BranchzI32), 2 * ONE),
@@ -103,7 +103,7 @@ fn an_unknown_clause_with_a_condition_leads_both_ways() {
 }
 
 #[test]
-fn what_is_unknown_is_told_even_where_some_code_is_not_there() {
+fn unknown_instructions_are_reported_despite_missing_code() {
     // Bits that may be a jump are not treated as one: the path after them leads out of the code.
     let code = one(NEXT, unknown(0), nop(Unit::Add), 0);
     assert_eq!(load(&code), Err(Ok(vec![field_text(0, unknown(0))])));
@@ -120,7 +120,7 @@ fn what_is_unknown_is_told_even_where_some_code_is_not_there() {
 }
 
 #[test]
-fn code_that_is_known_and_leads_out_of_memory_cannot_be_fetched() {
+fn shader_that_leaves_memory_is_a_fetch_fault() {
     let end = one(0, nop(Unit::Fma), nop(Unit::Add), 0);
     assert_eq!(load(&end), Ok(1));
     let out = one(NEXT, nop(Unit::Fma), nop(Unit::Add), 0);
@@ -130,7 +130,7 @@ fn code_that_is_known_and_leads_out_of_memory_cannot_be_fetched() {
 }
 
 #[test]
-fn reading_ends_where_it_may_go_no_further_whatever_is_unknown() {
+fn program_load_stops_at_its_budget_despite_unknown_code() {
     let code = [
         one(NEXT, unknown(0), nop(Unit::Add), 0),
         one(NEXT, unknown(0), branch(Op::Jump), -ONE),

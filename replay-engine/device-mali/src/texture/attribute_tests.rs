@@ -28,7 +28,7 @@ fn image(kind: u32, size: u32) -> Flat {
 }
 
 #[test]
-fn images_of_both_orders() {
+fn images_of_both_texel_orders_are_addressed() {
     for kind in [5, 6] {
         let mut m = image(kind, 4096);
         let a = load(&mut m).unwrap();
@@ -77,7 +77,7 @@ fn arrays_of_elements_have_ends() {
 }
 
 #[test]
-fn what_is_not_implemented_is_named() {
+fn unimplemented_texture_features_are_named() {
     let said = |a: [u32; 2], b: [u32; 4], c: [u32; 4]| load(&mut tables(a, b, c)).unwrap_err().to_string();
     assert_eq!(
         said([RGBA8, 0], [3, 0, 0, 0], [0; 4]),
@@ -102,7 +102,7 @@ fn what_is_not_implemented_is_named() {
 }
 
 #[test]
-fn loads_convert_and_give_zeros_out_of_range() {
+fn image_loads_convert_and_return_zero_out_of_range() {
     let mut m = image(5, 4096);
     m.bytes(4096, &[255, 0, 51, 102]);
     let a = load(&mut m).unwrap();
@@ -122,7 +122,7 @@ fn loads_convert_and_give_zeros_out_of_range() {
 }
 
 #[test]
-fn a_store_goes_through_the_three_registers() {
+fn image_store_uses_three_registers() {
     let mut m = image(5, 4096);
     let a = load(&mut m).unwrap();
     let [low, high, word] = a.reference(a.texel(3 << 16 | 2, 1).unwrap(), Some(RegisterFormat::F32));
@@ -139,7 +139,7 @@ fn a_store_goes_through_the_three_registers() {
 }
 
 #[test]
-fn integer_stores_saturate_and_orders_are_undone() {
+fn integer_stores_saturate_and_reverse_the_channel_order() {
     let c = |index: u32, order: u32, registers| {
         Conversion::word(&PixelFormat::parse(Arch::V6, index << 12 | order).unwrap(), registers)
     };
@@ -170,7 +170,7 @@ fn integer_stores_saturate_and_orders_are_undone() {
 
 proptest! {
     #[test]
-    fn any_tables_give_addresses_within_the_buffer(a in any::<[u32; 2]>(), b in any::<[u32; 4]>(), c in any::<[u32; 4]>(), xy in any::<u32>(), z in any::<u32>(), kind in 0u32..8, near in any::<bool>()) {
+    fn arbitrary_attributes_address_within_their_buffer(a in any::<[u32; 2]>(), b in any::<[u32; 4]>(), c in any::<[u32; 4]>(), xy in any::<u32>(), z in any::<u32>(), kind in 0u32..8, near in any::<bool>()) {
         let mut a = a;
         a[0] &= !0x1ff;
         let b = [b[0] & !63 | kind, b[1], b[2], b[3]];
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn any_conversion_stores_as_many_bytes_as_its_format(word in any::<u32>(), v in any::<[u32; 4]>(), count in 0u32..6) {
+    fn conversion_stores_the_size_of_its_format(word in any::<u32>(), v in any::<[u32; 4]>(), count in 0u32..6) {
         for arch in [Arch::V6, Arch::V7] {
             if let Ok(Some(c)) = Conversion::parse(arch, word)
                 && let Ok(s) = c.store(v, count)

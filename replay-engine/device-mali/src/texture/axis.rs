@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mode_is_what_walking_gives() {
+    fn wrap_modes_agree_with_step_by_step_walking() {
         for wrap in ALL {
             for n in 1..6u32 {
                 for i in -20..20i64 {
@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_coordinate_gives_a_texel_there_is(x in any::<f32>(), size in 1u32..=65_536, wrap in 0usize..6, normalized in any::<bool>(), offset in -128i32..128) {
+        fn coordinates_never_address_a_missing_texel(x in any::<f32>(), size in 1u32..=65_536, wrap in 0usize..6, normalized in any::<bool>(), offset in -128i32..128) {
             let axis = Axis { wrap: ALL[wrap], size, normalized, offset };
             let ([a, b], w) = axis.linear(x);
             for tap in [axis.nearest(x), a, b] {

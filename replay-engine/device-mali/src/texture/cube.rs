@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_find_their_face_and_place() {
+    fn cube_directions_give_face_and_coordinates() {
         for f in 0..6 {
             for (s, t) in [(0.25, -0.5), (-0.75, 0.125), (0.0, 0.0)] {
                 let [x, y, z] = direction(f, s, t);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn texels_beyond_an_edge_are_those_a_direction_meets() {
+    fn cube_texels_beyond_an_edge_match_their_direction() {
         for size in [1i64, 2, 3, 8] {
             let n = size as f32;
             for f in 0..6 {

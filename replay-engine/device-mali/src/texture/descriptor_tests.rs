@@ -16,7 +16,7 @@ fn with(words: &[(usize, u32)]) -> Result<Texture, Refusal> {
 }
 
 #[test]
-fn what_is_not_implemented_is_named() {
+fn unimplemented_texture_features_are_named() {
     let said = |w: &[(usize, u32)]| with(w).unwrap_err().to_string();
     assert_eq!(said(&[(0, 2)]), "a texture descriptor has type 0, expected 2");
     assert_eq!(
@@ -76,7 +76,7 @@ fn comparisons() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_descriptor_or_are_refused(bytes in any::<[u8; 32]>(), v7 in any::<bool>()) {
+    fn arbitrary_bytes_parse_as_a_descriptor_or_are_refused(bytes in any::<[u8; 32]>(), v7 in any::<bool>()) {
         let arch = if v7 { Arch::V7 } else { Arch::V6 };
         let mut bytes = bytes;
         for kind in [1, 2] {

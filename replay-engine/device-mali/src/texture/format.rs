@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_implemented_is_named() {
+    fn unimplemented_texture_features_are_named() {
         let e = PixelFormat::parse(Arch::V7, 28 << 12).unwrap_err();
         assert_eq!(
             e.to_string(),
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_of_architecture_7_read_memory_from_its_start() {
+    fn v7_channel_orders_start_at_the_first_component() {
         let f = PixelFormat::parse(Arch::V7, 187 << 12 | 4).unwrap();
         assert_eq!(f.order, [2, 1, 0, 3].map(Channel::Component));
         let f = PixelFormat::parse(Arch::V7, 187 << 12 | 8).unwrap();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_taken_or_refused_on_both() {
+    fn every_format_number_parses_or_is_refused_on_both_architectures() {
         for arch in [Arch::V6, Arch::V7] {
             for index in 0..=255u32 {
                 let order = if arch == Arch::V6 { 0o3210 } else { 0 };

@@ -235,7 +235,7 @@ fn same(is: Is, class: Class, bits: [u32; 4]) -> bool {
 }
 
 #[test]
-fn every_required_format_is_fetched_from_every_shape_that_may_have_it() {
+fn every_required_format_is_fetched_from_every_allowed_shape() {
     let (mut formats, mut fetched) = (0, 0);
     for arch in [Arch::V6, Arch::V7] {
         let all = colours()
@@ -309,7 +309,7 @@ const IMAGES: [&str; 13] = [
 ];
 
 #[test]
-fn every_format_of_an_image_is_loaded_and_stored_again() {
+fn every_image_format_loads_and_stores() {
     for arch in [Arch::V6, Arch::V7] {
         for name in IMAGES {
             let (_, number, order, bytes, is) = colours().into_iter().find(|r| r.0 == name).unwrap();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_has_one_name_on_each_architecture() {
+    fn texture_format_numbers_are_unique_per_architecture() {
         assert_eq!(format_name(Arch::V6, 187), "RGBA8 UNORM");
         assert_eq!(format_name(Arch::V6, 75), "reserved");
         assert_eq!(format_name(Arch::V7, 75), "Z16 UNORM");

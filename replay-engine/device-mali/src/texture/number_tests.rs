@@ -28,7 +28,7 @@ fn nearest_by_search(x: f64, mantissa: u32) -> u32 {
 }
 
 #[test]
-fn small_floats_decode_by_their_definition_and_come_back() {
+fn small_floats_decode_by_definition_and_round_trip() {
     for mantissa in [5u32, 6, 10] {
         for v in 0..31u32 << mantissa {
             let x = small_to_f32(v, mantissa);
@@ -85,7 +85,7 @@ fn shared_exponents() {
 }
 
 #[test]
-fn narrow_norms_come_back_and_are_the_rounded_quotient() {
+fn narrow_normalized_values_round_trip() {
     for bits in 1..=16u8 {
         let most = (1u32 << bits) - 1;
         for v in 0..=most {
@@ -106,7 +106,7 @@ fn narrow_norms_come_back_and_are_the_rounded_quotient() {
 
 proptest! {
     #[test]
-    fn any_float_becomes_the_nearest_small_one(bits in any::<u32>(), low in 0u32..40) {
+    fn float_rounds_to_the_nearest_small_float(bits in any::<u32>(), low in 0u32..40) {
         // Most bit patterns are far outside the range of a half, so exponents near it are made frequent.
         for x in [f32::from_bits(bits), f32::from_bits(bits & 0x007f_ffff | (100 + low) << 23)] {
             if x.is_nan() { continue; }
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn shared_exponents_are_near(r in 0f32..60_000.0, g in 0f32..1.0, b in 0f32..100.0) {
+    fn shared_exponent_error_is_bounded(r in 0f32..60_000.0, g in 0f32..1.0, b in 0f32..100.0) {
         let got = rgb9e5_to_f32(f32_to_rgb9e5([r, g, b]));
         let step = r.max(g).max(b) / 256.0;
         for (x, y) in [r, g, b].iter().zip(got) {

@@ -52,7 +52,7 @@ fn picture() -> (Recipe, Flat) {
 }
 
 #[test]
-fn the_word_of_a_recorded_fetch() {
+fn recorded_fetch_word_is_decoded() {
     let Operation::Single(s) = Operation::decode(0xfe18_6800).unwrap() else {
         panic!()
     };
@@ -65,7 +65,7 @@ fn the_word_of_a_recorded_fetch() {
 }
 
 #[test]
-fn staging_registers_come_in_their_order() {
+fn staging_registers_are_read_in_order() {
     // Explicit level of detail, reference, layer, offsets, sampler and texture, all from registers.
     let s = Word {
         sampler_or_mode: 15,
@@ -288,7 +288,7 @@ fn two_textures_at_once() {
 }
 
 #[test]
-fn what_is_bound_where_nothing_is_bound_is_zero_in_every_format() {
+fn unbound_textures_read_zero_in_every_format() {
     let mut memory = Flat(vec![0; 64]);
     memory.words(0, &[2 | 2 << 4 | (95 << 12 | 0o4444) << 10, 0, 2 << 12]);
     let texture = Texture::load(Arch::V6, &mut memory, 0).unwrap();
@@ -314,7 +314,7 @@ fn what_is_bound_where_nothing_is_bound_is_zero_in_every_format() {
 
 proptest! {
     #[test]
-    fn any_word_is_an_operation_or_is_refused(word in any::<u32>(), staging in any::<[u32; 9]>(), xy in any::<(u32, u32)>(), texture in any::<[u8; 32]>(), v7 in any::<bool>()) {
+    fn arbitrary_words_decode_as_texture_operations_or_are_refused(word in any::<u32>(), staging in any::<[u32; 9]>(), xy in any::<(u32, u32)>(), texture in any::<[u8; 32]>(), v7 in any::<bool>()) {
         let singles = match Operation::decode(word) {
             Ok(Operation::Single(s)) => vec![s],
             Ok(Operation::Dual(d)) => vec![d.primary, d.secondary],

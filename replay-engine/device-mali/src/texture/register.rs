@@ -191,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn numbers_and_packing_come_back() {
+    fn register_format_numbers_and_packing_round_trip() {
         for (n, f) in ALL.into_iter().enumerate() {
             assert_eq!(f.number() as usize, n);
             assert_eq!(RegisterFormat::from_number(n as u32), Ok(f));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_never_made_integers() {
+    fn floats_are_never_converted_to_integers() {
         let t = Texel::floats([1.0; 4]);
         for f in [
             RegisterFormat::S32,

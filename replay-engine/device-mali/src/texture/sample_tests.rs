@@ -92,7 +92,7 @@ const WRAPS: [(u32, Wrap); 6] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn one_level_is_what_the_formulas_give(
+    fn single_level_sampling_matches_the_formulas(
         v7 in any::<bool>(), tiled in any::<bool>(), linear in any::<bool>(), axes in 1usize..=3, wrap in 0usize..6,
         size in [1u32..40, 1u32..40, 1u32..5], c in [-3f32..3.0, -3f32..3.0, -3f32..3.0], rgba8 in any::<bool>(),
     ) {
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn levels_are_chosen_as_the_formulas_say(lod in -600i16..1800, bias in -300i16..300, mipmap in 0usize..3, linear in any::<bool>(), c in 0f32..1.0) {
+    fn mip_levels_are_selected_by_the_formulas(lod in -600i16..1800, bias in -300i16..300, mipmap in 0usize..3, linear in any::<bool>(), c in 0f32..1.0) {
         let mut r = Recipe::new(Arch::V7, RGBA32F, 32, 32);
         r.levels = 5;
         let mut memory = r.build(texel);
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn the_right_surface_is_taken_of_every_shape() {
+fn correct_surface_is_sampled_for_every_shape() {
     for arch in ARCHES {
         for (dimension, layers, samples) in [
             (Dimension::D2, 3, 0),
@@ -398,7 +398,7 @@ fn derivatives_choose_levels() {
 }
 
 #[test]
-fn integers_are_never_filtered_and_borders_keep_what_a_format_lacks() {
+fn integer_textures_are_never_filtered_even_at_borders() {
     let r = Recipe::new(Arch::V7, 133 << 12, 4, 4);
     let mut memory = r.build(|_, at| Texel {
         class: Class::Uint,
@@ -427,7 +427,7 @@ fn integers_are_never_filtered_and_borders_keep_what_a_format_lacks() {
 }
 
 #[test]
-fn memory_that_cannot_be_read_is_told_with_its_own_reason() {
+fn unreadable_texture_memory_is_a_memory_error() {
     let r = Recipe::new(Arch::V6, RGBA8, 16, 16);
     let mut memory = r.build(texel);
     let texture = r.load(&mut memory);

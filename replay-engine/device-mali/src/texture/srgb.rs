@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_is_the_power() {
+    fn power_by_roots_matches_powf() {
         for i in 0..=1000 {
             let x = f64::from(i) / 1000.0;
             assert!((power_2_4(x) - x.powf(2.4)).abs() < 1e-14, "{x}");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_come_back_and_ends_are_exact() {
+    fn srgb_codes_round_trip_with_exact_ends() {
         assert_eq!((srgb_to_linear(0), srgb_to_linear(255)), (0.0, 1.0));
         for code in 0..=255 {
             assert_eq!(linear_to_srgb(srgb_to_linear(code)), code);

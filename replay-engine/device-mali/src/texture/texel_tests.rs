@@ -19,7 +19,7 @@ fn floats(f: &PixelFormat, of: &[u8]) -> [f32; 4] {
 }
 
 #[test]
-fn each_packed_format_takes_its_bits_from_the_lowest() {
+fn packed_formats_start_at_the_lowest_bit() {
     assert_eq!(floats(&v6(64), &0x001fu16.to_le_bytes()), [1.0, 0.0, 0.0, 1.0]);
     assert_eq!(floats(&v6(64), &0xf800u16.to_le_bytes()), [0.0, 0.0, 1.0, 1.0]);
     assert_eq!(floats(&v6(64), &0x07e0u16.to_le_bytes()), [0.0, 1.0, 0.0, 1.0]);
@@ -71,7 +71,7 @@ fn plain_formats_by_definition() {
 }
 
 #[test]
-fn depth_and_stencil_as_they_are_sampled() {
+fn depth_and_stencil_formats_decode() {
     let z24s8 = 0xab_ff_ff_ffu32.to_le_bytes();
     assert_eq!(floats(&v6(77), &z24s8)[0], 1.0);
     assert_eq!(
@@ -106,7 +106,7 @@ fn depth_and_stencil_as_they_are_sampled() {
 }
 
 #[test]
-fn srgb_is_on_the_colours_alone_and_can_be_overridden() {
+fn srgb_applies_only_to_colours_and_can_be_overridden() {
     let f = PixelFormat::parse(Arch::V6, 1 << 20 | 187 << 12 | 0o3012).unwrap();
     let t = f.decode(&bytes(&[255, 0, 188, 188]), 0, 0, true).as_floats();
     assert!((t[0] - 0.5).abs() < 0.01 && t[1] == 0.0 && t[2] == 1.0);
@@ -118,7 +118,7 @@ fn srgb_is_on_the_colours_alone_and_can_be_overridden() {
 }
 
 #[test]
-fn what_cannot_be_stored_says_so() {
+fn unsupported_texel_stores_are_errors() {
     assert!(v6(1).encode(&Texel::floats([0.0; 4])).is_err());
     let e = v6(77).encode(&Texel::floats([0.0; 4])).unwrap_err();
     assert_eq!(
@@ -136,7 +136,7 @@ const STORED: [u32; 48] = [
 
 proptest! {
     #[test]
-    fn texels_come_back_to_the_same_bytes(of in any::<[u8; 16]>(), which in 0usize..48, order in 0usize..4) {
+    fn texels_round_trip_to_the_same_bytes(of in any::<[u8; 16]>(), which in 0usize..48, order in 0usize..4) {
         let order = [0o3210u32, 0o3012, 0o0123, 0o0321][order];
         let f = PixelFormat::parse(Arch::V6, STORED[which] << 12 | order).unwrap();
         // Channels that memory lacks hide components of other orders, so only formats with four components are
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn any_format_decodes_any_bytes(raw in any::<u32>(), of in any::<[u8; 16]>(), v7 in any::<bool>(), x in any::<u32>()) {
+    fn pixel_formats_decode_arbitrary_bytes(raw in any::<u32>(), of in any::<[u8; 16]>(), v7 in any::<bool>(), x in any::<u32>()) {
         let arch = if v7 { Arch::V7 } else { Arch::V6 };
         if let Ok(f) = PixelFormat::parse(arch, raw) {
             let t = f.decode(&of, x, x >> 8, true);

@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn surfaces_have_no_two_texels_in_one_place(w in 1u32..70, h in 1u32..70, bytes in 1u32..=16, side in 0usize..3) {
+        fn texels_of_a_surface_never_overlap(w in 1u32..70, h in 1u32..70, bytes in 1u32..=16, side in 0usize..3) {
             let ordering = [Ordering::Linear, Ordering::Interleaved { side: 16 }, Ordering::Interleaved { side: 4 }][side];
             let side = [1, 16, 4][side];
             let stride = i64::from(w.next_multiple_of(side) * bytes * side);
@@ -105,7 +105,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_overflows(x in any::<u32>(), y in any::<u32>(), bytes in any::<u32>(), stride in any::<i64>(), side in any::<u32>()) {
+        fn texel_offsets_never_overflow(x in any::<u32>(), y in any::<u32>(), bytes in any::<u32>(), stride in any::<i64>(), side in any::<u32>()) {
             let _ = offset(Ordering::Linear, x, y, bytes, stride);
             let _ = offset(Ordering::Interleaved { side }, x, y, bytes, stride);
         }

@@ -199,7 +199,7 @@ fn a_chain_of_null_write_value_and_cache_flush_jobs_is_done() {
 }
 
 #[test]
-fn nothing_completes_before_somebody_waits() {
+fn jobs_complete_only_while_a_client_waits() {
     let mut b = Bench::new();
     b.value_job(0, DATA, WriteKind::Immediate { bytes: 8 }, 0);
     b.start(1, CHAIN, 0);
@@ -212,7 +212,7 @@ fn nothing_completes_before_somebody_waits() {
 }
 
 #[test]
-fn a_job_with_a_shader_is_done_and_says_that_it_did_not_compute() {
+fn shader_job_completes_with_a_not_computed_report() {
     let mut b = Bench::new();
     for kind in [5, 7] {
         b.job(0, kind, 0, &[]);
@@ -244,7 +244,7 @@ fn compute(b: &mut Bench, shader: u64) -> u64 {
 }
 
 #[test]
-fn a_compute_job_faults_where_its_descriptors_or_its_code_do() {
+fn invalid_descriptors_or_code_fault_the_compute_job() {
     let mut b = Bench::new();
     b.job(0, 4, 0, &[0; 160]);
     assert_eq!(
@@ -268,7 +268,7 @@ fn a_compute_job_faults_where_its_descriptors_or_its_code_do() {
 }
 
 #[test]
-fn a_compute_job_with_code_that_is_not_known_is_done_and_says_why_it_did_not_compute() {
+fn unsupported_shader_completes_with_a_reason() {
     let mut b = Bench::new();
     for (code, why) in [
         (
@@ -308,7 +308,7 @@ fn unknown_page() -> Vec<u8> {
 }
 
 #[test]
-fn a_shader_that_is_not_known_and_runs_to_the_end_of_memory_is_no_fault() {
+fn unsupported_shader_at_the_end_of_memory_is_not_a_fault() {
     let mut b = Bench::new();
     b.0.store_page(frame(11).frame(), &page_of(&unknown_page())).unwrap();
     let job = compute(&mut b, CODE);
@@ -320,7 +320,7 @@ fn a_shader_that_is_not_known_and_runs_to_the_end_of_memory_is_no_fault() {
 }
 
 #[test]
-fn a_chain_with_more_code_than_is_read_for_one_hangs_there() {
+fn chain_hangs_when_the_code_read_budget_is_spent() {
     let mut b = Bench::new();
     b.0 = b.0.with_budget(Budget {
         wave: 1,
@@ -351,7 +351,7 @@ fn a_chain_with_more_code_than_is_read_for_one_hangs_there() {
 }
 
 #[test]
-fn a_chain_that_nobody_wants_goes_to_no_further_job() {
+fn cancelled_chain_starts_no_further_job() {
     let mut b = Bench::new();
     b.value_job(0, DATA, WriteKind::Immediate { bytes: 8 }, CHAIN + 64);
     b.job(1, 1, 0, &[]);
@@ -392,7 +392,7 @@ fn translation_faults_name_code_address_and_access() {
 }
 
 #[test]
-fn a_page_outside_the_devices_memory_is_a_bus_fault_and_is_not_reached() {
+fn page_outside_device_memory_is_a_bus_fault() {
     let mut b = Bench::new();
     b.value_job(0, OUTSIDE + 16, WriteKind::Zero, 0);
     assert_eq!(b.run(CHAIN), 0x2_0000);
@@ -433,7 +433,7 @@ fn wrong_jobs_fail_with_their_codes() {
 }
 
 #[test]
-fn a_job_behind_one_that_fails_does_not_run() {
+fn job_after_a_failed_job_does_not_run() {
     let mut b = Bench::new();
     b.value_job(0, DATA, WriteKind::Zero, CHAIN + 64);
     b.value_job(1, NOT_MAPPED, WriteKind::Zero, CHAIN + 128);
@@ -456,7 +456,7 @@ fn a_chain_that_loops_hangs_until_it_is_stopped() {
 }
 
 #[test]
-fn a_soft_stop_comes_before_the_work_and_the_next_chain_follows() {
+fn soft_stop_ends_the_chain_and_the_next_one_starts() {
     let mut b = Bench::new();
     b.value_job(0, DATA, WriteKind::Immediate { bytes: 8 }, 0);
     b.value_job(1, DATA + 8, WriteKind::Immediate { bytes: 8 }, 0);
@@ -490,7 +490,7 @@ fn without_power_or_cores_a_job_fails() {
 }
 
 #[test]
-fn the_status_stays_out_of_the_header_when_the_driver_says_so() {
+fn job_status_writeback_can_be_disabled() {
     let mut b = Bench::new();
     b.job(0, 1, 0, &[]);
     b.start(1, CHAIN, 1 << 15);
@@ -499,7 +499,7 @@ fn the_status_stays_out_of_the_header_when_the_driver_says_so() {
 }
 
 #[test]
-fn a_reset_takes_everything_back_to_the_start() {
+fn reset_restores_the_initial_state() {
     for command in [1, 2] {
         let mut b = Bench::new();
         b.job(0, 1, 0, &[]);

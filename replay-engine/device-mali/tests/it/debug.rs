@@ -97,7 +97,7 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
 }
 
 #[test]
-fn registers_are_those_of_the_changes_whichever_way_one_goes() {
+fn register_state_matches_the_changes_in_both_directions() {
     let of = load_fixture("matmul.kine");
     let f = of.follow(wanted(0, 0, 9)).unwrap();
     assert!(f.is_complete() && f.steps.len() > 100, "{} steps", f.steps.len());
@@ -122,7 +122,7 @@ fn registers_are_those_of_the_changes_whichever_way_one_goes() {
 }
 
 #[test]
-fn a_part_of_a_long_run_is_the_same_as_in_the_whole() {
+fn partial_thread_trace_equals_the_full_trace() {
     let of = load_fixture("matmul.kine");
     let whole = of.follow(wanted(0, 1, 2)).unwrap();
     let n = whole.steps.len();
@@ -149,7 +149,7 @@ fn a_part_of_a_long_run_is_the_same_as_in_the_whole() {
 }
 
 #[test]
-fn memory_is_as_the_job_found_it() {
+fn traced_memory_is_the_state_before_the_job() {
     // The second job reads what the first one wrote.
     let of = load_fixture("twopass.kine");
     let (first, second) = (of.follow(wanted(0, 0, 1)).unwrap(), of.follow(wanted(1, 0, 1)).unwrap());
@@ -167,7 +167,7 @@ fn memory_is_as_the_job_found_it() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn missing_items_are_reported() {
     let of = load_fixture("vecadd.kine");
     let describe = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
     let e = describe(wanted(0, 1 << 20, 0));
@@ -182,7 +182,7 @@ fn what_is_not_there_is_told() {
 }
 
 #[test]
-fn the_last_writer_of_a_byte_reaches_inside_jobs() {
+fn last_writer_is_found_inside_jobs() {
     let of = load_fixture("vecadd.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let f = of.follow(wanted(0, 0, 0)).unwrap();
@@ -217,7 +217,7 @@ fn the_last_writer_of_a_byte_reaches_inside_jobs() {
 }
 
 #[test]
-fn a_job_that_writes_a_value_is_named_as_such() {
+fn last_writer_names_write_value_jobs() {
     let of = load_fixture("write-value.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let mut found = 0;
@@ -236,7 +236,7 @@ fn a_job_that_writes_a_value_is_named_as_such() {
 
 /// What the CPU gave between submits, word by word or page by page, was reported as what the recording began with.
 #[test]
-fn a_byte_that_nobody_wrote_is_as_it_was_at_the_start() {
+fn unwritten_byte_has_its_initial_or_cpu_written_value() {
     let mut by_cpu = 0;
     for (name, ranges) in [
         (
@@ -301,7 +301,7 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
 
 /// The writers of one page alone are those that the whole run tells, and no more than the page has bytes.
 #[test]
-fn the_writers_of_one_page_are_those_of_the_whole_run() {
+fn page_writers_match_the_full_run() {
     let of = load_fixture("conv3x3.kine");
     let whole = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let buffers = of.recording.facts.buffers.clone();

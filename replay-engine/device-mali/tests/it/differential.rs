@@ -80,7 +80,7 @@ fn related(op: Op, registers: &mut [u32; 64], rng: &mut Rng) {
 }
 
 #[test]
-fn every_operation_alone_computes_what_its_description_says() {
+fn single_operations_match_their_description() {
     let mut rng = Rng::new(setting("KINESCOPE_SEED", 1));
     let mut refused: BTreeMap<String, u32> = BTreeMap::new();
     let mut wrong: BTreeMap<String, (u32, String)> = BTreeMap::new();
@@ -149,7 +149,7 @@ fn every_operation_alone_computes_what_its_description_says() {
 }
 
 #[test]
-fn random_clauses_compute_what_their_descriptions_say() {
+fn random_clauses_match_their_description() {
     let seed = setting("KINESCOPE_SEED", 1);
     let mut rng = Rng::new(seed ^ 0xc1a5e);
     let choice = Choice::new(|_| true);
@@ -221,7 +221,7 @@ fn fma(op: Op, modifiers: &[(Modifier, bifrost::Value)], operands: [u32; 3]) -> 
 }
 
 #[test]
-fn opposites_that_cancel_are_minus_zero_when_rounding_is_downwards() {
+fn cancelling_sums_are_minus_zero_when_rounding_down() {
     let down = [(Modifier::Round, bifrost::Value::Rtn)];
     let (x, minus) = (1.5f32.to_bits(), (-1.5f32).to_bits());
     assert_eq!(fma(Op::FaddF32, &down, [x, minus, 0]), 0x8000_0000);
@@ -231,7 +231,7 @@ fn opposites_that_cancel_are_minus_zero_when_rounding_is_downwards() {
 }
 
 #[test]
-fn total_is_before_in_the_order_of_all_floats() {
+fn total_comparison_orders_all_floats() {
     let total = [
         (Modifier::Cmpf, bifrost::Value::Total),
         (Modifier::ResultType, bifrost::Value::I1),
@@ -244,7 +244,7 @@ fn total_is_before_in_the_order_of_all_floats() {
 }
 
 #[test]
-fn a_scaled_sum_that_is_too_great_is_rounded_as_the_mode_says() {
+fn overflowing_scaled_sum_follows_the_rounding_mode() {
     let zero = [
         (Modifier::Round, bifrost::Value::Rtz),
         (Modifier::Special, bifrost::Value::N),
@@ -255,14 +255,14 @@ fn a_scaled_sum_that_is_too_great_is_rounded_as_the_mode_says() {
 }
 
 #[test]
-fn a_product_with_zero_is_zero_for_reciprocals_whatever_the_other_factor_is() {
+fn reciprocal_fma_treats_zero_times_nan_as_zero() {
     let n = [(Modifier::Special, bifrost::Value::N)];
     let got = fma(Op::FmaRscaleF32, &n, [0, f32::NAN.to_bits(), 3f32.to_bits()]);
     assert_eq!(got, 3f32.to_bits());
 }
 
 #[test]
-fn the_modes_of_a_clause_change_what_its_float_operations_give() {
+fn clause_modes_change_float_results() {
     let mut rng = Rng::new(setting("KINESCOPE_SEED", 1) ^ 0x0de5);
     let rounds = setting("KINESCOPE_CLAUSES", 30);
     let (mut compared, mut refused) = (BTreeSet::new(), BTreeSet::new());
@@ -328,7 +328,7 @@ fn the_modes_of_a_clause_change_what_its_float_operations_give() {
 }
 
 #[test]
-fn suppression_and_flushing_as_they_were_worked_out_by_hand() {
+fn suppression_and_flushing_match_hand_computed_values() {
     let run = |bits: u64, unit: Unit, op: Op, operands: [u32; 3]| {
         let mut rng = Rng::new(3);
         let plain = |i: &Instruction| {

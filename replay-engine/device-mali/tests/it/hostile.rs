@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn any_accesses_are_survived_and_answered_alike(ops in proptest::collection::vec(op(), 0..200)) {
+    fn arbitrary_accesses_are_handled_deterministically(ops in proptest::collection::vec(op(), 0..200)) {
         let (mut a, mut b) = (device(), device());
         prop_assert_eq!(play(&mut a, &ops), play(&mut b, &ops));
         prop_assert_eq!(a.take_job_reports(), b.take_job_reports());
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn any_memory_ends_a_chain_or_hangs_it(
+    fn chain_in_arbitrary_memory_ends_or_hangs(
         seed in any::<u64>(),
         head in (0..FRAMES * 64).prop_map(|o| o * 64),
         lpae in any::<bool>(),

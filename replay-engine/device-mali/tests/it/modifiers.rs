@@ -321,7 +321,7 @@ fn alike(op: &str, modifier: &str, a: &str, b: &str) -> bool {
 }
 
 #[test]
-fn every_operation_is_executed_or_on_the_list_of_those_that_are_not() {
+fn every_operation_is_executed_or_listed_as_unsupported() {
     let lanes = generate::lanes(&mut Rng::new(2), 4);
     let mut by_key: BTreeMap<String, bool> = BTreeMap::new();
     for unit in [Unit::Fma, Unit::Add] {
@@ -365,7 +365,7 @@ type Others = (usize, Vec<(&'static str, String)>);
 type Values = Vec<(String, Instruction)>;
 
 #[test]
-fn no_value_of_a_modifier_is_passed_over() {
+fn every_modifier_value_is_covered() {
     let mut rng = Rng::new(4);
     let some = generate::lanes(&mut rng, 32);
     let mut passed_over = Vec::new();
@@ -453,7 +453,7 @@ fn no_value_of_a_modifier_is_passed_over() {
 }
 
 #[test]
-fn what_a_header_asks_for_is_executed_or_refused_by_name() {
+fn clause_header_modes_are_executed_or_refused_by_name() {
     let alone = |bits: u64| {
         let mut c = generate::alone(generate::nop(Unit::Fma), generate::nop(Unit::Add), false, 0);
         c.header = Header { bits };
@@ -481,7 +481,7 @@ fn what_a_header_asks_for_is_executed_or_refused_by_name() {
 }
 
 #[test]
-fn a_sum_of_64_bits_needs_both_of_its_parts_and_no_message_beside_it() {
+fn add64_needs_both_halves_in_one_tuple() {
     let of = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
     let run = |fma: u32, add: u32| {
         let code = generate::alone(fma, add, true, 0).pack().unwrap().concat();

@@ -68,7 +68,7 @@ fn assert_same(name: &str, a: &Recording, b: &Recording) {
 }
 
 #[test]
-fn an_outcome_of_every_sample_replays_as_the_sample_does_and_differs_in_nothing() {
+fn sample_outcomes_replay_like_the_samples() {
     for name in samples() {
         let original = sample(&name);
         let (first, outcome) = replayed(&original, &Edits::default());
@@ -106,7 +106,7 @@ fn an_outcome_of_every_sample_replays_as_the_sample_does_and_differs_in_nothing(
 
 /// An input of a person's does the same to the outcome as to the original.
 #[test]
-fn an_edit_of_an_outcome_is_an_edit_of_the_original() {
+fn edited_outcome_replays_like_the_edited_original() {
     let original = sample("digits.kine");
     let (_, outcome) = replayed(&original, &Edits::default());
     let mut edits = Edits::default();
@@ -125,7 +125,7 @@ fn an_edit_of_an_outcome_is_an_edit_of_the_original() {
 
 /// A run that stops half-way leaves what it did, and replays that far.
 #[test]
-fn what_a_run_left_that_broke_off_replays_up_to_there() {
+fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     let original = sample("changes.kine");
     let mut c = compiled(&original, &Edits::default());
     // The second job's chain is not there: its head is unmapped memory.
@@ -147,7 +147,7 @@ fn what_a_run_left_that_broke_off_replays_up_to_there() {
 
 /// Plans of the version before do not tell roles: an input is one by its name, what is copied out is an output.
 #[test]
-fn a_plan_of_an_older_version_is_read_and_played() {
+fn older_plan_version_replays() {
     let original = sample("vecadd.kine");
     let c = compiled(&original, &Edits::default());
     let mut plan = c.plan.clone();

@@ -39,7 +39,7 @@ fn refused(staging: u8, tuples: &[Slots]) -> String {
 }
 
 #[test]
-fn a_result_is_not_taken_from_a_message_that_gives_none() {
+fn message_without_result_cannot_write_a_register() {
     let writes = Registers {
         port3: Port3::WriteAdd(WriteHalf::Full),
         register3: 1,
@@ -55,7 +55,7 @@ fn a_result_is_not_taken_from_a_message_that_gives_none() {
 }
 
 #[test]
-fn the_carry_of_an_address_is_that_of_the_sum_beside_it() {
+fn address_carry_requires_the_sum_in_the_same_tuple() {
     let seg = [(Modifier::Seg, Value::Wls)];
     let add = zeros(Unit::Add, Op::SegAdd, &seg);
     let message = refused(0, &[idle(nop(Unit::Fma), add)]);
@@ -63,7 +63,7 @@ fn the_carry_of_an_address_is_that_of_the_sum_beside_it() {
 }
 
 #[test]
-fn staging_registers_do_not_begin_again_at_the_first() {
+fn staging_registers_never_wrap_around() {
     let f32 = (Modifier::RegisterFormat, Value::F32);
     for (staging, op, set) in [
         (62, Op::LdAttrTex, vec![f32, (Modifier::Vecsize, Value::V4)]),
@@ -78,7 +78,7 @@ fn staging_registers_do_not_begin_again_at_the_first() {
 }
 
 #[test]
-fn a_clause_has_one_message_and_its_branch_last() {
+fn clause_allows_one_message_and_a_final_branch() {
     let load = zeros(Unit::Add, Op::LoadI32, &[(Modifier::Seg, Value::None)]);
     let twice = [idle(nop(Unit::Fma), load), idle(nop(Unit::Fma), load)];
     let text = refused(0, &twice);

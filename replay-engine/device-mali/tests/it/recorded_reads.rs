@@ -197,7 +197,7 @@ fn every_read_of_alexnet_is_answered_as_recorded() {
 }
 
 #[test]
-fn a_job_whose_header_page_is_not_mapped_faults_with_its_code_and_address() {
+fn unmapped_header_page_of_mnist_faults_with_code_and_address() {
     let Some(folder) = folder("mnist") else { return };
     let first = history(&folder).iter().find(|a| a.offset == 0x18c0).unwrap().value;
     let va = GpuVa(0xffff_0000_0000 | u64::from(first));

@@ -58,7 +58,7 @@ fn fails(r: &Recording, edits: &Edits, options: &CompileOptions) -> CompileError
 }
 
 #[test]
-fn what_is_whole_is_accepted() {
+fn valid_sample_plans_are_accepted() {
     for name in [
         "write-value.kine",
         "write-value-lpae.kine",

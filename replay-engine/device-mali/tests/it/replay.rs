@@ -108,7 +108,7 @@ fn the_sample_traces_replay_and_match() {
 
 /// Whose memory is gone, a run fails at its first chain: that no shader ran must not read as "every shader ran".
 #[test]
-fn a_run_in_which_no_job_ended_has_computed_nothing() {
+fn run_without_finished_jobs_is_not_computed() {
     let whole = compiled(&sample("conv3x3.kine"));
     let mut gone = whole.clone();
     gone.plan.pages.retain(|p| p.role == FrameRole::Table);
@@ -194,7 +194,7 @@ fn other_values(recorded: u64) -> BTreeSet<u64> {
 
 /// A changed value of every compared register diverges, at exactly that read and with that value.
 #[test]
-fn the_comparison_bites_at_every_register() {
+fn a_changed_read_of_every_register_diverges() {
     let Some(r) = published("mnist") else { return };
     let reads = compared_reads(&r);
     assert_eq!(
@@ -212,7 +212,7 @@ fn the_comparison_bites_at_every_register() {
 /// An interrupt whose recorded status is turned to 0 is taken all the same where its handler goes on to acknowledge
 /// it: the read diverges, and not something behind it.
 #[test]
-fn a_status_changed_to_0_diverges_at_every_handler() {
+fn cleared_interrupt_status_diverges_at_every_handler() {
     let Some(r) = published("mnist") else { return };
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let mut handlers = 0;
@@ -229,7 +229,7 @@ fn a_status_changed_to_0_diverges_at_every_handler() {
 
 /// The same in the larger recording, one read of each register, the value 0 or all ones.
 #[test]
-fn the_comparison_bites_in_alexnet() {
+fn changed_reads_of_alexnet_diverge() {
     let Some(r) = published("alexnet") else { return };
     for (n, of) in compared_reads(&r).values().enumerate() {
         let at = of[(n * 7919) % of.len()];
@@ -241,7 +241,7 @@ fn the_comparison_bites_in_alexnet() {
 
 /// A look at a line that is not raised is no handler, and nothing is waited for.
 #[test]
-fn a_status_of_0_that_nothing_acknowledges_is_an_ordinary_read() {
+fn unacknowledged_zero_status_is_an_ordinary_read() {
     let Some(r) = published("mnist") else { return };
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let of = |name: &str| map.find_by_name(name).unwrap().offset;
@@ -263,7 +263,7 @@ fn a_status_of_0_that_nothing_acknowledges_is_an_ordinary_read() {
 
 /// Every read that must match, changed at once: each diverges, and no other does.
 #[test]
-fn every_single_compared_read_bites() {
+fn every_changed_compared_read_diverges() {
     for (name, reads, compared, _, _) in PUBLISHED {
         let Some(r) = published(name) else { continue };
         let map = RegisterMap::by_name("mali-jm").unwrap();
@@ -329,7 +329,7 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
 }
 
 #[test]
-fn a_hundred_runs_are_the_same_bit_for_bit() {
+fn hundred_runs_are_bit_identical() {
     for name in ["mnist", "alexnet"] {
         let Some(r) = published(name) else { continue };
         let c = compiled(&r);
@@ -374,7 +374,7 @@ fn an_edited_input_changes_only_its_pages() {
 }
 
 #[test]
-fn the_outcome_is_a_recording_that_replays_in_its_turn() {
+fn outcomes_are_recordings_that_replay() {
     let mut all = vec![sample("write-value.kine"), sample("write-value-lpae.kine")];
     all.extend(published("mnist"));
     for r in all {
@@ -513,7 +513,7 @@ fn broken(accesses_left: u64, no_interrupts: bool) -> FaultyDevice {
 }
 
 #[test]
-fn what_goes_wrong_is_in_the_outcome_and_the_board_is_reset() {
+fn failures_are_in_the_outcome_and_the_device_is_reset() {
     let c = compiled(&sample("write-value.kine"));
     let mut board = broken(20, false);
     let o = run(&c.plan, &c.pages, &mut board, &Progress::new());
@@ -586,7 +586,7 @@ impl Board for BusyDevice {
 }
 
 #[test]
-fn an_address_space_that_stays_at_work_ends_the_run() {
+fn busy_address_space_ends_the_run() {
     let c = compiled(&sample("write-value.kine"));
     let o = run(
         &c.plan,

@@ -86,7 +86,7 @@ fn diverged(o: &Outcome) -> Vec<u64> {
 }
 
 #[test]
-fn a_read_before_any_write_that_differs_is_a_finding_and_not_compared() {
+fn differing_read_before_any_write_is_a_finding() {
     let (c, o) = play(&[(false, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 0)], &marked());
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Match, 0), "{:?}", o.failure);
     assert_eq!(
@@ -110,14 +110,14 @@ fn a_read_before_any_write_that_differs_is_a_finding_and_not_compared() {
 }
 
 #[test]
-fn one_that_agrees_is_compared_as_any_other() {
+fn matching_read_of_state_before_is_compared() {
     let (_, o) = play(&[(false, SHADER_CONFIG, 0)], &marked());
     assert_eq!((o.verdict, o.reads.compared, o.reads.matched), (Verdict::Match, 1, 1));
     assert!(o.findings.is_empty());
 }
 
 #[test]
-fn a_write_ends_it_and_so_does_a_reset_and_other_registers_have_none() {
+fn write_or_reset_ends_the_state_before() {
     let (_, o) = play(
         &[
             (false, TILER_CONFIG, 7),
@@ -144,7 +144,7 @@ fn a_write_ends_it_and_so_does_a_reset_and_other_registers_have_none() {
 }
 
 #[test]
-fn of_a_masked_register_only_the_masked_bits_count() {
+fn only_masked_bits_of_a_register_are_compared() {
     let map = map_with(
         "SHADER_CONFIG",
         &format!("read = \"masked\"\nmask = 0xf0\nbefore = \"{WHY}\""),
@@ -161,7 +161,7 @@ fn of_a_masked_register_only_the_masked_bits_count() {
 }
 
 #[test]
-fn the_class_survives_the_plan_s_bytes_and_text() {
+fn read_class_round_trips_through_plan_bytes_and_text() {
     let c = plan(&recording(&[(false, SHADER_CONFIG, 5)]), &marked());
     assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);
     let shown = text::print(&c.plan);
@@ -170,7 +170,7 @@ fn the_class_survives_the_plan_s_bytes_and_text() {
 }
 
 #[test]
-fn no_plan_may_treat_a_read_so_that_the_map_does_not_mark() {
+fn read_class_before_requires_a_marked_register() {
     let not_before = |r| matches!(r, Reason::NotBefore { register } if register == "SHADER_CONFIG");
     let c = plan(&recording(&[(false, SHADER_CONFIG, 5)]), &marked());
     let refused = verify(&c.plan, &c.pages, &target()).unwrap_err();
@@ -204,7 +204,7 @@ fn a_mark_needs_a_reason_and_a_compared_register() {
 
 /// No register of the map that is delivered is marked: the published recordings replay in full without.
 #[test]
-fn no_register_of_the_delivered_map_is_marked() {
+fn no_register_of_the_shipped_map_is_marked_before() {
     let map = RegisterMap::by_name("mali-jm").unwrap();
     assert!(map.registers().all(|r| r.replay.before.is_none()));
 }

@@ -87,7 +87,7 @@ fn swizzle(s: [Channel; 4]) -> String {
 }
 
 #[test]
-fn textures_and_samplers_are_what_mesas_decoder_says() {
+fn texture_descriptors_match_mesas_decoder() {
     for name in ["zoo/g71/texsample", "g71/texfetch"] {
         let Some(mut s) = submit(name) else { return };
         let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
@@ -148,7 +148,7 @@ fn textures_and_samplers_are_what_mesas_decoder_says() {
 }
 
 #[test]
-fn images_are_what_mesas_decoder_says() {
+fn image_descriptors_match_mesas_decoder() {
     let Some(mut s) = submit("zoo/g71/image") else { return };
     let (attributes, buffers) = (number(&s.job["attributes"]), number(&s.job["attribute_buffers"]));
     let a = Attribute::load(Arch::V6, &mut s, attributes, buffers, 0).unwrap();

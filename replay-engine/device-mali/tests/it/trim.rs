@@ -152,7 +152,7 @@ fn choices(jobs: u32) -> Vec<BTreeSet<u32>> {
 }
 
 #[test]
-fn each_job_and_each_pair_of_the_samples_replays_by_itself() {
+fn every_job_and_job_pair_of_the_samples_replays_alone() {
     for name in SEVERAL {
         let r = sample(name);
         let p = producers(&r);
@@ -175,7 +175,7 @@ fn each_job_and_each_pair_of_the_samples_replays_by_itself() {
 }
 
 #[test]
-fn a_second_job_that_reads_the_firsts_output_takes_it_along_or_its_bytes() {
+fn trim_of_a_dependent_job_keeps_the_producer_or_its_bytes() {
     let r = sample("twopass.kine");
     let p = producers(&r);
     let second = BTreeSet::from([1]);
@@ -200,7 +200,7 @@ fn a_second_job_that_reads_the_firsts_output_takes_it_along_or_its_bytes() {
 }
 
 #[test]
-fn keeping_everything_changes_nothing_and_a_second_cut_to_the_same_changes_nothing_more() {
+fn trimming_to_all_jobs_changes_nothing_and_is_idempotent() {
     for name in SEVERAL {
         let r = sample(name);
         let p = producers(&r);
@@ -220,7 +220,7 @@ fn keeping_everything_changes_nothing_and_a_second_cut_to_the_same_changes_nothi
 }
 
 #[test]
-fn jobs_whose_shaders_do_not_run_here_take_all_before_them() {
+fn jobs_with_unsupported_shaders_require_all_earlier_jobs() {
     let r = sample("triangle.kine");
     let p = producers(&r);
     let c = p.closure(&BTreeSet::from([1]), DependencyPolicy::Jobs);
@@ -233,7 +233,7 @@ fn jobs_whose_shaders_do_not_run_here_take_all_before_them() {
 }
 
 #[test]
-fn parts_of_the_published_recordings_replay() {
+fn trimmed_published_recordings_replay() {
     for (name, choices) in [("mnist", vec![0..=0u32, 4..=9, 22..=22]), ("alexnet", vec![57..=59u32])] {
         let Some(r) = published(name) else { continue };
         let p = producers(&r);
@@ -264,7 +264,7 @@ fn parts_of_the_published_recordings_replay() {
 }
 
 #[test]
-fn supplied_bytes_lie_where_they_are_read() {
+fn supplied_bytes_are_aligned_and_within_one_page() {
     let r = sample("digits.kine");
     let p = producers(&r);
     let last = BTreeSet::from([3]);
@@ -278,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_choice_of_jobs_replays(name in prop::sample::select(&SEVERAL[..]), bits in 1u32..16, fill: bool, touched: bool) {
+    fn any_job_subset_replays(name in prop::sample::select(&SEVERAL[..]), bits in 1u32..16, fill: bool, touched: bool) {
         let r = sample(name);
         let p = producers(&r);
         let jobs = p.parts().len() as u32;

@@ -143,7 +143,7 @@ fn output(o: &Outcome, name: &str, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn results_are_carried_to_the_next_submit_and_what_the_cpu_changed_comes_on_top() {
+fn results_carry_over_and_cpu_changes_are_applied_on_top() {
     // The second image knows nothing of results: of `data`, the CPU changed words 1 and 2, and of these a job had
     // written the first.
     let before = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4];
@@ -181,7 +181,7 @@ fn results_are_carried_to_the_next_submit_and_what_the_cpu_changed_comes_on_top(
 }
 
 #[test]
-fn a_header_is_submitted_again_as_the_cpu_made_it() {
+fn resubmitted_job_header_has_its_original_bytes() {
     let same = vec![(1, DATA, pages(1, &[])), chain(&[(DATA, 1), (DATA + 8, 2)])];
     let dir = folder("0x6000", &[same.clone(), same], &[("data", DATA, 16)]);
     let r = recorded(dir.path()).recording;
@@ -197,7 +197,7 @@ fn a_header_is_submitted_again_as_the_cpu_made_it() {
 }
 
 #[test]
-fn objects_come_and_go() {
+fn chains_replay_with_replaced_and_removed_objects() {
     let first = vec![(1, DATA, pages(2, &[5; 1024])), chain(&[(DATA, 1)])];
     // Another object at the same place, smaller, and one more elsewhere.
     let second = vec![
@@ -229,7 +229,7 @@ fn objects_come_and_go() {
 }
 
 #[test]
-fn a_chain_that_fails_is_recorded_and_those_behind_it_run() {
+fn failed_chain_is_recorded_and_later_chains_run() {
     let with = |job| vec![(1, DATA, pages(1, &[])), chain(&[job])];
     let dir = folder(
         "0x6000",
@@ -246,7 +246,7 @@ fn a_chain_that_fails_is_recorded_and_those_behind_it_run() {
 }
 
 #[test]
-fn another_gpu_is_refused_with_both_names_and_cancelled_work_ends() {
+fn driver_refuses_another_gpu_and_ends_when_cancelled() {
     let one = vec![(1, DATA, pages(1, &[])), chain(&[(DATA, 1)])];
     let dir = folder("0x7212", std::slice::from_ref(&one), &[]);
     let e = record_folder(dir.path(), &mut *board()).unwrap_err();

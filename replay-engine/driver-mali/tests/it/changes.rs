@@ -73,7 +73,7 @@ fn carried(r: &Recording, w: &HostWriteRow) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() {
+fn host_writes_are_distinguished_from_job_writes() {
     for format in FORMATS {
         let mut b = board();
         let mut d = Driver::boot(&mut *b, Recorder::new("changes")).unwrap();
@@ -132,7 +132,7 @@ fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() 
 }
 
 #[test]
-fn memory_is_mapped_and_unmapped_between_submits_and_the_hardware_is_told() {
+fn mappings_change_between_submits_and_the_mmu_is_notified() {
     for format in FORMATS {
         let mut b = board();
         let mut d = Driver::boot(&mut *b, Recorder::new("mappings")).unwrap();
@@ -192,7 +192,7 @@ fn memory_is_mapped_and_unmapped_between_submits_and_the_hardware_is_told() {
 }
 
 #[test]
-fn shared_memory_stays_until_nobody_maps_it() {
+fn shared_memory_is_freed_after_its_last_mapping() {
     let mut b = board();
     let mut d = Driver::boot(&mut *b, Recorder::new("sharing")).unwrap();
     let one = d.new_space(MmuFormat::MaliLpae).unwrap();
@@ -215,7 +215,7 @@ fn shared_memory_stays_until_nobody_maps_it() {
 }
 
 #[test]
-fn a_change_costs_what_it_touches_not_what_there_is() {
+fn recorded_change_size_depends_on_the_change_only() {
     let mut b = board();
     let mut d = Driver::boot(&mut *b, Recorder::new("cost")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
@@ -268,7 +268,7 @@ fn output_words(o: &Outcome, name: &str) -> Vec<u64> {
 }
 
 #[test]
-fn what_the_cpu_changed_between_submits_is_replayed_at_the_same_point() {
+fn host_writes_replay_between_the_same_submits() {
     for format in FORMATS {
         let r = record_changes(&mut *board(), format).unwrap();
         let (c, o, outcome) = replay(&r, &Edits::default());

@@ -85,7 +85,7 @@ fn edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
 const EDIT: [u64; 4] = [0xe1, 0xe2, 0xe3, 0xe4];
 
 #[test]
-fn an_edit_goes_with_the_same_contents_written_again() {
+fn edit_is_reapplied_when_the_cpu_rewrites_the_same_bytes() {
     // The job has written over the second word; the CPU gives the first and the second anew.
     let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 1), (1, 2)]], 1);
     let (got, messages) = edited(&r, EDIT);
@@ -95,7 +95,7 @@ fn an_edit_goes_with_the_same_contents_written_again() {
 }
 
 #[test]
-fn an_edit_ends_where_the_cpu_gives_other_contents_and_results_of_jobs_stay() {
+fn cpu_write_of_other_contents_ends_an_edit() {
     let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)]], 1);
     let (got, messages) = edited(&r, EDIT);
     // What the job wrote stays; the rest is as the recording has it.
@@ -110,7 +110,7 @@ fn an_edit_ends_where_the_cpu_gives_other_contents_and_results_of_jobs_stay() {
 }
 
 #[test]
-fn an_edit_of_a_buffer_that_is_filled_only_later_takes_the_place_of_what_comes() {
+fn edit_replaces_the_first_cpu_contents_of_a_buffer() {
     let r = recorded(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 3)]], 1);
     assert_eq!(edited(&r, EDIT).0, EDIT);
     // What comes after that is other contents.
@@ -119,14 +119,14 @@ fn an_edit_of_a_buffer_that_is_filled_only_later_takes_the_place_of_what_comes()
 }
 
 #[test]
-fn an_edit_that_nothing_writes_over_stays_but_for_what_jobs_write() {
+fn edit_stays_except_where_jobs_write() {
     let r = recorded(Some([1, 2, 3, 4]), &[&[]], 2);
     let (got, messages) = edited(&r, EDIT);
     assert_eq!((got, messages.len()), ([0xe1, 0xe2, 0xa0, 0xe4], 0));
 }
 
 #[test]
-fn an_edit_may_be_of_a_buffer_that_is_mapped_only_later_but_not_of_one_that_never_is() {
+fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
     let r = record_changes(&mut *board(), MmuFormat::Aarch64_4k).unwrap();
     let late = r.buffer("late").unwrap();
     let mut edits = Edits::default();
@@ -191,7 +191,7 @@ fn is_change(a: &Action) -> bool {
 }
 
 #[test]
-fn changes_of_memory_that_could_free_the_gpu_are_refused() {
+fn memory_changes_that_could_break_containment_are_refused() {
     let c = with(is_change, |_| Vec::new());
     verify::verify(&c.plan, &c.pages, &board().info()).unwrap();
     let plan = c.plan;
@@ -304,7 +304,7 @@ fn changes_of_memory_that_could_free_the_gpu_are_refused() {
 }
 
 #[test]
-fn nothing_that_a_chain_under_way_lies_in_is_changed() {
+fn memory_of_a_running_chain_is_never_changed() {
     let r = record_changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
     let target = board().info();
     let c = plan::compile(

@@ -120,7 +120,7 @@ fn parts_at_a_barrier(last: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn the_shaders_of_these_tests_are_what_they_say() {
+fn test_shaders_disassemble_as_described() {
     let text = |code: &[u8]| {
         let mut out = String::new();
         let mut at = 0;
@@ -206,7 +206,7 @@ fn hangs(end: Result<JobEnd, DriverError>) {
 const REASON: &str = "the shader did not end within 5000 clauses of a wave of 32 threads, or 100000 clauses of all";
 
 #[test]
-fn a_shader_that_never_ends_hangs_its_slot_until_it_is_stopped_hard() {
+fn endless_shader_hangs_its_slot_until_a_hard_stop() {
     for (code, groups) in [(again(), 1), (again(), 40), (waits_for_zero(), 3)] {
         let mut board = device();
         let mut d = Driver::boot(&mut board, Recorder::new("a shader that never ends")).unwrap();
@@ -262,7 +262,7 @@ fn hung() -> SoftwareMali {
 }
 
 #[test]
-fn the_registers_say_that_a_shader_which_never_ends_is_at_work() {
+fn registers_report_an_endless_shader_as_active() {
     let mut board = hung();
     assert_eq!(read(&mut board, JS1 + 0x24), 8, "the slot is active");
     assert_eq!(
@@ -294,7 +294,7 @@ fn a_reset_ends_a_shader_that_never_ends() {
 }
 
 #[test]
-fn threads_that_part_before_a_barrier_do_not_hang_it() {
+fn threads_that_diverge_before_a_barrier_do_not_hang() {
     let mut board = device();
     let mut d = Driver::boot(&mut board, Recorder::new("a barrier")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
@@ -334,7 +334,7 @@ fn replay(r: &Recording, edits: &Edits) -> Outcome {
 }
 
 #[test]
-fn a_replay_whose_edited_input_makes_a_shader_loop_is_told_as_a_hang() {
+fn edited_input_with_an_endless_shader_is_reported_as_a_hang() {
     let r = recorded();
     let as_it_was = replay(&r, &Edits::default());
     assert_eq!((as_it_was.verdict, &as_it_was.failure), (Verdict::Match, &None));

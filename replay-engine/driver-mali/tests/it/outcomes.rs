@@ -169,7 +169,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn original_outcome_and_outcome_of_the_outcome_are_the_same(
+    fn replaying_an_outcome_gives_the_same_outcome(
         lpae in any::<bool>(),
         steps in prop::collection::vec(step(), 1..14),
     ) {

@@ -116,7 +116,7 @@ fn an_image_is_loaded_turned_and_stored() {
 }
 
 #[test]
-fn a_texture_is_sampled_between_its_texels() {
+fn texture_is_sampled_with_linear_filtering() {
     let Some(folder) = recorded("zoo/g71/texsample") else {
         return;
     };

@@ -41,7 +41,7 @@ fn run(folder: &Path, device: &str) -> RecordedChains {
 }
 
 #[test]
-fn every_program_leaves_what_a_cpu_computed() {
+fn every_program_computes_the_cpu_reference_results() {
     let Some(root) = recordings() else { return };
     let (mut compared, mut count) = (0, 0);
     for p in programs(&root) {

@@ -63,7 +63,7 @@ fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
 }
 
 #[test]
-fn write_value_jobs_leave_what_they_were_told_to() {
+fn write_value_jobs_write_their_values() {
     for format in FORMATS {
         let r = write_value(&mut *board("mali-g71"), format).unwrap();
         let results = r.buffer("results").unwrap();
@@ -84,7 +84,7 @@ fn write_value_jobs_leave_what_they_were_told_to() {
 }
 
 #[test]
-fn a_recording_begins_with_identity_and_ends_with_everything_off() {
+fn driver_recording_begins_with_gpu_id_and_ends_powered_off() {
     let r = write_value(&mut *board("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
     let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
     let events = &r.events;
@@ -114,7 +114,7 @@ fn a_recording_begins_with_identity_and_ends_with_everything_off() {
 }
 
 #[test]
-fn every_sample_has_its_jobs_with_an_end_each() {
+fn every_sample_has_its_jobs_and_each_job_ends() {
     for (sample, r) in made() {
         let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
         let t = timeline::derive(&r, map, &Progress::new()).unwrap();
@@ -183,7 +183,7 @@ fn every_sample_replays_with_a_match() {
 }
 
 #[test]
-fn an_edited_input_reaches_the_device_and_an_edited_job_its_result() {
+fn edited_job_immediate_changes_its_result() {
     let r = write_value(&mut *board("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
     let mut device = board("mali-g71");
     let target = device.info();
@@ -208,7 +208,7 @@ fn an_edited_input_reaches_the_device_and_an_edited_job_its_result() {
 }
 
 #[test]
-fn making_the_samples_again_gives_the_same_files() {
+fn sample_files_are_reproducible() {
     let folder = root().join("sample-traces");
     let mut total = 0;
     for (sample, r) in made() {
@@ -225,7 +225,7 @@ fn making_the_samples_again_gives_the_same_files() {
 }
 
 #[test]
-fn every_file_of_the_folder_is_in_the_table_and_told_of() {
+fn sample_traces_are_all_listed_and_documented() {
     let folder = root().join("sample-traces");
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let mut files: Vec<String> = std::fs::read_dir(&folder)
@@ -241,7 +241,7 @@ fn every_file_of_the_folder_is_in_the_table_and_told_of() {
 }
 
 #[test]
-fn a_job_that_writes_where_nothing_is_mapped_tells_where() {
+fn unmapped_job_write_reports_its_address() {
     for format in FORMATS {
         let mut b = board("mali-g71");
         let mut d = Driver::boot(&mut *b, Recorder::new("a fault")).unwrap();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_alike_within_the_rule_alone() {
+    fn outputs_match_only_within_the_tolerance() {
         let a = floats(&[1.0, -2.0, 0.0, f32::NAN, 100.0]);
         let b = floats(&[1.0 + f32::EPSILON, -2.0, -0.0, f32::NAN, 100.5]);
         assert_eq!(compare(&a, &a, OutputTolerance::Exact), None);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_told_apart_beyond_what_a_floating_point_number_holds() {
+    fn integers_beyond_float_precision_are_compared_exactly() {
         let rule = |element| OutputTolerance::Near {
             element,
             absolute: 0.0,

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_memory_points_at_is_not_moved() {
+    fn guard_does_not_move_a_buffer_referenced_from_memory() {
         let buffers = [
             buffer(0x1000, 64, 1, None),
             buffer(0x2000, 64, 2, None),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_belongs_to_the_buffer_that_lives_then() {
+    fn address_belongs_to_the_buffer_live_at_that_event() {
         let buffers = vec![
             (buffer(0x1000, 64, 1, Some(5)), 0xa000),
             (buffer(0x1000, 128, 7, None), 0xb000),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_a_module_that_is_loaded_late_are_filled_in_front() {
+    fn late_module_variables_are_initialized_first() {
         let mut s = script(0x1000, 0x2000);
         s.hoist_variables();
         assert_eq!(s.count_leading_inputs(), 3);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_touched_before_stays_where_it_is() {
+    fn possibly_modified_variables_are_not_hoisted() {
         for (argument, copied_to) in [(VARIABLE + 7, 0x2000), (0x1000, VARIABLE - 4)] {
             let mut s = script(argument, copied_to);
             s.hoist_variables();

@@ -708,14 +708,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_become_whole_granules_apart_from_each_other() {
+    fn ranges_become_disjoint_granules() {
         let g = GRANULE;
         let ranges = BTreeMap::from([(g + 5, 10), (g + 600, g), (5 * g, 1), (9 * g - 1, 2), (u64::MAX - 3, 2)]);
         assert_eq!(granules(&ranges), [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)]);
     }
 
     #[test]
-    fn memory_that_is_mapped_twice_is_a_range_by_itself() {
+    fn doubly_mapped_memory_is_a_separate_range() {
         let g = GRANULE;
         let mut script = Script {
             ranges: vec![(g, 4 * g), (8 * g, 2 * g)],
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_in_memory_that_nobody_told_of_is_the_obstacle() {
+    fn first_step_in_unrecorded_memory_is_the_obstacle() {
         let fill = |to: u64, elements: u64| {
             Step::Fill(FillRow {
                 to,
@@ -780,7 +780,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_keeps_its_name() {
+    fn transfer_name_is_stable_per_address() {
         let mut n = TransferNames::default();
         assert_eq!(n.name_transfer("in", 0x1000, Some(4)), "in0");
         assert_eq!(n.name_transfer("in", 0x2000, Some(4)), "in1");

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ptx_that_holds_the_kernel_is_taken() {
+    fn only_ptx_with_the_kernel_is_accepted() {
         assert_eq!(ptx_with(TEXT.as_bytes(), "scale").unwrap(), TEXT.as_bytes());
         assert!(
             ptx_with(TEXT.as_bytes(), "other")

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn command_bits_change_alone_and_quiet_is_no_master_and_no_interrupt() {
+    fn quiet_clears_bus_master_and_disables_interrupts() {
         let mut bytes = [0; 64];
         bytes[..8].copy_from_slice(&[0x34, 0x12, 0xe8, 0x11, 0x07, 0x01, 0x08, 0x00]);
         let c = config(&bytes);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_loses_no_window() {
+    fn config_restore_after_reset_keeps_the_bars() {
         let mut bytes = [0; 64];
         for (i, b) in bytes.iter_mut().enumerate() {
             *b = i as u8;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_are_found_and_a_list_that_leads_round_ends() {
+    fn pci_capability_list_is_read_and_loops_end() {
         let mut bytes = [0; 256];
         bytes[6] = 0x10;
         bytes[0x34] = 0x40;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_is_gone_or_cut_off_is_told() {
+    fn absent_or_truncated_config_space_is_reported() {
         let e = config(&[0xff; 64]).check_present().unwrap_err();
         assert!(matches!(e, PciError::Gone { .. }), "{e}");
         let e = config(&[0; 4]).quiet().unwrap_err().to_string();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_named_as_the_kernel_does_or_by_what_they_are_compatible_with() {
+    fn platform_device_names_parse_node_or_compatible() {
         let at = Name::At {
             base: 0x901_0000,
             node: "pl031".into(),

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_apart() {
+    fn qemu_answer_lines_are_classified() {
         assert_eq!(Answer::parse(b"OK"), Answer::Done { value: "" });
         assert_eq!(Answer::parse(b"OK 0x10"), Answer::Done { value: "0x10" });
         let raised = |number, raised| Answer::Interrupt { number, raised };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_memory_is_found_in_the_view_of_system_memory() {
+    fn ram_is_found_in_qemus_flat_view() {
         let listing = "FlatView #0\n AS \"I/O\", root: io\n Root memory region: io\n  \
                        0000000000000000-0000000000000007 (prio 0, ram): odd\n\n\
                        FlatView #1\n AS \"memory\", root: system\n AS \"cpu-memory-0\", root: system\n Root memory region: system\n  \

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_however_they_are_sent() {
+    fn lines_are_reassembled_from_any_chunks() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let mut lines = Lines::new(here, 1 << 20).unwrap();
         assert_eq!(next(&mut lines, Duration::ZERO), None);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_an_error() {
+    fn overlong_unterminated_line_is_an_error() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let mut lines = Lines::new(here, 100).unwrap();
         there.write_all(&[b'x'; 101]).unwrap();

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_is_a_name_that_is_taken_and_has_its_register_map() {
+    fn every_qemu_model_has_a_valid_name_and_register_map() {
         for model in QEMU_MODELS {
             assert_eq!(Name::parse(model.argument).unwrap().text(), model.argument);
             let hardware = pci(model.vendor, model.device);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_known_by_what_selects_it_and_not_by_other_properties() {
+    fn qemu_model_ignores_unrelated_properties() {
         let of = |text| QemuModel::for_argument(text).map(|m| (m.vendor, m.device));
         assert_eq!(of("ati-vga,vgamem_mb=64,model=rv100"), Some((0x1002, 0x5159)));
         assert_eq!(of("edu,dma_mask=0xffff"), Some((0x1234, 0x11e8)));

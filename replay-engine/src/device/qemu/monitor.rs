@@ -92,7 +92,7 @@ mod tests {
         "{\"QMP\": {\"version\": {\"qemu\": {\"micro\": 2, \"minor\": 0, \"major\": 10}}}}\n{\"return\": {}}\n";
 
     #[test]
-    fn events_are_passed_over_and_errors_told() {
+    fn monitor_skips_events_and_reports_errors() {
         let (here, mut there) = UnixStream::pair().unwrap();
         there.write_all(GREETING.as_bytes()).unwrap();
         let mut monitor = Monitor::new(here).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_greets_otherwise_is_no_monitor() {
+    fn monitor_requires_the_qmp_greeting() {
         let (here, mut there) = UnixStream::pair().unwrap();
         there.write_all(b"{\"hello\": 1}\n").unwrap();
         assert!(matches!(Monitor::new(here), Err(QemuError::Monitor { .. })));

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_taken_with_their_properties() {
+    fn qemu_device_names_accept_properties() {
         for good in [
             "edu",
             "ati-vga,model=rv100",
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_reach_beyond_the_device_is_refused() {
+    fn qemu_names_that_reach_beyond_the_device_are_refused() {
         let long = "a".repeat(MAX_TEXT + 1);
         for (bad, word) in [
             ("", "begin with a device name"),

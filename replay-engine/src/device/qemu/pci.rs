@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_lie_on_multiples_of_their_size_and_do_not_overlap() {
+    fn bars_are_size_aligned_and_do_not_overlap() {
         let ati = vec![
             asked(0, 16 << 20, false, false),
             asked(1, 256, true, false),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_below_4_gib_goes_above_when_it_may() {
+    fn large_bars_go_above_4_gib_if_they_are_64_bit() {
         assert_eq!(bases(vec![asked(0, 8 << 30, false, true)]), [0x40_0000_0000]);
         for (bytes, ports) in [(1 << 31, false), (0x1_0000, true)] {
             let e = assign(vec![asked(0, bytes, ports, false)], "d").unwrap_err();

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_go_with_the_next_read_and_stores_that_follow_each_other_are_one() {
+    fn writes_are_sent_with_the_next_read_and_stores_are_merged() {
         let (mut q, heard) = peer(|line| match line.starts_with("read") {
             true => "IRQ raise 11\nOK 0x0000000000000012\n".to_owned(),
             false => "OK\n".to_owned(),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_write_is_told_with_its_place_at_the_next_access() {
+    fn refused_qtest_write_is_reported_with_its_address() {
         let (mut q, _) = peer(|line| match line.starts_with("writel") {
             true => "FAIL no\n".to_owned(),
             false => "OK 0x0\n".to_owned(),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_no_form_and_an_end_are_errors() {
+    fn malformed_qtest_replies_and_eof_are_errors() {
         for (answer, what) in [
             ("OK\n", "not a valid answer"),
             ("OK 0xx\n", "not a valid answer"),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_commands_pass_without_both_ends_waiting_for_each_other() {
+    fn qtest_command_flood_does_not_deadlock() {
         let (mut q, heard) = peer(|_| "OK\n".to_owned());
         for n in 0..100_000 {
             q.write(n, 4, n, HERE).unwrap();
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_fell_again_is_not_raised() {
+    fn lowered_irq_line_is_not_raised() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let mut q = Qtest::new(here).unwrap();
         there.write_all(b"IRQ raise 0\nIRQ raise 11\nIRQ lower 11\n").unwrap();

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_lies_low_enough_for_the_device_and_where_the_iommu_maps() {
+    fn memory_is_allocated_within_dma_mask_and_iommu_ranges() {
         let all = [(0, u64::MAX)];
         let mib = |n: u64| n << 20;
         assert_eq!(place(&all, mib(64), 1 << 32), Some(LOWEST));

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_accesses_of_the_function_alone_are_found_in_the_kernels_log() {
+    fn only_dma_faults_of_the_function_are_found_in_the_kernel_log() {
         let lines = [
             "6,400,1;vfio-pci 0000:00:02.0: enabling device (0000 -> 0002)\n SUBSYSTEM=pci\n",
             "3,401,2;DMAR: DRHD: handling fault status reg 2\n",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_before_is_not_told_again() {
+    fn dma_faults_are_reported_only_once() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("dev")).unwrap();
         let kmsg = folder.path().join("dev/kmsg");

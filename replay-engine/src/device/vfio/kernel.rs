@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read_out_of_any_answer_and_a_broken_one_is_told() {
+    fn iommu_ranges_are_parsed_and_truncated_answers_are_errors() {
         let caps = form::VFIO_IOMMU_INFO_CAPS;
         let all = Some(vec![(0, u64::MAX)]);
         assert_eq!(ranges(&answer(0, 0, &[])), all);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_vfio_is_told() {
+    fn missing_vfio_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let e = Container::open(&Host::with_root(folder.path()))
             .unwrap_err()

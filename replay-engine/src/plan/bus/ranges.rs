@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_ranges_is_the_set_of_its_bytes() {
+    fn range_set_agrees_with_a_byte_set() {
         let mut state = 7u64;
         let mut next = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

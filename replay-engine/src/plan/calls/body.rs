@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_come_back_as_they_went_in() {
+    fn plan_calls_round_trip() {
         let mut body = Vec::new();
         some().iter().for_each(|c| push(&mut body, c));
         let back: Result<Vec<_>, _> = Calls::new(&body, 2).collect();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_cut_or_changed_is_told_with_its_place() {
+    fn corrupt_plan_body_is_reported_with_its_offset() {
         let mut body = Vec::new();
         some().iter().for_each(|c| push(&mut body, c));
         let mut ends = 0;

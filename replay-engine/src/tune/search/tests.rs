@@ -150,7 +150,7 @@ fn a_grid_tries_every_point_and_finds_the_best() {
 }
 
 #[test]
-fn exactly_the_wrong_points_are_rejected_and_none_of_them_wins() {
+fn wrong_points_are_rejected_and_never_win() {
     let kind = |p: &Point| match p.block[0] {
         512 => Kind::Wrong,
         1024 => Kind::Refused,
@@ -174,7 +174,7 @@ fn exactly_the_wrong_points_are_rejected_and_none_of_them_wins() {
 }
 
 #[test]
-fn where_all_are_wrong_nothing_is_best() {
+fn no_point_is_best_if_all_are_wrong() {
     let kind = |p: &Point| {
         if *p == RECORDED.point() {
             Kind::Right
@@ -189,7 +189,7 @@ fn where_all_are_wrong_nothing_is_best() {
 }
 
 #[test]
-fn a_recorded_launch_that_does_not_repeat_itself_ends_it() {
+fn wrong_baseline_launch_ends_the_tuning() {
     let mut device = Artificial::new(0, 1, |_| Kind::Wrong);
     let tuned = run(&ask(Search::Grid), &mut device);
     assert_eq!((tuned.points.len(), device.measured.len()), (0, 1));
@@ -214,7 +214,7 @@ fn the_recorded_point_is_measured_once() {
 }
 
 #[test]
-fn halving_finds_the_best_of_a_noisy_surface_with_a_part_of_the_launches() {
+fn halving_finds_the_best_noisy_point_with_fewer_launches() {
     let mut found = 0;
     for seed in 0..40 {
         let mut device = Artificial::new(1500, seed, right);
@@ -245,7 +245,7 @@ fn rounds_end_with_few_points_and_all_repeats() {
 }
 
 #[test]
-fn a_seed_draws_the_same_points_and_another_one_others() {
+fn random_search_points_depend_on_the_seed() {
     let drawn = |seed| {
         let mut device = Artificial::new(0, 1, right);
         let tuned = run(&ask(Search::Random { points: 12, seed }), &mut device);
@@ -266,7 +266,7 @@ fn a_seed_draws_the_same_points_and_another_one_others() {
 }
 
 #[test]
-fn the_time_for_the_whole_is_kept() {
+fn total_time_limit_is_respected() {
     let mut with = ask(Search::Grid);
     with.limits = Limits {
         total_ns: 1_000_000,
@@ -283,7 +283,7 @@ fn the_time_for_the_whole_is_kept() {
 }
 
 #[test]
-fn what_nobody_wants_any_more_keeps_what_is_known() {
+fn cancelled_search_keeps_its_results() {
     let progress = Progress::new();
     let mut device = Artificial::new(0, 1, right);
     device.cancel_at = Some((4, progress.clone()));
@@ -293,7 +293,7 @@ fn what_nobody_wants_any_more_keeps_what_is_known() {
 }
 
 #[test]
-fn a_point_that_breaks_a_process_is_rejected_and_the_next_process_goes_on() {
+fn crashing_point_is_rejected_and_the_next_process_resumes() {
     let kind = |p: &Point| match (p.block[0], p.grid[0]) {
         (64, 160) | (1024, 1280) => Kind::Fatal,
         _ => Kind::Right,
@@ -329,7 +329,7 @@ fn a_point_that_breaks_a_process_is_rejected_and_the_next_process_goes_on() {
 }
 
 #[test]
-fn a_process_that_breaks_without_a_reason_is_not_begun_for_ever() {
+fn process_restarts_are_limited() {
     let mut processes = 0;
     let tuned = run_with_resume(&ask(Search::Grid), |ask| {
         processes += 1;
@@ -364,7 +364,7 @@ fn a_process_that_breaks_without_a_reason_is_not_begun_for_ever() {
 }
 
 #[test]
-fn requests_and_answers_travel() {
+fn tune_requests_and_reports_round_trip() {
     let mut with = ask(halving(7, 9));
     with.modules = vec![ReplacementCode {
         name: "fast.cu".into(),
@@ -389,7 +389,7 @@ fn requests_and_answers_travel() {
 }
 
 #[test]
-fn each_is_drawn_once_and_by_the_seed() {
+fn random_points_are_unique_and_follow_the_seed() {
     let draw = |seed, wanted| Random::new(seed).draw(100, wanted);
     let mut all = draw(1, 1000);
     assert_ne!(all, (0..100).collect::<Vec<_>>());

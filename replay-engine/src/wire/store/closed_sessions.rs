@@ -71,7 +71,7 @@ mod tests {
     use crate::wire::KeyPair;
 
     #[test]
-    fn what_was_closed_is_told_once_for_each_key_that_is_forgotten() {
+    fn closed_sessions_are_reported_once_per_removed_key() {
         let dir = tempfile::tempdir().unwrap();
         let store = KeyStore::open(dir.path()).unwrap();
         let keys = [(); 3].map(|()| KeyPair::generate().unwrap().public());

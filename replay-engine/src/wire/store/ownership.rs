@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_write_is_refused_with_what_to_do() {
+    fn writable_key_folder_is_refused_with_advice() {
         let dir = tempfile::tempdir().unwrap();
         let keys = dir.path().join("keys");
         let store = KeyStore::open(&keys).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_and_what_it_leads_to_is_looked_at() {
+    fn key_store_checks_the_symlink_target() {
         let dir = tempfile::tempdir().unwrap();
         let (keys, link) = (dir.path().join("keys"), dir.path().join("link"));
         let own = KeyStore::open(&keys).unwrap().key_pair().public();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::print_stdout, reason = "says what it skips")]
-    fn what_belongs_to_somebody_else_is_refused_with_what_to_do() {
+    fn key_files_of_another_owner_are_refused_with_a_remedy() {
         if current_user() != 0 {
             println!("skipped: only root can change the owner of a file");
             return;

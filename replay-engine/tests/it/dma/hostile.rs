@@ -90,7 +90,7 @@ fn verified(body: &str) {
 }
 
 #[test]
-fn what_a_reset_leaves_chosen_is_not_what_the_plan_chose_before_it() {
+fn device_reset_clears_the_selected_queue() {
     let sound = [RESET, FEATURES, CHOOSE, &size(64), LOW, HIGH, ENABLE, RING_IT].concat();
     verified(&sound);
     // The device goes back to its queue 0, and takes the upper halves for that one's.
@@ -116,7 +116,7 @@ fn what_a_reset_leaves_chosen_is_not_what_the_plan_chose_before_it() {
 }
 
 #[test]
-fn a_register_that_was_not_written_since_the_reset_holds_what_others_left_there() {
+fn address_register_must_be_written_after_reset() {
     let queue = |halves: &str| [RESET, FEATURES, CHOOSE, &size(64), halves, ENABLE, RING_IT].concat();
     for left_out in 0..6 {
         let halves: String = [LOW, HIGH].concat();
@@ -145,7 +145,7 @@ fn a_register_that_was_not_written_since_the_reset_holds_what_others_left_there(
 }
 
 #[test]
-fn a_plan_begins_with_a_device_of_which_nothing_is_known() {
+fn plan_must_reset_the_device_first() {
     // Run a second time it would have the device follow what the first time left.
     for first in [RING_IT, CHOOSE, FEATURES, HIGH, ENABLE, "write 0 0x14 1 0xf\n"] {
         let e = refused(&[first, RESET].concat());
@@ -186,7 +186,7 @@ fn a_plan_begins_with_a_device_of_which_nothing_is_known() {
 }
 
 #[test]
-fn a_plan_that_ends_while_the_device_is_at_work_is_refused() {
+fn plan_that_ends_with_a_busy_device_is_refused() {
     let end = "after action";
     let e = refused(&[RESET, "write 0 0x14 1 0\n"].concat());
     assert!(
@@ -227,7 +227,7 @@ fn chain(descriptors: u64) -> Vec<u8> {
 }
 
 #[test]
-fn following_rings_costs_steps_by_what_is_in_them() {
+fn walking_a_ring_costs_steps_for_its_entries() {
     let setup = [RESET, FEATURES, CHOOSE, &size(1024), LOW, HIGH, ENABLE, RING_IT].concat();
     let done = format!("until 1 {:#x} 2 {{}} mask 0xffff reads 0 limit 1000000\n", DONE + 2);
     let with = |body: &str, index: u16, descriptors: u64, heads: &[u16]| {
@@ -361,7 +361,7 @@ fn ran(plan: &Compiled, (mut board, asked): (Kept, Asked)) -> (Outcome, Vec<Stri
 }
 
 #[test]
-fn a_device_that_its_machine_cannot_reset_is_at_rest_before_it_masters_the_bus_and_again_behind_it() {
+fn unresettable_device_is_quiesced_around_bus_mastering() {
     let mut plan = rings(RESET);
     put(&mut plan, TABLE, &[1]);
     let page = format!("page {:#x}", BASE / PAGE_SIZE as u64);
@@ -385,7 +385,7 @@ fn a_device_that_its_machine_cannot_reset_is_at_rest_before_it_masters_the_bus_a
 }
 
 #[test]
-fn a_transfer_from_before_is_over_before_the_device_masters_the_bus() {
+fn running_transfer_must_end_before_bus_mastering() {
     let text = EDU.replacen("arena 0x2000000 pages 16384", &format!("arena {BASE:#x} pages 64"), 1);
     let (head, _) = text.split_once("body\n").unwrap();
     let head: String = head

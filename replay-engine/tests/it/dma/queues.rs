@@ -68,7 +68,7 @@ fn map(from: &str, to: &str) -> RegisterMap {
 }
 
 #[test]
-fn a_recording_with_the_device_s_memory_shows_its_picture_in_other_memory() {
+fn queue_recording_replays_its_picture_at_other_addresses() {
     need_qemu!();
     let mut b = board(DEVICE);
     let recording = driver::record(&mut b);
@@ -134,7 +134,7 @@ fn a_recording_with_the_device_s_memory_shows_its_picture_in_other_memory() {
 }
 
 #[test]
-fn bus_mastering_is_refused_where_one_address_is_not_typed() {
+fn untyped_bus_address_refuses_bus_mastering_replay() {
     let typed =
         "role = \"bus-address\"\nzero = \"none\"\ndoc = \"Address on the bus of the ring that the driver fills.\"";
     let untyped = map(typed, &typed.replace("role = \"bus-address\"\n", ""));
@@ -204,7 +204,7 @@ fn write_of(at: u64, new: u64) -> impl Fn(&mut Action) -> bool {
 }
 
 #[test]
-fn what_rings_may_not_hold_is_refused() {
+fn invalid_descriptor_rings_are_refused() {
     let compiled = compiled();
     let base = compiled.plan.arena.base.0;
     let used = compiled.plan.used_pages * 4096;
@@ -336,7 +336,7 @@ fn what_rings_may_not_hold_is_refused() {
 }
 
 #[test]
-fn a_picture_that_is_another_is_no_match() {
+fn different_picture_is_not_a_match() {
     need_qemu!();
     let mut recording = sample();
     let mut ppm = driver::picture().to_ppm();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_function_of_a_name_is_found() {
+    fn newest_version_of_a_function_is_found() {
         let of = |name: &str| exported(name).map(|(at, _)| at);
         assert_eq!(find("cuMemAlloc", 13_000, 0), of("cuMemAlloc_v2"));
         assert_eq!(find("cuGetProcAddress", 13_000, 0), of("cuGetProcAddress_v2"));

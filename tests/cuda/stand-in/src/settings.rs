@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_read() {
+    fn stand_in_settings_are_parsed() {
         let s = Settings::parse(|name| {
             let text = match name {
                 FAIL => "cuMemCreate:3, cuMemUnmap:2+=801, cuLaunchKernel:1=719,kernel:2,device:9=999",

@@ -105,7 +105,7 @@ fn is_reached(at: u64) -> bool {
 }
 
 #[test]
-fn every_function_of_the_list_has_its_name() {
+fn stand_in_driver_exports_listed_functions() {
     for name in [
         "cuInit",
         "cuMemAlloc_v2",
@@ -126,7 +126,7 @@ fn every_function_of_the_list_has_its_name() {
 }
 
 #[test]
-fn addresses_are_reserved_where_they_are_wanted_and_hold_what_is_mapped_alone() {
+fn address_reservation_follows_hints_and_needs_mapped_memory() {
     let _own = Own::new();
     let (hint, long) = (0x1777_4000_0000, 1 << 40);
     let (mut at, mut other) = (0, 0);
@@ -188,7 +188,7 @@ fn addresses_are_reserved_where_they_are_wanted_and_hold_what_is_mapped_alone() 
 }
 
 #[test]
-fn a_kernel_reaches_what_is_allocated_alone_and_a_hurt_context_stays_hurt() {
+fn out_of_bounds_kernel_leaves_its_context_failed() {
     let own = Own::new();
     let (_, mix) = function(MIX, "mix");
     let (from, to) = (alloc(40), alloc(40));
@@ -212,7 +212,7 @@ fn a_kernel_reaches_what_is_allocated_alone_and_a_hurt_context_stays_hurt() {
 }
 
 #[test]
-fn streams_run_by_themselves_and_the_default_stream_waits_for_those_that_wait_for_it() {
+fn default_stream_waits_only_for_blocking_streams() {
     let _own = Own::new();
     let (_, obey) = function(ORDERS, "obey");
     let (_, slow) = function(ORDERS, "slow");
@@ -263,7 +263,7 @@ fn streams_run_by_themselves_and_the_default_stream_waits_for_those_that_wait_fo
 }
 
 #[test]
-fn events_order_streams_and_tell_the_time() {
+fn cuda_events_order_streams_and_measure_time() {
     let _own = Own::new();
     let (_, slow) = function(ORDERS, "slow");
     let (mut one, mut two, mut from, mut to, mut plain) = (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
@@ -287,7 +287,7 @@ fn events_order_streams_and_tell_the_time() {
 }
 
 #[test]
-fn what_cannot_be_captured_ends_the_capture() {
+fn unsupported_calls_end_the_stream_capture() {
     let _own = Own::new();
     let (mut stream, mut graph, mut status) = (null_mut(), null_mut(), 9);
     cuStreamCreate(&CALL, &mut stream, 0).unwrap();
@@ -344,7 +344,7 @@ fn what_cannot_be_captured_ends_the_capture() {
 }
 
 #[test]
-fn a_capture_wants_what_left_it_back() {
+fn capture_end_requires_forked_streams_to_rejoin() {
     let _own = Own::new();
     let (mut one, mut two, mut event, mut graph) = (null_mut(), null_mut(), null_mut(), null_mut());
     cuStreamCreate(&CALL, &mut one, STREAM_NON_BLOCKING).unwrap();
@@ -366,7 +366,7 @@ fn a_capture_wants_what_left_it_back() {
 }
 
 #[test]
-fn variables_begin_with_the_values_of_the_text() {
+fn module_variables_have_their_ptx_initial_values() {
     let _own = Own::new();
     let (module, _) = function(include_str!("../../clients/ptx/globals.ptx"), "through");
     let of = |name: &str| {
@@ -412,7 +412,7 @@ fn registers_are_limited_by_an_option_and_errors_are_logged() {
 }
 
 #[test]
-fn launches_that_cannot_be_are_refused() {
+fn impossible_launches_are_refused() {
     let _own = Own::new();
     let (_, slow) = function(ORDERS, "slow");
     for (grid, block) in [(0, 1), (1, 0), (1, 1025)] {
@@ -437,7 +437,7 @@ fn launches_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn memory_of_the_host_is_taken_for_what_it_is() {
+fn host_memory_has_the_right_pointer_type() {
     let _own = Own::new();
     let mut at = null_mut();
     cuMemHostAlloc(&CALL, &mut at, 64, 0).unwrap();

@@ -63,7 +63,7 @@ fn the_recording_names_its_image_its_scores_and_its_weights() {
 }
 
 #[test]
-fn as_it_was_recorded_it_matches_and_every_job_ran_its_shader() {
+fn digits_replay_matches_and_runs_every_shader() {
     let (scores, o) = replay(&recording(), None);
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
     assert!(o.computed && !o.jobs.is_empty());
@@ -74,7 +74,7 @@ fn as_it_was_recorded_it_matches_and_every_job_ran_its_shader() {
 }
 
 #[test]
-fn every_held_out_image_gets_the_class_and_the_scores_of_the_reference() {
+fn held_out_images_match_reference_class_and_scores() {
     let r = recording();
     let all = digits::held_out(&digits::folder()).unwrap();
     assert_eq!(all.len(), HELD_OUT);

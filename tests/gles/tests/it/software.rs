@@ -32,7 +32,7 @@ const COMPUTE: &str = env!("CARGO_BIN_EXE_gles-compute");
 const DIGITS: &str = env!("CARGO_BIN_EXE_digits");
 
 #[test]
-fn ten_programs_make_what_the_cpu_expects_and_leave_it_in_files() {
+fn ten_programs_match_the_cpu_and_write_their_results() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().to_str().unwrap();
     let Some(out) = run(COMPUTE, &["--out", folder, "--repeat", "2"]) else {
@@ -60,7 +60,7 @@ fn ten_programs_make_what_the_cpu_expects_and_leave_it_in_files() {
 }
 
 #[test]
-fn a_file_from_before_the_run_is_refused_for_every_output() {
+fn initial_contents_are_refused_as_output() {
     let dir = tempfile::tempdir().unwrap();
     let Some(out) = run(COMPUTE, &["--out", dir.path().to_str().unwrap()]) else {
         return;
@@ -77,7 +77,7 @@ fn a_file_from_before_the_run_is_refused_for_every_output() {
 }
 
 #[test]
-fn the_network_gives_every_held_out_image_the_class_and_scores_of_the_reference() {
+fn network_matches_the_reference_on_every_held_out_image() {
     let Some(out) = run(DIGITS, &["--held-out"]) else {
         return;
     };
@@ -90,7 +90,7 @@ fn the_network_gives_every_held_out_image_the_class_and_scores_of_the_reference(
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn missing_items_are_reported() {
     let out = Command::new(COMPUTE).arg("nothing").output().unwrap();
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out).contains("there is no program nothing"), "{}", text(&out));

@@ -19,7 +19,7 @@ fn word() -> impl Strategy<Value = [u8; 16]> {
 
 proptest! {
     #[test]
-    fn any_code_is_clauses_or_an_error(words in prop::collection::vec(word(), 1..24)) {
+    fn arbitrary_code_disassembles_or_is_an_error(words in prop::collection::vec(word(), 1..24)) {
         let code = words.concat();
         let shader = disassemble(&code);
         for c in &shader.clauses {
@@ -29,7 +29,7 @@ proptest! {
     }
 
     #[test]
-    fn a_clause_that_is_cut_short_is_an_error(words in prop::collection::vec(word(), 1..12)) {
+    fn truncated_clause_is_an_error(words in prop::collection::vec(word(), 1..12)) {
         let code = words.concat();
         if let Ok(c) = Clause::from_code(&code, 0) {
             let short = &code[..(c.words * 16) - 1];
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn every_encoding_is_reached_by_its_own_bits(bits in any::<u32>()) {
+    fn every_encoding_decodes_from_its_bits(bits in any::<u32>()) {
         for unit in [Unit::Fma, Unit::Add] {
             for (op, mask, exact) in Instruction::encodings(unit) {
                 let bits = exact | bits & !mask & ((1 << unit.bits()) - 1);

@@ -49,7 +49,7 @@ fn texts(decoded: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn every_shader_reads_as_in_mesas_own_text() {
+fn disassembly_matches_mesas_text_for_every_shader() {
     let mut all = Vec::new();
     folders(&recordings().join("panfrost"), &mut all);
     if all.is_empty() {

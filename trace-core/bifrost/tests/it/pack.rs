@@ -69,7 +69,7 @@ fn seen(c: &Constant) -> Vec<(Option<i64>, u32)> {
 
 proptest! {
     #[test]
-    fn a_block_is_unpacked_as_it_was(r in block(), first in any::<bool>()) {
+    fn register_block_round_trips_through_packing(r in block(), first in any::<bool>()) {
         if let Ok(bits) = r.encode(first) {
             let back = Registers::decode(bits, first);
             prop_assert!(back.sound);
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn any_block_that_is_sound_can_be_packed_again(bits in 0..1u64 << 35, first in any::<bool>()) {
+    fn valid_register_block_repacks(bits in 0..1u64 << 35, first in any::<bool>()) {
         let r = Registers::decode(bits, first);
         if r.sound {
             // A port that reads twice the same register beyond 31 cannot be distinguished from falling order.
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_clause_is_unpacked_as_it_was(
+    fn clause_round_trips_through_packing(
         header in 0..1u64 << 45,
         tuples in prop::collection::vec((block(), 0..1u32 << 23, 0..1u32 << 20), 1..=8),
         constants in prop::collection::vec(constant(), 0..=6),
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn any_clause_that_unpacks_is_packed_to_the_same(words in prop::collection::vec(any::<[u8; 16]>(), 1..12), tag in any::<u8>()) {
+    fn decoded_clause_repacks_to_the_same(words in prop::collection::vec(any::<[u8; 16]>(), 1..12), tag in any::<u8>()) {
         let mut words = words;
         words[0][0] = 0x48 | tag & 7;
         if let Ok(c) = Clause::from_code(&words.concat(), 0)
@@ -151,7 +151,7 @@ fn binaries(root: &Path, into: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn shaders_of_mesas_driver_are_packed_again_byte_for_byte() {
+fn mesa_shaders_repack_byte_for_byte() {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings"),
         PathBuf::from,

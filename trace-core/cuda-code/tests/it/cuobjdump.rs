@@ -103,7 +103,7 @@ fn attribute(kernel: &Kernel<'_>, attribute: &str, line: &str, of: &str) {
 }
 
 #[test]
-fn attributes_of_kernels_and_symbols_of_variables() {
+fn cubin_kernel_attributes_and_variable_symbols_are_read() {
     for file in common::all(".cubin") {
         let bytes = common::bytes(&file);
         let cubin = Cubin::parse(&bytes).unwrap();
@@ -158,7 +158,7 @@ fn attributes_of_kernels_and_symbols_of_variables() {
 }
 
 #[test]
-fn entries_of_fatbins() {
+fn fatbin_entries_are_listed() {
     for file in common::all(".fatbin") {
         let bytes = common::bytes(&file);
         let image = Fatbin::parse(&bytes).unwrap();

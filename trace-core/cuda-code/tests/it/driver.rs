@@ -55,7 +55,7 @@ fn reported() -> Vec<(String, Reported)> {
 }
 
 #[test]
-fn cubins_are_as_the_driver_reports_them() {
+fn cubin_properties_match_the_driver() {
     for (file, reported) in reported().into_iter().filter(|(file, _)| file.ends_with(".cubin")) {
         let bytes = common::bytes(&file);
         let cubin = Cubin::parse(&bytes).unwrap();
@@ -99,7 +99,7 @@ fn cubins_are_as_the_driver_reports_them() {
 }
 
 #[test]
-fn ptx_is_as_the_driver_reports_it() {
+fn ptx_entries_match_the_driver() {
     for (file, reported) in reported().into_iter().filter(|(file, _)| file.ends_with(".ptx")) {
         let bytes = common::bytes(&file);
         let ptx = Ptx::parse(&bytes).unwrap();
@@ -120,7 +120,7 @@ fn ptx_is_as_the_driver_reports_it() {
 }
 
 #[test]
-fn the_entry_chosen_is_the_one_that_the_driver_took() {
+fn chosen_fatbin_entry_matches_the_driver() {
     let device = Capability::new(9, 0);
     let mut cases = 0;
     for line in common::text("driver-choice.txt")
@@ -168,7 +168,7 @@ fn the_entry_chosen_is_the_one_that_the_driver_took() {
 }
 
 #[test]
-fn what_runs_where() {
+fn code_architectures_match_device_capabilities() {
     let runs = |name, form, major, minor| {
         Arch::from_name(name)
             .unwrap()

@@ -9,7 +9,7 @@ use cuda_code::ptx::Ptx;
 use cuda_code::{Capability, Error, Form};
 
 #[test]
-fn a_wrapper_says_where_its_image_is() {
+fn fatbin_wrapper_points_to_its_image() {
     let mut bytes = 0x4662_43b1u32.to_le_bytes().to_vec();
     bytes.extend_from_slice(&2u32.to_le_bytes());
     bytes.extend_from_slice(&0x7fff_1234_5678u64.to_le_bytes());
@@ -33,7 +33,7 @@ fn a_wrapper_says_where_its_image_is() {
 }
 
 #[test]
-fn sixteen_bytes_say_how_long_an_image_is() {
+fn first_sixteen_bytes_give_the_image_size() {
     for file in common::all(".fatbin") {
         let bytes = common::bytes(&file);
         assert_eq!(total_bytes(&bytes[..16]), Ok(bytes.len() as u64), "{file}");
@@ -44,7 +44,7 @@ fn sixteen_bytes_say_how_long_an_image_is() {
 }
 
 #[test]
-fn all_ways_of_storing_give_the_same_code() {
+fn all_fatbin_compressions_give_the_same_code() {
     let files = ["vecadd.none.fatbin", "vecadd.lz4.fatbin", "vecadd.zstd.fatbin"];
     let ways = [Compression::None, Compression::Lz4, Compression::Zstd];
     let mut codes = Vec::new();
@@ -79,7 +79,7 @@ fn all_ways_of_storing_give_the_same_code() {
 }
 
 #[test]
-fn every_entry_unpacks_to_what_it_says() {
+fn fatbin_entries_unpack_to_their_declared_architecture() {
     for file in common::all(".fatbin") {
         let bytes = common::bytes(&file);
         for entry in Fatbin::parse(&bytes).unwrap().entries() {
@@ -109,7 +109,7 @@ fn every_entry_unpacks_to_what_it_says() {
 }
 
 #[test]
-fn images_behind_each_other() {
+fn concatenated_fatbin_images_are_found() {
     let one = common::bytes("vecadd.zstd.fatbin");
     let two = common::bytes("templated.zstd.fatbin");
     let mut both = one.clone();
@@ -169,7 +169,7 @@ fn broken_compression_is_an_error() {
 }
 
 #[test]
-fn an_unknown_compression_is_an_error_of_that_entry_alone() {
+fn unknown_compression_fails_only_its_entry() {
     let image = common::fatbin(&[(2, 90, 0x1011, b"xxxxxxxx"), (1, 80, 0x11, b".version 7.0\n\0")]);
     let entries: Vec<_> = Fatbin::parse(&image).unwrap().entries().map(Result::unwrap).collect();
     assert_eq!(entries[0].compression(), Compression::Unknown);

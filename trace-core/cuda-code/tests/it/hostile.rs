@@ -207,18 +207,18 @@ fn ptx_piece() -> impl Strategy<Value = &'static str> {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn cuda_image_parsers_accept_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         read_all(&bytes);
     }
 
     #[test]
-    fn any_pieces_of_ptx(pieces in prop::collection::vec(ptx_piece(), 0..60)) {
+    fn ptx_parser_accepts_arbitrary_tokens(pieces in prop::collection::vec(ptx_piece(), 0..60)) {
         let text = format!(".version 8.0 .target sm_90 {}", pieces.join(" "));
         read_all(text.as_bytes());
     }
 
     #[test]
-    fn any_entries(kind in 0u16..4, arch: u32, flags: u64, code in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn fatbin_parser_accepts_arbitrary_entries(kind in 0u16..4, arch: u32, flags: u64, code in prop::collection::vec(any::<u8>(), 0..64)) {
         read_all(&common::fatbin(&[(kind, arch, flags, &code), (1, 80, 0x11, b".version 8.0 .target sm_80")]));
     }
 }

@@ -10,7 +10,7 @@ use cuda_code::{Arch, Capability, Error, Form, Image, ImageKind};
 const H200: Capability = Capability::new(9, 0);
 
 #[test]
-fn kinds_of_bytes() {
+fn image_kinds_are_detected_from_bytes() {
     let kind = |bytes: &[u8]| Image::detect(bytes).kind;
     for (tail, expected) in [
         (".fatbin", ImageKind::Fatbin),
@@ -67,7 +67,7 @@ fn a_kernel_is_found_in_every_container() {
 }
 
 #[test]
-fn code_for_one_architecture_comes_first_where_it_fits() {
+fn architecture_specific_code_is_preferred() {
     let bytes = common::bytes("many.fatbin");
     let found = |major, minor| {
         let found = Image::detect(&bytes).code(Capability::new(major, minor)).unwrap();
@@ -92,7 +92,7 @@ fn code_for_one_architecture_comes_first_where_it_fits() {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_runs() {
+fn kernels_for_other_architectures_are_not_found() {
     let old = Capability::new(7, 5);
     for file in ["vecadd.sm_80.cubin", "vecadd.compute_80.ptx", "vecadd.zstd.fatbin"] {
         let bytes = common::bytes(file);
@@ -108,7 +108,7 @@ fn nothing_is_found_where_nothing_runs() {
 }
 
 #[test]
-fn of_several_fatbins_the_one_with_the_kernel_counts() {
+fn find_kernel_picks_the_fatbin_that_contains_it() {
     let mut both = common::bytes("vecadd.zstd.fatbin");
     let first = both.len() as u64;
     both.extend(common::bytes("templated.zstd.fatbin"));
@@ -120,7 +120,7 @@ fn of_several_fatbins_the_one_with_the_kernel_counts() {
 }
 
 #[test]
-fn an_error_in_chosen_code_says_which_entry() {
+fn code_error_names_its_fatbin_entry() {
     let image = common::fatbin(&[
         (1, 80, 0x11, b".version 7.0\n.target sm_80\n"),
         (2, 90, 0x11, b"\x7fELFnot!"),

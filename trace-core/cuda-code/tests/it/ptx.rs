@@ -14,7 +14,7 @@ fn module(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_module_written_by_hand() {
+fn hand_written_ptx_module_is_parsed() {
     let bytes = common::bytes("required.ptx");
     let ptx = Ptx::parse(&bytes).unwrap();
     assert_eq!(
@@ -103,7 +103,7 @@ fn parameters_have_the_offsets_of_the_cubin() {
 }
 
 #[test]
-fn forms_that_compilers_write() {
+fn compiler_generated_ptx_is_parsed() {
     let text = module(
         ".file 1 \"a { b.cu\"\n.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
          .extern .global .align 4 .u32 elsewhere;\n.extern .const .align 8 .b8 table[];\n\
@@ -137,7 +137,7 @@ fn forms_that_compilers_write() {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn ptx_errors_give_position_and_cause() {
     let error = |text: &str| Ptx::parse(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(error("hello"), "byte 0x0: expected \".version\", found \"hello\"");
     assert_eq!(error(".version 8"), "byte 0x9: expected a version, found \"8\"");
@@ -203,7 +203,7 @@ fn launch_bounds_are_replaced_and_the_rest_stays() {
 }
 
 #[test]
-fn launch_bounds_are_added_where_none_were() {
+fn launch_bounds_are_added_if_missing() {
     let text = module(".entry a(.param .u32 x) // {\n{ ret; }\n.entry b .maxntid 8 .maxntid 9 { ret; }\n\0left");
     let change = LaunchBounds {
         max_threads: Change::Set([32, 1, 1]),
@@ -222,7 +222,7 @@ fn launch_bounds_are_added_where_none_were() {
 }
 
 #[test]
-fn launch_bounds_that_cannot_be_are_errors() {
+fn impossible_launch_bounds_are_errors() {
     let text = common::bytes("required.ptx");
     let fails = |name: &str, change: LaunchBounds| {
         let error = with_launch_bounds(&text, name, &change).unwrap_err();

@@ -50,7 +50,7 @@ fn modes() -> FieldKind {
 }
 
 #[test]
-fn a_file_begins_with_the_first_name_and_goes_on() {
+fn names_are_added_to_a_new_map_file() {
     let first = set_entry(
         "",
         &head(),
@@ -145,7 +145,7 @@ doc = "Rows."
 "#;
 
 #[test]
-fn what_is_written_by_hand_stays() {
+fn hand_written_map_text_is_preserved() {
     let fields = vec![
         field("go", 0, 0, FieldKind::Bool),
         field("mode", 3, 1, modes()),
@@ -198,7 +198,7 @@ fn what_is_written_by_hand_stays() {
 }
 
 #[test]
-fn an_enumeration_that_others_name_is_not_changed_for_one() {
+fn shared_enumeration_is_not_changed_for_one_register() {
     let other = FieldKind::Enum(Arc::new(vec![(0, "off".into()), (1, "half".into())]));
     let written = set_entry(
         BY_HAND,
@@ -213,7 +213,7 @@ fn an_enumeration_that_others_name_is_not_changed_for_one() {
 }
 
 #[test]
-fn a_name_is_taken_out_with_its_enumeration_and_put_back() {
+fn removed_name_and_enumeration_can_be_restored() {
     let first = set_entry("", &head(), &register("A", 0, vec![field("mode", 3, 1, modes())])).unwrap();
     let out = replace_entry(&first.text, &head(), Key::Register(0), first.new.as_deref(), None).unwrap();
     assert_eq!(map(&out).registers().count(), 0);
@@ -226,7 +226,7 @@ fn a_name_is_taken_out_with_its_enumeration_and_put_back() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_and_said() {
+fn unwritable_register_names_are_refused_with_a_reason() {
     let said = register("X", 0x34, Vec::new());
     let e = set_entry(BY_HAND, &head(), &said).unwrap_err();
     assert_eq!(
@@ -253,7 +253,7 @@ fn what_cannot_be_written_is_refused_and_said() {
 }
 
 #[test]
-fn wide_ones_and_other_widths_are_written_as_the_form_has_them() {
+fn wide_and_narrow_registers_are_written_to_the_map() {
     let mut said = register(
         "ADDRESS",
         0x8,

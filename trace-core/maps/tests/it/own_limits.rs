@@ -12,7 +12,7 @@ fn text(name: &str, device: &str, register: &str) -> String {
 
 /// Far more memory than its file has bytes; more maps than are taken; all of them together.
 #[test]
-fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
+fn oversized_or_excess_maps_are_skipped_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let bomb = text("bomb", "", "R{n}_").replace("base = 0", "base = 0\nstride = 4096\ncount = 256")
         + "fields = ["

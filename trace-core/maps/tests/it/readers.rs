@@ -30,7 +30,7 @@ fn refused(text: &str) -> ImportError {
 }
 
 #[test]
-fn an_svd_has_the_registers_that_svd_parser_finds() {
+fn svd_import_matches_svd_parser() {
     use svd_parser::svd::RegisterCluster;
     let file = files().join("timer.svd");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -75,7 +75,7 @@ fn an_svd_has_the_registers_that_svd_parser_finds() {
 }
 
 #[test]
-fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
+fn svd_import_keeps_access_and_values_and_reports_losses() {
     let made = take(&files().join("timer.svd"), &block("TIMER0"));
     let map = map(&made);
     assert_eq!(made.window_at, Some(0x4001_0000));
@@ -109,7 +109,7 @@ fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
 }
 
 #[test]
-fn a_vendors_svd_has_as_many_registers_as_cmsis_svd_counts() {
+fn vendor_svd_register_counts_match_cmsis_svd() {
     let Some(file) = std::env::var_os("KINESCOPE_RP2040_SVD") else {
         println!("skipped: KINESCOPE_RP2040_SVD names no file");
         return;
@@ -126,7 +126,7 @@ fn a_vendors_svd_has_as_many_registers_as_cmsis_svd_counts() {
 }
 
 #[test]
-fn freedrenos_registers_are_where_its_own_generator_puts_them() {
+fn freedreno_register_offsets_match_its_generator() {
     for (name, registers) in [("hdmi/hdmi", 92), ("adreno/ocmem", 7)] {
         let made = take(&files().join(format!("{name}.xml")), &Options::default());
         let map = map(&made);
@@ -196,7 +196,7 @@ fn arrays_of_rules_ng_ng_are_laid_out_and_variants_chosen() {
 
 /// A map that is kept with a program: the same registers, arrays as arrays.
 #[test]
-fn a_compact_map_has_the_registers_and_fields_of_the_whole_one() {
+fn compact_map_keeps_registers_and_fields() {
     let text = r#"<database><domain name="D" width="32"><doc>About it.</doc>
   <array offset="0x10" name="RB_MRT" stride="8" length="3"><reg32 offset="0" name="CTL"><bitfield name="GO" pos="0"/><bitfield name="N" low="4" high="7" type="uint"/></reg32>
     <array offset="1" name="BUF" stride="1" length="2"><reg32 offset="0" name="A"/></array></array>
@@ -241,7 +241,7 @@ fn a_compact_map_has_the_registers_and_fields_of_the_whole_one() {
 }
 
 #[test]
-fn mesas_packets_become_as_many_layouts_as_its_own_generator_writes_structures() {
+fn mesa_packet_layout_counts_match_its_generator() {
     let rt = take(&files().join("gen_rt.xml"), &Options::default());
     assert_eq!((rt.registers, rt.layouts), (0, 14));
     let v3d = take(&files().join("v3d_packet_v21.xml"), &Options::default());
@@ -270,7 +270,7 @@ fn registers_of_genxml_have_their_offsets_and_halves() {
 }
 
 #[test]
-fn hostile_files_are_refused_with_their_place_and_quickly() {
+fn hostile_files_are_refused_quickly_with_a_location() {
     let deep = format!("<database>{}{}</database>", "<a>".repeat(5000), "</a>".repeat(5000));
     assert!(matches!(refused(&deep), ImportError::TooMuch { .. }));
     let circle = r#"<device><peripherals><peripheral derivedFrom="B"><name>A</name><baseAddress>0</baseAddress></peripheral>
@@ -319,7 +319,7 @@ fn hostile_files_are_refused_with_their_place_and_quickly() {
 }
 
 #[test]
-fn long_names_empty_arrays_and_fields_of_all_bits_end_with_an_answer() {
+fn extreme_names_arrays_and_fields_are_handled() {
     let svd = |register: &str| {
         format!(
             "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><register>{register}\
@@ -345,7 +345,7 @@ fn long_names_empty_arrays_and_fields_of_all_bits_end_with_an_answer() {
 }
 
 #[test]
-fn imports_that_import_each_other_end_and_names_that_lead_away_are_not_followed() {
+fn cyclic_imports_end_and_outside_paths_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
@@ -370,7 +370,7 @@ fn imports_that_import_each_other_end_and_names_that_lead_away_are_not_followed(
 // Work of the next two tests that is not linear in its file takes longer than the runner lets a test take.
 
 #[test]
-fn what_grows_far_beyond_its_file_is_refused_before_it_is_made() {
+fn imports_that_expand_excessively_are_refused() {
     let fields = "<bitfield name=\"b\" pos=\"0\"/>".repeat(50_000);
     let offsets = vec!["0"; 4096].join(",");
     let layout = format!(
@@ -395,7 +395,7 @@ fn what_grows_far_beyond_its_file_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn many_of_one_name_are_numbered_in_linear_time() {
+fn repeated_names_are_numbered_in_linear_time() {
     let fields: String = (0..30_000)
         .map(|n| format!("<field name=\"a\" start=\"{n}\" end=\"{n}\"/>"))
         .collect();
@@ -427,7 +427,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
 }
 
 #[test]
-fn one_file_of_many_spellings_is_read_once_and_what_is_too_large_is_not_all_loaded() {
+fn aliased_imports_are_read_once_and_large_ones_bounded() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d")).unwrap();
     std::fs::write(
@@ -476,7 +476,7 @@ fn one_field(field: &str) -> String {
 }
 
 #[test]
-fn values_that_are_no_default_and_hexadecimal_in_capitals_are_kept() {
+fn non_default_and_uppercase_hex_values_are_imported() {
     let svd = one_field(
         "<enumeratedValues><enumeratedValue><name>off</name><value>0</value><isDefault>false</isDefault></enumeratedValue><enumeratedValue><name>on</name><value>0X1</value></enumeratedValue><enumeratedValue><name>rest</name><isDefault>true</isDefault></enumeratedValue></enumeratedValues>",
     );
@@ -490,7 +490,7 @@ fn values_that_are_no_default_and_hexadecimal_in_capitals_are_kept() {
 }
 
 #[test]
-fn elements_of_an_svd_without_a_word_in_a_map_are_told() {
+fn unsupported_svd_elements_are_reported() {
     let svd = one_field("").replace(
         "<addressOffset>0</addressOffset>",
         "<addressOffset>0</addressOffset><protection>s</protection><alternateRegister>X</alternateRegister>",
@@ -508,7 +508,7 @@ fn elements_of_an_svd_without_a_word_in_a_map_are_told() {
 }
 
 #[test]
-fn breaks_and_control_characters_in_names_do_not_make_a_map_that_cannot_be_read() {
+fn control_characters_in_names_give_a_readable_map() {
     let named = |name: &str| {
         format!(
             "<enumeratedValues><name>{name}</name><enumeratedValue><name>on</name><value>1</value></enumeratedValue></enumeratedValues>"
@@ -531,7 +531,7 @@ fn breaks_and_control_characters_in_names_do_not_make_a_map_that_cannot_be_read(
 }
 
 #[test]
-fn a_domain_that_is_read_again_in_bytes_still_tells_its_unknown_types() {
+fn byte_addressed_domain_still_reports_unknown_types() {
     let rnn = |width: u32| {
         format!(
             "<database><domain name=\"d\" width=\"{width}\"><reg32 offset=\"0\" name=\"A\" type=\"nowhere\"/><reg32 offset=\"4\" name=\"B\"/></domain></database>"
@@ -545,7 +545,7 @@ fn a_domain_that_is_read_again_in_bytes_still_tells_its_unknown_types() {
 }
 
 #[test]
-fn what_is_no_xml_is_told_with_its_place_once() {
+fn invalid_xml_error_names_its_location_once() {
     let report = refused("# no XML\n").to_string();
     assert_eq!(report.matches("1:1").count(), 1, "{report}");
 }

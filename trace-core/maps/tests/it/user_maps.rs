@@ -30,7 +30,7 @@ fn first(recording: &Recording) -> Option<String> {
 }
 
 #[test]
-fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
+fn user_maps_override_embedded_maps_and_are_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.map.toml");
     let gpu = "[[map.gpu]]\nid = 0x6000\nname = \"Mine\"\n";

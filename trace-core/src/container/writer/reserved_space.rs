@@ -81,7 +81,7 @@ mod tests {
     use crate::recording::Facts;
 
     #[test]
-    fn a_writer_goes_back_to_the_commit_that_it_kept_room_behind() {
+    fn writer_reverts_to_the_commit_before_its_reserved_space() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("room.kine");
         let push = |w: &mut Writer<FileSink>, rows: u64| {

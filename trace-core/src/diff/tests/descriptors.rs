@@ -58,7 +58,7 @@ fn first_job(r: &Recording) -> (u64, u64) {
 }
 
 #[test]
-fn the_same_jobs_were_told_the_same() {
+fn equal_jobs_have_equal_descriptors() {
     let r = sample("vecadd.kine");
     let d = diff(&r, &r).descriptors;
     assert!(d.same >= 4, "header, invocation, draw, state: {}", d.same);
@@ -67,7 +67,7 @@ fn the_same_jobs_were_told_the_same() {
 }
 
 #[test]
-fn a_field_that_a_job_was_told_otherwise_is_named_with_both_values() {
+fn descriptor_field_difference_shows_both_values() {
     let r = sample("vecadd.kine");
     let (head, draw) = first_job(&r);
     // Bit 8 of the third 64-bit word of the header: the barrier.
@@ -96,7 +96,7 @@ fn a_field_that_a_job_was_told_otherwise_is_named_with_both_values() {
 }
 
 #[test]
-fn bits_that_no_field_describes_are_told_by_their_word() {
+fn undescribed_bit_differences_name_their_word() {
     let r = sample("vecadd.kine");
     let (_, draw) = first_job(&r);
     let other = with(&r, draw + 8, &[0x40]);
@@ -107,7 +107,7 @@ fn bits_that_no_field_describes_are_told_by_their_word() {
 }
 
 #[test]
-fn a_job_that_one_chain_has_alone_is_told() {
+fn job_on_one_side_of_a_chain_is_reported() {
     let r = sample("vecadd.kine");
     let (head, _) = first_job(&r);
     let chained = sample("twopass.kine");
@@ -122,7 +122,7 @@ fn a_job_that_one_chain_has_alone_is_told() {
 }
 
 #[test]
-fn what_rules_leave_out_is_not_compared() {
+fn ignored_descriptors_are_not_compared() {
     let r = sample("vecadd.kine");
     let (head, _) = first_job(&r);
     let other = with(&r, head + 17, &[0]);
@@ -155,7 +155,7 @@ fn descriptors_alone_make_two_recordings_differ() {
 }
 
 #[test]
-fn what_the_device_writes_into_a_header_is_left_out_and_counted() {
+fn header_status_written_by_the_device_is_ignored() {
     let r = sample("vecadd.kine");
     let (head, _) = first_job(&r);
     let end = r.events.len() as u64;
@@ -170,7 +170,7 @@ fn what_the_device_writes_into_a_header_is_left_out_and_counted() {
 }
 
 #[test]
-fn one_sentence_begins_with_the_input_that_differs_and_tells_the_output_that_follows() {
+fn summary_names_the_differing_input_and_its_output() {
     let r = sample("vecadd.kine");
     let at = |name: &str| r.buffer(name).unwrap().va.0;
     let end = r.events.len() as u64;

@@ -79,7 +79,7 @@ fn buffers_are_compared_by_element() {
 }
 
 #[test]
-fn within_a_tolerance_nothing_differs() {
+fn values_within_a_tolerance_do_not_differ() {
     let (a, b) = outputs();
     let d = with(&a, &b, "tolerance buffer o* absolute 0.6");
     assert!(d.is_empty(), "{d:?}");
@@ -97,7 +97,7 @@ fn within_a_tolerance_nothing_differs() {
 }
 
 #[test]
-fn what_rules_leave_out_is_no_difference() {
+fn ignored_memory_and_buffers_are_no_difference() {
     let (a, b) = outputs();
     for rules in ["ignore buffer out", "ignore memory 0x0..0x10\nignore buffer out"] {
         assert!(with(&a, &b, rules).is_empty(), "{rules}");
@@ -110,7 +110,7 @@ fn what_rules_leave_out_is_no_difference() {
 }
 
 #[test]
-fn registers_and_fields_that_rules_leave_out_are_accessed_all_the_same() {
+fn ignored_registers_and_fields_still_align_their_accesses() {
     let a = recording(&BASE, &[]);
     let mut changed = BASE;
     changed[6].2 = 0x0002_0000;
@@ -140,7 +140,7 @@ fn d_fields(a: &Recording, b: &Recording) -> Vec<String> {
 }
 
 #[test]
-fn a_place_without_a_name_is_ignored_by_its_offset() {
+fn rules_ignore_unnamed_registers_by_offset() {
     let mut one = BASE;
     one[0].1 = 0x3ff0;
     let mut two = one;
@@ -218,7 +218,7 @@ fn slot(feature: u64, affinity: u64, status: u64) -> Recording {
 }
 
 #[test]
-fn a_difference_is_followed_back_to_the_first_that_had_a_part() {
+fn difference_is_traced_to_its_first_cause() {
     // The status of a job, the register that configured the job, and the driver's read before it.
     let (a, b) = (slot(0x10, 1, 1), slot(0x11, 3, 0x40));
     let all = explained(&a, &b);
@@ -250,14 +250,14 @@ fn a_difference_is_followed_back_to_the_first_that_had_a_part() {
 }
 
 #[test]
-fn a_job_that_did_otherwise_by_itself_is_where_it_begins() {
+fn diverging_job_without_other_cause_is_the_cause() {
     let all = explained(&slot(0x10, 1, 1), &slot(0x10, 1, 0x40));
     assert_eq!(all.len(), 1);
     assert_eq!(steps(&all[0]), [(Link::Ran, Some(4), Some(4))]);
 }
 
 #[test]
-fn a_byte_of_a_result_is_followed_to_the_input_that_differs() {
+fn output_difference_is_traced_to_the_differing_input() {
     let of = |input: f32, output: f32| {
         let mut r = with_pages(&[RW, RW], &[(0, floats(&[input])), (1, floats(&[output]))]);
         r.events = slot(0x10, 1, 1).events;

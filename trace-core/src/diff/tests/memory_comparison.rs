@@ -24,7 +24,7 @@ fn beside<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> Mem
 }
 
 #[test]
-fn the_next_run_of_bytes_that_differ_is_found_both_ways() {
+fn next_differing_run_is_found_in_both_directions() {
     let none = MappingDiff::default();
     let mut pages = [[1; 4096], [2; 4096]];
     let a = two_spaces_of(0x1_0010_0000, pages);
@@ -52,7 +52,7 @@ fn the_next_run_of_bytes_that_differ_is_found_both_ways() {
 }
 
 #[test]
-fn what_was_moved_is_read_where_it_lies_there() {
+fn moved_memory_is_read_at_its_new_address() {
     let a = two_spaces(0x1_0010_0000, [1, 2]);
     let to = MappedAs {
         rights: Rights::RW,
@@ -81,7 +81,7 @@ fn what_was_moved_is_read_where_it_lies_there() {
 }
 
 #[test]
-fn an_address_space_that_one_side_lacks_is_none_and_a_search_stops() {
+fn memory_comparison_needs_both_address_spaces() {
     let none = MappingDiff::default();
     let a = two_spaces(0x1_0010_0000, [1, 2]);
     let mut b = a.clone();

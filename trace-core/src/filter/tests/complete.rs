@@ -25,7 +25,7 @@ fn taken(text: &str) -> String {
 }
 
 #[test]
-fn a_test_begins_with_fields_kinds_and_registers() {
+fn condition_start_offers_fields_kinds_and_registers() {
     let all = offered("|");
     for text in [
         "reg",
@@ -47,7 +47,7 @@ fn a_test_begins_with_fields_kinds_and_registers() {
 }
 
 #[test]
-fn behind_a_name_stand_the_operators_that_go_with_it() {
+fn completion_after_a_name_offers_its_operators() {
     assert_eq!(&offered("reg |")[..5], ["=", "!=", "=~", "!~", "in"]);
     assert_eq!(&offered("value |")[..3], ["=", "!=", "<"]);
     assert_eq!(offered("write |"), ["and", "or"]);
@@ -56,7 +56,7 @@ fn behind_a_name_stand_the_operators_that_go_with_it() {
 }
 
 #[test]
-fn values_are_those_of_what_is_compared() {
+fn completion_offers_values_of_the_compared_field() {
     assert_eq!(offered("reg = js1_command_n|")[0], "JS1_COMMAND_NEXT");
     assert_eq!(offered("space = |"), ["gpu", "bar1"]);
     assert_eq!(offered("irq.line = m|"), ["mmu"]);
@@ -71,14 +71,14 @@ fn values_are_those_of_what_is_compared() {
 }
 
 #[test]
-fn fields_of_a_register_follow_its_dot() {
+fn register_fields_are_completed_after_the_dot() {
     let fields = offered("JS1_CONFIG.start|");
     assert!(fields.contains(&"JS1_CONFIG.start_flush".to_owned()), "{fields:?}");
     assert_eq!(taken("js1_config.start_m|"), "JS1_CONFIG.start_mmu");
 }
 
 #[test]
-fn the_whole_word_at_the_cursor_is_replaced() {
+fn completion_replaces_the_word_at_the_cursor() {
     assert_eq!(taken("wr|ite and read"), "write and read");
     assert_eq!(taken("reg = \"GPU_I|\" and read"), "reg = \"GPU_ID\" and read");
     assert_eq!(taken("reg =~ 'LATEST_F|"), "reg =~ 'LATEST_FLUSH'");
@@ -86,7 +86,7 @@ fn the_whole_word_at_the_cursor_is_replaced() {
 }
 
 #[test]
-fn a_candidate_says_what_it_is_and_means() {
+fn completion_candidate_has_kind_and_description() {
     let on = sample();
     let c = complete("val", 3, &on.0).candidates.remove(0);
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_candidate_says_what_it_is_and_means() {
 }
 
 #[test]
-fn any_cursor_in_any_text_is_taken() {
+fn completion_accepts_any_cursor_position() {
     let on = sample();
     let text = "rég = \"x' in {4..9 §§ JS1_CONFIG.start_flush & 0x and not (";
     for at in 0..=text.len() + 2 {
@@ -109,7 +109,7 @@ fn any_cursor_in_any_text_is_taken() {
 }
 
 #[test]
-fn what_is_offered_where_a_test_begins_is_understood() {
+fn offered_completions_parse_as_filters() {
     let on = sample();
     for prefix in ["", "JS1_CONFIG.", "AS_", "kin", "J", "GPU"] {
         for c in complete(prefix, prefix.len(), &on.0).candidates {

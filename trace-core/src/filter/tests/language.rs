@@ -7,7 +7,7 @@ use crate::recording::{EventsBuilder, InterruptRow};
 use std::ops::ControlFlow;
 
 #[test]
-fn filters_find_what_they_say() {
+fn filters_select_the_expected_events() {
     let on = sample();
     for (text, events) in [
         ("", (0..13).collect::<Vec<u64>>()),
@@ -101,7 +101,7 @@ fn filters_find_what_they_say() {
 }
 
 #[test]
-fn registers_are_found_however_they_are_accessed() {
+fn filters_find_registers_at_any_access_width() {
     let on = super::of_many_widths();
     for (text, events) in [
         ("reg = QUEUE_DESC", vec![0, 1, 2, 5]),
@@ -124,7 +124,7 @@ fn registers_are_found_however_they_are_accessed() {
 }
 
 #[test]
-fn wrong_filters_are_told_with_the_place() {
+fn filter_errors_show_their_location() {
     for (text, message) in [
         (
             "wirte",
@@ -271,7 +271,7 @@ fn hostile_filters_are_refused() {
 }
 
 #[test]
-fn without_a_register_map_words_are_still_explained() {
+fn unknown_words_are_explained_without_a_register_map() {
     let mut r = sample().0;
     r.facts.identity.gpu_id = 0;
     let describe = |t: &str| Query::parse(t).unwrap().compile(&r, None).unwrap_err().to_string();
@@ -287,7 +287,7 @@ fn without_a_register_map_words_are_still_explained() {
 }
 
 #[test]
-fn what_must_be_found_out_first_is_known() {
+fn queries_report_if_they_need_derived_data() {
     for (text, needs) in [
         ("read and value = 1", false),
         ("job = 1", true),
@@ -301,7 +301,7 @@ fn what_must_be_found_out_first_is_known() {
 }
 
 #[test]
-fn every_word_of_the_table_is_one_of_the_language() {
+fn every_keyword_in_the_table_is_found() {
     for w in KEYWORDS {
         for name in std::iter::once(&w.name).chain(w.aliases) {
             assert_eq!(crate::filter::Keyword::find(&name.to_uppercase()), Some(w), "{name}");
@@ -338,7 +338,7 @@ fn long() -> (crate::Recording, Derived) {
 }
 
 #[test]
-fn parts_come_in_order_and_may_be_broken_off() {
+fn scan_results_arrive_in_order_and_can_be_stopped() {
     let on = long();
     let f = filter("value & 0xff = 0 and write", &on);
     let plain: Vec<u64> = (0..500_000u64)
@@ -367,7 +367,7 @@ fn parts_come_in_order_and_may_be_broken_off() {
 
 /// Regression test from a property test: a missing row of the event decided whether it passed.
 #[test]
-fn an_interrupt_whose_row_is_lost_is_what_was_found_at_it() {
+fn interrupt_with_a_lost_row_uses_the_inferred_interrupt() {
     let mut b = EventsBuilder::new();
     b.interrupt(0, InterruptRow { line: 1, status: 0x2 });
     let mut r = recording(b);
@@ -388,7 +388,7 @@ fn an_interrupt_whose_row_is_lost_is_what_was_found_at_it() {
 }
 
 #[test]
-fn a_scan_that_nobody_wants_stops() {
+fn cancelled_filter_scan_stops() {
     let on = long();
     let f = filter("value = 1", &on);
     for threads in [1, 2] {
@@ -434,7 +434,7 @@ fn a_selection_finds_rows_and_events() {
 }
 
 #[test]
-fn ranges_are_said_with_both_ends() {
+fn range_descriptions_name_both_ends() {
     for (text, said) in [
         ("job in 4..9", &["job 4 to 8"][..]),
         (

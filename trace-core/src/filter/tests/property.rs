@@ -350,14 +350,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_scan_finds_what_the_naive_evaluator_finds(on in recorded(), texts in proptest::collection::vec(expression(), 1..6)) {
+    fn scan_matches_the_naive_evaluator(on in recorded(), texts in proptest::collection::vec(expression(), 1..6)) {
         for text in texts {
             found(&text, &on);
         }
     }
 
     #[test]
-    fn it_does_so_for_registers_of_every_width(
+    fn scan_matches_the_evaluator_for_every_register_width(
         on in recorded(),
         texts in proptest::collection::vec(joined(test_of_virtio()), 1..6),
     ) {

@@ -27,7 +27,7 @@ fn refused(change: impl Fn(&str, String) -> String, file: &str, why: &str) {
 }
 
 #[test]
-fn a_folder_is_read() {
+fn submission_folder_is_read() {
     let dir = folder(|_, t| t);
     assert!(fits(dir.path()) && !fits(&dir.path().join("a.bin")));
     let chains = read(dir.path()).unwrap();
@@ -65,7 +65,7 @@ fn a_folder_is_read() {
 }
 
 #[test]
-fn what_is_missing_or_lies_is_told_by_the_file() {
+fn missing_or_invalid_submission_files_are_named() {
     let dir = folder(|_, t| t);
     std::fs::remove_file(dir.path().join("a.bin")).unwrap();
     let e = read(dir.path()).unwrap_err().to_string();
@@ -99,7 +99,7 @@ fn what_is_missing_or_lies_is_told_by_the_file() {
 }
 
 #[test]
-fn what_does_not_hold_together_is_refused_with_its_place() {
+fn inconsistent_submissions_are_refused_with_a_location() {
     let swap = |file: &'static str, from: &'static str, to: &'static str| {
         move |name: &str, text: String| if name == file { text.replace(from, to) } else { text }
     };

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_in_full() {
+    fn integrated_timeline_line_is_parsed_completely() {
         let line = "947878218605\t   IO\t  7828\t   0: W reg 0x000018e0 val 60a00002    JS | JS1 | X (RO) \t\n";
         let Some(Parsed::Access(a)) = parse_line(line) else {
             panic!("not read")
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_on_one_side_only_are_told() {
+    fn one_sided_timeline_lines_are_reported() {
         let all: Vec<(u32, u64)> = (0..300).map(|i| (i * 4, u64::from(i))).collect();
         let mut e = events(&all);
         // The timeline lacks event 100 and has ten lines of its own.
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_history_lost_is_counted_and_what_it_holds_in_another_order_is_not() {
+    fn lost_accesses_are_counted_and_reordered_ones_are_not() {
         let all: Vec<(u32, u64)> = (0..500u64).map(|i| ((i % 40) as u32 * 4, i % 7)).collect();
         let lines: Vec<_> = all
             .iter()
@@ -482,7 +482,7 @@ mod tests {
 
     /// Many accesses are equal: however many are missing, the others keep their own times.
     #[test]
-    fn what_follows_a_lost_stretch_keeps_its_own_times() {
+    fn accesses_after_a_loss_keep_their_times() {
         let all: Vec<(u32, u64)> = (0..2000u64)
             .map(|i| ((i % 5) as u32 * 4, u64::from(i % 97 == 0) * i))
             .collect();
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_of_something_else_is_not_used() {
+    fn timeline_of_another_recording_is_ignored() {
         let mut e = events(&[(0, 1), (4, 2)]);
         let mut f = Vec::new();
         assert!(

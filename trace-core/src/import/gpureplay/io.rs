@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_hex_digits_agree_with_the_library_for_every_byte() {
+    fn hex_parser_agrees_with_the_standard_library() {
         for byte in 0..=255u8 {
             for lane in 0..8 {
                 let mut text = *b"1a2B9f0F";
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_are_one_history() {
+    fn history_accepts_both_number_formats() {
         let a = history(b"0,R,0x00000000,60a00002\n521,W,0x0000100c,0000000f\n20,R,0x00000004,ffffffff\n").unwrap();
         let b = history(b"0,R,0,60a00002\n521,W,100c,f\r\n20,R,0x4,FFFFFFFF\n").unwrap();
         for h in [a, b] {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_without_its_end_is_not_used() {
+    fn unterminated_last_line_is_ignored() {
         let h = history(b"0,R,0,1\n5,R,0x00000004,1").unwrap();
         assert_eq!((h.lines, h.used, h.cut), (1, 8, Some((2, 16))));
         let h = history(b"0,R,0,1").unwrap();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_go_where_the_tables_say() {
+    fn pages_are_stored_at_their_translated_frames() {
         let mut bytes = region(
             0x40_2000,
             0x40_4000,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_and_not_used() {
+    fn pages_that_contradict_the_tables_are_reported_and_skipped() {
         let place = |pages: &[(u64, u64, u8)]| {
             let bytes = region(0x40_2000, 0x40_4000, 0, Some(pages), pages.len() as u64);
             let (_, f, frames) = read(&bytes);
@@ -300,7 +300,7 @@ mod tests {
 
     /// A sparse file of a terabyte is neither held in memory nor read to its end.
     #[test]
-    fn a_file_of_zeros_is_no_regions_without_end() {
+    fn zero_filled_file_does_not_yield_endless_regions() {
         let mut f = Vec::new();
         let mut r = Stream::new(std::io::repeat(0), 1 << 40);
         let (mut b, mut frames) = (MemoryBuilder::new(), HashMap::new());
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_cannot_be_allocates_nothing() {
+    fn impossible_page_count_allocates_nothing() {
         let bytes = region(0, 0xffff_ffff_f000, 0, Some(&[]), 0xf_ffff_ffff);
         let (c, f, _) = read(&bytes);
         assert_eq!((c.pages, f.len()), (0, 1));

@@ -200,7 +200,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn tables_are_walked_as_they_are_read() {
+    fn parsed_page_tables_translate_addresses() {
         let mut f = Vec::new();
         let bytes = file();
         let t = parse(&bytes, &mut f);
@@ -214,7 +214,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_cut_and_every_wrong_marker_is_told() {
+    fn page_table_file_damage_is_always_reported() {
         let whole = file();
         for cut in (0..whole.len()).step_by(97) {
             let mut f = Vec::new();

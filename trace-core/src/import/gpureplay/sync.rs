@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_two_are_input_and_output() {
+    fn last_two_sync_ranges_are_input_and_output() {
         let bytes = file(&[(0x1000, 0x1010, 16), (0x2000, 0x2003, 3), (0x3000, 0x3040, 64)]);
         let mut f = Vec::new();
         let (b, used) = parse(&bytes, &mut f);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_with_its_byte() {
+    fn sync_history_damage_is_reported_with_its_offset() {
         let whole = file(&[(0x1000, 0x1010, 16), (0x2000, 0x2008, 8)]);
         for cut in 0..whole.len() {
             let mut f = Vec::new();

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_laid_out_by_size_where_nothing_else_is_told() {
+    fn argument_layout_falls_back_to_sizes() {
         let values = [vec![1; 4], vec![2; 8], vec![3; 1], vec![4; 2]];
         let laid = lay_out(&values, None);
         assert_eq!(laid.parameters, [[0, 4], [8, 8], [16, 1], [18, 2]]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_fits_tells_where_arguments_lie() {
+    fn matching_code_gives_the_argument_layout() {
         let values = [vec![1; 4], vec![2; 12]];
         let info = KernelInfo {
             parameters: vec![[0, 4], [16, 12]],

@@ -163,7 +163,7 @@ fn kept(r: &Recording) {
 }
 
 #[test]
-fn a_database_of_record_replay_is_a_recording_of_calls() {
+fn record_replay_database_imports_as_an_api_trace() {
     let (old, new) = ([1u8; 8192], [2u8; 8192]);
     let other = [3u8; 4096];
     let json = rr_json(&[
@@ -291,7 +291,7 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
 }
 
 #[test]
-fn a_database_of_mneme_has_whole_and_changed_memory() {
+fn mneme_database_has_full_and_changed_memory() {
     let first: Vec<u8> = (0..300u32).map(|n| n as u8).collect();
     let second: Vec<u8> = (0..6000u32).map(|n| (n * 3) as u8).collect();
     let (mut first_after, mut second_after) = (first.clone(), second.clone());
@@ -397,7 +397,7 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
 }
 
 #[test]
-fn a_module_at_hand_takes_the_place_of_bitcode() {
+fn available_module_replaces_bitcode() {
     let fixture = |name: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda-code/tests/fixtures");
         std::fs::read(folder.join(name)).unwrap()
@@ -463,7 +463,7 @@ fn a_module_at_hand_takes_the_place_of_bitcode() {
 }
 
 #[test]
-fn variables_that_a_module_does_not_have_are_left_out_of_a_replay() {
+fn missing_module_variables_are_omitted_from_a_replay() {
     let f = folder(&[
         ("d.json", rr_json(&[("k", "b", "a")]).as_bytes()),
         ("b", &rr_snapshot(1, &[(BASE, &[1; 4096])])),
@@ -485,7 +485,7 @@ fn variables_that_a_module_does_not_have_are_left_out_of_a_replay() {
 }
 
 #[test]
-fn long_memory_is_several_copies_whose_pages_are_apart() {
+fn long_memory_is_split_into_several_copies() {
     // 64 MiB and 5000 bytes that start in the middle of a page.
     let at = BASE + 100;
     let mut content = vec![0u8; (64 << 20) + 5000];
@@ -507,7 +507,7 @@ fn long_memory_is_several_copies_whose_pages_are_apart() {
 }
 
 #[test]
-fn what_is_missing_is_told_and_the_rest_is_read() {
+fn missing_kernel_files_are_reported_and_others_imported() {
     let whole = rr_snapshot(1, &[(BASE, &[1; PAGE_SIZE])]);
     let json = rr_json(&[
         ("gone", "nowhere.bin", "a"),

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_read_from_its_first_byte_to_its_end() {
+    fn every_mmt_record_form_is_parsed_completely() {
         for form in FORMS {
             let mut bytes = vec![form.code.0];
             bytes.extend(form.code.1);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_told_apart_and_lengths_are_no_allocations() {
+    fn record_codes_are_distinct_and_lengths_are_not_preallocated() {
         for (n, form) in FORMS.iter().enumerate() {
             assert!(FORMS[..n].iter().all(|f| f.code != form.code), "{form:?}");
         }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_counted_and_passed_over() {
+    fn long_record_data_is_counted_and_skipped() {
         let mut bytes = vec![b'y'];
         bytes.extend([0; 8]);
         bytes.extend(100_000u32.to_le_bytes());

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_one_space_however_it_is_mapped() {
+    fn mappings_of_one_file_share_a_space() {
         let mut s = Spaces::default();
         s.open(4, "/dev/nvidia0");
         s.duplicate(4, 9);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_in_ranges_and_memory_is_what_is_left() {
+    fn unmapped_addresses_belong_to_memory() {
         let mut s = Spaces::default();
         s.open(4, "bar");
         s.map(1, Some(4), 0x100, 0x7000_0000_0000, 0x1000);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_spaces_than_an_event_can_name() {
+    fn number_of_spaces_is_limited() {
         let mut s = Spaces::default();
         let found = (0..1000).filter(|n| s.in_range(*n, 0).is_some()).count();
         assert_eq!((found, s.all.len()), (MAX_SPACES, MAX_SPACES));

@@ -50,7 +50,7 @@ fn kinds(r: &Recording) -> Vec<FindingKind> {
 }
 
 #[test]
-fn a_dump_is_read_and_its_memory_lies_where_the_dump_says() {
+fn dump_memory_is_at_its_recorded_addresses() {
     let r = read(&dump()).unwrap();
     assert_eq!(kinds(&r), [FindingKind::Assumed]);
     assert_eq!(r.facts.identity.gpu_id, 0x6000_0000);
@@ -70,7 +70,7 @@ fn a_dump_is_read_and_its_memory_lies_where_the_dump_says() {
 }
 
 #[test]
-fn damage_is_told_and_what_is_sound_is_read() {
+fn damaged_rd_file_is_reported_and_the_rest_imported() {
     let whole = dump();
     let e = read(&whole[..1999]).unwrap_err().to_string();
     assert!(e.contains("does not begin with registers"), "{e}");
@@ -123,7 +123,7 @@ fn damage_is_told_and_what_is_sound_is_read() {
 }
 
 #[test]
-fn real_dumps_are_read_as_mesas_reader_reads_them() {
+fn real_dumps_match_mesas_reader() {
     let Some(folder) = recordings("panfrost") else { return };
     let mut objects = 0;
     let lines = include_str!("mesa-reader.txt").lines().filter(|l| !l.starts_with('#'));

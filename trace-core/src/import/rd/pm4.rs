@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_write_registers_and_lead_to_others() {
+    fn packets_write_registers_and_follow_indirect_buffers() {
         assert_eq!(type4(0xbb08, 1), 0x40bb_0801, "as Mesa's reference prints it");
         assert_eq!(type7(0x46, 1), 0x7046_0001);
         let second = [type4(0x30, 1), 9, type7(REG_WRITE, 3), 0, 0x40, 5];
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_lead_to_themselves_come_to_an_end() {
+    fn recursive_indirect_buffers_are_bounded() {
         let again = [
             type7(INDIRECT_BUFFER, 3),
             0x1000,

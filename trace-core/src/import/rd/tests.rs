@@ -180,7 +180,7 @@ fn sections_are_counted_as_mesas_reader_counts_them() {
 }
 
 #[test]
-fn registers_are_written_as_mesas_reference_decodes_tell() {
+fn register_writes_match_mesas_reference_decodes() {
     for (name, first, count) in SAMPLES {
         let (recording, _) = import_with_tally(&sample(&format!("{name}.rd.gz")), &Progress::new()).unwrap();
         let (own, entries) = (written(&recording, first, count), reference(name));
@@ -199,7 +199,7 @@ fn registers_are_written_as_mesas_reference_decodes_tell() {
 }
 
 #[test]
-fn memory_is_known_from_submit_to_submit() {
+fn memory_content_is_known_at_each_submit() {
     let name = "glxgears-a420.rd.gz";
     let recording = import(&sample(name), &Progress::new()).unwrap();
     let [space] = &recording.facts.address_spaces[..] else {
@@ -275,7 +275,7 @@ fn read_with_progress(bytes: &[u8], progress: &Progress) -> Result<Recording, Im
 }
 
 #[test]
-fn damage_is_told_and_what_is_sound_is_read() {
+fn damaged_rd_file_is_reported_and_the_rest_imported() {
     let commands = words(&[1 << 16 | 0x10, 1, 2]);
     let sound = file(&[
         (13, &words(&[330])),

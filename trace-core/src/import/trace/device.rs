@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_map_says_which_window_is_which() {
+    fn register_map_decides_the_kind_of_each_bar() {
         let pci = PciFunction {
             vendor: 0x1234,
             device: 0x1111,
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn large_prefetchable_memory_is_for_pictures() {
+    fn large_prefetchable_bars_are_framebuffers() {
         let bar = |number, bytes, ports, prefetchable| Bar {
             number,
             base: 0,

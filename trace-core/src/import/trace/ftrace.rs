@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_taken_apart() {
+    fn ftrace_line_is_parsed() {
         let line =
             b"    kworker/0:2 x-47      [003] d.h1.     5.965634: irq_handler_entry: irq=25 name=virtio0-requests\r";
         let e = event(line).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_tells_its_function_and_way() {
+    fn probe_line_has_function_and_direction() {
         let enter = probe(b"(igb_rd32+0x0/0x60 [igb]) hw=0xffff8a7a827e0ed8 off=0x18").unwrap();
         assert_eq!(
             (enter.function, enter.returns, enter.module),

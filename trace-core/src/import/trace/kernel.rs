@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_says_what_it_should() {
+    fn kernel_trace_lines_are_parsed() {
         let config = KernelEvent::Config {
             write: true,
             place: 0x18,
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_lacks_something_is_unusable() {
+    fn incomplete_trace_line_is_unusable() {
         for text in [
             "rwmmio_write: f width=24 val=0x1 addr=0x2",
             "rwmmio_write: f width=32 val=0x1",

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_the_order_of_their_times() {
+    fn merged_rows_are_in_time_order() {
         let mut b = marks(&[(5, "c"), (9, "f")]);
         b.lose(Some(3), "gone".into());
         let main = vec![b, marks(&[(12, "g")]), marks(&[(30, "j")])];
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_nothing_lies_in_stays_whole() {
+    fn merge_does_not_split_an_empty_chunk() {
         let merged = merge(vec![marks(&[(1, "a")]), marks(&[(2, "b")])], &[]);
         assert_eq!(merged.len(), 3);
         assert_eq!(merged.iter().map(Rows::len).collect::<Vec<_>>(), [1, 1, 0]);

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_found_in_windows_that_never_overlap() {
+    fn addresses_map_to_non_overlapping_mmio_regions() {
         let mut w = MmioRegions::default();
         let bar = |bar| Owner::Bar { function: 0, bar };
         w.add(bar(0), 0xfd00_0000, 0x100_0000);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_lie_together_are_one_window() {
+    fn adjacent_mmio_regions_are_joined() {
         let mut w = MmioRegions::default();
         w.add(Owner::Memory, 0xfb00_0000, 0x1000);
         for address in [

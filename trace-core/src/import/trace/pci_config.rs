@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_bases_are_told_by_questions_and_answers() {
+    fn bar_sizes_and_bases_come_from_config_space_probing() {
         let mut f = Functions::default();
         let at = 0x18;
         f.access(at, false, 0, 4, 0x5159_1002);

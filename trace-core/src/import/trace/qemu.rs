@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_an_access() {
+    fn qemu_trace_line_parses_as_an_access() {
         let mut names = Names::default();
         let line = b"memory_region_ops_write cpu -1 mr 0x55f9c3e560a0 addr 0xfee00000 value 0x1122334455 size 4 name 'apic-msi'";
         let a = item(line, &mut names).unwrap();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_read_and_other_lines_refused() {
+    fn pci_resource_lines_are_parsed_or_refused() {
         let text = b"0x0000000010000000 0x0000000010ffffff 0x0000000000042208\n\
             0x0000000000001000 0x00000000000010ff 0x0000000000040101\n\
             0x0000000000000000 0x0000000000000000 0x0000000000000000\n";

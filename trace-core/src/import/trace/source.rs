@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_and_packed_text_gives_the_same_whole_lines() {
+    fn plain_and_compressed_text_give_the_same_lines() {
         let text: String = (0..200_000).map(|i| format!("line {i} of a log\n")).collect();
         let packed = pack(text.as_bytes());
         for bytes in [
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_left_out_and_one_that_is_too_long_is_marked() {
+    fn unterminated_line_is_dropped_and_overlong_line_marked() {
         assert_eq!(read(b"a\nbc"), (b"a\n".to_vec(), 2, End::Cut(2)));
         assert_eq!(read(b""), (Vec::new(), 0, End::Whole));
         let mut long = b"first\n".to_vec();

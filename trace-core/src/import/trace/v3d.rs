@@ -166,7 +166,7 @@ mod tests {
     use crate::test_recordings::recordings;
 
     #[test]
-    fn the_published_log_has_the_accesses_that_its_authors_list_has() {
+    fn published_log_matches_the_authors_access_list() {
         let Some(folder) = recordings("v3d") else { return };
         let path = folder.join("py-videocore6-mininput.ftrace.txt");
         assert!(fits(&path) && !fits(&folder.join("py-videocore6-mininput.replay-py.txt")));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_of_no_use_are_told() {
+    fn unusable_v3d_lines_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.txt");
         let line = |text: &str| format!(" a b-7 [001] .... 1.000001: v3d_access_reg: {text}\n");

@@ -40,7 +40,7 @@ proptest! {
 
     /// Translation, traversal and runs find exactly what is mapped.
     #[test]
-    fn what_is_mapped_is_found(
+    fn walks_find_exactly_the_mapped_pages(
         format in any_format(),
         pages in prop::collection::btree_map(0u64..1 << 36, (0u64..1 << 36, any_rights(), 0u8..8), 0..60),
         near in prop::collection::btree_map(0u64..2000, (0u64..1 << 20, any_rights(), 0u8..2), 0..60),

@@ -4,7 +4,7 @@ use super::super::*;
 use crate::recording::{GpuVa, PhysAddr};
 
 #[test]
-fn each_mapping_is_told_what_is_remarkable_about_it() {
+fn mappings_report_their_anomalies() {
     let leaf = |va, pa, bytes, rights| Leaf {
         va: GpuVa(va),
         pa: PhysAddr(pa),

@@ -97,7 +97,7 @@ mod tests {
 
     /// A small program's recording has fewer distinct pages than its code has pages: zeros and padding repeat.
     #[test]
-    fn code_whose_pages_repeat_is_whole_whatever_the_number_of_distinct_pages() {
+    fn code_with_repeated_pages_is_read_completely() {
         let mut memory = MemoryBuilder::new();
         let page = memory.add_page(&[7; PAGE_SIZE]);
         assert_eq!(page, PageId(1));

@@ -23,7 +23,7 @@ fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
 
 proptest! {
     #[test]
-    fn a_list_of_accesses_is_the_list_that_was_pushed(d in distances(), first in 0u64..5_000_000, any in 0u64..10_000_000) {
+    fn packed_accesses_equal_the_pushed_list(d in distances(), first in 0u64..5_000_000, any in 0u64..10_000_000) {
         let plain = of(&d, first);
         let packed: Accesses = plain.iter().copied().collect();
         let back: Vec<(u64, bool)> = packed.iter().map(|a| (a.event, a.write)).collect();
@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn what_does_not_rise_is_not_taken() {
+fn accesses_out_of_order_are_refused() {
     let mut a = Accesses::default();
     assert!(a.push(5, true));
     assert!(!a.push(5, false));
@@ -92,7 +92,7 @@ fn what_does_not_rise_is_not_taken() {
 }
 
 #[test]
-fn an_event_of_zero_is_an_access_as_any_other() {
+fn event_zero_is_a_valid_access() {
     let a: Accesses = [(0, true), (1, false)].into_iter().collect();
     assert_eq!(
         (a.all().first(), a.all().count_before(1), a.writes().count_until(0)),
@@ -102,7 +102,7 @@ fn an_event_of_zero_is_an_access_as_any_other() {
 }
 
 #[test]
-fn a_register_that_is_polled_takes_hardly_anything() {
+fn polled_register_accesses_are_stored_compactly() {
     // 127 reads in a row, then a job.
     let packed: Accesses = (0..100_000u64)
         .flat_map(|job| (0..127).map(move |n| (job * 142 + n, false)))
@@ -113,7 +113,7 @@ fn a_register_that_is_polled_takes_hardly_anything() {
 }
 
 #[test]
-fn accesses_take_a_little_more_than_a_byte_each() {
+fn packed_accesses_use_about_one_byte_each() {
     // One register in ten accesses of a driver, now and then a pause.
     let packed: Accesses = (0..1_000_000u64)
         .scan(0, |at, n| {

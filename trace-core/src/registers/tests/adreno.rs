@@ -68,7 +68,7 @@ fn named(recording: &Recording) -> (usize, usize, usize) {
 }
 
 #[test]
-fn the_maps_hold_as_many_registers_and_blocks_as_their_files() {
+fn adreno_maps_have_the_register_counts_of_their_files() {
     for (generation, registers, blocks) in REGISTERS {
         let map = RegisterMap::by_name(&format!("adreno-a{generation}xx")).unwrap();
         let names: BTreeSet<&str> = map.registers().map(|r| r.block.as_str()).collect();
@@ -86,7 +86,7 @@ fn the_maps_hold_as_many_registers_and_blocks_as_their_files() {
 }
 
 #[test]
-fn a_chip_gets_the_map_of_its_generation_and_no_mali_does() {
+fn adreno_ids_select_their_generation_map_and_mali_ids_none() {
     for (id, map) in [
         (0x0200_01ff, Some("adreno-a2xx")),
         (0x0303_00ff, Some("adreno-a3xx")),
@@ -133,7 +133,7 @@ fn plain(name: &str) -> String {
 }
 
 #[test]
-fn names_are_those_that_mesas_decoder_prints() {
+fn instruction_names_match_mesas_decoder() {
     for (name, generation, ..) in SAMPLES {
         let log = sample(&format!("{name}.log.gz"));
         if !log.exists() {
@@ -212,7 +212,7 @@ fn samples_have_named_registers_and_a_job_a_submit() {
 }
 
 #[test]
-fn newer_chips_choose_their_map_or_say_how_to_import_one() {
+fn newer_adreno_chips_select_a_map_or_suggest_an_import() {
     let Some(folder) = recordings("../cases/c15") else {
         return;
     };
@@ -262,7 +262,7 @@ fn newer_chips_choose_their_map_or_say_how_to_import_one() {
 
 /// A part with one submit has the writes of its own commands only.
 #[test]
-fn a_part_of_a_recording_has_the_writes_of_its_submits_alone() {
+fn trimmed_recording_has_only_writes_of_its_submits() {
     use crate::trim::{Part, TrimRequest, trim};
     let recording = import(&sample("fd-clouds.rd.gz"));
     let wanted = TrimRequest::new(Part::Jobs([0].into()), "fd-clouds.rd.gz");

@@ -20,7 +20,7 @@ fn clock() -> Hardware {
 }
 
 #[test]
-fn every_embedded_map_parses_and_is_found_by_its_own_registers() {
+fn embedded_maps_parse_and_find_their_registers() {
     let mut names = Vec::new();
     for files in ALL {
         let map = RegisterMap::parse(files).unwrap_or_else(|e| panic!("{e}"));
@@ -50,7 +50,7 @@ fn every_embedded_map_parses_and_is_found_by_its_own_registers() {
 }
 
 #[test]
-fn devices_are_known_by_their_bus() {
+fn register_maps_are_found_by_bus_id() {
     for (hardware, map) in [
         (pci(0x1234, 0x1111), "bochs-display"),
         (pci(0x1002, 0x5046), "rage128"),
@@ -69,7 +69,7 @@ fn devices_are_known_by_their_bus() {
 }
 
 #[test]
-fn a_recording_gets_the_map_of_its_bus_first_and_of_its_gpu_else() {
+fn recording_map_is_chosen_by_bus_then_gpu_id() {
     let mut r = Recording::default();
     assert!(RegisterMap::for_recording(&r).is_none());
     assert_eq!(recorded_name(&r), "");
@@ -87,7 +87,7 @@ fn a_recording_gets_the_map_of_its_bus_first_and_of_its_gpu_else() {
 }
 
 #[test]
-fn the_space_of_the_registers_is_the_one_that_the_map_names() {
+fn register_space_is_the_one_named_by_the_map() {
     let mut r = Recording::default();
     r.set_hardware(&pci(0x1234, 0x1111));
     assert_eq!(RegisterMap::recorded_registers(&r).unwrap().space(), 0);
@@ -118,7 +118,7 @@ fn the_space_of_the_registers_is_the_one_that_the_map_names() {
 }
 
 #[test]
-fn the_screen_is_told_by_registers() {
+fn register_map_gives_the_screen_format() {
     let map = RegisterMap::by_name("bochs-display").unwrap();
     let describe = |fact, value| {
         let (_, source) = map.screen().find(|(_, s)| s.fact == fact).unwrap();
@@ -170,7 +170,7 @@ fn a_mode_of_an_ati_card_is_read_out_of_its_registers() {
 }
 
 #[test]
-fn what_reaches_memory_and_what_interrupts_is_marked() {
+fn edu_map_marks_dma_and_interrupt_registers() {
     let map = RegisterMap::by_name("edu").unwrap();
     let role = |name: &str| map.find_by_name(name).unwrap().replay.role;
     assert_eq!(role("EDU_DMA_SOURCE"), Some(Role::BusAddress));
@@ -218,7 +218,7 @@ fn changed(name: &str, file: &str, from: &str, to: &str) -> Result<RegisterMap, 
 }
 
 #[test]
-fn maps_tell_where_a_device_takes_addresses_from() {
+fn register_maps_name_bus_address_registers() {
     for (name, addresses) in [
         ("edu", &["EDU_DMA_SOURCE", "EDU_DMA_DESTINATION"][..]),
         ("virtio-gpu", &["QUEUE_DESC", "QUEUE_DRIVER", "QUEUE_DEVICE"]),
@@ -234,13 +234,13 @@ fn maps_tell_where_a_device_takes_addresses_from() {
 }
 
 #[test]
-fn a_map_tells_how_far_its_device_reaches_where_that_is_known() {
+fn map_has_dma_address_bits_if_known() {
     let bits = |name: &str| RegisterMap::by_name(name).unwrap().address_bits();
     assert_eq!((bits("edu"), bits("virtio-gpu"), bits("rv100")), (Some(28), None, None));
 }
 
 #[test]
-fn an_address_that_is_not_typed_leaves_no_bus_mastering() {
+fn untyped_bus_address_disables_bus_mastering_in_the_map() {
     let typed = "replay = true\nrole = \"bus-address\"\nzero = \"none\"\ndoc = \"Address on the bus of the ring that the driver";
     let map = changed(
         "virtio-gpu",
@@ -259,7 +259,7 @@ fn an_address_that_is_not_typed_leaves_no_bus_mastering() {
 }
 
 #[test]
-fn an_engine_that_cannot_be_is_refused() {
+fn invalid_bus_engine_is_refused() {
     for (map, file, from, to, why) in [
         (
             "edu",

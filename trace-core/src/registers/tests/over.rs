@@ -18,7 +18,7 @@ fn mali() -> &'static RegisterMap {
 }
 
 #[test]
-fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
+fn user_name_keeps_the_rest_of_the_map() {
     let under = mali();
     let status = under.find_by_name("GPU_STATUS").unwrap();
     let map = own(&register("MY_STATUS", status.offset, "")).overlay(under).unwrap();
@@ -45,7 +45,7 @@ fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
 }
 
 #[test]
-fn fields_layouts_and_enumerations_of_ones_own_win() {
+fn user_fields_layouts_and_enumerations_override() {
     let under = mali();
     let at = under.find_by_name("GPU_STATUS").unwrap().offset;
     let fields = "fields = [{ name = \"busy\", bits = \"0\", enum = \"exception\" }]\n";
@@ -62,7 +62,7 @@ fn fields_layouts_and_enumerations_of_ones_own_win() {
 }
 
 #[test]
-fn a_register_over_half_of_a_pair_leaves_the_other_half_by_itself() {
+fn overlaid_register_splits_its_pair() {
     let under = mali();
     let low = under.find_by_name("JS1_HEAD_NEXT_LO").unwrap().offset;
     let map = own(&register("HEAD", low, "")).overlay(under).unwrap();
@@ -80,7 +80,7 @@ fn a_register_over_half_of_a_pair_leaves_the_other_half_by_itself() {
 }
 
 #[test]
-fn registers_that_share_bytes_or_names_give_way() {
+fn overlay_replaces_registers_with_shared_bytes_or_names() {
     let under = mali();
     let id = under.find_by_name("GPU_ID").unwrap();
     let next = under.registers().find(|r| r.offset > id.offset).unwrap();
@@ -99,7 +99,7 @@ fn registers_that_share_bytes_or_names_give_way() {
 }
 
 #[test]
-fn three_maps_lie_over_each_other() {
+fn three_register_maps_overlay_in_order() {
     let under = mali();
     let at = under.find_by_name("GPU_STATUS").unwrap().offset;
     let middle = own(&(register("MIDDLE", at, "") + &register("OTHER", 0xf000, "")))

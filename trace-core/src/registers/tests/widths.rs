@@ -54,7 +54,7 @@ fn map() -> RegisterMap {
 }
 
 #[test]
-fn whole_registers_and_parts_have_names() {
+fn full_and_partial_registers_have_names() {
     let map = map();
     for (offset, width, name) in [
         (0, 4, Some("LONG")),
@@ -101,7 +101,7 @@ fn whole_registers_and_parts_have_names() {
 }
 
 #[test]
-fn values_are_told_of_what_was_touched() {
+fn described_values_cover_only_the_accessed_bytes() {
     let map = map();
     for (offset, width, value, message) in [
         (0, 4, 0x0012_0304, "low 4 · high 3 · across 0x12"),
@@ -127,7 +127,7 @@ fn values_are_told_of_what_was_touched() {
 }
 
 #[test]
-fn bits_of_a_part_stand_in_their_place() {
+fn partial_access_bits_keep_their_position() {
     let map = map();
     let parts: Vec<_> = map.covered_registers(2, 4).collect();
     let [long, zero, one] = parts.as_slice() else {
@@ -143,7 +143,7 @@ fn bits_of_a_part_stand_in_their_place() {
 
 /// An access of a width that a Mali does not support is no register access.
 #[test]
-fn a_device_of_one_width_has_no_parts() {
+fn single_width_device_has_no_partial_registers() {
     let mali = RegisterMap::by_name("mali-jm").unwrap();
     let r = mali.find_by_name("GPU_COMMAND").unwrap();
     assert!(mali.has_registers_for(r.offset, 4) && mali.can_access_width(4) && !mali.can_access_width(8));
@@ -153,7 +153,7 @@ fn a_device_of_one_width_has_no_parts() {
 }
 
 #[test]
-fn widths_and_places_that_cannot_be_are_refused() {
+fn invalid_register_widths_and_offsets_are_refused() {
     let head = "[map]\nname='t'\nwindow=0x40\ndoc='d'\n";
     let block = "[block]\nname='B'\nbase=0\nprovenance='p'\n";
     let one = |rest: &str| format!("{head}{block}[[register]]\nname='A'\naccess='ro'\ndoc='d'\n{rest}");

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_maps_have_every_field_but_the_one_of_radeons_alone() {
+    fn ati_maps_have_all_display_fields() {
         for (map, missing) in [("rv100", 0), ("rage128", 1)] {
             let map = RegisterMap::by_name(map).unwrap();
             let ati = Ati::new(map);

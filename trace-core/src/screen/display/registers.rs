@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_register_are_known_byte_by_byte() {
+    fn register_bytes_are_known_individually() {
         let mut r = Registers::new(&[0x50, 0x54]);
         assert!(!r.take(0x4c, 4, 0xffff_ffff));
         assert!(r.take(0x51, 1, 0x02));

@@ -59,7 +59,7 @@ const MODE: [(bool, u32, u8, u64); 6] = [
 ];
 
 #[test]
-fn a_mode_of_ati_is_known_once_its_last_register_is() {
+fn ati_mode_is_complete_after_its_last_register() {
     let d = display(RV100, &MODE);
     assert_eq!(d.name(), "Radeon RV100");
     assert_eq!(d.framebuffer(), Some(1));
@@ -80,7 +80,7 @@ fn a_mode_of_ati_is_known_once_its_last_register_is() {
 }
 
 #[test]
-fn parts_of_registers_change_the_mode_and_it_can_end() {
+fn partial_register_writes_change_and_end_the_display_mode() {
     let mut all = MODE.to_vec();
     all.extend([
         (true, 0x51, 1, 0x06),        // 6: four bytes a pixel
@@ -108,13 +108,13 @@ fn parts_of_registers_change_the_mode_and_it_can_end() {
 }
 
 #[test]
-fn a_mode_that_was_set_before_is_known_from_what_the_driver_reads_back() {
+fn earlier_mode_is_inferred_from_driver_reads() {
     let reads: Vec<_> = MODE.iter().map(|(_, o, w, v)| (false, *o, *w, *v)).collect();
     assert!(display(RV100, &reads).after(5).mode.screen.is_ok());
 }
 
 #[test]
-fn colours_are_set_one_after_another_in_eight_or_six_bits() {
+fn palette_colours_are_set_in_sequence_with_8_or_6_bits() {
     let mut all = vec![(true, 0x58, 4, 0xff00_0100), (true, 0xb0, 1, 250)];
     all.extend((0..8).map(|i| (true, 0xb4, 4, 0x10_2030 + i)));
     all.push((true, 0x59, 1, 0));
@@ -139,7 +139,7 @@ fn colours_are_set_one_after_another_in_eight_or_six_bits() {
 }
 
 #[test]
-fn a_palette_is_right_wherever_one_looks() {
+fn palette_is_correct_at_every_event() {
     let mut all = vec![(true, 0x58, 4, 0x100), (true, 0xb0, 1, 0)];
     all.extend((0..3000).map(|i| (true, 0xb4, 4, i)));
     let d = display(RV100, &all);
@@ -155,7 +155,7 @@ fn a_palette_is_right_wherever_one_looks() {
 }
 
 #[test]
-fn what_the_engine_is_told_to_draw_is_counted() {
+fn drawing_engine_commands_are_counted() {
     let d = display(
         RV100,
         &[
@@ -204,7 +204,7 @@ fn a_mode_of_bochs_follows_its_sixteen_bit_registers() {
 }
 
 #[test]
-fn a_device_that_is_not_known_has_no_display() {
+fn unknown_device_has_no_display() {
     assert!(
         Display::read(&recording((1, 2), &[]), &Progress::new())
             .unwrap()

@@ -22,7 +22,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn memory_around_launches_is_what_it_held(rounds in prop::collection::vec(any::<Round>(), 1..12)) {
+    fn memory_around_launches_matches_its_real_content(rounds in prop::collection::vec(any::<Round>(), 1..12)) {
         let mut b = Build::new();
         b.stream("default stream", 0);
         b.facts.functions = vec![CallFunction {

@@ -110,7 +110,7 @@ fn parts(d: &Diff) -> Vec<(CallPart, &str)> {
 }
 
 #[test]
-fn the_same_calls_at_other_addresses_and_in_another_order_of_allocation_are_no_difference() {
+fn equal_calls_at_other_addresses_are_no_difference() {
     let a = Run::new();
     for b in [
         a.clone(),
@@ -143,7 +143,7 @@ fn the_same_calls_at_other_addresses_and_in_another_order_of_allocation_are_no_d
 }
 
 #[test]
-fn other_inputs_are_told_by_copy_and_by_snapshot_with_their_elements() {
+fn input_differences_are_listed_by_copy_and_snapshot() {
     let a = Run::new();
     let mut b = a.clone();
     b.input[1030] += 0.25;
@@ -183,7 +183,7 @@ fn other_inputs_are_told_by_copy_and_by_snapshot_with_their_elements() {
 }
 
 #[test]
-fn arguments_dimensions_fills_and_places_are_told_by_name() {
+fn call_differences_name_the_changed_fields() {
     let a = Run::new();
     let describe = |b: Run| {
         let d = both(&a.recording(), &b.recording());
@@ -217,7 +217,7 @@ fn arguments_dimensions_fills_and_places_are_told_by_name() {
 }
 
 #[test]
-fn a_module_of_other_code_is_told_of_the_functions_that_were_launched() {
+fn code_difference_lists_launched_functions() {
     let a = Run::new();
     let mut b = a.clone();
     b.code.extend_from_slice(b"// later\n");
@@ -235,7 +235,7 @@ fn a_module_of_other_code_is_told_of_the_functions_that_were_launched() {
 }
 
 #[test]
-fn tolerances_and_rules_apply_to_what_copies_carry() {
+fn comparison_rules_apply_to_copy_contents() {
     let a = Run::new();
     let b = Run {
         off: 0.001,
@@ -264,7 +264,7 @@ fn tolerances_and_rules_apply_to_what_copies_carry() {
 }
 
 #[test]
-fn a_copy_that_one_side_alone_has_moves_no_other() {
+fn copy_on_one_side_does_not_shift_other_copies() {
     let page = |n: u8| vec![n; PAGE_SIZE];
     let copies = |all: &[u8]| {
         let mut b = Build::new();
@@ -282,7 +282,7 @@ fn a_copy_that_one_side_alone_has_moves_no_other() {
 }
 
 #[test]
-fn content_that_is_not_held_is_not_compared() {
+fn missing_content_is_not_compared() {
     let a = Run::new();
     let b = Run {
         held: false,
@@ -306,7 +306,7 @@ fn claimed(row: CopyRow, pages: &[u32]) -> Recording {
 }
 
 #[test]
-fn pages_that_are_not_there_and_counts_that_overflow_are_not_compared() {
+fn missing_pages_and_overflowing_counts_are_not_compared() {
     let row = CopyRow {
         to: WINDOW,
         bytes: 4096,
@@ -354,7 +354,7 @@ fn pages_that_are_not_there_and_counts_that_overflow_are_not_compared() {
 }
 
 #[test]
-fn memory_that_one_snapshot_alone_tells_of_makes_no_other_differ() {
+fn extra_snapshot_memory_causes_no_other_difference() {
     let with = |extra: bool| {
         let mut b = Build::new();
         let stream = b.stream("default stream", 0);

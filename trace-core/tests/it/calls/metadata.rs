@@ -25,7 +25,7 @@ fn arguments(n: &Net, c: &Calls, launch: usize) -> Vec<String> {
 }
 
 #[test]
-fn buffers_have_the_names_that_a_replay_gives_them() {
+fn trace_buffers_have_the_replay_names() {
     let n = net(2);
     let c = calls(&n.recording);
     let name = |at| c.buffers().format_address(at, n.around);
@@ -97,7 +97,7 @@ fn arguments_are_decoded_by_signature_and_layout() {
 }
 
 #[test]
-fn memory_before_and_after_a_launch_is_that_of_the_snapshots() {
+fn memory_around_a_launch_comes_from_the_snapshots() {
     let n = net(1);
     let (c, r) = (calls(&n.recording), &n.recording);
     let state = |at: u64, event: u64| c.pieces(r, at..at + 4, event);
@@ -141,7 +141,7 @@ fn memory_before_and_after_a_launch_is_that_of_the_snapshots() {
 }
 
 #[test]
-fn who_wrote_a_byte_leads_to_copies_for_certain_and_to_launches_otherwise() {
+fn last_writer_is_certain_for_copies_and_possible_for_launches() {
     let n = net(1);
     let (c, r) = (calls(&n.recording), &n.recording);
     let end = r.events.len() as u64 - 2;
@@ -189,7 +189,7 @@ fn who_wrote_a_byte_leads_to_copies_for_certain_and_to_launches_otherwise() {
 }
 
 #[test]
-fn streams_and_code_are_told() {
+fn stream_order_and_kernel_code_are_available() {
     let n = net(2);
     let (c, r) = (calls(&n.recording), &n.recording);
     let o = c.order();
@@ -225,7 +225,7 @@ fn streams_and_code_are_told() {
 }
 
 #[test]
-fn a_place_that_is_taken_again_is_another_buffer_and_snapshots_tell_what_was_there_before() {
+fn reallocated_address_is_a_new_buffer() {
     let mut b = Build::new();
     b.stream("default stream", 0);
     let early = 0x1539_5000_0000;

@@ -249,7 +249,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn memory_is_what_a_walk_tells_and_what_it_held(
+    fn memory_reads_match_a_naive_walk(
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
         let (r, held) = make(&steps);
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn writers_are_those_of_a_walk(
+    fn last_writers_match_a_naive_walk(
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
         let (r, _) = make(&steps);

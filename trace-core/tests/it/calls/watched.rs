@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_known_is_what_memory_held_and_nothing_is_lost(
+    fn memory_trace_matches_the_content_and_loses_nothing(
         steps in steps(),
         asks in prop::collection::vec(any::<Ask>(), 1..4),
     ) {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_recording_holds_is_not_displaced_by_a_board_that_saw_something_else(
+    fn recorded_memory_takes_precedence_over_a_memory_trace(
         steps in steps(),
         asks in prop::collection::vec(any::<Ask>(), 1..4),
     ) {
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn who_wrote_a_byte_is_told_to_the_launch(
+    fn memory_trace_narrows_the_last_writer_to_a_launch(
         steps in steps(),
         asks in prop::collection::vec(any::<Ask>(), 1..4),
     ) {
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn a_board_that_watched_everything_leaves_no_launch_in_doubt(steps in steps()) {
+    fn complete_memory_trace_leaves_no_uncertain_launch(steps in steps()) {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
         let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
@@ -209,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn answers_that_cannot_be_are_refused() {
+fn invalid_memory_traces_are_refused() {
     let sight = |at, moment, bytes, content| MemorySample {
         at,
         moment,
@@ -250,7 +250,7 @@ fn answers_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn an_answer_that_tells_more_takes_the_place_of_one_that_tells_less() {
+fn more_complete_memory_trace_replaces_its_predecessor() {
     let (r, _) = make(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
     let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
     let of = |events: Range<u64>, to: u64| {

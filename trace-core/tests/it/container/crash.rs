@@ -208,7 +208,7 @@ fn commit_time(path: &Path) -> Duration {
 }
 
 #[test]
-fn a_writer_killed_at_200_random_moments_loses_nothing_durable() {
+fn writer_killed_at_200_random_times_loses_nothing_durable() {
     let folder = tempfile::tempdir().unwrap();
     let mut n = Numbers::new(20);
     let mean = commit_time(&folder.path().join("timed.kine"));

@@ -76,7 +76,7 @@ fn read_all(r: &Recording) -> u64 {
 }
 
 #[test]
-fn a_file_cut_at_any_byte_opens_at_its_last_commit_or_says_why_not() {
+fn truncated_file_opens_at_its_last_commit_or_reports_why() {
     let (bytes, commits) = three_commits();
     assert_eq!(commits.last().unwrap().0, bytes.len() as u64);
     for cut in 0..=bytes.len() {
@@ -91,7 +91,7 @@ fn a_file_cut_at_any_byte_opens_at_its_last_commit_or_says_why_not() {
 }
 
 #[test]
-fn a_file_on_disk_cut_around_each_commit_opens_the_same_way() {
+fn truncated_file_on_disk_opens_at_its_last_commit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut.kine");
     let (bytes, commits) = three_commits();
@@ -122,7 +122,7 @@ fn a_file_on_disk_cut_around_each_commit_opens_the_same_way() {
 }
 
 #[test]
-fn rubbish_behind_the_last_commit_is_ignored_and_kept_when_appending() {
+fn garbage_after_the_last_commit_is_ignored_and_preserved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("torn.kine");
     let (bytes, commits) = three_commits();
@@ -230,7 +230,7 @@ fn seal(b: &mut [u8], record: usize, table: usize, len: usize) {
 }
 
 #[test]
-fn tables_that_lie_are_refused_with_their_place() {
+fn invalid_section_tables_are_refused_with_a_location() {
     use SectionKind as K;
     let bytes = container::to_bytes(&recording(3, 40)).unwrap();
     assert!(
@@ -393,7 +393,7 @@ fn unknown_codecs_are_refused_by_their_number() {
 }
 
 #[test]
-fn links_that_loop_or_lie_end() {
+fn cyclic_or_invalid_commit_links_end() {
     let (bytes, commits) = three_commits();
     let record = bytes.len() - 128;
     let table = u64::from_le_bytes(bytes[record + 24..record + 32].try_into().unwrap()) as usize;
@@ -437,7 +437,7 @@ fn links_that_loop_or_lie_end() {
 
 /// A section that does not agree with its digest is reported once, by its byte, and not again by whoever reads it.
 #[test]
-fn a_damaged_section_is_told_once() {
+fn damaged_section_is_reported_once() {
     let (mut bytes, _) = three_commits();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let sections = file.sections();
@@ -453,7 +453,7 @@ fn a_damaged_section_is_told_once() {
 }
 
 #[test]
-fn verify_names_rows_that_point_astray() {
+fn verify_names_rows_with_invalid_references() {
     let mut r = recording(3, 40);
     let set = |c: &trace_core::recording::Column<u32>, row: usize, v: u32| {
         let mut all: Vec<u32> = c.iter().collect();
@@ -538,7 +538,7 @@ fn reseal_tables(b: &mut [u8]) {
 }
 
 #[test]
-fn hostile_files_whose_digests_agree_never_panic() {
+fn hostile_files_with_valid_digests_never_panic() {
     let bytes = container::to_bytes(&recording(3, 40)).unwrap();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let record = bytes.len() - 128;
@@ -607,7 +607,7 @@ fn hostile_files_whose_digests_agree_never_panic() {
 }
 
 #[test]
-fn the_search_for_a_commit_in_a_terabyte_of_nothing_shows_progress_and_can_be_cancelled() {
+fn commit_search_in_a_sparse_file_can_be_cancelled() {
     use trace_core::import::{self, ImportError};
     use trace_core::progress::Progress;
     let folder = tempfile::tempdir().unwrap();
@@ -631,7 +631,7 @@ fn the_search_for_a_commit_in_a_terabyte_of_nothing_shows_progress_and_can_be_ca
 }
 
 #[test]
-fn an_attachment_that_is_longer_than_a_record_is_refused_before_it_is_read() {
+fn oversized_attachment_is_refused_before_reading() {
     use std::os::unix::fs::FileExt;
     let bytes = container::to_bytes(&recording(3, 40)).unwrap();
     let record = bytes.len() - 128;
@@ -677,7 +677,7 @@ impl container::Sink for Nowhere {
 }
 
 #[test]
-fn no_more_is_attached_than_is_read_back() {
+fn oversized_extras_are_refused_on_write() {
     let mut w = Writer::begin(Nowhere).unwrap();
     let most = vec![0; 64 << 20];
     for name in ["a", "b", "c", "d", "a"] {
@@ -691,7 +691,7 @@ fn no_more_is_attached_than_is_read_back() {
 
 /// The place of a bad row takes a search: it is not made for rows that are only counted.
 #[test]
-fn every_row_of_a_large_file_may_be_wrong() {
+fn verify_handles_a_large_file_with_every_row_wrong() {
     let mut w = Writer::begin(MemorySink::default()).unwrap();
     let n = 1000;
     for _ in 0..n {

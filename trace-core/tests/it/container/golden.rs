@@ -115,7 +115,7 @@ fn tiny(version: u32) -> Vec<u8> {
 }
 
 #[test]
-fn golden_file_of_each_version_stays_readable_and_is_made_again_to_the_byte() {
+fn golden_files_of_each_version_are_readable_and_reproducible() {
     for version in [1, 2] {
         let path = golden_of(version, "tiny");
         if bless() {
@@ -141,7 +141,7 @@ fn golden_file_of_each_version_stays_readable_and_is_made_again_to_the_byte() {
 
 /// A file keeps its version: whoever could read it before it was appended to can read it after.
 #[test]
-fn golden_file_of_version_1_goes_on_in_version_1() {
+fn golden_file_of_version_1_is_appended_in_version_1() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.kine");
     std::fs::copy(golden_of(1, "tiny"), &path).unwrap();
@@ -196,7 +196,7 @@ fn changed_recording() -> Recording {
 }
 
 #[test]
-fn golden_file_with_host_writes_stays_readable_and_is_made_again_to_the_byte() {
+fn golden_file_with_host_writes_is_readable_and_reproducible() {
     let made = bytes_of(1, &changed_recording());
     if bless() {
         std::fs::write(golden_host_writes(), &made).unwrap();
@@ -251,7 +251,7 @@ fn undecoded_recording() -> Recording {
 }
 
 #[test]
-fn golden_file_with_undecoded_accesses_stays_readable_and_is_made_again_to_the_byte() {
+fn golden_file_with_undecoded_accesses_is_readable_and_reproducible() {
     let made = bytes_of(1, &undecoded_recording());
     if bless() {
         std::fs::write(golden_undecoded(), &made).unwrap();
@@ -372,7 +372,7 @@ fn calls_recording() -> Recording {
 }
 
 #[test]
-fn golden_file_with_calls_stays_readable_and_is_made_again_to_the_byte() {
+fn golden_file_with_calls_is_readable_and_reproducible() {
     let made = bytes_of(1, &calls_recording());
     if bless() {
         std::fs::write(golden_calls(), &made).unwrap();
@@ -399,7 +399,7 @@ fn golden_file_with_calls_stays_readable_and_is_made_again_to_the_byte() {
 
 /// A row of a call that names bytes or pages that are not there is reported, wherever it is.
 #[test]
-fn calls_that_name_what_is_not_there_are_told() {
+fn calls_with_missing_bytes_or_pages_are_reported() {
     let whole = calls_recording();
     let problems = |change: &dyn Fn(&mut Recording)| {
         let mut r = whole.clone();
@@ -435,7 +435,7 @@ fn calls_that_name_what_is_not_there_are_told() {
 }
 
 #[test]
-fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
+fn undecoded_accesses_without_space_or_row_are_findings() {
     let mut r = undecoded_recording();
     let mut spaces: Vec<u8> = r.events.space.iter().collect();
     spaces[1] = 9;
@@ -458,7 +458,7 @@ fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
 }
 
 #[test]
-fn host_writes_over_the_end_of_a_page_or_of_pages_that_are_not_there_are_problems() {
+fn verify_reports_host_writes_beyond_or_without_a_page() {
     for (at, bytes, page, said) in [
         (0x1_0ffe, 4, 1, "spans more than one page"),
         (0x1_0000, 0, 1, "spans more than one page"),
@@ -629,7 +629,7 @@ const BEGIN: &str = "<!-- dump of v2-tiny.kine -->\n```text\n";
 const END: &str = "```\n<!-- end of dump -->";
 
 #[test]
-fn golden_dump_in_the_page_is_the_file() {
+fn golden_hexdump_in_the_page_matches_the_file() {
     let page_at = root().join("docs/format.md");
     let page = std::fs::read_to_string(&page_at).unwrap();
     let start = page.find(BEGIN).expect("the page has a dump") + BEGIN.len();
@@ -854,7 +854,7 @@ fn golden_reader_written_from_the_page_agrees_on_other_files() {
 }
 
 #[test]
-fn golden_reader_written_from_the_page_agrees_on_what_is_derived() {
+fn golden_reader_written_from_the_page_agrees_on_derived_data() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("derived.kine");
     timeline::write(&recording(11, 9000), &path, &Progress::new()).unwrap();
@@ -902,7 +902,7 @@ fn golden_reader_written_from_the_page_agrees_on_what_is_derived() {
 }
 
 #[test]
-fn golden_reader_refuses_what_is_none() {
+fn golden_reader_refuses_invalid_files() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = tiny(2);
     for (name, bytes) in [

@@ -7,7 +7,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Column, ColumnBuilder};
 
 #[test]
-fn a_recording_comes_back_from_memory_and_from_a_file() {
+fn recording_round_trips_through_memory_and_file() {
     let folder = tempfile::tempdir().unwrap();
     for seed in [1, 2, 300] {
         let r = recording(seed, 200 * seed as usize);
@@ -33,13 +33,13 @@ fn a_recording_comes_back_from_memory_and_from_a_file() {
 }
 
 #[test]
-fn an_empty_recording_comes_back() {
+fn empty_recording_round_trips() {
     let r = Recording::default();
     assert_same(&r, &container::from_bytes(container::to_bytes(&r).unwrap()).unwrap());
 }
 
 #[test]
-fn constant_columns_cost_nothing() {
+fn constant_columns_use_little_space() {
     let mut r = recording(1, 0);
     let n = 3_000_000;
     let constant = |v: u64| {
@@ -149,7 +149,7 @@ fn accesses(count: u64) -> Recording {
 }
 
 #[test]
-fn commits_add_up_beyond_the_number_of_tables_that_hang_together() {
+fn many_commits_accumulate_beyond_the_table_chain_limit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("many.kine");
     let r = accesses(1000);
@@ -176,7 +176,7 @@ fn commits_add_up_beyond_the_number_of_tables_that_hang_together() {
 }
 
 #[test]
-fn appending_adds_what_a_recording_has_beyond_the_file() {
+fn append_writes_only_new_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grows.kine");
     let (short, mut long) = (accesses(500), accesses(800));
@@ -202,7 +202,7 @@ fn appending_adds_what_a_recording_has_beyond_the_file() {
 }
 
 #[test]
-fn derived_data_knows_whether_it_is_stale() {
+fn stale_derived_data_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("derived.kine");
     let r = accesses(10);
@@ -231,7 +231,7 @@ fn derived_data_knows_whether_it_is_stale() {
 }
 
 #[test]
-fn what_contradicts_itself_is_not_written() {
+fn inconsistent_sections_are_not_written() {
     let mut w = Writer::begin(MemorySink::default()).unwrap();
     w.push(SectionKind::EventKind, &[1u8, 2]).unwrap();
     let report = w.commit().unwrap_err().to_string();

@@ -191,7 +191,7 @@ fn places(file: &KineFile, count: usize, n: &mut Numbers) -> Vec<(usize, Section
 }
 
 #[test]
-fn a_flip_in_any_section_of_both_versions_is_named_or_not_used() {
+fn bit_flip_in_either_version_is_reported_or_unused() {
     for version in [1, 2] {
         let r = recording(3, 400);
         let bytes = file_of(version, &r);
@@ -208,7 +208,7 @@ fn a_flip_in_any_section_of_both_versions_is_named_or_not_used() {
 
 /// Every byte of the small sections, which all have one block.
 #[test]
-fn a_flip_of_any_byte_of_a_small_file_is_named_or_not_used() {
+fn bit_flip_in_a_small_file_is_reported_or_unused() {
     for version in [1, 2] {
         let r = recording(3, 12);
         let bytes = file_of(version, &r);
@@ -232,7 +232,7 @@ fn a_flip_of_any_byte_of_a_small_file_is_named_or_not_used() {
 }
 
 #[test]
-fn a_flip_in_any_section_of_a_sample_is_named_or_not_used() {
+fn bit_flip_in_a_sample_is_reported_or_unused() {
     let mut samples: Vec<PathBuf> = std::fs::read_dir(root().join("sample-traces"))
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -258,7 +258,7 @@ proptest! {
 
     /// Sections of several blocks: a flip takes the rows of its block alone.
     #[test]
-    fn a_flip_takes_its_own_block_alone(seed in 0u64..50, place in 0.0f64..1.0, bit in 0u32..8) {
+    fn bit_flip_loses_only_its_block(seed in 0u64..50, place in 0.0f64..1.0, bit in 0u32..8) {
         let r = recording(seed, 9_000);
         let bytes = file_of(2, &r);
         let file = KineFile::from_bytes(bytes.clone()).unwrap();
@@ -281,7 +281,7 @@ proptest! {
 
 /// Opening costs the metadata: what nobody uses is not looked at.
 #[test]
-fn what_is_not_used_is_not_compared() {
+fn unused_sections_are_not_verified() {
     let r = recording(5, 9_000);
     let mut bytes = file_of(2, &r);
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
@@ -305,7 +305,7 @@ fn what_is_not_used_is_not_compared() {
 /// A file that another one takes the place of is still the old one; one that is written over in place is not used
 /// where nobody looked before.
 #[test]
-fn a_file_that_changes_while_it_is_open_is_the_old_one_or_damaged() {
+fn file_changed_while_open_reads_old_or_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("open.kine");
     let r = recording(5, 9_000);
@@ -336,7 +336,7 @@ fn a_file_that_changes_while_it_is_open_is_the_old_one_or_damaged() {
 }
 
 #[test]
-fn nothing_makes_damaged_data_sound() {
+fn writing_damaged_data_to_a_new_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from.kine"), folder.path().join("to.kine"));
     let r = recording(5, 9_000);

@@ -326,7 +326,7 @@ mod tests {
     };
 
     #[test]
-    fn the_square_zooms_from_48_bits_to_a_page_and_keeps_what_is_under_the_pointer() {
+    fn square_map_zooms_about_the_pointer_to_one_page() {
         let mut s = SquareCamera::default();
         s.show_all(VIEW);
         for about in [pos2(400.0, 300.0), pos2(240.0, 600.0)] {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_zoom_about_the_row_under_the_pointer_and_every_place_leads_to_its_address() {
+    fn strips_zoom_about_the_pointer_and_map_to_addresses() {
         let m = map(&[(0x1000, 300), (0x7f00_0000_0000, 5000), (0xffff_0000_0000, 2)]);
         let bars = bars(VIEW);
         let mut s = StripsCamera::default();

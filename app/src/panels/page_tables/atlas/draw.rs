@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_bounded_by_the_points_and_not_by_the_mappings() {
+    fn map_drawing_is_bounded_by_points_not_mappings() {
         let view = Rect::from_min_size(pos2(0.0, 0.0), vec2(800.0, 600.0));
         let most = (800.0 / MIN_CELL * 600.0 / MIN_CELL) as usize;
         for runs in [1000, 1 << 20] {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_several_kinds_says_so() {
+    fn map_cell_shows_mixed_rights() {
         let map = alternating(16);
         let inks = by_rights(&map);
         let one = inks.cell(&(0x4000_0000..0x4000_1000)).unwrap();

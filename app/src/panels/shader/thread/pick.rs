@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_stands_for_as_many_as_there_is_room_for_and_each_is_in_one() {
+    fn thread_cells_cover_every_workgroup_once() {
         for size in [
             [1, 1, 1],
             [64, 1, 1],

@@ -13,7 +13,7 @@ fn part(w: &Window, label: &str) -> usize {
 }
 
 #[test]
-fn findings_of_pages_without_content_are_one_row_that_unfolds() {
+fn findings_of_pages_without_content_fold_into_one_row() {
     let mut w = Window::open();
     let mut facts = (*w.doc().facts).clone();
     for i in 0..5u64 {
@@ -41,7 +41,7 @@ fn findings_of_pages_without_content_are_one_row_that_unfolds() {
 }
 
 #[test]
-fn memory_that_is_not_there_is_one_line_with_the_way_behind_it() {
+fn missing_memory_is_one_row_with_a_link_past_it() {
     let mut w = Window::open_file(&samples().join("vecadd.kine"), ThemeChoice::Dark, 1.0);
     w.run("show-memory");
     let run = w.doc().facts.spaces[0].runs[0];

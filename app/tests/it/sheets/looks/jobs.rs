@@ -6,7 +6,7 @@ use kinescope::document::job_buffers;
 use kinescope::document::moment::Selection;
 
 #[test]
-fn the_writes_that_make_a_job_ready_count_as_the_jobs() {
+fn writes_that_prepare_a_job_belong_to_it() {
     let mut w = Window::open();
     w.run("show-events");
     w.views().events.filter = "job = 1 and write".into();
@@ -38,7 +38,7 @@ fn the_writes_that_make_a_job_ready_count_as_the_jobs() {
 }
 
 #[test]
-fn the_inspector_tells_what_a_write_starts() {
+fn inspector_shows_the_job_that_a_write_starts() {
     let mut w = Window::open();
     let j = w.doc().facts.jobs[0].clone();
     w.doc().go(j.submit);
@@ -61,7 +61,7 @@ fn the_inspector_tells_what_a_write_starts() {
 }
 
 #[test]
-fn a_job_reaches_first_what_its_descriptors_point_to() {
+fn buffers_in_job_descriptors_are_listed_first() {
     let mut w = Window::open_sample("vecadd.kine");
     let doc = w.doc();
     let j = doc.facts.jobs[0].clone();

@@ -23,7 +23,7 @@ fn resize(w: &mut Window, width: f32) {
 }
 
 #[test]
-fn the_inspector_folds_in_a_narrow_window_and_comes_back_in_a_wide_one() {
+fn inspector_hides_in_narrow_windows_and_returns_in_wide_ones() {
     let mut w = Window::open();
     resize(&mut w, 990.0);
     assert!(!w.app().inspector && w.app().outline);
@@ -43,7 +43,7 @@ fn the_inspector_folds_in_a_narrow_window_and_comes_back_in_a_wide_one() {
 }
 
 #[test]
-fn a_table_between_both_sides_keeps_its_numbers_apart() {
+fn event_table_between_side_panels_keeps_a_readable_width() {
     let mut w = laptop(ThemeChoice::Dark);
     w.run("toggle-inspector");
     let table = w.harness.get_by_label("Event table").rect();
@@ -51,7 +51,7 @@ fn a_table_between_both_sides_keeps_its_numbers_apart() {
 }
 
 #[test]
-fn the_tab_of_the_panel_in_front_is_in_view_on_a_laptop() {
+fn active_panel_tab_is_visible_on_a_laptop() {
     let mut w = laptop(ThemeChoice::Dark);
     let seen = |w: &mut Window, tab: &str| {
         let at = w.harness.get_by_role_and_label(Role::Button, tab).rect();
@@ -98,7 +98,7 @@ fn the_tab_of_the_panel_in_front_is_in_view_on_a_laptop() {
 }
 
 #[test]
-fn tabs_move_together_before_one_is_hidden() {
+fn tabs_are_compressed_before_one_is_hidden() {
     let mut w = Window::open();
     w.run("show-compare");
     for _ in 0..4 {
@@ -122,7 +122,7 @@ fn events_on_a_laptop_in_every_theme() {
 }
 
 #[test]
-fn nothing_in_the_status_bar_lies_over_another() {
+fn status_bar_items_never_overlap() {
     for (size, scale) in [
         ([1024.0, 700.0], 1.0),
         ([683.0, 467.0], 1.5),

@@ -32,7 +32,7 @@ fn settings(folder: &tempfile::TempDir) -> Settings {
 }
 
 #[test]
-fn what_is_handed_over_stands_in_the_file_in_order() {
+fn session_entries_are_written_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     let b = s.start_call();
@@ -100,7 +100,7 @@ fn what_is_handed_over_stands_in_the_file_in_order() {
 }
 
 #[test]
-fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
+fn concurrent_events_are_stored_before_the_session_ends() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     std::thread::scope(|scope| {
@@ -146,7 +146,7 @@ fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
 }
 
 #[test]
-fn a_recording_that_stops_says_why_and_the_program_goes_on() {
+fn stopped_recording_stores_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     s.record(
@@ -191,7 +191,7 @@ fn a_recording_that_stops_says_why_and_the_program_goes_on() {
 /// A caller can hand over more than the queue's limit after a copy whose content depends on that caller. It must not
 /// wait for itself.
 #[test]
-fn much_behind_what_is_awaited_does_not_wait_for_it() {
+fn caller_never_waits_for_its_own_pending_copy() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     let slot = s.new_slot();
@@ -231,7 +231,7 @@ fn much_behind_what_is_awaited_does_not_wait_for_it() {
 /// Only the caller can make a copy's content known. It must not wait for the content, whatever it hands over
 /// afterwards.
 #[test]
-fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
+fn session_does_not_block_on_pending_copy_content() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     let slot = s.new_slot();
@@ -279,7 +279,7 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
 
 /// As above, but what follows the copy is content of copies that are known to be complete.
 #[test]
-fn much_that_is_supplied_behind_a_copy_that_nobody_waits_for_is_stored() {
+fn content_after_an_abandoned_copy_is_stored() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     let never = s.new_slot();
@@ -314,7 +314,7 @@ fn much_that_is_supplied_behind_a_copy_that_nobody_waits_for_is_stored() {
 }
 
 #[test]
-fn content_in_parts_is_one_copy() {
+fn content_sent_in_parts_is_one_copy() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     let row = |bytes| CopyRow {
@@ -375,7 +375,7 @@ fn content_in_parts_is_one_copy() {
 
 /// A range's second snapshot is handed over as what changed; its row holds all of it.
 #[test]
-fn a_snapshot_is_what_changed_since_the_one_before() {
+fn snapshot_stores_only_changes_since_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     let (at, bytes) = (0x1539_4000_0200u64, 20_000u64);
@@ -443,7 +443,7 @@ fn a_snapshot_is_what_changed_since_the_one_before() {
 }
 
 #[test]
-fn what_was_awaited_is_asked_for_at_the_end() {
+fn pending_copies_are_collected_at_exit() {
     static SESSION: OnceLock<(Session, Slot)> = OnceLock::new();
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
@@ -472,7 +472,7 @@ fn what_was_awaited_is_asked_for_at_the_end() {
 /// The writer thread hands over the rest at the end. It does not wait for itself, and it is called again, so that it
 /// need not hold everything at once.
 #[test]
-fn more_than_may_wait_is_handed_over_at_the_end() {
+fn entries_over_the_queue_limit_are_supplied_at_exit() {
     const COPIES: u64 = 6;
     static SESSION: OnceLock<(Session, Vec<Slot>)> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -513,7 +513,7 @@ fn more_than_may_wait_is_handed_over_at_the_end() {
 }
 
 #[test]
-fn a_fault_of_the_thread_that_writes_is_told_in_the_file() {
+fn writer_thread_failure_is_reported_in_the_recording() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
     s.record(
@@ -536,7 +536,7 @@ fn a_fault_of_the_thread_that_writes_is_told_in_the_file() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_written_over() {
+fn session_does_not_overwrite_an_existing_file() {
     let folder = tempfile::tempdir().unwrap();
     let s = settings(&folder);
     std::fs::write(&s.to, b"mine").unwrap();

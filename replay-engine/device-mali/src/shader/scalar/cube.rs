@@ -27,7 +27,7 @@ mod tests {
     use bifrost::{Instruction, Unit};
 
     #[test]
-    fn a_direction_finds_its_face_and_place() {
+    fn cube_direction_selects_face_and_coordinates() {
         // CUBEFACE1 without negated sources, decoded from its encoding.
         let i = Instruction::decode(Unit::Fma, 0x70_6800).unwrap();
         let m = Mods::from_instruction(&i);

@@ -6,7 +6,7 @@ use super::{result, run};
 use bifrost::{Source, Unit, Value as M};
 
 #[test]
-fn clauses_that_are_generated_mean_something() {
+fn generated_clauses_are_valid_and_run() {
     let choice = Choice::new(|_| true);
     let mut rng = Rng::new(3);
     for _ in 0..200 {
@@ -19,7 +19,7 @@ fn clauses_that_are_generated_mean_something() {
 }
 
 #[test]
-fn a_clause_of_one_tuple_writes_what_its_operation_gives() {
+fn single_tuple_clause_writes_its_operation_result() {
     let mut rng = Rng::new(5);
     for encoding in generate::encodings(Unit::Fma) {
         let ports = |_: &bifrost::Instruction, s| matches!(s, Source::Port(_) | Source::Stage | Source::Uniform { .. });
@@ -67,7 +67,7 @@ fn every_operation_that_recorded_compute_shaders_use_is_known() {
 }
 
 #[test]
-fn rounding_to_the_nearest_is_the_hosts() {
+fn nearest_rounding_matches_the_host() {
     let mut rng = Rng::new(11);
     for _ in 0..200_000 {
         let [a, b, c] = [0; 3].map(|_| generate::word(&mut rng));
@@ -107,7 +107,7 @@ fn rounding_to_the_nearest_is_the_hosts() {
 }
 
 #[test]
-fn the_modes_of_rounding_lie_around_the_exact_value() {
+fn rounding_modes_bracket_the_exact_value() {
     use std::cmp::Ordering::{Greater, Less};
     let mut rng = Rng::new(13);
     for _ in 0..50_000 {

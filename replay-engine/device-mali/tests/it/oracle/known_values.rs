@@ -56,7 +56,7 @@ fn a_product_and_sum_is_rounded_once() {
 }
 
 #[test]
-fn results_are_clamped_and_what_is_no_number_becomes_zero() {
+fn results_are_clamped_and_nan_becomes_zero() {
     let zero_one = [(Modifier::Clamp, M::Clamp01)];
     assert_eq!(fma(Op::FaddF32, &zero_one, &[bits(1.5), 0]), Value::exact(bits(1.0)));
     assert!(fma(Op::FaddF32, &zero_one, &[0x7fc0_0000, 0]).allows(0));
@@ -66,7 +66,7 @@ fn results_are_clamped_and_what_is_no_number_becomes_zero() {
 }
 
 #[test]
-fn extremes_know_what_is_no_number() {
+fn min_and_max_handle_nan_by_their_mode() {
     let nan = 0x7fc0_0000;
     let suppress = [(Modifier::Sem, M::NanSuppress)];
     assert_eq!(
@@ -82,7 +82,7 @@ fn extremes_know_what_is_no_number() {
 }
 
 #[test]
-fn comparisons_give_the_type_that_is_asked_for() {
+fn comparisons_return_the_requested_type() {
     let ge = |t| [(Modifier::Cmpf, M::Ge), (Modifier::ResultType, t)];
     let s = [bits(2.0), bits(2.0)];
     assert_eq!(add(Op::FcmpF32, &ge(M::F1), &s), Value::exact(bits(1.0)));
@@ -106,7 +106,7 @@ fn comparisons_give_the_type_that_is_asked_for() {
 }
 
 #[test]
-fn a_mux_takes_its_first_source_where_the_third_says_so() {
+fn mux_selects_sources_by_its_third_operand() {
     let s = [0xaaaa_aaaa, 0x5555_5555, 0];
     assert_eq!(add(Op::MuxI32, &[], &s).known(), Some(0xaaaa_aaaa));
     assert_eq!(add(Op::MuxI32, &[], &[s[0], s[1], 7]).known(), Some(0x5555_5555));
@@ -130,7 +130,7 @@ fn a_mux_takes_its_first_source_where_the_third_says_so() {
 }
 
 #[test]
-fn sums_of_lanes_are_kept_within_bounds() {
+fn lane_sums_saturate() {
     let sat = [(Modifier::Saturate, M::Sat)];
     assert_eq!(
         add(Op::IaddS32, &sat, &[i32::MAX as u32, 1]).known(),
@@ -224,7 +224,7 @@ fn conversions_round_and_keep_within_bounds() {
 }
 
 #[test]
-fn numbers_are_taken_apart_as_reciprocals_and_logarithms_need_it() {
+fn frexp_modes_split_numbers_for_sqrt_and_log() {
     let sqrt = [(Modifier::Sqrt, M::Sqrt)];
     let log = [(Modifier::Log, M::Log)];
     assert_eq!(add(Op::FrexpmF32, &[], &[bits(-6.0)]).known(), Some(bits(-0.75)));
@@ -258,7 +258,7 @@ fn numbers_are_taken_apart_as_reciprocals_and_logarithms_need_it() {
 }
 
 #[test]
-fn branches_compare_the_part_that_they_name() {
+fn branches_compare_the_selected_half() {
     let zero = operation(
         Unit::Add,
         Op::BranchzI16,

@@ -459,7 +459,7 @@ fn sums_and_products_are_rounded_once() {
 }
 
 #[test]
-fn every_half_is_itself_and_halves_round_as_the_table_of_the_standard() {
+fn f16_rounding_follows_the_ieee_table() {
     for bits in 0..=0xffffu32 {
         let n = Number::of(F16, bits);
         if !n.is_nan() {
@@ -474,7 +474,7 @@ fn every_half_is_itself_and_halves_round_as_the_table_of_the_standard() {
 }
 
 #[test]
-fn integers_are_kept_within_their_bounds() {
+fn float_to_integer_conversion_rounds_and_saturates() {
     let n = |x: f32| Number::of(F32, x.to_bits());
     let s32 = |x: f32, mode| n(x).to_integer(mode, i64::from(i32::MIN), i64::from(i32::MAX));
     assert_eq!(s32(2.5, M::None), 2);

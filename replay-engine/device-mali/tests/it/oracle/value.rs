@@ -91,7 +91,7 @@ impl Value {
 }
 
 #[test]
-fn a_result_allows_what_it_leaves_open() {
+fn oracle_value_accepts_unspecified_results() {
     assert!(Value::exact(5).allows(5) && !Value::exact(5).allows(4));
     assert!(Value::Word(0, Check::Nan).allows(0xffc0_0001) && !Value::Word(0, Check::Nan).allows(0xff80_0000));
     let near = Value::Word(1f32.to_bits(), Check::Near { flat: false });

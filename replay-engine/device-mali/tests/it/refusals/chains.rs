@@ -195,7 +195,7 @@ fn only_the_status_words_of_the_next_chain_are_cleared() {
 }
 
 #[test]
-fn what_a_slot_is_to_run_stays_as_it_was_proved() {
+fn busy_slot_registers_must_not_change_after_submit() {
     let whole = compiled(&sample(SAMPLE));
     let after = submit(&whole) + 1;
     for offset in [0x18c0u64, 0x18c4, 0x18d0, 0x18d8, 0x18e0] {
@@ -245,7 +245,7 @@ fn what_a_slot_is_to_run_stays_as_it_was_proved() {
 }
 
 #[test]
-fn chains_are_followed_as_the_hardware_fetches_them() {
+fn verification_follows_chains_like_the_hardware() {
     let r = sample(SAMPLE);
     let whole = compiled(&r);
     let head = whole.plan.jobs[0].head_va;
@@ -291,7 +291,7 @@ fn chains_are_followed_as_the_hardware_fetches_them() {
 }
 
 #[test]
-fn a_chain_that_something_can_write_under_any_address_is_told_as_unproved() {
+fn chain_in_gpu_writable_memory_is_reported_unproved() {
     let whole = compiled(&sample(SAMPLE));
     let describe = |c: &Compiled| {
         let v = verify(&c.plan, &c.pages, &target()).unwrap_or_else(|e| panic!("{e}"));

@@ -62,7 +62,7 @@ fn rule_2_a_table_flipped_in_one_bit() {
 }
 
 #[test]
-fn rule_2_tables_are_not_for_the_gpu_to_write() {
+fn rule_2_tables_are_not_writable_by_the_gpu() {
     let whole = compiled(&sample(SAMPLE));
     let table = whole
         .plan
@@ -119,7 +119,7 @@ fn rule_2_roots_and_translation_modes() {
 }
 
 #[test]
-fn rule_6_outputs_lie_in_mapped_memory() {
+fn rule_6_outputs_are_in_mapped_memory() {
     let mut c = compiled(&sample(SAMPLE));
     let mut o = c.plan.buffers[0].clone();
     o.va = GpuVa(0x10);
@@ -128,7 +128,7 @@ fn rule_6_outputs_lie_in_mapped_memory() {
 }
 
 #[test]
-fn rule_2_nothing_unknown_beside_the_translation_mode() {
+fn rule_2_unknown_translation_config_bits() {
     let whole = compiled(&sample(SAMPLE));
     let lo = find(&whole, 0x2430);
     // Concatenated tables, fewer input bits, fewer output bits, other ways to read tables.
@@ -171,7 +171,7 @@ fn rule_2_nothing_unknown_beside_the_translation_mode() {
 }
 
 #[test]
-fn rule_2_tables_are_not_for_the_gpu_to_read_either() {
+fn rule_2_tables_are_not_readable_by_the_gpu() {
     let whole = compiled(&sample(SAMPLE));
     let table = whole
         .plan
@@ -201,7 +201,7 @@ fn rule_2_tables_are_not_for_the_gpu_to_read_either() {
 }
 
 #[test]
-fn an_address_space_takes_a_command_only_when_it_was_seen_idle() {
+fn address_space_command_needs_an_idle_status_read() {
     let whole = compiled(&sample(SAMPLE));
     let polls = with_actions(whole.clone(), |l| l.retain(|a| !matches!(a, Action::Until { .. })));
     assert_eq!(reason(&polls, 2), Reason::SpaceBusy { number: 0 });

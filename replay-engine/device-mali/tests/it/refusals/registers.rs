@@ -214,7 +214,7 @@ fn rule_5_every_difference_is_named() {
 }
 
 #[test]
-fn the_published_recordings_refuse_the_same() {
+fn published_recordings_with_invalid_tables_are_refused() {
     let Some(r) = published("mnist") else { return };
     let whole = compiled(&r);
     let head = whole.plan.jobs[0].head_va;
@@ -225,7 +225,7 @@ fn the_published_recordings_refuse_the_same() {
 }
 
 #[test]
-fn what_a_person_gives_must_fit() {
+fn unfit_inputs_and_unknown_buffers_are_compile_errors() {
     let r = sample(SAMPLE);
     let options = CompileOptions::default();
     let buffer = r.facts.buffers[0].clone();
@@ -264,7 +264,7 @@ fn what_a_person_gives_must_fit() {
 }
 
 #[test]
-fn nothing_is_set_up_before_a_reset_is_over() {
+fn setup_before_the_reset_completes_is_refused() {
     let whole = compiled(&sample(SAMPLE));
     let wait = position(&whole, |a| matches!(a, Action::WaitInterrupt { lines: 4, .. }));
     let resetting = |c: &Compiled| match reason(c, 3) {
@@ -316,7 +316,7 @@ fn nothing_is_set_up_before_a_reset_is_over() {
 }
 
 #[test]
-fn reads_are_compared_as_closely_as_the_map_says() {
+fn read_classes_looser_than_the_map_are_refused() {
     let whole = compiled(&sample(SAMPLE));
     let widen = |wanted: fn(&Action) -> bool, to: ReadClass| {
         with_actions(whole.clone(), |l| {

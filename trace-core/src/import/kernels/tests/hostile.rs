@@ -6,7 +6,7 @@ use crate::import::{self, FilePosition, ImportError};
 use crate::progress::Progress;
 
 #[test]
-fn a_json_that_is_none_is_refused_with_its_line() {
+fn invalid_json_is_refused_with_its_line() {
     let f = folder(&[("d.json", b"{\n\"Kernels\": 5,\n\"StartVAAddr\": \"0\"}")]);
     assert_eq!(f.fails().1, FilePosition::Line(2));
     let base = rr_json(&[("k", "b", "a")]);
@@ -37,7 +37,7 @@ fn a_json_that_is_none_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_snapshot_of_record_replay_that_lies_is_refused_with_its_byte() {
+fn invalid_record_replay_snapshot_is_refused_with_its_offset() {
     let sound = rr_snapshot(1, &[(BASE, &[1; 64])]);
     let json = rr_json(&[("k", "b", "a")]);
     let fails = |snapshot: &[u8]| {
@@ -84,7 +84,7 @@ fn a_snapshot_of_record_replay_that_lies_is_refused_with_its_byte() {
 }
 
 #[test]
-fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
+fn invalid_mneme_snapshot_is_refused_with_its_offset() {
     let sound = mneme_whole(1, &[1; 16], &[2; 16]);
     let json = mneme_json(&[("1", "p", "e")]);
     let fails = |before: &[u8], after: &[u8]| {
@@ -167,7 +167,7 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
 }
 
 #[test]
-fn work_that_nobody_wants_any_more_ends() {
+fn cancelled_kernel_import_ends() {
     let f = folder(&[
         ("d.json", rr_json(&[("k", "b", "a")]).as_bytes()),
         ("b", &rr_snapshot(1, &[(BASE, &[1; 64])])),

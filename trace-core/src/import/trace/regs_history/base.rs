@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_is_where_the_accesses_are_to_known_registers() {
+    fn base_address_makes_most_accesses_known_registers() {
         const AT: u64 = 0xffff_ff80_08a8_0000;
         // The id of a Mali-G71, and the raw status of the jobs.
         let found = find(&entries(&[(AT, 0x6000_0000), (AT + 0x1000, 0)])).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bases_that_fit_alike_are_told() {
+    fn equally_plausible_register_bases_are_reported() {
         const AT: u64 = 0xffff_ff80_08a8_0000;
         // Registers that the pages of jobs and of the MMU both have: raw status and mask.
         let found = find(&entries(&[(AT + 0x1000, 0), (AT + 0x1008, 0)])).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_none_of_a_window_are_refused_with_the_reason() {
+    fn addresses_without_a_register_base_are_refused_with_a_reason() {
         for (of, message) in [
             (&[(0u64, 1u32), (0, 2)][..], "hid the addresses"),
             (&[(0x1234_5678, 0), (0xfedc_ba90, 0)][..], "hash"),

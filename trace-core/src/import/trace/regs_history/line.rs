@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn accesses_are_read_in_every_form_that_drivers_print() {
+    fn history_lines_parse_in_every_driver_format() {
         let is = |address, write| {
             ParsedLine::Access(Access {
                 index: 7,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_tell_how_many_accesses_there_were_who_says_so_and_when() {
+    fn header_lines_give_access_counts_device_and_time() {
         let ParsedLine::Head(plain) = parse_line(b"Last 512 register accesses of 98765 total:") else {
             panic!("no head");
         };
