@@ -237,7 +237,7 @@ mod tests {
         }
         let e = read_file(&dir.path().join("a.npy"), &buffer(ElementType::I32, 16)).unwrap_err();
         assert!(
-            e.to_string().contains("holds f32 elements, buffer 'input' has i32"),
+            e.to_string().contains("holds f32 elements, but buffer 'input' has i32"),
             "{e}"
         );
         let e = read_file(Path::new("/dev/zero"), &buffer(ElementType::U8, 16)).unwrap_err();

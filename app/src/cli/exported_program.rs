@@ -63,7 +63,7 @@ fn address(text: &str) -> Result<u64, String> {
     };
     number
         .filter(|n| n.is_multiple_of(PAGE_SIZE as u64))
-        .ok_or_else(|| format!("'{text}' is no address of a page (expected a multiple of 0x1000)"))
+        .ok_or_else(|| format!("'{text}' is not the address of a page (expected a multiple of 0x1000)"))
 }
 
 #[derive(Serialize)]

@@ -109,9 +109,12 @@ impl Camera {
         let ppp = ctx.pixels_per_point();
         let size = self.size.map(|side| (side * ppp).round() as u32);
         let shapes = ctx.tessellate(out.shapes.clone(), ppp);
-        self.painter
+        let mut picture = self
+            .painter
             .draw(size, ppp, &shapes)
-            .map_err(|e| anyhow::anyhow!("the window cannot be drawn off-screen: {e}"))
+            .map_err(|e| anyhow::anyhow!("the window cannot be drawn off-screen: {e}"))?;
+        picture.pixels_mut().for_each(|p| p.0[3] = 255);
+        Ok(picture)
     }
 }
 

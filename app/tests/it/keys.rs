@@ -196,7 +196,7 @@ fn invalid_target_address_keeps_focus_and_shows_why() {
     assert!(w.harness.get_by_label("Target address").is_focused());
     assert!(
         w.harness
-            .query_all_by_label_contains("▲ give the address")
+            .query_all_by_label_contains("▲ enter the address")
             .next()
             .is_some()
     );

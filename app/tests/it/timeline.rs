@@ -706,10 +706,10 @@ fn invalid_filter_shows_why_and_an_example_fixes_it() {
     w.views().events.filter = "job = cat".into();
     w.settle();
     let wrong = w.views().events.wrong.clone();
-    assert_eq!(wrong.as_deref(), Some("`job` is compared with a number"));
+    assert_eq!(wrong.as_deref(), Some("`job` can only be compared with a number"));
     assert!(
         w.harness
-            .query_all_by_label_contains("is compared with a number")
+            .query_all_by_label_contains("can only be compared with a number")
             .next()
             .is_some()
     );

@@ -215,7 +215,7 @@ mod tests {
             ),
             "{why}"
         );
-        assert!(why.contains("mmiotrace is there (--with mmiotrace)"), "{why}");
+        assert!(why.contains("mmiotrace is available (--with mmiotrace)"), "{why}");
         let why = choose(&all, Some(Method::Kprobes), false).unwrap_err();
         assert!(why.contains("--accessor FUNCTION:OFFSET[:VALUE]"), "{why}");
         let all = list_abilities(

@@ -165,7 +165,7 @@ pub enum ClientError {
         known: String,
     },
     /// One of the two users did not confirm the pairing code.
-    #[error("pairing was not confirmed {by}; no key was kept")]
+    #[error("pairing was not confirmed {by}; no key was saved")]
     PairingDeclined {
         /// `on this end` or `by the agent`.
         by: String,

@@ -276,7 +276,7 @@ fn invalid_api_trace_plans_are_refused() {
     };
     refused(&|p| p.budgets.pages = 1, "pages");
     refused(&|p| p.actions = 4, "the envelope says 4");
-    refused(&|p| p.outputs[0].bytes = 1, "said to have 1 bytes");
+    refused(&|p| p.outputs[0].bytes = 1, "the plan declares 1 bytes");
     refused(&|p| p.outputs[0].name = "out9".into(), "no such output");
     refused(&|p| p.images.truncate(2), "image");
     refused(

@@ -210,9 +210,9 @@ fn invalid_dma_transfers_are_refused() {
             "expect output \"other\" 0000000000000000000000000000000000000000000000000000000000000000",
             "cannot be checked",
         ),
-        ("check 1", "check 0", "looked at a second time"),
-        ("check 1", "check 9", "looked at here"),
-        ("check 1", "check 2", "looked at here"),
+        ("check 1", "check 0", "checked a second time"),
+        ("check 1", "check 9", "is checked here"),
+        ("check 1", "check 2", "is checked here"),
         (
             "page arena+0x0",
             "allow 0x1000 0x1010\npage arena+0x0",

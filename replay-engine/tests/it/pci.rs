@@ -292,7 +292,7 @@ fn bound_pci_function_is_refused_unless_take_is_set() {
     let folder = machine.add(RV100, 0x1002, 0x5159);
     machine.bind(&folder, "radeonfb");
     let e = machine.open("1002:5159", false).unwrap_err().to_string();
-    assert!(e.contains("`radeonfb` has 0000:00:03.0") && e.contains("--take"), "{e}");
+    assert!(e.contains("`radeonfb` uses 0000:00:03.0") && e.contains("--take"), "{e}");
     assert_eq!(machine.text("sys/bus/pci/drivers/radeonfb/unbind"), "");
     let _board = machine.open("1002:5159", true).unwrap();
     assert_eq!(machine.text("sys/bus/pci/drivers/radeonfb/unbind"), RV100);
@@ -392,7 +392,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
     let group = function().group.unwrap();
     assert_eq!((group.number, group.others.len(), group.is_identity()), (7, 1, false));
     assert!(
-        describe_item().contains("contained by nothing: an IOMMU is in front of it")
+        describe_item().contains("contained by nothing: it is behind an IOMMU")
             && describe_item().contains("modprobe vfio-pci")
     );
     for file in ["bind", "unbind"] {

@@ -259,7 +259,7 @@ fn bound_platform_device_is_refused_unless_take_is_set() {
     std::os::unix::fs::symlink("../../drivers/rtc-pl031", m.at(&format!("{device}/driver"))).unwrap();
     let e = m.open("9010000.pl031", false).unwrap_err().to_string();
     assert!(
-        e.contains("`rtc-pl031` has 9010000.pl031") && e.contains("--take"),
+        e.contains("`rtc-pl031` uses 9010000.pl031") && e.contains("--take"),
         "{e}"
     );
     m.open("9010000.pl031", true).unwrap();

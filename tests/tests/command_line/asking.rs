@@ -96,7 +96,7 @@ fn plan_output_option_takes_names_only() {
 #[test]
 fn invalid_agent_addresses_are_refused_before_connecting() {
     for nonsense in ["nonsense", "host:", ":7117", "host:port", "host:0", "host:70000"] {
-        run(["pair", nonsense, "x"]).assert_refused(&format!("'{nonsense}' is no address (expected HOST:PORT"));
+        run(["pair", nonsense, "x"]).assert_refused(&format!("'{nonsense}' is not an address (expected HOST:PORT"));
     }
 }
 

@@ -233,7 +233,7 @@ fn broken_submission_names_the_file_and_writes_no_output() {
         (&no_submit, "submit001.json: it is missing, but spec.json names it"),
         (
             &short,
-            "submit000_bo_f7ffb000.bin: it has 4000 bytes, and submit000.json says 4096",
+            "submit000_bo_f7ffb000.bin: it has 4000 bytes, but submit000.json states 4096",
         ),
         (
             &change("spec.json", "{", "["),

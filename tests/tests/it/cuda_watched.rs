@@ -303,8 +303,8 @@ fn memory_trace_limit_names_the_first_omitted_launch() {
         "{few:?}"
     );
     for (most, words) in [
-        ("0", "0 bytes, where 1 to"),
-        ("99999999999", "where 1 to 1073741824 can be returned"),
+        ("0", "0 bytes were requested; 1 to"),
+        ("99999999999", "1 to 1073741824 can be returned"),
     ] {
         let refused = asked(
             &cuda,

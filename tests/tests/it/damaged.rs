@@ -323,7 +323,7 @@ fn a_packed_file_is_unpacked_up_to_a_limit() {
     assert_eq!((whole.code, whole.err.as_str()), (Some(0), ""), "{whole:?}");
     let wrong = run(["info", file, "--limit", "much"]);
     assert!(
-        wrong.code == Some(2) && wrong.err.contains("'much' is no number of bytes"),
+        wrong.code == Some(2) && wrong.err.contains("'much' is not a number of bytes"),
         "{wrong:?}"
     );
     assert!(run(["import", "--help"]).out.contains("--limit"));

@@ -209,7 +209,7 @@ fn size_limit_ends_the_recording_and_the_program_continues() {
         "the program's own checks hold to its end: {ended:?}"
     );
     assert!(
-        ended.err.contains("it has reached its limit of 204800 bytes"),
+        ended.err.contains("it reached its limit of 204800 bytes"),
         "{ended:?}"
     );
     let r = trace_core::container::open(&file).unwrap();

@@ -528,7 +528,7 @@ fn log_reports_invalid_handshakes_of_unpaired_clients() {
     let limit = HANDSHAKE_LIMIT.as_secs();
     let wanted = [
         "asks for the word 200, which this agent does not know".to_owned(),
-        format!("it did not show who it is within {limit} s"),
+        format!("it did not authenticate itself within {limit} s"),
     ];
     loop {
         let text = fs::read_to_string(&log).unwrap();

@@ -325,7 +325,7 @@ fn unfit_inputs_and_outputs_are_refused_before_the_run() {
     };
     refused(
         &put("short.bin", &[0; 4095]),
-        "holds 4095 bytes, buffer 'a' takes exactly 4096",
+        "holds 4095 bytes, but buffer 'a' takes exactly 4096",
     );
     refused(&put("long.bin", &[0; 4097]), "takes exactly 4096");
     refused(&put("empty.bin", &[]), "holds 0 bytes");

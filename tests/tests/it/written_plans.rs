@@ -36,7 +36,7 @@ fn plan_text_parses_without_a_target_and_errors_name_the_line() {
     run(["plan", &edu, "--assemble"]).assert_refused("-o FILE");
     let nowhere = run(["plan", &edu]);
     assert!(
-        nowhere.code == Some(2) && nowhere.err.contains("--on qemu:edu"),
+        nowhere.code == Some(2) && nowhere.err.contains("qemu:edu"),
         "{nowhere:?}"
     );
     let recording = root().join("sample-traces/vecadd.kine").display().to_string();

@@ -474,7 +474,7 @@ fn writable_executable_pages_give_one_finding_per_run() {
     let kind = FindingKind::WritableAndExecutable;
     let at = |va: &str| (kind, Severity::Note, va.to_owned());
     assert_eq!(of_tables(&r), [at("0x1000"), at("0x9000")]);
-    assert!(check(&r)[0].message.starts_with("2 pages of address space 0"));
+    assert!(check(&r)[0].message.starts_with("the GPU may write and execute 2 pages of address space 0"));
 }
 
 #[test]

@@ -489,7 +489,7 @@ mod tests {
         let notes = finding_messages(&r, FindingKind::NotUsed);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(
-            notes[0].contains("holds foo.txt, old_integrated/, sub/ besides"),
+            notes[0].contains("holds foo.txt, old_integrated/, sub/ in addition to"),
             "{notes:?}"
         );
         // However many there are, a few are named and all are counted.
@@ -534,6 +534,6 @@ mod tests {
             .set_len(1 << 40)
             .unwrap();
         let e = import(dir.path(), &Options::default(), &Progress::new()).unwrap_err();
-        assert!(e.to_string().contains("gr_pgt: 1099511627776 bytes"), "{e}");
+        assert!(e.to_string().contains("gr_pgt: the file has 1099511627776 bytes"), "{e}");
     }
 }

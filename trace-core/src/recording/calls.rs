@@ -152,7 +152,7 @@ mod tests {
         });
         assert_eq!(
             launch.describe(Some(&facts)),
-            "add(float*), grid 4×1×1, block 256×1×1, 64 bytes of shared memory, default stream, of a graph, failed with 700"
+            "add(float*), grid 4×1×1, block 256×1×1, 64 bytes of shared memory, default stream, in a graph, failed with 700"
         );
         assert!(launch.describe(None).starts_with("function 0, grid 4×1×1"));
         let fill = CallEvent::Fill(FillRow {

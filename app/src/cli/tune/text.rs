@@ -344,9 +344,9 @@ mod tests {
             text.contains("Best is grid 80, block 128, 1.99 times as fast as recorded."),
             "{text}"
         );
-        assert!(text.contains("took +19 % behind the points"), "{text}");
+        assert!(text.contains("took +19 % after the points"), "{text}");
         assert!(
-            text.contains("1980 MHz, 40 °C, held back by power limit") && text.contains("not known: no NVML"),
+            text.contains("1980 MHz, 40 °C, held back by power limit") && text.contains("temperature unknown: no NVML"),
             "{text}"
         );
         assert!(!text.contains("smaller than the spread"), "{text}");

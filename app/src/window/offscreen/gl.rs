@@ -109,7 +109,7 @@ impl OffscreenPainter {
         }
     }
 
-    /// Draws a frame of `width` by `height` pixels and returns it without transparency.
+    /// Draws a frame of `width` by `height` pixels; pixels that no shape covers are transparent.
     ///
     /// # Errors
     /// When the picture is larger than the adapter's textures, or the adapter fails; as a message.
@@ -127,11 +127,11 @@ impl OffscreenPainter {
         }
         self.make_current()?;
         let target = RenderTarget::new(&self.gl, width, height)?;
-        self.painter.clear([width, height], [0.0, 0.0, 0.0, 1.0]);
+        self.painter.clear([width, height], [0.0; 4]);
         self.painter.paint_primitives([width, height], pixels_per_point, shapes);
         let picture = self.painter.read_screen_rgba([width, height]);
         drop(target);
-        let pixels = picture.pixels.iter().flat_map(|p| [p.r(), p.g(), p.b(), 255]).collect();
+        let pixels = picture.pixels.iter().flat_map(|p| p.to_array()).collect();
         image::RgbaImage::from_raw(width, height, pixels)
             .ok_or_else(|| "the adapter returned too few pixels".to_owned())
     }

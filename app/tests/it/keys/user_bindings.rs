@@ -108,7 +108,7 @@ fn invalid_shortcuts_are_reported_on_start_and_others_apply() {
     assert_eq!(w.type_text("f"), ["fit"], "its own key is still there");
     w.click("Dismiss");
     w.run("keys");
-    assert!(w.has_part("keys.toml: \"fly\" is no command"), "the sheet says so too");
+    assert!(w.has_part("keys.toml: \"fly\" is not a command"), "the sheet says so too");
 }
 
 #[test]

@@ -324,8 +324,8 @@ fn replacement_code_is_added_and_removed() {
     w.type_text("-dlto");
     let module = w.views().tune.form.modules[1].clone();
     assert_eq!((module.function.as_str(), module.options.len()), ("add4", 1));
-    w.click("Leave fast.cu out");
-    w.click("Leave fast.ptx out");
+    w.click("Remove fast.cu");
+    w.click("Remove fast.ptx");
     assert!(w.views().tune.form.modules.is_empty());
 }
 

@@ -166,7 +166,7 @@ fn final_display_content_becomes_the_expected_screen() {
             .capture
             .unobserved
             .iter()
-            .any(|u| u == "the picture at the end: fb0 is a copy of what this driver shows"),
+            .any(|u| u == "the picture at the end: fb0 is only a copy of the picture that this driver shows"),
         "{summary:?}"
     );
     let r = import::open(&request.output, &Progress::new()).unwrap();
@@ -406,7 +406,7 @@ fn record_errors_explain_the_remedy() {
     kernel.refuse("radeonfb");
     let report = why(&kernel, &rv100(Some("radeonfb"), &[]));
     assert!(
-        report.contains("the driver radeonfb did not take it") && report.contains("dmesg"),
+        report.contains("the driver radeonfb did not bind to it") && report.contains("dmesg"),
         "{report}"
     );
     assert_same_state(&capture_state(&kernel), &before, "");

@@ -341,7 +341,7 @@ fn chain_hangs_when_the_code_read_budget_is_spent() {
             .into_iter()
             .map(|r| (r.status, r.computed, r.reason.unwrap()))
             .collect();
-    let why = "the shaders of the chain have more than the 1000 clauses that are read for one";
+    let why = "the shaders of the chain have more than 1000 clauses, which is the maximum for one chain";
     assert_eq!(entries.len(), 4);
     assert!(
         entries[..3].iter().all(|t| (t.0, t.1) == (1, Some(false))),

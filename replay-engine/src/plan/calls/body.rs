@@ -244,7 +244,7 @@ mod tests {
         let mut other = body.clone();
         other[12] = 77;
         let e = Calls::new(&other, 2).next().unwrap().unwrap_err();
-        assert_eq!((e.at, e.what.as_str()), (13, "77 is no kind of call"));
+        assert_eq!((e.at, e.what.as_str()), (13, "77 is not a kind of call"));
         // A copy of more bytes than there are: no memory is allocated for it.
         let huge = CopyRow {
             bytes: 1 << 50,

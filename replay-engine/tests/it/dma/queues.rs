@@ -254,7 +254,7 @@ fn invalid_descriptor_rings_are_refused() {
             Box::new(first(write_of(0x30, base & 0xffff_ffff))),
             "overlaps memory that the device reads addresses from",
         ),
-        (Box::new(first(write_of(0x16, 99))), "queue 99 is chosen"),
+        (Box::new(first(write_of(0x16, 99))), "queue 99 is selected"),
         // The packed form of rings.
         (
             Box::new(first(|a| match a {

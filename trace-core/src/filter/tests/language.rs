@@ -217,9 +217,9 @@ fn filter_errors_show_their_location() {
         ),
         (
             "value = 3us",
-            "`value` is compared with a number without a unit of time\nvalue = 3us\n        ^^^",
+            "`value` can only be compared with a number without a unit of time\nvalue = 3us\n        ^^^",
         ),
-        ("value = x", "`value` is compared with a number\nvalue = x\n        ^"),
+        ("value = x", "`value` can only be compared with a number\nvalue = x\n        ^"),
         ("reg = 3", "`reg` is compared with a name\nreg = 3\n      ^"),
         (
             "reg > GPU_ID",

@@ -84,7 +84,7 @@ fn missing_or_invalid_submission_files_are_named() {
     std::fs::write(dir.path().join("a.bin"), [9; 4095]).unwrap();
     let e = read(dir.path()).unwrap_err().to_string();
     assert!(
-        e.contains("a.bin: it has 4095 bytes, and submit000.json says 4096"),
+        e.contains("a.bin: it has 4095 bytes, but submit000.json states 4096"),
         "{e}"
     );
     // A file that became shorter in the meantime is reported too.

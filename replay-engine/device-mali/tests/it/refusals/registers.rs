@@ -131,7 +131,7 @@ fn rule_1_at_compile_time() {
         .find(|f| f.kind == FindingKind::UnknownRegister)
         .unwrap();
     assert!(
-        finding.place == "registers 0x3ff0..0x4000" && finding.message.ends_with("allowed it: 0 reads, 1 write"),
+        finding.place == "registers 0x3ff0..0x4000" && finding.message.ends_with("allowed them: 0 reads, 1 write"),
         "{finding:?}"
     );
     let with = |ranges: &[std::ops::Range<u32>]| {

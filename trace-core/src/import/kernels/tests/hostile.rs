@@ -61,7 +61,7 @@ fn invalid_record_replay_snapshot_is_refused_with_its_offset() {
         fails(&with(79, 65)),
         (
             FilePosition::Byte(79),
-            "an allocation has 65 bytes, and 64 follow".into()
+            "an allocation has 65 bytes, but only 64 follow".into()
         )
     );
     assert!(
